@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# Debian packages: those of packages.txt that the wanted parts need and the machine lacks.
+
+# missing_packages PART...: sets $missing to the lines "package what for" that are not installed
+missing_packages() {
+        local wanted part package why installed
+        installed=" $(dpkg-query -W -f='${db:Status-Status}:${Package} ' 2>/dev/null || true)"
+        wanted=" $* "
+        missing=()
+        while read -r part package why; do
+                [[ -z $part || $part == \#* || $wanted != *" $part "* ]] && continue
+                [[ $installed == *" installed:$package "* ]] || missing+=("$package $why")
+        done <"$here/packages.txt"
+}
+
+# install_packages PART...: as root installs them, as anybody else says the line that does
+install_packages() {
+        local names=() line start
+        command -v dpkg-query >/dev/null || die "this is not Debian; install what tools/setup.d/packages.txt lists by hand"
+        missing_packages "$@"
+        ((${#missing[@]})) || return 0
+        for line in "${missing[@]}"; do
+                [[ " ${names[*]} " == *" ${line%% *} "* ]] || names+=("${line%% *}")
+        done
+        if ((EUID != 0)); then
+                say "These Debian packages are missing, and only root can install them. Run this line, then the same command again:"
+                say "sudo apt-get install -y --no-install-recommends ${names[*]}"
+                exit 1
+        fi
+        say "  Debian packages:"
+        for line in "${missing[@]}"; do
+                printf '    %-20s %s\n' "${line%% *}" "${line#* }"
+        done
+        start=$(now_ms)
+        take_lock
+        apt_get update || die "apt-get update failed: is there a network?"
+        apt_get install -y --no-install-recommends "${names[@]}" || die "apt-get could not install: ${names[*]}"
+        say "    done: $(apt_size), $(since "$start")"
+}
+
+# Another apt may be at work on the machine: dpkg's own lock waits, the one of the package lists does not, so try again.
+apt_get() {
+        local try
+        for try in 1 2 3 4 5; do
+                DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@" >"$deps/log/apt.txt" 2>&1 </dev/null && return 0
+                grep -q 'Could not get lock' "$deps/log/apt.txt" || break
+                sleep $((try * 5))
+        done
+        tail -n 15 "$deps/log/apt.txt" | sed 's/^/    | /' >&2
+        return 1
+}
+
+# What apt-get install itself said of the amount, for instance "38.2 MB fetched, 152 MB on disk".
+apt_size() {
+        sed -nE 's/^Need to get (.*) of archives\.$/\1 fetched/p; s/^After this operation, (.*) of additional.*/\1 on disk/p' \
+                "$deps/log/apt.txt" | sed 's|/.* MB fetched| MB fetched|' | paste -sd, | sed 's/,/, /'
+}
