@@ -1,0 +1,147 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+int infp_close(int fd)
+{
+        if (fd >= 0) {
+                int saved = errno;
+
+                close(fd);
+                errno = saved;
+        }
+        return -1;
+}
+
+void infp_close_ptr_(int *fd)
+{
+        infp_close(*fd);
+}
+
+const char *infp_relative(const char *path)
+{
+        while (*path == '/')
+                path++;
+        return *path ? path : ".";
+}
+
+static ssize_t read_until(int fd, char *buffer, size_t cap)
+{
+        size_t size = 0;
+
+        while (size < cap) {
+                ssize_t n = read(fd, buffer + size, cap - size);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                size += (size_t) n;
+        }
+        return (ssize_t) size;
+}
+
+/* O_NONBLOCK: a FIFO or a device in a fixture tree must not hold the sampler. */
+static int open_to_read(int dir_fd, const char *path)
+{
+        int fd = openat(dir_fd, infp_relative(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+        return fd < 0 ? -errno : fd;
+}
+
+ssize_t infp_read_at(int dir_fd, const char *path, char *buffer, size_t cap)
+{
+        infp_autoclose int fd = open_to_read(dir_fd, path);
+        ssize_t n;
+
+        if (fd < 0)
+                return fd;
+        n = read_until(fd, buffer, cap - 1);
+        if (n >= 0)
+                buffer[n] = 0;
+        return n;
+}
+
+ssize_t infp_read_all_at(int dir_fd, const char *path, size_t max, char **ret)
+{
+        infp_autoclose int fd = open_to_read(dir_fd, path);
+        infp_autofree char *data = NULL;
+        size_t size = 0, cap = 0;
+
+        if (fd < 0)
+                return fd;
+        for (;;) {
+                size_t room;
+                ssize_t n;
+                char *grown;
+
+                if (size + 1 >= cap) {
+                        cap = cap ? cap * 2 : 4096;
+                        grown = realloc(data, cap);
+                        if (!grown)
+                                return -ENOMEM;
+                        data = grown;
+                }
+                room = cap - size - 1;
+                n = read_until(fd, data + size, room);
+                if (n < 0)
+                        return n;
+                size += (size_t) n;
+                if (size > max)
+                        return -EFBIG;
+                if ((size_t) n < room)
+                        break;
+        }
+        data[size] = 0;
+        *ret = INFP_TAKE(data);
+        return (ssize_t) size;
+}
+
+int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written)
+{
+        const char *at = data;
+        size_t left = size;
+        int r = 0;
+
+        while (left > 0) {
+                ssize_t n = write(fd, at, left);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0) {
+                        r = -errno;
+                        break;
+                }
+                at += n;
+                left -= (size_t) n;
+        }
+        if (ret_written)
+                *ret_written = size - left;
+        return r;
+}
+
+int infp_replace_file_at(int dir_fd, const char *name, const void *data, size_t size, mode_t mode)
+{
+        char temporary[512];
+        int r;
+
+        if ((size_t) snprintf(temporary, sizeof(temporary), "%s.part", name) >= sizeof(temporary))
+                return -ENAMETOOLONG;
+        infp_autoclose int fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+        if (fd < 0)
+                return -errno;
+        r = infp_write_all(fd, data, size, NULL);
+        if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0)
+                r = -errno;
+        if (r < 0)
+                unlinkat(dir_fd, temporary, 0);
+        return r;
+}

@@ -1,0 +1,28 @@
+/* File descriptors and whole files. Everything opened here is O_CLOEXEC. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Closes a valid descriptor, keeps errno; returns -1, so that: fd = infp_close(fd). */
+int infp_close(int fd);
+void infp_close_ptr_(int *fd);
+#define infp_autoclose __attribute__((cleanup(infp_close_ptr_)))
+
+/* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put behind them); a leading '/' of path is
+ * dropped, so that a fixture tree can stand for the machine. Returns the number of bytes or a negative errno. One open,
+ * reads until end or cap, close: no allocation. */
+ssize_t infp_read_at(int dir_fd, const char *path, char *buffer, size_t cap);
+
+/* The same into memory of its own, at most `max` bytes (-EFBIG beyond); free(*ret). */
+ssize_t infp_read_all_at(int dir_fd, const char *path, size_t max, char **ret);
+
+/* Writes all or fails; on failure *ret_written (may be NULL) says how much did get out. */
+int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written);
+
+/* Writes `name` below dir_fd whole or not at all: temporary file, write, rename. mode as open(2). */
+int infp_replace_file_at(int dir_fd, const char *name, const void *data, size_t size, mode_t mode);
+
+/* Path without leading '/', "." for the root itself: what openat() below a root descriptor takes. */
+const char *infp_relative(const char *path);

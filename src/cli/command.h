@@ -1,0 +1,61 @@
+/* A verb of the command line: one const record a file, cmd_<verb>.c, listed by its name in src/cli/meson.build. Options are
+ * a table too: parsing, -h and docs come from it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum {
+        INFP_EXIT_OK = 0,
+        INFP_EXIT_FAILURE = 1,       /* it could not be done; one sentence on stderr */
+        INFP_EXIT_USAGE = 2,         /* bad flags or arguments */
+        INFP_EXIT_OURS = 125,        /* record: our failure before the child ran */
+        INFP_EXIT_NOT_EXECUTABLE = 126,
+        INFP_EXIT_NOT_FOUND = 127,
+};
+
+struct infp_option {
+        char letter;             /* 0: long only */
+        const char *name;        /* without -- */
+        const char *argument;    /* NULL: a flag; "MS"; "[HZ]": optional, only by --name=HZ */
+        const char *help;        /* one line; the default in it */
+        bool many;               /* may be given again and again */
+};
+
+/* What was given: in order, values point into argv. */
+struct infp_given {
+        const struct infp_option *option;
+        const char *value; /* NULL for flags and left-out optional arguments */
+};
+
+struct infp_arguments {
+        struct infp_given *given;
+        size_t n_given;
+        char **rest; /* operands, ended by NULL */
+        int n_rest;
+        bool has_dashes; /* a -- stood before the rest */
+};
+
+struct infp_command {
+        const char *name;
+        const char *summary;  /* one line, as in `infprof help` */
+        const char *operands; /* "[-- CMD...]", "SQL" */
+        const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
+        const char *more;     /* paragraphs behind the options in -h; may be NULL */
+        int (*run)(const struct infp_arguments *arguments); /* exit code */
+};
+
+/* argv[0] is the verb. Prints the message and returns an exit code >= 0 when the command is over (help, bad usage), else -1. */
+int infp_arguments_parse(const struct infp_command *command, int argc, char **argv, struct infp_arguments *ret);
+void infp_arguments_done(struct infp_arguments *arguments);
+const char *infp_argument(const struct infp_arguments *arguments, const char *name); /* last value; "" for a flag; NULL */
+bool infp_argument_given(const struct infp_arguments *arguments, const char *name);
+
+extern const struct infp_command *const infp_commands[]; /* ended by NULL */
+
+/* One line on stderr: "infprof: text". For cli and http alone. */
+void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* infp_say, and INFP_EXIT_FAILURE to return. */
+int infp_say_failure(const struct infp_err *err);

@@ -1,0 +1,93 @@
+/* Tables and columns: a metric is spelt once, in one line of a table's column array. From that line come JSON, CSV, TSV,
+ * Parquet, SQL, Prometheus, docs/metrics.md and the run's own table `columns`.
+ *
+ * Each table starts with two columns that are declared nowhere else: t_ns (CLOCK_MONOTONIC, stamped by the source just
+ * before it reads) and time (UTC of the same moment, from the newest clock anchor). In batches they are columns 0 and 1. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/unit.h"
+
+enum infp_type { /* on disk by name; never renumber */
+        INFP_I64 = 1,
+        INFP_U64,
+        INFP_F64,
+        INFP_BOOL,
+        INFP_STR,   /* UTF-8 (base/text.h) */
+        INFP_TS_NS, /* UTC, nanoseconds since 1970; text formats show Unix ms */
+        INFP_ID64,  /* content hash of an entity; `key` names the entity's table ("" = of this table) */
+};
+
+enum infp_kind {
+        INFP_LABEL = 1, /* says what the row is about: names, ids, texts */
+        INFP_GAUGE,     /* a level; differences mean nothing */
+        INFP_COUNTER,   /* a sum since some start; rates are made when reading, by model/rate.h */
+};
+
+enum infp_quality {
+        INFP_MEASURED = 1, /* as the source gives it, apart from its unit */
+        INFP_DERIVED,      /* computed from measured values of the same moment */
+        INFP_ESTIMATED,    /* rests on a model or on samples */
+};
+
+enum infp_reset { /* what a smaller value of a counter means */
+        INFP_RESET_NONE = 1, /* noise of the source: the increase is 0 (iowait, idle) */
+        INFP_RESET_ZERO,     /* it began again at 0: the increase is the new value */
+        INFP_RESET_WRAP,     /* it wraps at a range that the table's reader knows */
+};
+
+struct infp_column {
+        const char *name;
+        enum infp_type type;
+        enum infp_kind kind;
+        const struct infp_unit *unit;
+        enum infp_quality quality;
+        enum infp_reset reset; /* counters; 0 for the rest */
+        const char *key;       /* its name or position in the source; of an ID64: the entity's table; NULL: set by hand */
+        uint32_t scale;        /* raw integer x scale = value in `unit`; 0 means 1 */
+        const char *prom;      /* Prometheus name in base units (counters end in _total); NULL: not exposed */
+        const char *help;      /* one sentence that ends in a full stop */
+};
+
+/* The one line of a metric: COLUMN(name, I64, COUNTER, cs, MEASURED, ZERO, "key", scale, "prom_name", "Help."). */
+#define INFP_COLUMN(name_, type_, kind_, unit_, quality_, reset_, key_, scale_, prom_, help_)                          \
+        { #name_, INFP_##type_, INFP_##kind_, &infp_unit_##unit_, INFP_##quality_, INFP_RESET_##reset_,               \
+          key_, scale_, prom_, help_ }
+#define INFP_RESET_NO 0 /* COLUMN(..., NO, ...) for gauges and labels */
+
+enum { INFP_MAX_COLUMNS = 128, INFP_FIXED_COLUMNS = 2 };
+
+struct infp_table {
+        const char *name;
+        const char *help;                 /* one sentence */
+        const struct infp_column *keys;   /* n_keys columns that come first: core, device, interface, process ... */
+        const struct infp_column *columns;
+        uint16_t n_keys, n_columns;       /* n_keys + n_columns <= INFP_MAX_COLUMNS, unless made by a reader */
+        bool plain;                       /* a query's result: no t_ns and time of its own, batches start with the columns */
+        bool entity;                      /* rows describe things; the first key is `id` (ID64); the last row of an id wins */
+        /* How the views nest it: the snapshot's member ("cpu"); NULL: not in snapshots. With keys it is a list of objects. */
+        const char *section;
+        /* In the time series: NULL not at all, "" under bare names, else the prefix of its instances ("container"). */
+        const char *series;
+};
+
+/* Columns by number as batches have them: 0 t_ns, 1 time, then the keys, then the columns. NULL beyond the end. */
+const struct infp_column *infp_table_column(const struct infp_table *table, unsigned index);
+unsigned infp_table_width(const struct infp_table *table); /* with t_ns and time */
+int infp_table_find(const struct infp_table *table, const char *column); /* index or -ENOENT */
+
+const char *infp_type_name(enum infp_type type); /* "i64" ... */
+const char *infp_kind_name(enum infp_kind kind);
+const char *infp_quality_name(enum infp_quality quality);
+const char *infp_reset_name(enum infp_reset reset); /* "" for 0 */
+int infp_type_by_name(const char *name); /* or -ENOENT; likewise the next three */
+int infp_kind_by_name(const char *name);
+int infp_quality_by_name(const char *name);
+int infp_reset_by_name(const char *name);
+
+/* Checks names, help, units, keys and limits of a table. 0, or -EINVAL with the fault in words: the schema lint. */
+struct infp_err;
+int infp_table_check(const struct infp_table *table, struct infp_err *err);

@@ -1,0 +1,127 @@
+#include "model/tables.h"
+
+#include "model/row.h"
+
+// clang-format off
+static const struct infp_column clock_columns[] = {
+        [INFP_CLOCK_REALTIME] = INFP_COLUMN(realtime, TS_NS, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CLOCK_REALTIME at t_ns."),
+        [INFP_CLOCK_BOOTTIME] = INFP_COLUMN(boottime_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "CLOCK_BOOTTIME at t_ns."),
+        [INFP_CLOCK_REASON] = INFP_COLUMN(reason, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Why the anchor was taken: start, periodic, clock_set or end."),
+};
+
+static const struct infp_column columns_columns[] = {
+        [INFP_COLUMNS_TABLE] = INFP_COLUMN(table_name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Table."),
+        [INFP_COLUMNS_COLUMN] = INFP_COLUMN(column_name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Column."),
+        [INFP_COLUMNS_POSITION] = INFP_COLUMN(position, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Place in the table, 0 = t_ns."),
+        [INFP_COLUMNS_TYPE] = INFP_COLUMN(type, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "i64, u64, f64, bool, str, ts_ns or id64."),
+        [INFP_COLUMNS_KIND] = INFP_COLUMN(kind, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "label, gauge or counter."),
+        [INFP_COLUMNS_UNIT] = INFP_COLUMN(unit, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Unit of the stored value."),
+        [INFP_COLUMNS_QUALITY] = INFP_COLUMN(quality, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "measured, derived or estimated."),
+        [INFP_COLUMNS_RESET] = INFP_COLUMN(reset, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What a smaller value of a counter means: none, zero or wrap."),
+        [INFP_COLUMNS_IS_KEY] = INFP_COLUMN(is_key, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The column tells the rows of one moment apart."),
+        [INFP_COLUMNS_KEY] = INFP_COLUMN(source_key, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name or position in the source; of an id64 the entity's table."),
+        [INFP_COLUMNS_SCALE] = INFP_COLUMN(scale, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The source's number was multiplied by this."),
+        [INFP_COLUMNS_PROM] = INFP_COLUMN(prometheus, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name in Prometheus text."),
+        [INFP_COLUMNS_HELP] = INFP_COLUMN(help, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What it is."),
+        [INFP_COLUMNS_ENTITY] = INFP_COLUMN(entity, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The table describes things that facts name by id."),
+        [INFP_COLUMNS_SECTION] = INFP_COLUMN(section, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Member of the snapshot that holds the table."),
+        [INFP_COLUMNS_SERIES] = INFP_COLUMN(series, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Prefix in the time series; null = not in it."),
+};
+
+static const struct infp_column sources_columns[] = {
+        [INFP_SOURCES_COLLECTOR] = INFP_COLUMN(collector, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Collector that speaks."),
+        [INFP_SOURCES_INSTANCE] = INFP_COLUMN(instance, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Device, URL or process; null = the collector as a whole."),
+        [INFP_SOURCES_TABLE] = INFP_COLUMN(table_name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Table, or * for all of the collector."),
+        [INFP_SOURCES_COLUMN] = INFP_COLUMN(column_name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Column, or * for the whole table."),
+        [INFP_SOURCES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "ok, absent, denied, broken or late."),
+        [INFP_SOURCES_REASON] = INFP_COLUMN(reason, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Why, in words."),
+        [INFP_SOURCES_FIX] = INFP_COLUMN(fix, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What would change it; null = nothing here."),
+};
+
+static const struct infp_column ticks_columns[] = {
+        [INFP_TICKS_NUMBER] = INFP_COLUMN(tick, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the tick, 0 = the first sample."),
+        [INFP_TICKS_DEADLINE] = INFP_COLUMN(deadline_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "When it was due (CLOCK_MONOTONIC)."),
+        [INFP_TICKS_LATE_NS] = INFP_COLUMN(late_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "How much later it began."),
+        [INFP_TICKS_BUSY_NS] = INFP_COLUMN(busy_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "How long the shared collectors took."),
+        [INFP_TICKS_MISSED] = INFP_COLUMN(missed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Ticks left out so far because an earlier one took too long."),
+        [INFP_TICKS_COLLECTORS] = INFP_COLUMN(collectors, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Shared collectors that were due."),
+};
+
+static const struct infp_column marks_columns[] = {
+        [INFP_MARKS_SOURCE] = INFP_COLUMN(source, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who wrote it: mark, output, api, python."),
+        [INFP_MARKS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that wrote it."),
+        [INFP_MARKS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that wrote it."),
+        [INFP_MARKS_TAG] = INFP_COLUMN(tag, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The text."),
+};
+// clang-format on
+
+const struct infp_table infp_table_clock = {
+        .name = "clock",
+        .help = "Anchors between CLOCK_MONOTONIC and the wall clock.",
+        .columns = clock_columns,
+        .n_columns = INFP_CLOCK_N,
+};
+const struct infp_table infp_table_columns = {
+        .name = "columns",
+        .help = "Every column of every table that this version can write.",
+        .columns = columns_columns,
+        .n_columns = INFP_COLUMNS_N,
+};
+const struct infp_table infp_table_sources = {
+        .name = "sources",
+        .help = "State of each source: what works, what is missing and why; a row at each change.",
+        .columns = sources_columns,
+        .n_columns = INFP_SOURCES_N,
+};
+const struct infp_table infp_table_ticks = {
+        .name = "ticks",
+        .help = "How well the sampling kept its time, a row a tick.",
+        .columns = ticks_columns,
+        .n_columns = INFP_TICKS_N,
+};
+const struct infp_table infp_table_marks = {
+        .name = "marks",
+        .help = "Tags on the time line.",
+        .columns = marks_columns,
+        .n_columns = INFP_MARKS_N,
+};
+
+const char *infp_source_state_name(enum infp_source_state state)
+{
+        static const char *const names[] = {
+                [INFP_OK] = "ok", [INFP_ABSENT] = "absent", [INFP_DENIED] = "denied",
+                [INFP_BROKEN] = "broken", [INFP_LATE] = "late",
+        };
+
+        return names[state];
+}
+
+static void optional(struct infp_row *row, unsigned cell, const char *text)
+{
+        if (text)
+                infp_row_str(row, cell, text);
+}
+
+void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsigned index, uint64_t t_ns)
+{
+        const struct infp_column *c = infp_table_column(table, index);
+
+        infp_row_begin(row, &infp_table_columns, t_ns);
+        infp_row_str(row, INFP_COLUMNS_TABLE, table->name);
+        infp_row_str(row, INFP_COLUMNS_COLUMN, c->name);
+        infp_row_i64(row, INFP_COLUMNS_POSITION, index);
+        infp_row_str(row, INFP_COLUMNS_TYPE, infp_type_name(c->type));
+        infp_row_str(row, INFP_COLUMNS_KIND, infp_kind_name(c->kind));
+        infp_row_str(row, INFP_COLUMNS_UNIT, c->unit->name);
+        infp_row_str(row, INFP_COLUMNS_QUALITY, infp_quality_name(c->quality));
+        if (c->reset)
+                infp_row_str(row, INFP_COLUMNS_RESET, infp_reset_name(c->reset));
+        infp_row_bool(row, INFP_COLUMNS_IS_KEY, index >= INFP_FIXED_COLUMNS && index < INFP_FIXED_COLUMNS + table->n_keys);
+        optional(row, INFP_COLUMNS_KEY, c->key);
+        infp_row_i64(row, INFP_COLUMNS_SCALE, c->scale ? c->scale : 1);
+        optional(row, INFP_COLUMNS_PROM, c->prom);
+        infp_row_str(row, INFP_COLUMNS_HELP, c->help);
+        infp_row_bool(row, INFP_COLUMNS_ENTITY, table->entity);
+        optional(row, INFP_COLUMNS_SECTION, table->section);
+        optional(row, INFP_COLUMNS_SERIES, table->series);
+}

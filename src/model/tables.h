@@ -1,0 +1,36 @@
+/* Tables that belong to no collector: written by the recorder, by `mark` and `load`, kept in every run. The columns are in
+ * tables.c; code that fills them uses the enumerators below, which count cells (keys first). */
+#pragma once
+
+#include "model/schema.h"
+
+extern const struct infp_table infp_table_clock;   /* anchors: t_ns <-> realtime, boottime */
+extern const struct infp_table infp_table_columns; /* the run's own schema, one row a column */
+extern const struct infp_table infp_table_sources; /* why something is missing; a row at each change */
+extern const struct infp_table infp_table_ticks;   /* how well the sampling kept its time */
+extern const struct infp_table infp_table_marks;   /* tags that people and programs put on the time line */
+
+enum infp_clock_cell { INFP_CLOCK_REALTIME, INFP_CLOCK_BOOTTIME, INFP_CLOCK_REASON, INFP_CLOCK_N };
+enum infp_columns_cell {
+        INFP_COLUMNS_TABLE, INFP_COLUMNS_COLUMN, INFP_COLUMNS_POSITION, INFP_COLUMNS_TYPE, INFP_COLUMNS_KIND,
+        INFP_COLUMNS_UNIT, INFP_COLUMNS_QUALITY, INFP_COLUMNS_RESET, INFP_COLUMNS_IS_KEY, INFP_COLUMNS_KEY,
+        INFP_COLUMNS_SCALE, INFP_COLUMNS_PROM, INFP_COLUMNS_HELP, INFP_COLUMNS_ENTITY, INFP_COLUMNS_SECTION,
+        INFP_COLUMNS_SERIES, INFP_COLUMNS_N,
+};
+enum infp_sources_cell {
+        INFP_SOURCES_COLLECTOR, INFP_SOURCES_INSTANCE, INFP_SOURCES_TABLE, INFP_SOURCES_COLUMN, INFP_SOURCES_STATE,
+        INFP_SOURCES_REASON, INFP_SOURCES_FIX, INFP_SOURCES_N,
+};
+enum infp_ticks_cell {
+        INFP_TICKS_NUMBER, INFP_TICKS_DEADLINE, INFP_TICKS_LATE_NS, INFP_TICKS_BUSY_NS, INFP_TICKS_MISSED,
+        INFP_TICKS_COLLECTORS, INFP_TICKS_N,
+};
+enum infp_marks_cell { INFP_MARKS_SOURCE, INFP_MARKS_PROCESS, INFP_MARKS_TID, INFP_MARKS_TAG, INFP_MARKS_N };
+
+/* States of table sources, as stored. */
+enum infp_source_state { INFP_OK, INFP_ABSENT, INFP_DENIED, INFP_BROKEN, INFP_LATE };
+const char *infp_source_state_name(enum infp_source_state state);
+
+/* Fills a row of `columns` for column `index` (0 = t_ns) of `table`. */
+struct infp_row;
+void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsigned index, uint64_t t_ns);

@@ -1,0 +1,69 @@
+/* The run on disk: an output directory that can hold many runs, and in it <uuid>.infprof/ with run.json and the tables. Where
+ * runs are found is decided here and nowhere else. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define INFP_DEFAULT_OUTPUT "./profiler-output"
+
+enum infp_run_state {
+        INFP_RUN_RECORDING,   /* its recorder lives */
+        INFP_RUN_INTERRUPTED, /* its recorder is gone without an end: `recover` mends it */
+        INFP_RUN_ENDED,       /* ended, not yet finished */
+        INFP_RUN_FINISHED,
+};
+
+/* What run.json says. Strings belong to the struct. */
+struct infp_run_info {
+        char uuid[37];
+        char *command;       /* masked, "" for the machine or an attached target */
+        char *mode;          /* host, run, pid */
+        char *format;        /* parquet, csv, tsv, json */
+        char *version;       /* of the infprof that wrote it */
+        char *hostname;
+        char boot_id[40];
+        int32_t recorder_pid;
+        uint64_t recorder_start_ticks;
+        uint32_t period_ms;
+        int64_t started_unix_ns, ended_unix_ns; /* ended 0: not yet */
+        uint64_t started_t_ns, ended_t_ns;      /* CLOCK_MONOTONIC */
+        int exit_code;       /* of the child, 128 + signal; -1 unknown */
+        uint32_t last_seq;
+        struct infp_run_collector {
+                char *name;
+                uint32_t period_ms;
+                char *tables; /* names with one blank between */
+        } *collectors;
+        unsigned n_collectors;
+};
+
+struct infp_run {
+        char *output;  /* path of the output directory as given */
+        int output_fd; /* directory */
+        int fd;        /* <uuid>.infprof */
+        enum infp_run_state state;
+        struct infp_run_info info;
+};
+
+void infp_uuid_make(char ret[37]); /* UUID version 7: sorts by time */
+
+/* Makes the output directory (0755 as the umask wills) and <uuid>.infprof, writes run.json. info->uuid is set by the caller. */
+int infp_run_create(const char *output, const struct infp_run_info *info, struct infp_run **ret, struct infp_err *err);
+
+/* spec: NULL (the newest run of ./profiler-output), a directory (its newest run, or the run itself when it is an .infprof
+ * directory), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live runs).
+ * Errors name what was looked for and where; an ambiguous prefix lists the candidates. */
+int infp_run_open(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err);
+struct infp_run *infp_run_close(struct infp_run *run); /* NULL is fine; returns NULL */
+
+/* Replaces run.json by info's present values (write aside, rename). */
+int infp_run_save(struct infp_run *run, struct infp_err *err);
+
+/* Calls back for each run of a directory, oldest first; a callback that returns non-zero ends the walk with that value. */
+int infp_run_each(const char *output, int (*each)(void *context, const char *uuid), void *context, struct infp_err *err);
+
+/* The tables that have at least one segment, sorted; free each and the array. Returns their number. */
+int infp_run_tables(const struct infp_run *run, char ***ret, struct infp_err *err);
