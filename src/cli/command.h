@@ -43,6 +43,7 @@ struct infp_command {
         const char *summary;  /* one line, as in `infprof help` */
         const char *operands; /* "[-- CMD...]", "SQL" */
         const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
+        bool stop_at_operand; /* the first operand ends the options: what follows belongs to another program */
         const char *more;     /* paragraphs behind the options in -h; may be NULL */
         int (*run)(const struct infp_arguments *arguments); /* exit code */
 };

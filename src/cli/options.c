@@ -1,0 +1,192 @@
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/command.h"
+
+enum { MAX_OPTIONS = 64, FIRST_LONG = 256 };
+
+/* The arrays that getopt_long wants. val of a long option = FIRST_LONG + its place in the command's table. */
+struct getopt_tables {
+        struct option longs[MAX_OPTIONS + 2];
+        char shorts[2 * MAX_OPTIONS + 4];
+};
+
+static const struct infp_option help_option = { 'h', "help", NULL, "print this help", false };
+
+static size_t count_options(const struct infp_command *command)
+{
+        size_t n = 0;
+
+        while (command->options && command->options[n].name)
+                n++;
+        return n;
+}
+
+static const struct infp_option *option_at(const struct infp_command *command, size_t index)
+{
+        return index < count_options(command) ? &command->options[index] : &help_option;
+}
+
+static void add_option(struct getopt_tables *tables, size_t index, const struct infp_option *option)
+{
+        bool is_optional = option->argument && option->argument[0] == '[';
+        char *end = tables->shorts + strlen(tables->shorts);
+
+        tables->longs[index] = (struct option){
+                .name = option->name,
+                .has_arg = !option->argument ? no_argument
+                           : is_optional     ? optional_argument
+                                             : required_argument,
+                .val = FIRST_LONG + (int) index,
+        };
+        if (option->letter) {
+                *end++ = option->letter;
+                if (option->argument && !is_optional)
+                        *end++ = ':';
+                *end = 0;
+        }
+}
+
+static void make_tables(const struct infp_command *command, struct getopt_tables *ret)
+{
+        size_t n = count_options(command);
+
+        memset(ret, 0, sizeof(*ret));
+        /* ':' tells a missing argument from an unknown option. */
+        strcpy(ret->shorts, command->stop_at_operand ? "+:" : ":");
+        for (size_t i = 0; i <= n; i++)
+                add_option(ret, i, option_at(command, i));
+}
+
+static void print_option(const struct infp_option *option)
+{
+        char left[64];
+        const char *argument = option->argument ? option->argument : "";
+        bool is_optional = argument[0] == '[';
+
+        if (option->letter)
+                snprintf(left, sizeof(left), "-%c, --%s%s%s", option->letter, option->name,
+                         !option->argument ? ""
+                         : is_optional     ? "[="
+                                           : " ",
+                         is_optional ? argument + 1 : argument);
+        else
+                snprintf(left, sizeof(left), "    --%s%s%s", option->name,
+                         !option->argument ? ""
+                         : is_optional     ? "[="
+                                           : " ",
+                         is_optional ? argument + 1 : argument);
+        printf("  %-26s %s\n", left, option->help);
+}
+
+static int print_help(const struct infp_command *command)
+{
+        printf("usage: infprof %s [options]%s%s\n\n%s\n\noptions:\n", command->name, command->operands ? " " : "",
+               command->operands ? command->operands : "", command->summary);
+        for (size_t i = 0; i <= count_options(command); i++)
+                print_option(option_at(command, i));
+        if (command->more)
+                printf("\n%s\n", command->more);
+        return INFP_EXIT_OK;
+}
+
+static int bad_usage(const struct infp_command *command, const char *format, const char *what)
+{
+        char text[512];
+
+        snprintf(text, sizeof(text), format, what);
+        infp_say("%s: %s; see `infprof %s -h`", command->name, text, command->name);
+        return INFP_EXIT_USAGE;
+}
+
+static const struct infp_option *by_letter(const struct infp_command *command, int letter)
+{
+        for (size_t i = 0; i <= count_options(command); i++)
+                if (option_at(command, i)->letter == letter)
+                        return option_at(command, i);
+        return NULL;
+}
+
+/* What getopt_long was looking at when it failed: a letter, or the word before optind. */
+static int bad_option(const struct infp_command *command, int found, char **argv, const struct getopt_tables *tables)
+{
+        char name[128];
+
+        if (optopt >= FIRST_LONG)
+                snprintf(name, sizeof(name), "--%s", tables->longs[optopt - FIRST_LONG].name);
+        else if (optopt)
+                snprintf(name, sizeof(name), "-%c", optopt);
+        else
+                snprintf(name, sizeof(name), "%s", argv[optind - 1]);
+        if (found == ':')
+                return bad_usage(command, "option %s needs a value", name);
+        if (optopt >= FIRST_LONG)
+                return bad_usage(command, "option %s takes no value", name);
+        return bad_usage(command, "there is no option %s, or it is ambiguous", name);
+}
+
+static bool is_given(const struct infp_arguments *arguments, const struct infp_option *option)
+{
+        for (size_t i = 0; i < arguments->n_given; i++)
+                if (arguments->given[i].option == option)
+                        return true;
+        return false;
+}
+
+int infp_arguments_parse(const struct infp_command *command, int argc, char **argv, struct infp_arguments *ret)
+{
+        struct getopt_tables tables;
+        int found;
+
+        *ret = (struct infp_arguments){ .given = calloc((size_t) argc + 1, sizeof(*ret->given)) };
+        if (!ret->given) {
+                infp_say("%s: out of memory", command->name);
+                return INFP_EXIT_FAILURE;
+        }
+        make_tables(command, &tables);
+        opterr = 0;
+        optind = 0;
+        while ((found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) >= 0) {
+                const struct infp_option *option;
+
+                if (found == '?' || found == ':')
+                        return bad_option(command, found, argv, &tables);
+                option = found >= FIRST_LONG ? option_at(command, (size_t) found - FIRST_LONG)
+                                             : by_letter(command, found);
+                if (option == &help_option)
+                        return print_help(command);
+                if (!option->many && is_given(ret, option))
+                        return bad_usage(command, "option --%s is given twice", option->name);
+                ret->given[ret->n_given++] = (struct infp_given){ option, optarg };
+        }
+        ret->has_dashes = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
+        ret->rest = argv + optind;
+        ret->n_rest = argc - optind;
+        return -1;
+}
+
+void infp_arguments_done(struct infp_arguments *arguments)
+{
+        free(arguments->given);
+        arguments->given = NULL;
+}
+
+const char *infp_argument(const struct infp_arguments *arguments, const char *name)
+{
+        for (size_t i = arguments->n_given; i > 0; i--) {
+                const struct infp_given *given = &arguments->given[i - 1];
+
+                if (strcmp(given->option->name, name) == 0)
+                        return given->value ? given->value : "";
+        }
+        return NULL;
+}
+
+bool infp_argument_given(const struct infp_arguments *arguments, const char *name)
+{
+        return infp_argument(arguments, name) != NULL;
+}

@@ -89,7 +89,7 @@ const struct infp_table infp_table_marks = {
 const char *infp_source_state_name(enum infp_source_state state)
 {
         static const char *const names[] = {
-                [INFP_OK] = "ok", [INFP_ABSENT] = "absent", [INFP_DENIED] = "denied",
+                [INFP_OK] = "ok",         [INFP_ABSENT] = "absent", [INFP_DENIED] = "denied",
                 [INFP_BROKEN] = "broken", [INFP_LATE] = "late",
         };
 
@@ -116,7 +116,8 @@ void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsi
         infp_row_str(row, INFP_COLUMNS_QUALITY, infp_quality_name(c->quality));
         if (c->reset)
                 infp_row_str(row, INFP_COLUMNS_RESET, infp_reset_name(c->reset));
-        infp_row_bool(row, INFP_COLUMNS_IS_KEY, index >= INFP_FIXED_COLUMNS && index < INFP_FIXED_COLUMNS + table->n_keys);
+        infp_row_bool(row, INFP_COLUMNS_IS_KEY,
+                      index >= INFP_FIXED_COLUMNS && index < INFP_FIXED_COLUMNS + table->n_keys);
         optional(row, INFP_COLUMNS_KEY, c->key);
         infp_row_i64(row, INFP_COLUMNS_SCALE, c->scale ? c->scale : 1);
         optional(row, INFP_COLUMNS_PROM, c->prom);
