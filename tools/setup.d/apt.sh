@@ -24,7 +24,7 @@ install_packages() {
         done
         if ((EUID != 0)); then
                 say "These Debian packages are missing, and only root can install them. Run this line, then the same command again:"
-                say "sudo apt-get install -y --no-install-recommends ${names[*]}"
+                say "$(apt_has_lists || printf 'sudo apt-get update && ')sudo apt-get install -y --no-install-recommends ${names[*]}"
                 exit 1
         fi
         say "  Debian packages:"
@@ -37,6 +37,8 @@ install_packages() {
         apt_get install -y --no-install-recommends "${names[@]}" || die "apt-get could not install: ${names[*]}"
         say "    done: $(apt_size), $(since "$start")"
 }
+
+apt_has_lists() { compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; }
 
 # Another apt may be at work on the machine: dpkg's own lock waits, the one of the package lists does not, so try again.
 apt_get() {
