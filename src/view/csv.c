@@ -1,0 +1,129 @@
+/* CSV (RFC 4180, but lines end in \n) and TSV: the same with tabs, quoted by the same rule, so that whoever reads CSV reads
+ * TSV, and every cell is the same string in both. Absent is an empty field; a text that is empty is "" in quotes. */
+#include <errno.h>
+#include <string.h>
+
+#include "view/format.h"
+
+static bool needs_quotes(const char *text, size_t size, char separator)
+{
+        if (!size)
+                return true;
+        /* A reader may strip blanks at the ends of bare fields. */
+        if (text[0] == ' ' || text[size - 1] == ' ')
+                return true;
+        for (size_t i = 0; i < size; i++)
+                if (text[i] == separator || text[i] == '"' || text[i] == '\n' || text[i] == '\r')
+                        return true;
+        return false;
+}
+
+static void put_text(struct infp_str *out, const char *text, size_t size, char separator)
+{
+        if (!needs_quotes(text, size, separator)) {
+                infp_str_put(out, text, size);
+                return;
+        }
+        infp_str_putc(out, '"');
+        for (const char *quote; (quote = memchr(text, '"', size));) {
+                const size_t n = (size_t) (quote - text) + 1;
+
+                infp_str_put(out, text, n);
+                infp_str_putc(out, '"');
+                text += n;
+                size -= n;
+        }
+        infp_str_put(out, text, size);
+        infp_str_putc(out, '"');
+}
+
+static int begin(struct infp_out *out, const struct infp_table *table, char separator)
+{
+        for (unsigned i = 0; i < infp_view_width(table); i++) {
+                const char *name = infp_view_column(table, i)->name;
+
+                if (i)
+                        infp_str_putc(&out->text, separator);
+                put_text(&out->text, name, strlen(name), separator);
+        }
+        infp_str_putc(&out->text, '\n');
+        return out->error;
+}
+
+static void put_cell(struct infp_str *out, const struct infp_batch *batch, unsigned column, uint32_t row,
+                     char separator)
+{
+        size_t size;
+        const char *text;
+
+        if (infp_view_column(batch->table, column)->type != INFP_STR) {
+                infp_cell_text(out, batch, column, row);
+        } else if (infp_batch_has(batch, column, row)) {
+                text = infp_batch_str(batch, column, row, &size);
+                put_text(out, text, size, separator);
+        }
+}
+
+static int put_batch(struct infp_out *out, const struct infp_batch *batch, char separator)
+{
+        const unsigned width = infp_view_width(batch->table);
+
+        for (uint32_t row = 0; row < batch->n_rows && !out->error; row++) {
+                for (unsigned i = 0; i < width; i++) {
+                        if (i)
+                                infp_str_putc(&out->text, separator);
+                        put_cell(&out->text, batch, i, row, separator);
+                }
+                /* An empty line is no row to many readers. */
+                if (width == 1 && !infp_batch_has(batch, 0, row))
+                        infp_str_puts(&out->text, "\"\"");
+                infp_str_putc(&out->text, '\n');
+                infp_out_drain(out);
+        }
+        return out->error == -EPIPE ? 0 : out->error;
+}
+
+static int end(struct infp_out *out, const struct infp_table *table)
+{
+        (void) table;
+        infp_out_drain(out);
+        return out->error == -EPIPE ? 0 : out->error;
+}
+
+static int csv_begin(struct infp_out *out, const struct infp_table *table)
+{
+        return begin(out, table, ',');
+}
+
+static int csv_batch(struct infp_out *out, const struct infp_batch *batch)
+{
+        return put_batch(out, batch, ',');
+}
+
+static int tsv_begin(struct infp_out *out, const struct infp_table *table)
+{
+        return begin(out, table, '\t');
+}
+
+static int tsv_batch(struct infp_out *out, const struct infp_batch *batch)
+{
+        return put_batch(out, batch, '\t');
+}
+
+const struct infp_format infp_format_csv = {
+        .name = "csv",
+        .extension = "csv",
+        .help = "Comma-separated values with a header line; absent is an empty field.",
+        .begin = csv_begin,
+        .batch = csv_batch,
+        .end = end,
+};
+
+const struct infp_format infp_format_tsv = {
+        .name = "tsv",
+        .extension = "tsv",
+        .help = "Tab-separated values with a header line, quoted like CSV.",
+        .begin = tsv_begin,
+        .batch = tsv_batch,
+        .end = end,
+};

@@ -12,18 +12,23 @@ struct infp_out {
         int fd;               /* borrowed */
         const char *path;     /* for messages; "standard output" */
         struct infp_str text; /* not yet written */
-        int error;            /* first negative errno; later writes do nothing. EPIPE of a closed pager is not an error */
-        void *state;          /* of the format */
-        bool colour;          /* a terminal, and NO_COLOR is not set */
-        unsigned width;       /* of the terminal; 0 = unbounded */
+        int error;   /* first negative errno; later writes do nothing. EPIPE of a closed pager is not an error */
+        void *state; /* of the format, between begin and end */
+        void (*state_free)(void *state);
+        bool colour;    /* a terminal, and NO_COLOR is not set */
+        unsigned width; /* of the terminal; 0 = unbounded */
 };
 
 void infp_out_init(struct infp_out *out, int fd, const char *path);
+/* Writes what waits. 0, also when the reader went away (EPIPE: out->error says so to a producer that wants to stop), or the
+ * first error with the path in `err`. */
 int infp_out_flush(struct infp_out *out, struct infp_err *err); /* when much is waiting, and at the end */
+/* Flushes only when much is waiting; an error stays in out->error. */
+void infp_out_drain(struct infp_out *out);
 void infp_out_done(struct infp_out *out);
 
 struct infp_format {
-        const char *name;      /* json csv tsv table prom */
+        const char *name;      /* json jsonl csv tsv table prom */
         const char *extension; /* of files: "csv" */
         const char *help;
         int (*begin)(struct infp_out *out, const struct infp_table *table);
@@ -36,7 +41,23 @@ extern const struct infp_format infp_format_jsonl;
 extern const struct infp_format infp_format_csv;
 extern const struct infp_format infp_format_tsv;
 extern const struct infp_format infp_format_table; /* for people: aligned, at most so many rows as fit */
+extern const struct infp_format infp_format_prom;  /* Prometheus text, each sample with its time */
 const struct infp_format *infp_format_find(const char *name);
+const struct infp_format *const *infp_formats(void); /* all, ended by NULL */
+
+/* Columns of a table's batches: those of a `plain` table have no t_ns and time in front. */
+unsigned infp_view_width(const struct infp_table *table);
+const struct infp_column *infp_view_column(const struct infp_table *table, unsigned index);
 
 /* The text of one cell as csv, tsv and table show it, without quoting: "" when absent. TS_NS as Unix ms. */
 void infp_cell_text(struct infp_str *out, const struct infp_batch *batch, unsigned column, uint32_t row);
+
+/* TS_NS to Unix ms, rounded down. */
+int64_t infp_unix_ms(int64_t unix_ns);
+
+/* Text for a terminal or a line of a report: control characters (a name can hold escape sequences) become \n, \t, \xHH. */
+void infp_text_tame(struct infp_str *out, const char *text, size_t size);
+/* Columns that a UTF-8 text takes on a terminal: 2 for East Asian wide characters and emoji, 0 for combining marks. */
+unsigned infp_text_width(const char *text, size_t size);
+/* Bytes of the longest beginning that takes at most `width` columns; its real width in *ret_width (may be NULL). */
+size_t infp_text_fit(const char *text, size_t size, unsigned width, unsigned *ret_width);

@@ -1,0 +1,19 @@
+/* The last row of each table, and of each key in keyed tables, as somebody keeps them (record/tail.h): what snapshots, the
+ * Prometheus page and `top` read. An interface, so that views need not know the recorder. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/batch.h"
+
+struct infp_last {
+        void *context;
+        /* By index, in the order in which they were announced; NULL at the end. A table may have no rows. */
+        const struct infp_table *(*table)(void *context, unsigned index);
+        /* The rows of the table from number `from` on, as many as go into a batch; borrowed until the next call of this
+         * function. false: no more, or no memory. */
+        bool (*rows)(void *context, const struct infp_table *table, uint32_t from, struct infp_batch *ret);
+        /* The row of a thing by its id, borrowed until the next call of this function; false when it is unknown. */
+        bool (*entity)(void *context, const char *table, uint64_t id, struct infp_batch *ret);
+};

@@ -1,0 +1,61 @@
+/* A shelf holds one row a key of one table, in the order of the keys, with memory that is used again. The tail (tail.h) decides
+ * which rows stay. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "base/str.h"
+#include "model/batch.h"
+#include "model/builder.h"
+#include "model/row.h"
+
+enum { INFP_SHELF_SLOTS = 65536 };
+
+struct infp_slot {
+        uint64_t key, t_ns, tick, valid[2];
+        int64_t unix_ns;
+        bool is_last;           /* state X: nothing follows */
+        bool mark;              /* for whoever collects what nobody names */
+        union infp_cell *cells; /* keys first, as in a row; texts lie in `texts` */
+        struct infp_str texts;
+};
+
+struct infp_shelf {
+        const struct infp_table *table;
+        unsigned n_cells;
+        unsigned n_key_cells;
+        int state_cell;       /* where X says that it ended; -1 */
+        int entity_cell;      /* the ID64 key, -1 */
+        uint64_t max_age_ns;  /* 0: never too old */
+        size_t n_after_sweep; /* rows left by the last sweep of unnamed things */
+
+        struct infp_slot *slots;
+        size_t n_slots, cap_slots;
+        uint32_t *order; /* slots in use */
+        size_t n_order;
+        uint32_t *spare; /* slots not in use, with their memory */
+        size_t n_spare;
+        struct infp_map by_key;
+        struct infp_builder *view, *one;
+};
+
+void infp_shelf_init(struct infp_shelf *s, const struct infp_table *table);
+void infp_shelf_done(struct infp_shelf *s);
+
+/* 0, -ENOSPC (no place for a new key) or -ENOMEM. */
+int infp_shelf_take(struct infp_shelf *s, const struct infp_batch *batch, uint32_t row, uint64_t tick);
+
+static inline struct infp_slot *infp_shelf_at(const struct infp_shelf *s, size_t place)
+{
+        return &s->slots[s->order[place]];
+}
+struct infp_slot *infp_shelf_by_id(const struct infp_shelf *s, uint64_t id); /* of an entity table; NULL */
+void infp_shelf_drop(struct infp_shelf *s, size_t place);
+void infp_shelf_drop_unmarked(struct infp_shelf *s);
+
+/* Rows from place `from` on, as many as a batch takes; borrowed until the next call. */
+bool infp_shelf_rows(struct infp_shelf *s, uint32_t from, struct infp_batch *ret);
+bool infp_shelf_row(struct infp_shelf *s, const struct infp_slot *slot, struct infp_batch *ret);

@@ -1,0 +1,211 @@
+#include "record/tail.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/time.h"
+#include "collect/collector.h"
+#include "record/shelf.h"
+
+enum { FEW_THINGS = 256 };
+
+/* `processes` repeats an unchanged row each 60 s (design.md: readers carry the last row forward). */
+static const uint64_t repeat_ns = 60 * INFP_NS_PER_S;
+
+struct tail {
+        struct infp_sink sink;
+        uint32_t run_period_ms;
+        struct infp_shelf *shelves;
+        unsigned n_shelves;
+        uint64_t tick, n_dropped;
+};
+
+static struct tail *tail_of(const struct infp_sink *sink)
+{
+        return (struct tail *) (uintptr_t) sink;
+}
+
+static struct infp_shelf *shelf_find(const struct tail *tail, const char *name)
+{
+        for (unsigned i = 0; i < tail->n_shelves; i++)
+                if (!strcmp(tail->shelves[i].table->name, name))
+                        return &tail->shelves[i];
+        return NULL;
+}
+
+static uint32_t period_of(const struct tail *tail, const struct infp_table *table)
+{
+        for (const struct infp_collector *const *c = infp_collectors; *c; c++)
+                for (const struct infp_table *const *t = (*c)->tables; *t; t++)
+                        if (*t == table)
+                                return infp_collector_period_ms(*c, tail->run_period_ms);
+        return tail->run_period_ms;
+}
+
+static int table_begin(struct infp_sink *sink, const struct infp_table *table, struct infp_err *err)
+{
+        struct tail *tail = tail_of(sink);
+        struct infp_shelf *shelves, *s;
+
+        if (shelf_find(tail, table->name))
+                return 0;
+        shelves = reallocarray(tail->shelves, tail->n_shelves + 1, sizeof(*shelves));
+        if (!shelves)
+                return infp_fail(err, -ENOMEM, "no memory for the last rows of table %s", table->name);
+        tail->shelves = shelves;
+        s = &shelves[tail->n_shelves++];
+        infp_shelf_init(s, table);
+        if (table->section && !table->entity)
+                s->max_age_ns = s->entity_cell >= 0 ? 2 * repeat_ns : 2 * INFP_NS_PER_MS * period_of(tail, table);
+        return 0;
+}
+
+static int batch(struct infp_sink *sink, const struct infp_batch *rows, struct infp_err *err)
+{
+        struct tail *tail = tail_of(sink);
+        struct infp_shelf *s = shelf_find(tail, rows->table->name);
+
+        if (!s)
+                return 0;
+        for (uint32_t row = 0; row < rows->n_rows; row++) {
+                const int r = infp_shelf_take(s, rows, row, tail->tick);
+
+                if (r == -ENOSPC)
+                        tail->n_dropped++;
+                else if (r < 0)
+                        return infp_fail(err, r, "no memory for the last rows of table %s", rows->table->name);
+        }
+        return 0;
+}
+
+/* Marks the things that the rows of other tables name. */
+static void mark_named(const struct tail *tail, const struct infp_shelf *facts)
+{
+        for (unsigned i = 0; i < facts->n_cells; i++) {
+                const struct infp_column *c = infp_table_column(facts->table, INFP_FIXED_COLUMNS + i);
+                const struct infp_shelf *things = NULL;
+
+                if (c->type == INFP_ID64 && c->key && *c->key)
+                        things = shelf_find(tail, c->key);
+                for (size_t place = 0; things && place < facts->n_order; place++) {
+                        const struct infp_slot *fact = infp_shelf_at(facts, place);
+                        struct infp_slot *thing = NULL;
+
+                        if (fact->valid[i / 64] >> (i % 64) & 1)
+                                thing = infp_shelf_by_id(things, fact->cells[i].u64);
+                        if (thing)
+                                thing->mark = true;
+                }
+        }
+}
+
+/* An entity row is written once a segment, before the first fact that names it, and nothing says when it is needed no more: a
+ * tree that starts 200 processes a second would fill the memory. When the rows of such a table have doubled, those that no
+ * other row names are dropped; those of this tick may wait for their first fact. */
+static void sweep_unnamed(struct tail *tail, struct infp_shelf *things)
+{
+        if (things->n_order < 2 * things->n_after_sweep + FEW_THINGS)
+                return;
+        for (size_t place = 0; place < things->n_order; place++) {
+                struct infp_slot *thing = infp_shelf_at(things, place);
+
+                thing->mark = thing->tick + 1 >= tail->tick;
+        }
+        for (unsigned i = 0; i < tail->n_shelves; i++)
+                mark_named(tail, &tail->shelves[i]);
+        infp_shelf_drop_unmarked(things);
+        things->n_after_sweep = things->n_order;
+}
+
+static bool is_over(const struct tail *tail, const struct infp_shelf *s, const struct infp_slot *slot, uint64_t now_ns)
+{
+        if (slot->is_last && slot->tick < tail->tick)
+                return true;
+        return s->max_age_ns && now_ns > slot->t_ns && now_ns - slot->t_ns > s->max_age_ns;
+}
+
+static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, struct infp_err *err)
+{
+        struct tail *tail = tail_of(sink);
+
+        (void) unix_ms;
+        (void) err;
+        for (unsigned i = 0; i < tail->n_shelves; i++) {
+                struct infp_shelf *s = &tail->shelves[i];
+
+                for (size_t place = s->n_order; place-- > 0;)
+                        if (is_over(tail, s, infp_shelf_at(s, place), t_ns))
+                                infp_shelf_drop(s, place);
+                if (s->table->entity)
+                        sweep_unnamed(tail, s);
+        }
+        tail->tick++;
+        return 0;
+}
+
+int infp_tail_new(uint32_t run_period_ms, struct infp_sink **ret, struct infp_err *err)
+{
+        struct tail *tail = calloc(1, sizeof(*tail));
+
+        if (!tail)
+                return infp_fail(err, -ENOMEM, "no memory for the last rows");
+        tail->run_period_ms = run_period_ms;
+        tail->sink = (struct infp_sink){
+                .name = "tail",
+                .each_tick = true,
+                .table_begin = table_begin,
+                .batch = batch,
+                .tick_end = tick_end,
+        };
+        *ret = &tail->sink;
+        return 0;
+}
+
+struct infp_sink *infp_tail_free(struct infp_sink *sink)
+{
+        struct tail *tail = tail_of(sink);
+
+        if (!tail)
+                return NULL;
+        for (unsigned i = 0; i < tail->n_shelves; i++)
+                infp_shelf_done(&tail->shelves[i]);
+        free(tail->shelves);
+        free(tail);
+        return NULL;
+}
+
+uint64_t infp_tail_dropped(const struct infp_sink *sink)
+{
+        return tail_of(sink)->n_dropped;
+}
+
+static const struct infp_table *last_table(void *context, unsigned index)
+{
+        const struct tail *tail = context;
+
+        return index < tail->n_shelves ? tail->shelves[index].table : NULL;
+}
+
+static bool last_rows(void *context, const struct infp_table *table, uint32_t from, struct infp_batch *ret)
+{
+        struct infp_shelf *s = shelf_find(context, table->name);
+
+        return s && infp_shelf_rows(s, from, ret);
+}
+
+static bool last_entity(void *context, const char *table, uint64_t id, struct infp_batch *ret)
+{
+        struct infp_shelf *s = table ? shelf_find(context, table) : NULL;
+        const struct infp_slot *slot = s ? infp_shelf_by_id(s, id) : NULL;
+
+        return slot && infp_shelf_row(s, slot, ret);
+}
+
+struct infp_last infp_tail_last(struct infp_sink *sink)
+{
+        return (struct infp_last){
+                .context = tail_of(sink), .table = last_table, .rows = last_rows, .entity = last_entity
+        };
+}

@@ -1,0 +1,23 @@
+/* The tail: a sink that keeps the last row of each table (of each key in keyed ones; of `sources` that of each source).
+ *
+ * What is shown is what is true now: a row of a table that is in snapshots is left out once it is older than two periods of
+ * its collector (a core gone offline, a collector that broke). Rows about an entity (processes) are written when something
+ * changed and each 60 s, so they stay for two such repeats, and those in state X stay until the end of the next tick.
+ * Used by one thread. No allocation once every key has been seen. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/last.h"
+#include "model/sink.h"
+
+/* run_period_ms: for tables that no collector of this build owns, and for those without a period of their own. */
+int infp_tail_new(uint32_t run_period_ms, struct infp_sink **ret, struct infp_err *err);
+struct infp_sink *infp_tail_free(struct infp_sink *sink); /* returns NULL */
+
+/* Feeds of other sinks that read it (snapshots) must come behind it in the recorder's list. */
+struct infp_last infp_tail_last(struct infp_sink *sink);
+
+/* Rows that found no place because a table had 65,536 keys. */
+uint64_t infp_tail_dropped(const struct infp_sink *sink);

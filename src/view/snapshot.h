@@ -1,0 +1,35 @@
+/* The state of everything at one moment as one JSON object: {"timestamp": ms, "cpu": {"vCpuTime": {"value": v, "time": ms}}}.
+ *
+ * A table stands in the member that its `section` names: without keys as an object, with keys as a list of objects. Where
+ * several tables share a section, the keyed ones are lists in it under their own names. Gauges and counters are
+ * {"value", "time"}, labels plain values; what is absent is there, as {"value":null,"time":null}. In place of an id stand the
+ * attributes of the thing. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "model/last.h"
+#include "model/sink.h"
+
+/* indent: spaces a level, 0 = one line. sources: adds a list of what is missing and why, where the run's own table `sources`
+ * is not at hand. */
+void infp_snapshot_put(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
+                       bool sources);
+
+#define INFP_SNAPSHOT_LIMIT (UINT64_C(256) << 20)
+
+struct infp_snapshot_options {
+        struct infp_last last; /* its keeper (the tail) gets its rows before this sink's tick_end */
+        int output_fd;         /* directory, borrowed */
+        const char *uuid;      /* of the run, borrowed */
+        uint64_t limit_bytes;  /* of all files together; 0 = INFP_SNAPSHOT_LIMIT */
+        void (*notice)(void *context, const char *text); /* says once that the limit was reached; may be NULL */
+        void *context;
+};
+
+/* A sink that writes <uuid>-<unix ms>.json at each tick. No allocation once a snapshot has had its usual size. */
+int infp_snapshot_sink_new(const struct infp_snapshot_options *options, struct infp_sink **ret, struct infp_err *err);
+struct infp_sink *infp_snapshot_sink_free(struct infp_sink *sink); /* returns NULL */
+uint64_t infp_snapshot_bytes(const struct infp_sink *sink);        /* written so far */
