@@ -117,7 +117,7 @@ void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsi
         if (c->reset)
                 infp_row_str(row, INFP_COLUMNS_RESET, infp_reset_name(c->reset));
         infp_row_bool(row, INFP_COLUMNS_IS_KEY,
-                      index >= INFP_FIXED_COLUMNS && index < INFP_FIXED_COLUMNS + table->n_keys);
+                      index >= INFP_FIXED_COLUMNS && index < (unsigned) INFP_FIXED_COLUMNS + table->n_keys);
         optional(row, INFP_COLUMNS_KEY, c->key);
         infp_row_i64(row, INFP_COLUMNS_SCALE, c->scale ? c->scale : 1);
         optional(row, INFP_COLUMNS_PROM, c->prom);

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""What a recording costs: own CPU and memory beside 500 processes, bytes an hour, the start, the child's delay.
+
+  bench_cost.py [--infprof PATH] [-n PROCESSES] [-s SECONDS] [-r ROUNDS] [--json FILE]
+
+Budgets (design: section 7) are checked on CPU time and memory, by the scheduler's clock of infprof's own threads; the median
+of ROUNDS interleaved rounds counts. Wall-clock figures are printed and fail nothing. Exit code 1 when a budget is broken.
+"""
+import argparse
+import glob
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+# name: (options, tree of 20 as a command, budget of a core, budget of peak RSS in MiB)
+CASES = {
+    "1 Hz, tree of 20": (["-t", "1000"], 0.003, 20),
+    "20 Hz, tree of 20": (["-t", "50"], 0.03, 20),
+    "1 Hz, -p": (["-t", "1000", "-p"], 0.010, None),
+    "20 Hz, -p": (["-t", "50", "-p"], None, None),
+}
+TREE = ["sh", "-c", "for i in $(seq 19); do sleep 3600 & done; wait"]
+
+
+def cpu_ns(pid):
+    """Nanoseconds on a CPU of all threads of one process, and the largest it was resident."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path) as file:
+            total += int(file.read().split()[0])
+    with open(f"/proc/{pid}/status") as file:
+        peak = int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) * 1024
+    return total, peak
+
+
+def user_share(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    user, system = int(fields[11]), int(fields[12])
+    return user / max(1, user + system)
+
+
+def size_of(directory):
+    return sum(os.path.getsize(os.path.join(top, name)) for top, _, names in os.walk(directory) for name in names)
+
+
+def measure(infprof, options, seconds):
+    output = tempfile.mkdtemp(prefix="infprof-bench-")
+    process = subprocess.Popen([infprof, "record", "-o", output, "--no-finish", *options, "--", *TREE],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(2)
+    before, _ = cpu_ns(process.pid)
+    bytes_before = size_of(output)
+    began = time.monotonic()
+    time.sleep(seconds)
+    after, peak = cpu_ns(process.pid)
+    took = time.monotonic() - began
+    segments = sum(size_of(path) for path in glob.glob(output + "/*.infprof"))
+    result = {"core_share": (after - before) / 1e9 / took, "rss_mib": peak / 2**20, "user_share": user_share(process.pid),
+              "bytes_per_s": (size_of(output) - bytes_before) / took, "segment_bytes": segments}
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait()
+    subprocess.run(["rm", "-rf", output], check=True)
+    return result
+
+
+def wall_of(words):
+    began = time.monotonic()
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return time.monotonic() - began
+
+
+def measure_start(infprof, rounds):
+    """How much later a child ends under infprof, and how long infprof takes until it has started it."""
+    delays, starts = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as output:
+            bare = wall_of(["sh", "-c", "date +%s%N > /dev/null"])
+            began = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            done = subprocess.run([infprof, "record", "-o", output, "--no-finish", "--", "date", "+%s%N"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+            starts.append((int(done.stdout) - began) / 1e6)
+            delays.append((wall_of([infprof, "record", "-o", output, "--no-finish", "--", "sh", "-c", "date > /dev/null"]) - bare) * 1e3)
+    return {"start_to_child_ms": statistics.median(starts), "whole_run_more_ms": statistics.median(delays)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--infprof", default="build/infprof")
+    parser.add_argument("-n", "--processes", type=int, default=500)
+    parser.add_argument("-s", "--seconds", type=float, default=15)
+    parser.add_argument("-r", "--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    infprof = os.path.abspath(options.infprof)
+    crowd = subprocess.Popen(["bash", "-c", f"for ((i = 0; i < {options.processes}; i++)); do sleep 3600 & done; wait"],
+                             start_new_session=True)
+    time.sleep(2)
+    results = {name: [] for name in CASES}
+    try:
+        for _ in range(options.rounds):
+            for name, (flags, _, _) in CASES.items():
+                results[name].append(measure(infprof, flags, options.seconds))
+        start = measure_start(infprof, 7)
+    finally:
+        os.killpg(crowd.pid, signal.SIGKILL)
+    broken, figures = [], {"processes": len(glob.glob("/proc/[0-9]*")), "start": start}
+    for name, (_, core, rss) in CASES.items():
+        middle = {key: statistics.median(result[key] for result in results[name]) for key in results[name][0]}
+        figures[name] = middle
+        print(f"{name:20s} {100 * middle['core_share']:6.3f} % of a core (user {100 * middle['user_share']:.0f} %), "
+              f"{middle['rss_mib']:5.1f} MiB peak, {middle['bytes_per_s'] * 3600 / 2**20:7.1f} MiB/h with snapshots"
+              f"{f', budget {100 * core} %' if core else ''}")
+        if core and middle["core_share"] > core:
+            broken.append(f"{name}: {100 * middle['core_share']:.3f} % of a core is over the budget of {100 * core} %")
+        if rss and middle["rss_mib"] > rss:
+            broken.append(f"{name}: {middle['rss_mib']:.1f} MiB is over the budget of {rss} MiB")
+    print(f"start to the child's first instruction {start['start_to_child_ms']:.1f} ms, whole run {start['whole_run_more_ms']:.1f} ms "
+          f"longer (wall clock, without finishing)")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(figures, file, indent=1)
+    for line in broken:
+        print("over budget:", line)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

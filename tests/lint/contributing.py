@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The two diffs of CONTRIBUTING.md are real: applied to a copy of the tree they build, and what they promise is there.
+
+  contributing.py TOP BUILD     BUILD: a configured build directory whose compiler and options are taken over
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# What each diff promises: (table, column) that `infprof metrics --json` then lists.
+PROMISES = {"metric": ("mem", "vMemoryKernelStack"), "collector": ("entropy", "vEntropyAvailable")}
+
+
+def diffs(text):
+    found = re.findall(r"<!-- diff: (\w+) -->\s*```diff\n(.*?)```", text, re.S)
+    return dict(found)
+
+
+def run(words, **options):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode:
+        print(done.stdout[-4000:])
+        sys.exit(f"failed: {' '.join(map(str, words))}")
+    return done.stdout
+
+
+def main():
+    top, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    found = diffs((top / "CONTRIBUTING.md").read_text())
+    if set(found) != set(PROMISES):
+        sys.exit(f"CONTRIBUTING.md holds the diffs {sorted(found)}, not {sorted(PROMISES)}")
+    with tempfile.TemporaryDirectory() as work:
+        copy = pathlib.Path(work) / "infprof"
+        copy.mkdir()
+        for name in ("src", "meson.build", "meson_options.txt"):
+            (shutil.copytree if (top / name).is_dir() else shutil.copy)(top / name, copy / name)
+        (copy / "subprojects").symlink_to(top / "subprojects")
+        (copy / ".deps").symlink_to(top / ".deps")
+        for diff in found.values():
+            subprocess.run(["patch", "-p1", "-s", "-F0"], cwd=copy, input=diff, text=True, check=True)
+        run([top / ".deps/venv/bin/meson", "setup", "build", "--buildtype=plain", "-Dc_args=-O0"], cwd=copy)
+        run(["ninja", "-C", "build", "infprof"], cwd=copy)
+        known = json.loads(run([copy / "build/infprof", "metrics", "--json"]))
+        listed = {(row["table_name"], row["column_name"]) for row in known}
+        for name, promise in PROMISES.items():
+            if promise not in listed:
+                sys.exit(f"the diff '{name}' does not bring {promise}")
+        sample = json.loads(run([copy / "build/infprof", "snapshot", "--json"]))
+        if "vMemoryKernelStack" not in sample["mem"]:
+            sys.exit("the new metric is not in the snapshot")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
