@@ -1,0 +1,46 @@
+#include "model/rate.h"
+
+#include <math.h>
+
+uint64_t infp_increase_u64(enum infp_reset reset, uint64_t before, uint64_t after, uint64_t range)
+{
+        if (after >= before)
+                return after - before;
+        switch (reset) {
+        case INFP_RESET_ZERO:
+                return after;
+        case INFP_RESET_WRAP:
+                /* A value beyond the range says that the range is wrong: no increase rather than an invented one. */
+                return before - after <= range ? range - (before - after) : 0;
+        case INFP_RESET_NONE:
+                break;
+        }
+        return 0;
+}
+
+double infp_increase_f64(enum infp_reset reset, double before, double after, double range)
+{
+        if (!isfinite(before) || !isfinite(after))
+                return 0;
+        if (after >= before)
+                return after - before;
+        switch (reset) {
+        case INFP_RESET_ZERO:
+                return fmax(after, 0);
+        case INFP_RESET_WRAP:
+                return fmax(range - (before - after), 0);
+        case INFP_RESET_NONE:
+                break;
+        }
+        return 0;
+}
+
+void infp_total_add(struct infp_total *total, enum infp_reset reset, double value, double range)
+{
+        if (!isfinite(value))
+                return; /* a reading that failed says nothing */
+        if (total->has_last)
+                total->total += infp_increase_f64(reset, total->last, value, range);
+        total->has_last = true;
+        total->last = value;
+}

@@ -1,0 +1,156 @@
+/* Which names say that a value is secret. Names are split into words at - _ . and at capitals, so that `monkey`,
+ * `--tokenizer` and `--keep` are what they are; the last word says what the value is (a key, a file with the key, the
+ * number of tokens), the words before it which kind. */
+#include "model/mask.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { MAX_WORDS = 16, MAX_WORD = 24 };
+
+struct words {
+        char text[MAX_WORDS][MAX_WORD]; /* lower case, cut */
+        size_t n;
+};
+
+static bool upper(char c)
+{
+        return c >= 'A' && c <= 'Z';
+}
+
+static bool lower(char c)
+{
+        return c >= 'a' && c <= 'z';
+}
+
+/* "apiKey", "APIKey", "HFToken": a word begins at a capital behind a small letter, and at the last capital of several. */
+static bool begins_word(const char *name, size_t size, size_t i)
+{
+        if (i == 0 || !upper(name[i]))
+                return false;
+        return lower(name[i - 1]) || (upper(name[i - 1]) && i + 1 < size && lower(name[i + 1]));
+}
+
+static void split(const char *name, size_t size, struct words *ret)
+{
+        size_t length = 0;
+
+        ret->n = 0;
+        for (size_t i = 0; i <= size; i++) {
+                bool in_word = i < size && isalnum((unsigned char) name[i]);
+
+                if (length > 0 && (!in_word || begins_word(name, size, i))) {
+                        ret->text[ret->n][length < MAX_WORD ? length : MAX_WORD - 1] = 0;
+                        /* Of a very long name the end counts. */
+                        if (++ret->n == MAX_WORDS) {
+                                memmove(ret->text[0], ret->text[1], sizeof(ret->text) - sizeof(ret->text[0]));
+                                ret->n--;
+                        }
+                        length = 0;
+                }
+                if (in_word) {
+                        if (length < MAX_WORD - 1)
+                                ret->text[ret->n][length] = (char) tolower((unsigned char) name[i]);
+                        length++;
+                }
+        }
+}
+
+static bool among(const char *word, const char *const *list)
+{
+        for (; *list; list++) {
+                if (strcmp(word, *list) == 0)
+                        return true;
+        }
+        return false;
+}
+
+#define AMONG(word, ...) among(word, (const char *const[]){ __VA_ARGS__, NULL })
+
+static bool any_among(const struct words *w, size_t n, const char *const *list)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (among(w->text[i], list))
+                        return true;
+        }
+        return false;
+}
+
+/* The words that leave a secret a secret: API_KEY_2, CLIENT_SECRET_VALUE, SIGNING_KEY_BASE64. */
+static size_t without_tail(const struct words *w)
+{
+        size_t n = w->n;
+
+        while (n > 1 && (strspn(w->text[n - 1], "0123456789") == strlen(w->text[n - 1]) ||
+                         AMONG(w->text[n - 1], "value", "string", "base64", "b64", "hex", "env", "secret", "plain")))
+                n--;
+        return n;
+}
+
+/* Tokens of a model and its tokenizer, not of a user. */
+static const char *const model_token[] = {
+        "bos",       "eos",         "pad",       "unk",       "sep",    "cls",    "mask",        "special", "stop",
+        "eot",       "eom",         "nl",        "fim",       "image",  "audio",  "video",       "start",   "end",
+        "begin",     "think",       "thinking",  "reasoning", "draft",  "per",    "first",       "last",    "next",
+        "max",       "min",         "num",       "n",         "prompt", "output", "input",       "suffix",  "middle",
+        "prefix",    "each",        "every",     "by",        "single", "tool",   "placeholder", "trigger", "newline",
+        "generated", "speculative", "delimiter", "separator", NULL,
+};
+/* Keys of data, not of doors. */
+static const char *const data_key[] = {
+        "primary", "foreign", "sort",   "partition", "group", "cache",  "row",   "map",    "hot",         "lookup",
+        "dict",    "index",   "object", "routing",   "shard", "prefix", "hash",  "public", "by",          "metadata",
+        "config",  "json",    "join",   "order",     "ssl",   "tls",    "label", "column", "idempotency", NULL,
+};
+/* What is said about a secret is none: where it lies, how long it is, how it is made. */
+static const char *const about[] = {
+        "file",   "path",   "dir",    "directory", "folder",  "name",     "url",     "uri",     "endpoint",  "type",
+        "format", "length", "len",    "size",      "count",   "expiry",   "ttl",     "timeout", "algorithm", "rotation",
+        "mode",   "var",    "policy", "prompt",    "manager", "provider", "backend", "store",   "parser",    NULL,
+};
+static const char *const door[] = { "api",     "access", "auth",   "bearer",  "refresh",    "secret",
+                                    "private", "admin",  "master", "signing", "encryption", NULL };
+
+static bool ends_in_file(const char *word)
+{
+        size_t n = strlen(word);
+
+        return n >= 4 && (strcmp(word + n - 4, "file") == 0 || strcmp(word + n - 4, "path") == 0);
+}
+
+static bool secret_last(const struct words *w, size_t n)
+{
+        const char *last = w->text[n - 1];
+        size_t before = n - 1;
+
+        if (strcmp(last, "token") == 0)
+                return !any_among(w, before, model_token);
+        if (strcmp(last, "key") == 0)
+                return !any_among(w, before, data_key);
+        if (AMONG(last, "keys", "tokens"))
+                return any_among(w, before, door) && !any_among(w, before, model_token);
+        if (strcmp(last, "id") == 0) /* AWS_ACCESS_KEY_ID, but not eos_token_id; Vault's secret_id */
+                return n >= 2 && (AMONG(w->text[n - 2], "secret") ||
+                                  (n >= 3 && strcmp(w->text[n - 2], "key") == 0 && among(w->text[n - 3], door)));
+        if (strcmp(last, "pass") == 0)
+                return n == 1 || AMONG(w->text[n - 2], "db", "user", "admin", "root", "http", "proxy", "smtp", "redis");
+        return AMONG(last, "authorization", "apikey", "authkey", "accesskey", "secretkey", "privatekey", "apitoken",
+                     "authtoken", "accesstoken", "hftoken");
+}
+
+bool infp_mask_is_secret_name(const char *name, size_t size)
+{
+        static const char *const strong[] = {
+                "secret", "secrets", "password", "passwords", "passwd", "passphrase", NULL
+        };
+        struct words w;
+        size_t n;
+
+        split(name, size, &w);
+        if (w.n == 0 || among(w.text[w.n - 1], about) || ends_in_file(w.text[w.n - 1]))
+                return false;
+        n = without_tail(&w);
+        return any_among(&w, w.n, strong) || secret_last(&w, n);
+}
