@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "model/tables.h"
 
-enum { FIRST_SLOTS = 16 };
+enum { FIRST_SLOTS = 16, GROW_TEXT = 4096 };
 
 void infp_shelf_init(struct infp_shelf *s, const struct infp_table *table)
 {
@@ -327,17 +327,38 @@ bool infp_shelf_row(struct infp_shelf *s, const struct infp_slot *slot, struct i
         return true;
 }
 
+/* Appends the rows from `from` on; returns how many went in. */
+static size_t append_from(const struct infp_shelf *s, struct infp_builder *b, uint32_t from)
+{
+        size_t n = 0;
+
+        infp_builder_reset(b);
+        while (from + n < s->n_order && append(s, b, infp_shelf_at(s, from + n)) >= 0)
+                n++;
+        return n;
+}
+
 bool infp_shelf_rows(struct infp_shelf *s, uint32_t from, struct infp_batch *ret)
 {
+        size_t n;
+
         if (from >= s->n_order)
                 return false;
         if (!s->view)
                 s->view = infp_builder_new(s->table, FIRST_SLOTS);
-        if (!s->view || !append_first(s, s->view, infp_shelf_at(s, from)))
+        if (!s->view)
                 return false;
-        for (size_t place = from + 1; place < s->n_order; place++)
-                if (append(s, s->view, infp_shelf_at(s, place)) < 0)
+        /* Grows until all rows go in at once, or a batch is full. Later calls find the room. */
+        for (;;) {
+                n = append_from(s, s->view, from);
+                if (from + n == s->n_order || n == INFP_BATCH_ROWS)
                         break;
+                infp_builder_reset(s->view);
+                if (infp_builder_grow(s->view, infp_shelf_at(s, from + n)->texts.size + GROW_TEXT) < 0) {
+                        n = append_from(s, s->view, from);
+                        break;
+                }
+        }
         *ret = infp_builder_batch(s->view, 0);
-        return true;
+        return n > 0;
 }

@@ -39,8 +39,8 @@ static void put_text(struct infp_str *out, const char *text, size_t size, char s
 
 static int begin(struct infp_out *out, const struct infp_table *table, char separator)
 {
-        for (unsigned i = 0; i < infp_view_width(table); i++) {
-                const char *name = infp_view_column(table, i)->name;
+        for (unsigned i = 0; i < infp_table_width(table); i++) {
+                const char *name = infp_table_column(table, i)->name;
 
                 if (i)
                         infp_str_putc(&out->text, separator);
@@ -56,7 +56,7 @@ static void put_cell(struct infp_str *out, const struct infp_batch *batch, unsig
         size_t size;
         const char *text;
 
-        if (infp_view_column(batch->table, column)->type != INFP_STR) {
+        if (infp_table_column(batch->table, column)->type != INFP_STR) {
                 infp_cell_text(out, batch, column, row);
         } else if (infp_batch_has(batch, column, row)) {
                 text = infp_batch_str(batch, column, row, &size);
@@ -66,7 +66,7 @@ static void put_cell(struct infp_str *out, const struct infp_batch *batch, unsig
 
 static int put_batch(struct infp_out *out, const struct infp_batch *batch, char separator)
 {
-        const unsigned width = infp_view_width(batch->table);
+        const unsigned width = infp_table_width(batch->table);
 
         for (uint32_t row = 0; row < batch->n_rows && !out->error; row++) {
                 for (unsigned i = 0; i < width; i++) {

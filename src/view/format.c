@@ -92,21 +92,6 @@ const struct infp_format *infp_format_find(const char *name)
         return NULL;
 }
 
-unsigned infp_view_width(const struct infp_table *table)
-{
-        return table->plain ? (unsigned) table->n_keys + table->n_columns : infp_table_width(table);
-}
-
-const struct infp_column *infp_view_column(const struct infp_table *table, unsigned index)
-{
-        if (!table->plain)
-                return infp_table_column(table, index);
-        if (index < table->n_keys)
-                return &table->keys[index];
-        index -= table->n_keys;
-        return index < table->n_columns ? &table->columns[index] : NULL;
-}
-
 int64_t infp_unix_ms(int64_t unix_ns)
 {
         const int64_t ms = unix_ns / 1000000;
@@ -121,7 +106,7 @@ void infp_cell_text(struct infp_str *out, const struct infp_batch *batch, unsign
 
         if (!infp_batch_has(batch, column, row))
                 return;
-        switch (infp_view_column(batch->table, column)->type) {
+        switch (infp_table_column(batch->table, column)->type) {
         case INFP_I64:
                 infp_str_i64(out, infp_batch_i64(batch, column, row));
                 return;

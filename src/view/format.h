@@ -45,10 +45,6 @@ extern const struct infp_format infp_format_prom;  /* Prometheus text, each samp
 const struct infp_format *infp_format_find(const char *name);
 const struct infp_format *const *infp_formats(void); /* all, ended by NULL */
 
-/* Columns of a table's batches: those of a `plain` table have no t_ns and time in front. */
-unsigned infp_view_width(const struct infp_table *table);
-const struct infp_column *infp_view_column(const struct infp_table *table, unsigned index);
-
 /* The text of one cell as csv, tsv and table show it, without quoting: "" when absent. TS_NS as Unix ms. */
 void infp_cell_text(struct infp_str *out, const struct infp_batch *batch, unsigned column, uint32_t row);
 

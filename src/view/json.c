@@ -16,7 +16,7 @@ static void put_cell(struct infp_json *json, const struct infp_batch *batch, uns
                 infp_json_null(json);
                 return;
         }
-        switch (infp_view_column(batch->table, column)->type) {
+        switch (infp_table_column(batch->table, column)->type) {
         case INFP_I64:
                 infp_json_i64(json, infp_batch_i64(batch, column, row));
                 return;
@@ -42,13 +42,13 @@ static void put_cell(struct infp_json *json, const struct infp_batch *batch, uns
 
 static void put_row(struct infp_str *out, const struct infp_batch *batch, uint32_t row)
 {
-        const unsigned width = infp_view_width(batch->table);
+        const unsigned width = infp_table_width(batch->table);
         struct infp_json json;
 
         infp_json_begin(&json, out, 0);
         infp_json_object(&json);
         for (unsigned i = 0; i < width; i++) {
-                infp_json_key(&json, infp_view_column(batch->table, i)->name);
+                infp_json_key(&json, infp_table_column(batch->table, i)->name);
                 put_cell(&json, batch, i, row);
         }
         infp_json_object_end(&json);

@@ -95,7 +95,7 @@ static void put_escaped(struct infp_str *out, const char *text, size_t size, boo
 
 static void put_label(struct infp_str *out, const struct infp_batch *batch, unsigned i, uint32_t row)
 {
-        const struct infp_column *c = infp_view_column(batch->table, i);
+        const struct infp_column *c = infp_table_column(batch->table, i);
         const char *name = c->prom ? c->prom : c->name;
         size_t size;
         const char *text;
@@ -141,12 +141,12 @@ static void put_labels(struct infp_str *out, const struct infp_batch *batch, uin
         bool has_attributes = false; /* joined columns that stand behind an id */
 
         infp_str_clear(out);
-        for (unsigned i = first; i < infp_view_width(table); i++) {
-                const struct infp_column *c = infp_view_column(table, i);
+        for (unsigned i = first; i < infp_table_width(table); i++) {
+                const struct infp_column *c = infp_table_column(table, i);
                 const bool is_key = i < first + table->n_keys;
 
                 if (c->type == INFP_ID64 && is_key) {
-                        const struct infp_column *next = infp_view_column(table, i + 1);
+                        const struct infp_column *next = infp_table_column(table, i + 1);
 
                         has_attributes = (next && is_label(next)) ||
                                          put_entity_labels(out, last, c->key, infp_batch_u64(batch, i, row));
@@ -162,7 +162,7 @@ static void put_labels(struct infp_str *out, const struct infp_batch *batch, uin
  * 43.210000000000001. */
 static void put_value(struct infp_str *out, const struct infp_batch *batch, unsigned i, uint32_t row)
 {
-        const struct infp_column *c = infp_view_column(batch->table, i);
+        const struct infp_column *c = infp_table_column(batch->table, i);
         const double factor = c->unit->factor, inverse = rint(1 / factor);
         double v;
 
@@ -234,11 +234,11 @@ static void put_sample(const struct infp_prom *prom, struct family *f, const str
 int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const struct infp_last *last)
 {
         const struct infp_table *table = batch->table;
-        const unsigned width = infp_view_width(table);
+        const unsigned width = infp_table_width(table);
         int families[INFP_MAX_COLUMNS + INFP_FIXED_COLUMNS];
 
         for (unsigned i = 0; i < width && i < INFP_COUNT(families); i++) {
-                const struct infp_column *c = infp_view_column(table, i);
+                const struct infp_column *c = infp_table_column(table, i);
 
                 families[i] = -1;
                 if (!c->prom || c->kind == INFP_LABEL || c->type == INFP_STR || c->type == INFP_ID64)

@@ -57,14 +57,14 @@ static int begin(struct infp_out *out, const struct infp_table *table)
 
         if (!s)
                 return -ENOMEM;
-        s->n_columns = infp_view_width(table);
+        s->n_columns = infp_table_width(table);
         s->widths = calloc(s->n_columns + 1, sizeof(*s->widths));
         out->state = s;
         out->state_free = state_free;
         if (!s->widths)
                 return -ENOMEM;
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_view_column(table, i)->name;
+                const char *name = infp_table_column(table, i)->name;
 
                 s->widths[i] = infp_text_width(name, strlen(name));
         }
@@ -79,7 +79,7 @@ static int take_cell(struct state *s, const struct infp_batch *batch, unsigned c
         *cell = (struct cell){ .at = s->texts.size, .absent = !infp_batch_has(batch, column, row) };
         if (cell->absent) {
                 infp_str_puts(&s->texts, "null");
-        } else if (infp_view_column(batch->table, column)->type == INFP_STR) {
+        } else if (infp_table_column(batch->table, column)->type == INFP_STR) {
                 text = infp_batch_str(batch, column, row, &size);
                 infp_text_tame(&s->texts, text, size);
         } else {
@@ -132,7 +132,7 @@ static void lay_out(struct infp_out *out, struct state *s, const struct infp_tab
                 unsigned widest = s->n_columns, second = NARROWEST;
 
                 for (unsigned i = 0; i < s->n_columns; i++) {
-                        if (!is_text(infp_view_column(table, i)) || s->widths[i] <= NARROWEST)
+                        if (!is_text(infp_table_column(table, i)) || s->widths[i] <= NARROWEST)
                                 continue;
                         if (widest == s->n_columns || s->widths[i] > s->widths[widest]) {
                                 second = widest == s->n_columns ? second : s->widths[widest];
@@ -184,7 +184,7 @@ static void put_header(struct infp_out *out, const struct state *s, const struct
         if (out->colour)
                 infp_str_puts(&out->text, BOLD);
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const struct infp_column *c = infp_view_column(table, i);
+                const struct infp_column *c = infp_table_column(table, i);
 
                 if (i)
                         infp_str_puts(&out->text, "  ");
@@ -217,7 +217,7 @@ static void put_line(struct infp_out *out, const struct state *s, const struct i
         for (unsigned i = 0; i < s->n_columns; i++) {
                 if (i)
                         infp_str_puts(&out->text, "  ");
-                put_cell(out, s, &cells[i], s->widths[i], !is_text(infp_view_column(table, i)), i + 1 == s->n_columns);
+                put_cell(out, s, &cells[i], s->widths[i], !is_text(infp_table_column(table, i)), i + 1 == s->n_columns);
         }
         infp_str_putc(&out->text, '\n');
 }
@@ -228,14 +228,14 @@ static void put_record(struct infp_out *out, const struct state *s, const struct
         unsigned names = 0;
 
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_view_column(table, i)->name;
+                const char *name = infp_table_column(table, i)->name;
                 const unsigned width = infp_text_width(name, strlen(name));
 
                 names = width > names ? width : names;
         }
         infp_str_printf(&out->text, "-- %llu\n", (unsigned long long) s->n_shown + 1);
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_view_column(table, i)->name;
+                const char *name = infp_table_column(table, i)->name;
                 const unsigned room = out->width > names + 10 ? out->width - names - 2 : 8;
 
                 infp_str_puts(&out->text, out->colour ? BOLD : "");

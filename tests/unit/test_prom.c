@@ -1,0 +1,198 @@
+/* Prometheus text: base units, labels, one HELP and TYPE a name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "model/builder.h"
+#include "view/prom.h"
+
+// clang-format off
+static const struct infp_column keys[] = {
+        INFP_COLUMN(device, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Device."),
+};
+static const struct infp_column columns[] = {
+        INFP_COLUMN(vTime, I64, COUNTER, cs, MEASURED, ZERO, NULL, 0, "x_time_seconds_total", "Time \\ spent."),
+        INFP_COLUMN(vShare, F64, GAUGE, percent, MEASURED, NO, NULL, 0, "x_share_ratio", "Share."),
+        INFP_COLUMN(vBytes, U64, GAUGE, bytes, MEASURED, NO, NULL, 0, "x_bytes", "Bytes."),
+        INFP_COLUMN(vHidden, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Not exposed."),
+        INFP_COLUMN(vUp, BOOL, GAUGE, none, MEASURED, NO, NULL, 0, "x_up", "Up."),
+};
+static const struct infp_column thing_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, MEASURED, NO, "", 0, NULL, "Id."),
+};
+static const struct infp_column thing_columns[] = {
+        INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, NULL, 0, "pid", "Pid."),
+        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, "name", "Name."),
+        INFP_COLUMN(pCmdline, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Long."),
+};
+static const struct infp_column fact_keys[] = {
+        INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
+};
+static const struct infp_column fact_columns[] = {
+        INFP_COLUMN(pMemory, I64, GAUGE, mib, MEASURED, NO, NULL, 0, "p_memory_bytes", "Memory."),
+};
+// clang-format on
+static const struct infp_table keyed = {
+        .name = "disks", .keys = keys, .columns = columns, .n_keys = 1, .n_columns = 5
+};
+static const struct infp_table plain_sum = { .name = "disk", .columns = columns, .n_columns = 5 };
+static const struct infp_table things = {
+        .name = "process", .keys = thing_keys, .columns = thing_columns, .n_keys = 1, .n_columns = 3, .entity = true
+};
+static const struct infp_table facts = {
+        .name = "processes", .keys = fact_keys, .columns = fact_columns, .n_keys = 1, .n_columns = 1
+};
+
+static void add_numbers(struct infp_prom *prom, const struct infp_table *table, const char *device, int64_t unix_ns,
+                        int64_t centiseconds)
+{
+        struct infp_builder *b = infp_builder_new(table, 1);
+        const unsigned first = INFP_FIXED_COLUMNS + table->n_keys;
+        struct infp_batch batch;
+
+        assert_int_equal(infp_builder_row_begin(b, 1, unix_ns), 0);
+        if (device)
+                infp_builder_set(b, 2, (union infp_cell){ 0 }, device, strlen(device));
+        infp_builder_set(b, first, (union infp_cell){ .i64 = centiseconds }, NULL, 0);
+        infp_builder_set(b, first + 1, (union infp_cell){ .f64 = 68.75 }, NULL, 0);
+        infp_builder_set(b, first + 2, (union infp_cell){ .u64 = UINT64_MAX }, NULL, 0);
+        infp_builder_set(b, first + 3, (union infp_cell){ .i64 = 1 }, NULL, 0);
+        assert_int_equal(infp_builder_row_end(b), 0);
+        batch = infp_builder_batch(b, 0);
+        assert_int_equal(infp_prom_add(prom, &batch, NULL), 0);
+        infp_builder_free(b);
+}
+
+static char *written(struct infp_prom *prom)
+{
+        char path[] = "/tmp/infprof-test-XXXXXX";
+        const int fd = mkstemp(path);
+        const size_t max = 8 << 20;
+        struct infp_out out;
+        char *text = calloc(1, max);
+
+        assert_true(fd >= 0 && text);
+        unlink(path);
+        infp_out_init(&out, fd, path);
+        assert_int_equal(infp_prom_write(prom, &out), 0);
+        assert_int_equal(infp_out_flush(&out, NULL), 0);
+        infp_out_done(&out);
+        assert_true(pread(fd, text, max - 1, 0) >= 0);
+        close(fd);
+        infp_prom_free(prom);
+        return text;
+}
+
+/* 4321 cs are 43.21 s and not 43.21000000000001; percent becomes a ratio; absent values have no line. */
+static void test_a_page(void **state)
+{
+        struct infp_prom *prom;
+
+        (void) state;
+        assert_int_equal(infp_prom_new(false, &prom), 0);
+        add_numbers(prom, &plain_sum, NULL, 0, 4321);
+        add_numbers(prom, &keyed, "sd\"a\\b\nc", 0, 29);
+        infp_autofree char *text = written(prom);
+
+        assert_string_equal(text, "# HELP x_time_seconds_total Time \\\\ spent.\n"
+                                  "# TYPE x_time_seconds_total counter\n"
+                                  "x_time_seconds_total 43.21\n"
+                                  "x_time_seconds_total{device=\"sd\\\"a\\\\b\\nc\"} 0.29\n"
+                                  "# HELP x_share_ratio Share.\n"
+                                  "# TYPE x_share_ratio gauge\n"
+                                  "x_share_ratio 0.6875\n"
+                                  "x_share_ratio{device=\"sd\\\"a\\\\b\\nc\"} 0.6875\n"
+                                  "# HELP x_bytes Bytes.\n"
+                                  "# TYPE x_bytes gauge\n"
+                                  "x_bytes 18446744073709551615\n"
+                                  "x_bytes{device=\"sd\\\"a\\\\b\\nc\"} 18446744073709551615\n");
+}
+
+static bool find_thing(void *context, const char *table, uint64_t id, struct infp_batch *ret)
+{
+        if (strcmp(table, "process") || id != 77)
+                return false;
+        *ret = infp_builder_batch(context, 0);
+        return true;
+}
+
+static void test_labels_of_things(void **state)
+{
+        struct infp_builder *thing = infp_builder_new(&things, 1), *b = infp_builder_new(&facts, 2);
+        struct infp_last last = { .context = thing, .entity = find_thing };
+        struct infp_batch batch;
+        struct infp_prom *prom;
+
+        (void) state;
+        infp_builder_row_begin(thing, 0, 0);
+        infp_builder_set(thing, 2, (union infp_cell){ .u64 = 77 }, NULL, 0);
+        infp_builder_set(thing, 3, (union infp_cell){ .i64 = 410 }, NULL, 0);
+        infp_builder_set(thing, 4, (union infp_cell){ 0 }, "two words", 9);
+        infp_builder_set(thing, 5, (union infp_cell){ 0 }, "--long", 6);
+        assert_int_equal(infp_builder_row_end(thing), 0);
+        for (uint64_t id = 77; id < 79; id++) {
+                infp_builder_row_begin(b, 0, 0);
+                infp_builder_set(b, 2, (union infp_cell){ .u64 = id }, NULL, 0);
+                infp_builder_set(b, 3, (union infp_cell){ .i64 = 3 }, NULL, 0);
+                assert_int_equal(infp_builder_row_end(b), 0);
+        }
+        batch = infp_builder_batch(b, 0);
+        assert_int_equal(infp_prom_new(false, &prom), 0);
+        assert_int_equal(infp_prom_add(prom, &batch, &last), 0);
+        infp_autofree char *text = written(prom);
+
+        assert_string_equal(text, "# HELP p_memory_bytes Memory.\n"
+                                  "# TYPE p_memory_bytes gauge\n"
+                                  "p_memory_bytes{pid=\"410\",name=\"two words\"} 3145728.0\n"
+                                  "p_memory_bytes{process=\"78\"} 3145728.0\n");
+        infp_builder_free(b);
+        infp_builder_free(thing);
+}
+
+/* An export: every sample with its time, samples of a name together although they came row by row, more than is kept in
+ * memory. */
+static void test_an_export(void **state)
+{
+        struct infp_prom *prom;
+        const char *at;
+        int64_t n = 0;
+
+        (void) state;
+        assert_int_equal(infp_prom_new(true, &prom), 0);
+        for (int64_t i = 0; i < 40000; i++)
+                add_numbers(prom, &plain_sum, NULL, 1703462400123456789 + i * 1000000, i);
+        infp_autofree char *text = written(prom);
+
+        assert_int_equal(strncmp(text, "# HELP x_time", 13), 0);
+        at = strstr(text, "x_time_seconds_total 0.0 1703462400123\n");
+        assert_non_null(at);
+        while (!strncmp(at, "x_time_seconds_total ", 21)) {
+                const char *end = strchr(at, '\n');
+                long long stamp;
+
+                assert_int_equal(sscanf(at, "%*s %*s %lld", &stamp), 1);
+                assert_int_equal(stamp, 1703462400123 + n++);
+                at = end + 1;
+        }
+        assert_int_equal(n, 40000);
+        assert_int_equal(strncmp(at, "# HELP x_share", 14), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_page),
+                cmocka_unit_test(test_labels_of_things),
+                cmocka_unit_test(test_an_export),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
