@@ -12,6 +12,9 @@
 enum {
         INFP_MAY_BLOCK = 1 << 0, /* network, drivers, other people's libraries: a thread of its own */
         INFP_OPT_IN = 1 << 1,    /* runs only when its setting (its own name) is set */
+        /* Walks the target (infp_target_at): sampled only right behind a refresh, in the shared thread, and while it hangs
+         * nobody else refreshes. */
+        INFP_WALKS_TARGET = 1 << 2,
 };
 
 struct infp_collector {

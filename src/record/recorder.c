@@ -1,0 +1,355 @@
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/time.h"
+#include "model/tables.h"
+#include "record/builders.h"
+#include "record/feed.h"
+#include "record/intern.h"
+
+struct infp_recorder {
+        struct infp_recorder_options options;
+        struct infp_stats *stats, own_stats; /* own_stats: when nobody wants to know */
+        struct infp_anchors anchors;
+        struct infp_builders builders;
+        struct infp_intern *intern;
+        struct infp_feed feed;
+        uint64_t oldest_ns;  /* stamp of the oldest row that no sink of each flush has had; UINT64_MAX: none */
+        uint64_t looked_ns;  /* last look at the clocks */
+        uint64_t segment_ns; /* when the segment began */
+        uint32_t segment;
+        uint64_t tick_ns, flushed_tick_ns; /* the last tick, and the one behind which the last flush came */
+        struct infp_row row;               /* the recorder's own rows */
+        struct infp_row ring_row, entity_row;
+        char text[8192];
+};
+
+static const uint64_t default_flush_ns = 5 * INFP_NS_PER_S, default_rotate_ns = 15 * 60 * INFP_NS_PER_S;
+static const uint64_t look_ns = 100 * INFP_NS_PER_MS;
+enum { DEFAULT_ENTITY_BYTES = 8 << 20 };
+
+static uint64_t now_ns(const struct infp_recorder *recorder)
+{
+        if (recorder->options.now_ns)
+                return recorder->options.now_ns(recorder->options.clock_context);
+        return infp_clock_ns(CLOCK_MONOTONIC);
+}
+
+int infp_recorder_new(const struct infp_recorder_options *options, struct infp_recorder **ret, struct infp_err *err)
+{
+        struct infp_recorder *recorder = calloc(1, sizeof *recorder);
+        int r;
+
+        if (!recorder)
+                return infp_fail(err, -ENOMEM, "no memory for the recorder");
+        recorder->options = *options;
+        infp_recorder_set_flush(recorder, options->flush_ns);
+        if (!recorder->options.rotate_ns)
+                recorder->options.rotate_ns = default_rotate_ns;
+        recorder->oldest_ns = UINT64_MAX;
+        recorder->row.text = recorder->text;
+        recorder->row.text_cap = sizeof recorder->text;
+        recorder->stats = options->notices.stats ? options->notices.stats : &recorder->own_stats;
+        recorder->feed.notices = &recorder->options.notices;
+        r = infp_builders_init(&recorder->builders, options->tables, err);
+        if (r >= 0 && infp_intern_new(options->entity_bytes ? options->entity_bytes : DEFAULT_ENTITY_BYTES,
+                                      &recorder->intern) < 0)
+                r = infp_fail(err, -ENOMEM, "no memory for the recorder's entities");
+        if (r < 0) {
+                infp_recorder_free(recorder);
+                return r;
+        }
+        *ret = recorder;
+        return 0;
+}
+
+struct infp_recorder *infp_recorder_free(struct infp_recorder *recorder)
+{
+        if (recorder) {
+                infp_builders_done(&recorder->builders);
+                infp_intern_free(recorder->intern);
+                free(recorder);
+        }
+        return NULL;
+}
+
+int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink)
+{
+        return infp_feed_add(&recorder->feed, sink);
+}
+
+void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns)
+{
+        recorder->options.flush_ns = flush_ns ? flush_ns : default_flush_ns;
+}
+
+/* What the sinks of each tick have not had. */
+static void tell(struct infp_recorder *recorder, struct infp_shelf *shelf)
+{
+        struct infp_batch batch;
+
+        if (shelf->n_told == infp_builder_rows(shelf->builder))
+                return;
+        batch = infp_builder_batch(shelf->builder, shelf->n_told);
+        infp_feed_batch(&recorder->feed, true, &batch, NULL);
+        shelf->n_told = infp_builder_rows(shelf->builder);
+}
+
+static int flush_shelf(struct infp_recorder *recorder, struct infp_shelf *shelf, struct infp_err *err)
+{
+        struct infp_batch batch;
+        int r;
+
+        if (infp_builder_rows(shelf->builder) == 0)
+                return 0;
+        tell(recorder, shelf);
+        batch = infp_builder_batch(shelf->builder, 0);
+        r = infp_feed_batch(&recorder->feed, false, &batch, err);
+        infp_stat_add(&recorder->stats->batches, 1);
+        infp_builder_reset(shelf->builder);
+        shelf->n_told = 0;
+        return r;
+}
+
+static void rotate(struct infp_recorder *recorder, uint64_t now)
+{
+        bool wanted = infp_feed_wants_rotation(&recorder->feed);
+
+        if (!wanted && now - recorder->segment_ns < recorder->options.rotate_ns)
+                return;
+        recorder->segment++;
+        recorder->segment_ns = now;
+        infp_intern_next_segment(recorder->intern);
+        infp_feed_rotate(&recorder->feed, recorder->segment);
+}
+
+/* Entities stand first among the shelves: no fact is on disk before what it names. */
+static int flush_shelves(struct infp_recorder *recorder, uint64_t now, struct infp_err *err)
+{
+        int first = 0;
+
+        for (unsigned i = 0; i < recorder->builders.n_shelves; i++) {
+                int r = flush_shelf(recorder, &recorder->builders.shelves[i], first ? NULL : err);
+
+                first = first ? first : r;
+        }
+        recorder->oldest_ns = UINT64_MAX;
+        infp_feed_tick_end(&recorder->feed, false, now,
+                           infp_recorder_unix_ns(recorder, now) / (int64_t) INFP_NS_PER_MS);
+        return first;
+}
+
+int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err)
+{
+        uint64_t now = now_ns(recorder);
+        int r = flush_shelves(recorder, now, err);
+
+        rotate(recorder, now);
+        infp_intern_make_room(recorder->intern, now); /* without memory the old room has to do */
+        return r;
+}
+
+/* Into the builder; a full one makes room by a flush, and grows, since one interval brings so much. No rotation here: a fact
+ * and the entities that it names go into the same segment. */
+static void append(struct infp_recorder *recorder, struct infp_shelf *shelf, const struct infp_row *row)
+{
+        int64_t unix_ns = infp_recorder_unix_ns(recorder, row->t_ns);
+        int r = infp_builder_append(shelf->builder, row, unix_ns);
+
+        if (r == -ENOSPC) {
+                flush_shelves(recorder, now_ns(recorder), NULL);
+                infp_builder_grow(shelf->builder, row->text_size);
+                r = infp_builder_append(shelf->builder, row, unix_ns);
+        }
+        if (r < 0)
+                infp_stat_add(&recorder->stats->rows_dropped, 1);
+        else
+                infp_stat_add(&recorder->stats->rows, 1);
+}
+
+/* Marks all that the row names as named; what has to be written now is put before *list. -ENOSPC: not all. */
+static int refer(struct infp_recorder *recorder, const struct infp_shelf *shelf, const struct infp_row *row,
+                 uint64_t now, struct infp_entity **list)
+{
+        int worst = 0;
+
+        for (unsigned i = 0; i < shelf->n_names; i++) {
+                const struct infp_name *name = &shelf->names[i];
+                struct infp_entity *entity;
+                int r;
+
+                if (!infp_row_has(row, name->cell))
+                        continue;
+                r = infp_intern_refer(recorder->intern, name->entity, row->cell[name->cell].u64, now, &entity);
+                if (r == 1) {
+                        entity->next = *list;
+                        *list = entity;
+                }
+                worst = r < worst ? r : worst;
+        }
+        return worst;
+}
+
+/* Writes the entities of the list and those that they name in turn. A list, not recursion: a chain of parents can be long. */
+static void write_entities(struct infp_recorder *recorder, struct infp_entity *list, uint64_t now)
+{
+        while (list) {
+                struct infp_entity *entity = list;
+                struct infp_shelf *shelf = infp_builders_find(&recorder->builders, entity->table);
+
+                list = entity->next;
+                infp_intern_row(entity, &recorder->entity_row);
+                refer(recorder, shelf, &recorder->entity_row, now, &list);
+                append(recorder, shelf, &recorder->entity_row);
+        }
+}
+
+static int put_entity(struct infp_recorder *recorder, const struct infp_row *row, uint64_t now)
+{
+        struct infp_entity *entity;
+        int r = infp_intern_put(recorder->intern, row, &entity);
+
+        if (r != 1)
+                return r;
+        entity->next = NULL;
+        write_entities(recorder, entity, now);
+        return 0;
+}
+
+static int put_fact(struct infp_recorder *recorder, struct infp_shelf *shelf, const struct infp_row *row, uint64_t now)
+{
+        struct infp_entity *list = NULL;
+        int r = shelf->n_names ? refer(recorder, shelf, row, now, &list) : 0;
+
+        write_entities(recorder, list, now);
+        return r;
+}
+
+void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row)
+{
+        struct infp_shelf *shelf = infp_builders_find(&recorder->builders, row->table);
+        /* The newest stamp is as good as the clock here, and costs nothing. */
+        uint64_t now = row->t_ns;
+
+        if (!shelf) {
+                infp_stat_add(&recorder->stats->rows_dropped, 1);
+                return;
+        }
+        for (unsigned turn = 0; turn < 2; turn++) {
+                int r = row->table->entity ? put_entity(recorder, row, now) : put_fact(recorder, shelf, row, now);
+
+                if (r != -ENOSPC)
+                        break;
+                infp_recorder_flush(recorder, NULL); /* makes room for more entities */
+        }
+        if (row->table->entity)
+                return;
+        append(recorder, shelf, row);
+        if (row->t_ns < recorder->oldest_ns)
+                recorder->oldest_ns = row->t_ns;
+}
+
+int infp_recorder_put_row(void *recorder, const struct infp_row *row)
+{
+        infp_recorder_put(recorder, row);
+        return 0;
+}
+
+unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring)
+{
+        struct infp_rowring_tick tick;
+        unsigned n_ticks = 0;
+
+        for (;;) {
+                switch (infp_rowring_next(ring, &recorder->ring_row, &tick)) {
+                case INFP_ROWRING_EMPTY:
+                        return n_ticks;
+                case INFP_ROWRING_ROW:
+                        infp_recorder_put(recorder, &recorder->ring_row);
+                        break;
+                case INFP_ROWRING_TICK:
+                        infp_recorder_tick(recorder, tick.t_ns);
+                        n_ticks++;
+                        break;
+                }
+        }
+}
+
+void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns)
+{
+        if (infp_feed_wants_each_tick(&recorder->feed))
+                for (unsigned i = 0; i < recorder->builders.n_shelves; i++)
+                        tell(recorder, &recorder->builders.shelves[i]);
+        infp_feed_tick_end(&recorder->feed, true, t_ns,
+                           infp_recorder_unix_ns(recorder, t_ns) / (int64_t) INFP_NS_PER_MS);
+        recorder->tick_ns = t_ns;
+}
+
+static void put_anchor(struct infp_recorder *recorder, const char *reason)
+{
+        infp_anchors_row(&recorder->anchors, reason, &recorder->row);
+        infp_recorder_put(recorder, &recorder->row);
+}
+
+void infp_recorder_begin(struct infp_recorder *recorder)
+{
+        uint64_t now = now_ns(recorder);
+
+        infp_anchors_begin(&recorder->anchors, recorder->options.read_clocks, recorder->options.clock_context);
+        recorder->segment_ns = recorder->looked_ns = now;
+        infp_feed_tables(&recorder->feed, recorder->options.tables);
+        put_anchor(recorder, "start");
+        for (const struct infp_table *const *t = recorder->options.tables; *t; t++)
+                for (unsigned i = 0; i < infp_table_width(*t); i++) {
+                        infp_columns_row(&recorder->row, *t, i, now);
+                        infp_recorder_put(recorder, &recorder->row);
+                }
+        infp_recorder_flush(recorder, NULL);
+}
+
+uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder)
+{
+        uint64_t early = recorder->options.flush_ns / 10; /* for the write itself */
+
+        return recorder->oldest_ns == UINT64_MAX ? UINT64_MAX
+                                                 : recorder->oldest_ns + recorder->options.flush_ns - early;
+}
+
+void infp_recorder_turn(struct infp_recorder *recorder)
+{
+        uint64_t now = now_ns(recorder), due = infp_recorder_due_ns(recorder),
+                 next = recorder->tick_ns + recorder->options.period_ns;
+        const char *reason;
+
+        if (now - recorder->looked_ns >= look_ns) {
+                recorder->looked_ns = now;
+                reason = infp_anchors_look(&recorder->anchors);
+                if (reason)
+                        put_anchor(recorder, reason);
+        }
+        /* Right behind a tick, when the next one would come too late: no waking up between two ticks. */
+        if (due <= now || (next > now && next > due && recorder->tick_ns > recorder->flushed_tick_ns)) {
+                recorder->flushed_tick_ns = recorder->tick_ns;
+                infp_recorder_flush(recorder, NULL);
+        }
+}
+
+void infp_recorder_end(struct infp_recorder *recorder)
+{
+        infp_anchors_take(&recorder->anchors);
+        put_anchor(recorder, "end");
+        infp_recorder_flush(recorder, NULL);
+        infp_feed_end(&recorder->feed);
+}
+
+uint32_t infp_recorder_segment(const struct infp_recorder *recorder)
+{
+        return recorder->segment;
+}
+
+int64_t infp_recorder_unix_ns(const struct infp_recorder *recorder, uint64_t t_ns)
+{
+        return infp_anchors_unix_ns(&recorder->anchors, t_ns);
+}

@@ -1,0 +1,27 @@
+/* The builders of a recording, one a table, and which columns of it name entities of which table. */
+#pragma once
+
+#include "base/err.h"
+#include "model/builder.h"
+
+struct infp_shelf {
+        const struct infp_table *table;
+        struct infp_builder *builder;
+        uint32_t n_told; /* rows that the sinks of each tick have had already */
+        unsigned n_names;
+        struct infp_name {
+                unsigned cell;
+                const struct infp_table *entity;
+        } * names;
+};
+
+struct infp_builders {
+        struct infp_shelf *shelves; /* entity tables first */
+        unsigned n_shelves;
+        struct infp_shelf **by_address; /* open addressing by the table's address */
+        unsigned n_slots;
+};
+
+int infp_builders_init(struct infp_builders *builders, const struct infp_table *const *tables, struct infp_err *err);
+void infp_builders_done(struct infp_builders *builders);
+struct infp_shelf *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table); /* NULL */

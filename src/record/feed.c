@@ -1,0 +1,150 @@
+#include "record/feed.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+int infp_feed_add(struct infp_feed *feed, struct infp_sink *sink)
+{
+        if (feed->n_sinks == INFP_FEED_SINKS)
+                return -ENOSPC;
+        feed->sinks[feed->n_sinks++] = (struct infp_feed_sink){ .sink = sink };
+        return 0;
+}
+
+/* True when nothing was said of this errno yet; remembers it. */
+static bool is_news(struct infp_feed_sink *s, int r)
+{
+        for (unsigned i = 0; i < INFP_FEED_SAID; i++) {
+                if (s->said[i] == r)
+                        return false;
+                if (s->said[i] == 0) {
+                        s->said[i] = r;
+                        return true;
+                }
+        }
+        return false;
+}
+
+static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, const struct infp_err *err)
+{
+        const char *text = err->text[0] ? err->text : strerror(-r);
+
+        if (feed->notices->stats)
+                infp_stat_add(&feed->notices->stats->errors, 1);
+        s->is_failing = true;
+        if (is_news(s, r))
+                infp_notice(feed->notices, "%s: %s (the recording goes on, and it is tried again)", s->sink->name,
+                            text);
+}
+
+static void worked(struct infp_feed *feed, struct infp_feed_sink *s)
+{
+        if (!s->is_failing)
+                return;
+        s->is_failing = false;
+        if (!s->said_recovery)
+                infp_notice(feed->notices, "%s: works again; %" PRIu64 " rows were lost meanwhile", s->sink->name,
+                            s->n_lost);
+        s->said_recovery = true;
+}
+
+void infp_feed_tables(struct infp_feed *feed, const struct infp_table *const *tables)
+{
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                struct infp_feed_sink *s = &feed->sinks[i];
+
+                for (const struct infp_table *const *t = tables; s->sink->table_begin && *t; t++) {
+                        struct infp_err err = { "" };
+                        int r = s->sink->table_begin(s->sink, *t, &err);
+
+                        if (r < 0)
+                                failed(feed, s, r, &err);
+                }
+        }
+}
+
+int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_batch *batch, struct infp_err *err)
+{
+        int first = 0;
+
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                struct infp_feed_sink *s = &feed->sinks[i];
+                struct infp_err own = { "" };
+                int r;
+
+                if (s->sink->each_tick != each_tick)
+                        continue;
+                r = s->sink->batch(s->sink, batch, &own);
+                if (r >= 0) {
+                        worked(feed, s);
+                        continue;
+                }
+                s->n_lost += batch->n_rows;
+                failed(feed, s, r, &own);
+                if (first == 0 && err)
+                        *err = own;
+                first = first ? first : r;
+        }
+        return first;
+}
+
+void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, int64_t unix_ms)
+{
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                struct infp_feed_sink *s = &feed->sinks[i];
+                struct infp_err err = { "" };
+                int r;
+
+                if (s->sink->each_tick != each_tick || !s->sink->tick_end)
+                        continue;
+                r = s->sink->tick_end(s->sink, t_ns, unix_ms, &err);
+                if (r < 0)
+                        failed(feed, s, r, &err);
+        }
+}
+
+bool infp_feed_wants_each_tick(const struct infp_feed *feed)
+{
+        for (unsigned i = 0; i < feed->n_sinks; i++)
+                if (feed->sinks[i].sink->each_tick)
+                        return true;
+        return false;
+}
+
+bool infp_feed_wants_rotation(struct infp_feed *feed)
+{
+        bool wants = false;
+
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                wants |= feed->sinks[i].sink->wants_rotation;
+                feed->sinks[i].sink->wants_rotation = false;
+        }
+        return wants;
+}
+
+void infp_feed_rotate(struct infp_feed *feed, uint32_t segment)
+{
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                struct infp_feed_sink *s = &feed->sinks[i];
+                struct infp_err err = { "" };
+                int r = s->sink->rotate ? s->sink->rotate(s->sink, segment, &err) : 0;
+
+                if (r < 0)
+                        failed(feed, s, r, &err);
+        }
+}
+
+void infp_feed_end(struct infp_feed *feed)
+{
+        for (unsigned i = 0; i < feed->n_sinks; i++) {
+                struct infp_feed_sink *s = &feed->sinks[i];
+                struct infp_err err = { "" };
+                int r = s->sink->end ? s->sink->end(s->sink, &err) : 0;
+
+                if (r < 0)
+                        failed(feed, s, r, &err);
+                if (s->n_lost && s->is_failing)
+                        infp_notice(feed->notices, "%s: %" PRIu64 " rows were lost", s->sink->name, s->n_lost);
+        }
+}

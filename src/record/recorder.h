@@ -1,0 +1,55 @@
+/* The recorder: takes rows (from rings, from the live socket, its own), writes entities before the facts that name them,
+ * stamps `time`, keeps rows in builders and feeds sinks. One thread uses it. Between flushes nothing is allocated. */
+#pragma once
+
+#include "model/sink.h"
+#include "record/anchors.h"
+#include "record/notice.h"
+#include "ring/rowring.h"
+
+enum { INFP_RECORDER_SINKS = 8 };
+
+struct infp_recorder_options {
+        uint64_t (*now_ns)(void *context);                           /* CLOCK_MONOTONIC; NULL: the machine's */
+        void (*read_clocks)(void *context, struct infp_clocks *ret); /* NULL: the machine's */
+        void *clock_context;
+        const struct infp_table *const *tables; /* all that rows may belong to, ended by NULL */
+        uint64_t period_ns;  /* of the run: a flush that would fall between two ticks comes with the first */
+        uint64_t flush_ns;   /* a row is given to the sinks at most this long after its stamp; 0: 5 s */
+        uint64_t rotate_ns;  /* 0: 15 minutes */
+        size_t entity_bytes; /* bound of kept entities; 0: 8 MiB */
+        struct infp_notices notices;
+};
+
+struct infp_recorder;
+int infp_recorder_new(const struct infp_recorder_options *options, struct infp_recorder **ret, struct infp_err *err);
+struct infp_recorder *infp_recorder_free(struct infp_recorder *recorder); /* NULL is fine; returns NULL */
+
+/* Sinks are borrowed, fed in this order, and stay the caller's. Before begin. */
+int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink);
+
+/* Announces the tables, writes `columns` and the first anchor. */
+void infp_recorder_begin(struct infp_recorder *recorder);
+
+/* Takes one row, whose table is one of `tables`. */
+void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row);
+int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
+
+/* Takes all that lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen. */
+unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring);
+void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);
+
+/* Looks at the clocks (at most ten times a second) and flushes when it is time. */
+void infp_recorder_turn(struct infp_recorder *recorder);
+/* When turn wants to be called next; UINT64_MAX: nothing waits. */
+uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder);
+void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns);
+
+/* Gives everything to the sinks now. 0, or the first error of a sink. */
+int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err);
+
+/* The last anchor, flush, and `end` of every sink. */
+void infp_recorder_end(struct infp_recorder *recorder);
+
+uint32_t infp_recorder_segment(const struct infp_recorder *recorder); /* number of the current segment, from 0 */
+int64_t infp_recorder_unix_ns(const struct infp_recorder *recorder, uint64_t t_ns); /* by the newest anchor */
