@@ -27,7 +27,7 @@ struct infp_env {
         uint32_t period_ms;                  /* of the run (-t) */
         uint32_t ticks_per_s;                /* USER_HZ of that machine: 100 */
         uint32_t page_size;
-        char boot_id[40];                    /* "" when the root does not say */
+        char boot_id[40]; /* "" when the root does not say */
 };
 
 /* Opens the root ("/" for the machine), reads boot_id; now_ns is the real clock. 0 or a negative errno with the path. */

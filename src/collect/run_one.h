@@ -1,0 +1,34 @@
+/* One collector opened, sampled and closed, with its errors turned into rows of `sources`: the scheduler, the snapshot and
+ * doctor all go through here. Nothing here waits; time is env->now_ns. */
+#pragma once
+
+#include "collect/collector.h"
+
+/* Sentences for people, each said once. May be NULL. */
+typedef void infp_notice_fn(void *context, const char *text);
+
+struct infp_collector_state {
+        const struct infp_collector *collector;
+        void *memory; /* the collector's own, zeroed before open */
+        uint64_t period_ns;
+        uint64_t next_ns;       /* when it is due: the scheduler's to set after the first */
+        uint64_t not_before_ns; /* the pause after errors; 0 = none */
+        uint64_t n_errors;      /* consecutive */
+        bool is_closed;         /* for this run: never opened, not on this machine, gone or closed */
+};
+
+/* False when it is opt-in and not asked for, or switched off by its own setting ("0", "off"). */
+bool infp_collector_enabled(const struct infp_collector *collector, const struct infp_env *env);
+
+/* 0, or the negative errno of a collector that takes no part in this run: a row of `sources` has the reason, and unless it
+ * is just not on this machine a notice was given. */
+int infp_run_open(struct infp_collector_state *state, const struct infp_collector *collector,
+                  const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context);
+
+/* 0: sampled. -EAGAIN: nothing this time, or it pauses after an error. -ENODEV: closed for this run. Else the error of the
+ * collector, which is counted, said once in a row of errors, and answered by a pause that grows from one period to 60 s. */
+int infp_run_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
+                    infp_notice_fn *notice, void *context);
+
+/* Takes zeroed and half-open states. */
+void infp_run_close(struct infp_collector_state *state);

@@ -1,0 +1,82 @@
+#include "collectors/cpus.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/number.h"
+
+static void add(struct infp_cpus *cpus, uint64_t cpu)
+{
+        uint64_t bit = UINT64_C(1) << (cpu % 64);
+
+        if (!(cpus->bits[cpu / 64] & bit))
+                cpus->n++;
+        cpus->bits[cpu / 64] |= bit;
+}
+
+static int add_range(struct infp_cpus *cpus, struct infp_span range)
+{
+        struct infp_span last = { range.at, 0 }, first = infp_span_cut(range, '-', &last);
+        uint64_t a, b;
+
+        if (infp_span_u64(first, &a))
+                return -EBADMSG;
+        b = a;
+        if (first.size < range.size && infp_span_u64(last, &b))
+                return -EBADMSG;
+        if (b < a || b >= INFP_CPUS_MAX)
+                return -EBADMSG;
+        for (; a <= b; a++)
+                add(cpus, a);
+        return 0;
+}
+
+int infp_cpus_parse(struct infp_cpus *cpus, struct infp_span list)
+{
+        struct infp_span rest = infp_span_trim(list);
+
+        memset(cpus, 0, sizeof(*cpus));
+        while (rest.size) {
+                struct infp_span text = rest;
+
+                if (add_range(cpus, infp_span_cut(text, ',', &rest)) < 0) {
+                        memset(cpus, 0, sizeof(*cpus));
+                        return -EBADMSG;
+                }
+                if (rest.at == text.at)
+                        break;
+        }
+        return 0;
+}
+
+static void add_entry(struct infp_cpus *cpus, const char *name)
+{
+        uint64_t cpu;
+
+        if (!strncmp(name, "cpu", 3) && !infp_parse_u64(name + 3, strlen(name + 3), &cpu) && cpu < INFP_CPUS_MAX)
+                add(cpus, cpu);
+}
+
+int infp_cpus_list(struct infp_cpus *cpus, int root_fd)
+{
+        infp_autoclose int fd = openat(root_fd, "sys/devices/system/cpu", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* getdents64 itself: opendir allocates. */
+        _Alignas(struct dirent64) char buffer[8192];
+        ssize_t n;
+
+        memset(cpus, 0, sizeof(*cpus));
+        if (fd < 0)
+                return -errno;
+        while ((n = getdents64(fd, buffer, sizeof(buffer))) > 0) {
+                for (ssize_t at = 0; at < n;) {
+                        const struct dirent64 *entry = (const void *) (buffer + at);
+
+                        add_entry(cpus, entry->d_name);
+                        at += entry->d_reclen;
+                }
+        }
+        return n < 0 ? -errno : 0;
+}
