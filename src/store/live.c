@@ -1,0 +1,306 @@
+/* The recorder's side of the registry: the entry, the socket, its clients. */
+#include "store/live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "store/live_message.h"
+#include "store/live_registry.h"
+#include "store/run.h"
+
+struct client {
+        int fd; /* -1: a free place */
+        bool is_waiting;
+        unsigned n_rows;
+        uint64_t heard; /* when it last said something, in messages */
+};
+
+struct infp_live {
+        char directory[PATH_MAX], uuid[37];
+        int dir_fd, entry_fd, reader_fd, socket;
+        struct client clients[INFP_LIVE_CLIENTS];
+        uint64_t n_heard;
+        char *buffer; /* one message and a byte more; made for the first */
+        struct infp_row row;
+};
+
+static int put_entry(struct infp_live *live, const char *output, struct infp_err *err)
+{
+        infp_autofree char *real = realpath(output, NULL);
+        infp_autostr struct infp_str text = { 0 };
+        char part[64], name[64];
+        struct infp_json json;
+        int r;
+
+        if (!real)
+                return infp_fail_errno(err, -errno, "cannot find %s", output);
+        infp_json_begin(&json, &text, 0);
+        infp_json_object(&json);
+        infp_json_key(&json, "uuid");
+        infp_json_str(&json, live->uuid);
+        infp_json_key(&json, "output");
+        infp_json_str(&json, real);
+        infp_json_key(&json, "pid");
+        infp_json_i64(&json, getpid());
+        infp_json_key(&json, "started");
+        infp_json_i64(&json, (int64_t) (infp_clock_ns(CLOCK_REALTIME) / INFP_NS_PER_MS));
+        infp_json_object_end(&json);
+        infp_str_putc(&text, '\n');
+        if (text.failed)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        snprintf(part, sizeof(part), "%s.json.part", live->uuid);
+        snprintf(name, sizeof(name), "%s.json", live->uuid);
+        /* Locked before it has its name: nobody ever sees a live entry without its lock. */
+        live->entry_fd = openat(live->dir_fd, part, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (live->entry_fd < 0 || flock(live->entry_fd, LOCK_EX | LOCK_NB) < 0)
+                return infp_fail_errno(err, -errno, "cannot write %s/%s", live->directory, name);
+        r = infp_write_all(live->entry_fd, text.data, text.size, NULL);
+        if (r == 0 && renameat(live->dir_fd, part, live->dir_fd, name) < 0)
+                r = -errno;
+        return r < 0 ? infp_fail_errno(err, r, "cannot write %s/%s", live->directory, name) : 0;
+}
+
+static int open_socket(struct infp_live *live, struct infp_err *err)
+{
+        struct sockaddr_un address;
+        socklen_t size = infp_live_address(live->dir_fd, live->directory, live->uuid, &address);
+
+        live->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (live->socket < 0 || bind(live->socket, (const struct sockaddr *) &address, size) < 0 ||
+            listen(live->socket, INFP_LIVE_CLIENTS) < 0)
+                return infp_fail_errno(err, -errno, "cannot listen on %s/%s.sock", live->directory, live->uuid);
+        return 0;
+}
+
+static int open_reader_lock(struct infp_live *live, struct infp_err *err)
+{
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s.reader", live->uuid);
+        live->reader_fd = openat(live->dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (live->reader_fd < 0)
+                return infp_fail_errno(err, -errno, "cannot write %s/%s", live->directory, name);
+        return 0;
+}
+
+static int publish(struct infp_live *live, const char *output, struct infp_err *err)
+{
+        live->dir_fd = infp_live_open_directory(live->directory, sizeof(live->directory), err);
+        if (live->dir_fd < 0)
+                return live->dir_fd;
+        INFP_TRY(open_socket(live, err));
+        INFP_TRY(open_reader_lock(live, err));
+        return put_entry(live, output, err); /* last: who finds the entry finds the rest */
+}
+
+int infp_live_publish(const char *uuid, const char *output, struct infp_live **ret, struct infp_err *err)
+{
+        struct infp_live *live;
+        int r;
+
+        if (!infp_uuid_check(uuid))
+                return infp_fail(err, -EINVAL, "'%.40s' is not a uuid", uuid);
+        live = calloc(1, sizeof(*live));
+        if (!live)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        memcpy(live->uuid, uuid, sizeof(live->uuid));
+        live->dir_fd = live->entry_fd = live->reader_fd = live->socket = -1;
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                live->clients[i].fd = -1;
+        r = publish(live, output, err);
+        if (r < 0) {
+                infp_live_withdraw(live);
+                return r;
+        }
+        *ret = live;
+        return 0;
+}
+
+struct infp_live *infp_live_withdraw(struct infp_live *live)
+{
+        if (!live)
+                return NULL;
+        if (live->dir_fd >= 0)
+                infp_live_remove(live->dir_fd, live->uuid);
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                infp_close(live->clients[i].fd);
+        infp_close(live->socket);
+        infp_close(live->reader_fd);
+        infp_close(live->entry_fd);
+        infp_close(live->dir_fd);
+        free(live->row.text);
+        free(live->buffer);
+        free(live);
+        return NULL;
+}
+
+int infp_live_fd(const struct infp_live *live)
+{
+        return live->socket;
+}
+
+/* A reader holds a shared lock: ours alone is to be had only when there is none. */
+bool infp_live_has_reader(struct infp_live *live)
+{
+        if (flock(live->reader_fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK;
+        flock(live->reader_fd, LOCK_UN);
+        return false;
+}
+
+unsigned infp_live_pollfds(const struct infp_live *live, struct pollfd ret[INFP_LIVE_CLIENTS + 1])
+{
+        unsigned n = 0;
+
+        ret[n++] = (struct pollfd){ .fd = live->socket, .events = POLLIN };
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                if (live->clients[i].fd >= 0 && !live->clients[i].is_waiting)
+                        ret[n++] = (struct pollfd){ .fd = live->clients[i].fd, .events = POLLIN };
+        return n;
+}
+
+/* A client that cannot even take its answer is dropped. */
+static void answer(struct client *client, int r, const char *error)
+{
+        infp_autostr struct infp_str text = { 0 };
+        struct infp_json json;
+
+        infp_json_begin(&json, &text, 0);
+        infp_json_object(&json);
+        infp_json_key(&json, "ok");
+        infp_json_bool(&json, r >= 0);
+        infp_json_key(&json, "rows");
+        infp_json_u64(&json, client->n_rows);
+        if (r < 0) {
+                infp_json_key(&json, "error");
+                infp_json_str(&json, error && *error ? error : strerror(-r));
+        }
+        infp_json_object_end(&json);
+        client->is_waiting = false;
+        client->n_rows = 0;
+        if (text.failed || send(client->fd, text.data, text.size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+                client->fd = infp_close(client->fd);
+}
+
+/* A free place; else that of the client which has been silent for longest. NULL when all wait for a flush. */
+static struct client *find_place(struct infp_live *live)
+{
+        struct client *oldest = NULL;
+
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++) {
+                struct client *client = &live->clients[i];
+
+                if (client->fd < 0)
+                        return client;
+                if (!client->is_waiting && (!oldest || client->heard < oldest->heard))
+                        oldest = client;
+        }
+        if (oldest)
+                oldest->fd = infp_close(oldest->fd);
+        return oldest;
+}
+
+static void accept_one(struct infp_live *live, int fd)
+{
+        struct ucred peer = { .uid = (uid_t) -1 };
+        socklen_t size = sizeof(peer);
+        struct client *place = find_place(live), turned_away = { .fd = fd };
+
+        if (!place) {
+                answer(&turned_away, -EBUSY, "too many clients wait: try again");
+                infp_close(turned_away.fd);
+                return;
+        }
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || (peer.uid != geteuid() && peer.uid != 0)) {
+                answer(&turned_away, -EPERM, "only the user of the run and root may write into it");
+                infp_close(turned_away.fd);
+                return;
+        }
+        *place = (struct client){ .fd = fd, .heard = ++live->n_heard };
+}
+
+static bool make_buffers(struct infp_live *live)
+{
+        if (!live->buffer)
+                live->buffer = malloc(INFP_LIVE_MESSAGE_MAX + 1);
+        if (!live->row.text) {
+                live->row.text = malloc(INFP_ROW_TEXT);
+                live->row.text_cap = live->row.text ? INFP_ROW_TEXT : 0;
+        }
+        return live->buffer && live->row.text;
+}
+
+/* True when rows were taken: the client waits now. */
+static bool hear(struct infp_live *live, struct client *client, const struct infp_live_taker *taker)
+{
+        struct infp_err err = { "" };
+        ssize_t n;
+        int r;
+
+        if (!make_buffers(live))
+                return false;
+        n = recv(client->fd, live->buffer, INFP_LIVE_MESSAGE_MAX + 1, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return false;
+        if (n <= 0) {
+                client->fd = infp_close(client->fd);
+                return false;
+        }
+        client->heard = ++live->n_heard;
+        if (n > INFP_LIVE_MESSAGE_MAX)
+                r = infp_fail(&err, -EMSGSIZE, "a message is at most %d bytes", INFP_LIVE_MESSAGE_MAX);
+        else
+                r = infp_live_message_take(live->buffer, (size_t) n, taker, &live->row, &client->n_rows, &err);
+        if (r < 0)
+                answer(client, r, err.text);
+        else
+                client->is_waiting = true;
+        return r >= 0;
+}
+
+unsigned infp_live_serve(struct infp_live *live, const struct infp_live_taker *taker)
+{
+        unsigned n = 0;
+        int fd;
+
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++) {
+                fd = accept4(live->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                if (fd < 0)
+                        break;
+                accept_one(live, fd);
+        }
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                if (live->clients[i].fd >= 0 && !live->clients[i].is_waiting)
+                        n += hear(live, &live->clients[i], taker);
+        return n;
+}
+
+unsigned infp_live_waiting(const struct infp_live *live)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                n += live->clients[i].fd >= 0 && live->clients[i].is_waiting;
+        return n;
+}
+
+void infp_live_answer(struct infp_live *live, int r, const char *error)
+{
+        for (unsigned i = 0; i < INFP_LIVE_CLIENTS; i++)
+                if (live->clients[i].fd >= 0 && live->clients[i].is_waiting)
+                        answer(&live->clients[i], r, error);
+}

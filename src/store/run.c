@@ -1,0 +1,178 @@
+#include "store/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/procfile.h"
+#include "store/path.h"
+#include "store/run_json.h"
+
+struct infp_run *infp_run_close(struct infp_run *run)
+{
+        if (!run)
+                return NULL;
+        infp_close(run->fd);
+        infp_close(run->output_fd);
+        infp_run_info_done(&run->info);
+        free(run->output);
+        free(run->problem);
+        free(run);
+        return NULL;
+}
+
+/* "sits in a directory of uid 0, mode 0755": why the kernel said no, as far as it can be seen. */
+static int fail_to_make(struct infp_err *err, int r, const char *path)
+{
+        if (r == -EEXIST || r == -ENOTDIR)
+                return infp_fail(err, -ENOTDIR,
+                                 "cannot record into %s: it, or a part of it, is not a directory; name another with -o",
+                                 path);
+        if (r == -EACCES || r == -EPERM || r == -EROFS)
+                return infp_fail(err, r, "cannot write in %s: %s; name a directory that you can write with -o", path,
+                                 strerror(-r));
+        return infp_fail_errno(err, r, "cannot make directory %s", path);
+}
+
+/* mkdir -p. */
+static int make_directories(const char *path, struct infp_err *err)
+{
+        infp_autofree char *copy = strdup(path);
+
+        if (!copy)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        for (char *at = copy + 1; *at; at++) {
+                if (*at != '/')
+                        continue;
+                *at = 0;
+                if (mkdir(copy, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+                        return fail_to_make(err, -errno, path);
+                *at = '/';
+        }
+        if (mkdir(copy, 0777) < 0 && errno != EEXIST)
+                return fail_to_make(err, -errno, path);
+        return 0;
+}
+
+/* A reader tests the lock for a moment, hence the second try. Where the file system has no locks the pid must do. */
+static void lock(const struct infp_run *run)
+{
+        for (unsigned i = 0; i < 20 && flock(run->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
+                usleep(1000);
+}
+
+static int make_run(struct infp_run *run, const struct infp_run_info *info, struct infp_err *err)
+{
+        char name[64];
+        int r;
+
+        run->state = INFP_RUN_RECORDING;
+        if (infp_run_info_copy(info, &run->info) < 0)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        INFP_TRY(make_directories(run->output, err));
+        run->output_fd = open(run->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (run->output_fd < 0)
+                return fail_to_make(err, errno == ENOTDIR ? -ENOTDIR : -errno, run->output);
+        snprintf(name, sizeof(name), "%s.infprof", info->uuid);
+        if (mkdirat(run->output_fd, name, 0777) < 0) {
+                r = -errno;
+                if (r == -EEXIST)
+                        return infp_fail(err, r, "%s/%s is there already", run->output, name);
+                return fail_to_make(err, r, run->output);
+        }
+        run->fd = infp_store_open(run->output_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        if (run->fd < 0)
+                return infp_fail_errno(err, run->fd, "cannot open %s/%s", run->output, name);
+        lock(run);
+        r = infp_run_save(run, err);
+        if (r < 0)
+                unlinkat(run->output_fd, name, AT_REMOVEDIR); /* nothing was recorded: leave nothing behind */
+        return r;
+}
+
+int infp_run_create(const char *output, const struct infp_run_info *info, struct infp_run **ret, struct infp_err *err)
+{
+        struct infp_run *run;
+        int r;
+
+        if (!infp_uuid_check(info->uuid))
+                return infp_fail(err, -EINVAL, "'%s' is not a uuid", info->uuid);
+        run = calloc(1, sizeof(*run));
+        if (!run)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        run->fd = run->output_fd = -1;
+        run->output = strdup(output && *output ? output : INFP_DEFAULT_OUTPUT);
+        r = run->output ? make_run(run, info, err) : infp_fail(err, -ENOMEM, "not enough memory");
+        if (r < 0) {
+                infp_run_close(run);
+                return r;
+        }
+        *ret = run;
+        return 0;
+}
+
+int infp_run_save(struct infp_run *run, struct infp_err *err)
+{
+        infp_autostr struct infp_str text = { 0 };
+        int r;
+
+        infp_run_json_write(&text, &run->info, run->state == INFP_RUN_FINISHED);
+        if (text.failed)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        r = infp_replace_file_at(run->fd, "run.json", text.data, text.size, 0666);
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot write %s/%s.infprof/run.json", run->output, run->info.uuid);
+        return 0;
+}
+
+/* Field 22 of stat; the name before it may hold anything, a ')' too. */
+static bool process_is(int32_t pid, uint64_t start_ticks)
+{
+        char path[32], text[1024];
+        struct infp_span rest, words[20];
+        const char *end;
+        uint64_t ticks;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/stat", (int) pid);
+        infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        n = root < 0 ? -errno : infp_read_at(root, path, text, sizeof(text));
+        if (n <= 0)
+                return false;
+        end = memrchr(text, ')', (size_t) n);
+        if (!end)
+                return false;
+        rest = (struct infp_span){ .at = end + 1, .size = (size_t) (text + n - end - 1) };
+        if (infp_span_words(rest, words, 20) < 20 || infp_span_u64(words[19], &ticks) < 0)
+                return false;
+        return ticks == start_ticks && !infp_span_is(words[0], "Z"); /* a zombie writes no more */
+}
+
+static bool is_this_boot(const char *boot_id)
+{
+        char text[64];
+        infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        ssize_t n = root < 0 ? -1 : infp_read_at(root, "proc/sys/kernel/random/boot_id", text, sizeof(text));
+
+        return n > 0 && boot_id[0] && strlen(boot_id) == strcspn(text, "\n") &&
+               strncmp(text, boot_id, strlen(boot_id)) == 0;
+}
+
+bool infp_run_is_recording(const struct infp_run *run)
+{
+        infp_autoclose int probe = infp_store_open(run->fd, ".", O_RDONLY | O_DIRECTORY, 0);
+
+        if (probe >= 0 && flock(probe, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+                return true;
+        if (run->problem || run->info.ended_unix_ns != 0 || run->info.recorder_pid <= 0)
+                return false;
+        return is_this_boot(run->info.boot_id) && process_is(run->info.recorder_pid, run->info.recorder_start_ticks);
+}

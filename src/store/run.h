@@ -16,13 +16,13 @@ enum infp_run_state {
         INFP_RUN_FINISHED,
 };
 
-/* What run.json says. Strings belong to the struct. */
+/* What run.json says. Strings belong to the struct; none is NULL in a run that was opened. */
 struct infp_run_info {
         char uuid[37];
-        char *command;       /* masked, "" for the machine or an attached target */
-        char *mode;          /* host, run, pid */
-        char *format;        /* parquet, csv, tsv, json */
-        char *version;       /* of the infprof that wrote it */
+        char *command; /* masked, "" for the machine or an attached target */
+        char *mode;    /* host, run, pid */
+        char *format;  /* parquet, csv, tsv, json */
+        char *version; /* of the infprof that wrote it */
         char *hostname;
         char boot_id[40];
         int32_t recorder_pid;
@@ -30,13 +30,13 @@ struct infp_run_info {
         uint32_t period_ms;
         int64_t started_unix_ns, ended_unix_ns; /* ended 0: not yet */
         uint64_t started_t_ns, ended_t_ns;      /* CLOCK_MONOTONIC */
-        int exit_code;       /* of the child, 128 + signal; -1 unknown */
+        int exit_code;                          /* of the child, 128 + signal; -1 unknown */
         uint32_t last_seq;
         struct infp_run_collector {
                 char *name;
                 uint32_t period_ms;
                 char *tables; /* names with one blank between */
-        } *collectors;
+        } * collectors;
         unsigned n_collectors;
 };
 
@@ -46,24 +46,38 @@ struct infp_run {
         int fd;        /* <uuid>.infprof */
         enum infp_run_state state;
         struct infp_run_info info;
+        char *problem; /* why run.json could not be read, naming it; then info is what the directory says. NULL: it could */
 };
 
-void infp_uuid_make(char ret[37]); /* UUID version 7: sorts by time */
+void infp_uuid_make(char ret[37]);           /* UUID version 7: sorts by time */
+bool infp_uuid_check(const char *text);      /* a whole uuid, in small letters */
+int64_t infp_uuid_unix_ms(const char *uuid); /* when a version 7 was made; 0 for others */
 
-/* Makes the output directory (0755 as the umask wills) and <uuid>.infprof, writes run.json. info->uuid is set by the caller. */
+/* Makes the output directory (0755 as the umask wills; its parents too) and <uuid>.infprof, writes run.json. info->uuid is set
+ * by the caller. The run is locked (flock of its directory) until it is closed or the process dies: that is how readers know,
+ * across pid namespaces, that its recorder lives. */
 int infp_run_create(const char *output, const struct infp_run_info *info, struct infp_run **ret, struct infp_err *err);
 
-/* spec: NULL (the newest run of ./profiler-output), a directory (its newest run, or the run itself when it is an .infprof
- * directory), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live runs).
- * Errors name what was looked for and where; an ambiguous prefix lists the candidates. */
+/* spec: NULL (the newest run of `output`, NULL = ./profiler-output), a directory (its newest run, or the run itself when it is
+ * an .infprof directory), or the beginning of a uuid (looked for in `output`, NULL = ./profiler-output, and among the live
+ * runs). What exists as a directory is one, whatever it looks like.
+ * Errors name what was looked for and where; an ambiguous prefix (-ENOTUNIQ) lists the candidates. */
 int infp_run_open(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err);
 struct infp_run *infp_run_close(struct infp_run *run); /* NULL is fine; returns NULL */
 
-/* Replaces run.json by info's present values (write aside, rename). */
+/* Replaces run.json by info's present values (write aside, rename). state FINISHED is kept there, the other states follow
+ * from ended_unix_ns and from whether the recorder lives. */
 int infp_run_save(struct infp_run *run, struct infp_err *err);
 
+/* Whether its recorder lives now: it holds the run's lock, or its pid on this boot is still the process that started then. */
+bool infp_run_is_recording(const struct infp_run *run);
+
 /* Calls back for each run of a directory, oldest first; a callback that returns non-zero ends the walk with that value. */
-int infp_run_each(const char *output, int (*each)(void *context, const char *uuid), void *context, struct infp_err *err);
+int infp_run_each(const char *output, int (*each)(void *context, const char *uuid), void *context,
+                  struct infp_err *err);
 
 /* The tables that have at least one segment, sorted; free each and the array. Returns their number. */
 int infp_run_tables(const struct infp_run *run, char ***ret, struct infp_err *err);
+/* The segments of a table in the order of their numbers, as paths below run->fd ("cpu/000001.arrows"); where a finished
+ * .parquet stands beside its .arrows, only the .parquet. Free each and the array. Returns their number, 0 for no such table. */
+int infp_run_segments(const struct infp_run *run, const char *table, char ***ret, struct infp_err *err);

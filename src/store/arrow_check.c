@@ -1,0 +1,148 @@
+#include "store/arrow_check.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+/* The library's generated readers are not written for our warnings. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wundef"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "nanoarrow/ipc/flatcc_generated.h"
+#pragma GCC diagnostic pop
+
+#include "store/arrow_schema.h"
+
+#define fb(name) org_apache_arrow_flatbuf_##name
+
+/* nanoarrow calls strlen on both. */
+static bool pairs_are_whole(fb(KeyValue_vec_t) pairs)
+{
+        for (size_t i = 0; i < fb(KeyValue_vec_len)(pairs); i++) {
+                fb(KeyValue_table_t) pair = fb(KeyValue_vec_at)(pairs, i);
+
+                if (!fb(KeyValue_key)(pair) || !fb(KeyValue_value)(pair))
+                        return false;
+        }
+        return true;
+}
+
+static bool type_is_read(fb(Field_table_t) field)
+{
+        switch (fb(Field_type_type)(field)) {
+        case fb(Type_Null):
+        case fb(Type_Int):
+        case fb(Type_Utf8):
+        case fb(Type_LargeUtf8):
+        case fb(Type_Bool):
+        case fb(Type_Timestamp):
+                return true;
+        case fb(Type_FloatingPoint):
+                return fb(FloatingPoint_precision)((fb(FloatingPoint_table_t)) fb(Field_type)(field)) !=
+                       fb(Precision_HALF);
+        default:
+                return false;
+        }
+}
+
+static int check_field(fb(Field_table_t) field, struct infp_err *err)
+{
+        char shown[65];
+        const char *name = infp_arrow_show(fb(Field_name)(field), shown);
+        const char *type = fb(Type_type_name)(fb(Field_type_type)(field));
+        fb(DictionaryEncoding_table_t) dictionary = fb(Field_dictionary)(field);
+
+        if (fb(Field_vec_len)(fb(Field_children)(field)) > 0 || !fb(Field_type)(field) || !type_is_read(field))
+                return infp_fail(
+                        err, -EBADMSG,
+                        "column '%s' has the Arrow type %s, which is not read: write it as a number, a text, a bool "
+                        "or a timestamp",
+                        name, type);
+        if (dictionary && !fb(DictionaryEncoding_indexType)(dictionary))
+                return infp_fail(err, -EBADMSG, "column '%s' has a dictionary without an index type", name);
+        if (!pairs_are_whole(fb(Field_custom_metadata)(field)))
+                return infp_fail(err, -EBADMSG, "column '%s' has metadata without a key or a value", name);
+        return 0;
+}
+
+int infp_arrow_check_schema(const uint8_t *message, struct infp_err *err)
+{
+        fb(Schema_table_t) schema = (fb(Schema_table_t)) fb(Message_header)(fb(Message_as_root)(message));
+        fb(Field_vec_t) fields;
+        size_t n;
+
+        if (!schema)
+                return infp_fail(err, -EBADMSG, "the schema message is empty");
+        fields = fb(Schema_fields)(schema);
+        n = fb(Field_vec_len)(fields);
+        if (n == 0 || n > INFP_ARROW_MAX_COLUMNS)
+                return infp_fail(err, -EBADMSG, "it has %zu columns; 1 to %d are read", n, INFP_ARROW_MAX_COLUMNS);
+        if (fb(Schema_endianness)(schema) != fb(Endianness_Little))
+                return infp_fail(err, -EBADMSG, "its numbers are big-endian, which is not read");
+        for (size_t i = 0; i < n; i++)
+                INFP_TRY(check_field(fb(Field_vec_at)(fields, i), err));
+        if (!pairs_are_whole(fb(Schema_custom_metadata)(schema)))
+                return infp_fail(err, -EBADMSG, "the schema has metadata without a key or a value");
+        return 0;
+}
+
+static int check_batch(fb(RecordBatch_table_t) batch, const struct infp_arrow_message *want, struct infp_err *err)
+{
+        fb(FieldNode_vec_t) nodes;
+        fb(Buffer_vec_t) buffers;
+
+        if (!batch)
+                return infp_fail(err, -EBADMSG, "a message holds no rows");
+        if (fb(RecordBatch_compression_is_present)(batch))
+                return infp_fail(err, -EBADMSG,
+                                 "its batches are compressed, which is not read: write it without compression");
+        if (fb(RecordBatch_length)(batch) < 0 || fb(RecordBatch_length)(batch) > want->max_rows)
+                return infp_fail(err, -EBADMSG, "a message claims an impossible number of rows");
+        nodes = fb(RecordBatch_nodes)(batch);
+        buffers = fb(RecordBatch_buffers)(batch);
+        if ((int64_t) fb(FieldNode_vec_len)(nodes) != want->n_nodes ||
+            (int64_t) fb(Buffer_vec_len)(buffers) != want->n_buffers)
+                return infp_fail(err, -EBADMSG, "a message has not the columns that the schema names");
+        for (size_t i = 0; i < (size_t) want->n_nodes; i++) {
+                fb(FieldNode_struct_t) node = fb(FieldNode_vec_at)(nodes, i);
+
+                if (fb(FieldNode_length)(node) < 0 || fb(FieldNode_length)(node) > want->max_rows ||
+                    fb(FieldNode_null_count)(node) < -1 || fb(FieldNode_null_count)(node) > fb(FieldNode_length)(node))
+                        return infp_fail(err, -EBADMSG, "a column claims an impossible number of rows");
+        }
+        for (size_t i = 0; i < (size_t) want->n_buffers; i++) {
+                fb(Buffer_struct_t) buffer = fb(Buffer_vec_at)(buffers, i);
+                int64_t offset = fb(Buffer_offset)(buffer), length = fb(Buffer_length)(buffer);
+
+                /* Eight bytes: Arrow demands it, and numbers are read in place. */
+                if (offset < 0 || length < 0 || offset % 8 != 0 || offset > want->body_size ||
+                    length > want->body_size - offset)
+                        return infp_fail(err, -EBADMSG, "a column lies outside of its message");
+        }
+        return 0;
+}
+
+int infp_arrow_check_records(const uint8_t *message, const struct infp_arrow_message *want, struct infp_err *err)
+{
+        return check_batch((fb(RecordBatch_table_t)) fb(Message_header)(fb(Message_as_root)(message)), want, err);
+}
+
+int infp_arrow_dictionary_id(const uint8_t *message, int64_t *ret_id)
+{
+        fb(DictionaryBatch_table_t) batch =
+                (fb(DictionaryBatch_table_t)) fb(Message_header)(fb(Message_as_root)(message));
+
+        if (!batch)
+                return -EBADMSG;
+        *ret_id = fb(DictionaryBatch_id)(batch);
+        return 0;
+}
+
+int infp_arrow_check_dictionary(const uint8_t *message, const struct infp_arrow_message *want, struct infp_err *err)
+{
+        fb(DictionaryBatch_table_t) batch =
+                (fb(DictionaryBatch_table_t)) fb(Message_header)(fb(Message_as_root)(message));
+
+        return check_batch(batch ? fb(DictionaryBatch_data)(batch) : NULL, want, err);
+}

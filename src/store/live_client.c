@@ -1,0 +1,205 @@
+/* The side of those who look for a live run, write into it, or read it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "store/live.h"
+#include "store/live_registry.h"
+
+struct search {
+        const char *prefix;
+        struct infp_live_entry *found;
+        unsigned n;
+        bool failed;
+};
+
+/* Version 7 uuids sort by time: the greatest is the newest. */
+static int look(void *context, const char *uuid, const char *output)
+{
+        struct search *search = context;
+        struct infp_live_entry *found = search->found;
+
+        if (strncmp(uuid, search->prefix, strlen(search->prefix)) != 0)
+                return 0;
+        search->n++;
+        if (search->n > 1 && strcmp(uuid, found->uuid) < 0)
+                return 0;
+        free(found->output);
+        found->output = strdup(output);
+        search->failed = !found->output;
+        snprintf(found->uuid, sizeof(found->uuid), "%s", uuid);
+        return 0;
+}
+
+static int read_pid(int dir_fd, const char *uuid)
+{
+        char name[64];
+        json_t *root;
+        int fd, pid;
+
+        snprintf(name, sizeof(name), "%s.json", uuid);
+        fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        root = fd < 0 ? NULL : json_loadfd(fd, 0, NULL);
+        pid = (int) json_integer_value(json_object_get(root, "pid"));
+        json_decref(root);
+        infp_close(fd);
+        return pid;
+}
+
+static int fail_none(const char *uuid, const char *own, const char *path, struct infp_err *err)
+{
+        if (uuid)
+                return infp_fail(err, -ENOENT,
+                                 "no live run of uid %u has a uuid that begins with '%.40s' (looked in %s)",
+                                 (unsigned) geteuid(), uuid, path);
+        if (own)
+                return infp_fail(err, -ENOENT,
+                                 "run %.40s, in which this process was started (INFPROF_RUN), records no more", own);
+        return infp_fail(err, -ENOENT, "no live run of uid %u (looked in %s): start one with `infprof record`",
+                         (unsigned) geteuid(), path);
+}
+
+int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err)
+{
+        const char *own = uuid ? NULL : getenv("INFPROF_RUN");
+        struct search search = { .prefix = uuid ? uuid : own ? own : "", .found = ret };
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
+        int r;
+
+        *ret = (struct infp_live_entry){ 0 };
+        if (dir_fd < 0)
+                return dir_fd;
+        r = infp_live_each(look, &search, err);
+        if (r == 0 && search.failed)
+                r = infp_fail(err, -ENOMEM, "not enough memory");
+        else if (r == 0 && search.n == 0)
+                r = fail_none(uuid, own && *own ? own : NULL, path, err);
+        else if (r == 0 && uuid && search.n > 1)
+                r = infp_fail(err, -ENOTUNIQ, "%u live runs begin with '%.40s': give more of its uuid", search.n, uuid);
+        if (r < 0) {
+                free(ret->output);
+                *ret = (struct infp_live_entry){ 0 };
+                return r;
+        }
+        ret->pid = read_pid(dir_fd, ret->uuid);
+        return 0;
+}
+
+static int connect_to(const char *uuid, int timeout_ms, struct infp_err *err)
+{
+        struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+        int room = INFP_LIVE_MESSAGE_MAX;
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
+        struct sockaddr_un address;
+        socklen_t size;
+        int fd, r;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        size = infp_live_address(dir_fd, path, uuid, &address);
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return infp_fail_errno(err, -errno, "cannot make a socket");
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+        if (connect(fd, (const struct sockaddr *) &address, size) == 0)
+                return fd;
+        r = -errno;
+        infp_close(fd);
+        return infp_fail_errno(err, r, "cannot speak to the recorder at %s/%s.sock", path, uuid);
+}
+
+static int read_answer(const char *text, size_t size, struct infp_err *err)
+{
+        json_t *root = json_loadb(text, size, 0, NULL);
+        const char *error = json_string_value(json_object_get(root, "error"));
+        json_int_t rows = json_integer_value(json_object_get(root, "rows"));
+        int r;
+
+        if (json_is_true(json_object_get(root, "ok")) && rows >= 0 && rows <= INT_MAX)
+                r = (int) rows;
+        else
+                r = infp_fail(err, -EPROTO, "the recorder refused it: %.400s",
+                              error ? error : "its answer cannot be read");
+        json_decref(root);
+        return r;
+}
+
+static int wait_for_answer(int fd, int timeout_ms, int pid, struct infp_err *err)
+{
+        uint64_t until = infp_clock_ns(CLOCK_MONOTONIC) + (uint64_t) timeout_ms * INFP_NS_PER_MS;
+        char text[4096];
+        ssize_t n;
+
+        for (;;) {
+                uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+                struct pollfd wait = { .fd = fd, .events = POLLIN };
+                int r = poll(&wait, 1, now < until ? (int) ((until - now) / INFP_NS_PER_MS) + 1 : 0);
+
+                if (r > 0)
+                        break;
+                if (r < 0 && errno == EINTR)
+                        continue;
+                return infp_fail(err, -ETIMEDOUT,
+                                 "the recorder (pid %d) did not answer within %d ms; the rows may yet be stored", pid,
+                                 timeout_ms);
+        }
+        n = recv(fd, text, sizeof(text), 0);
+        if (n < 0)
+                return infp_fail_errno(err, -errno, "cannot hear the recorder (pid %d)", pid);
+        if (n == 0)
+                return infp_fail(err, -ECONNRESET, "the recorder (pid %d) ended before it answered", pid);
+        return read_answer(text, (size_t) n, err);
+}
+
+int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err)
+{
+        infp_autoclose int fd = -1;
+        struct infp_live_entry entry;
+
+        if (size > INFP_LIVE_MESSAGE_MAX)
+                return infp_fail(err, -EMSGSIZE, "a message is at most %d bytes", INFP_LIVE_MESSAGE_MAX);
+        INFP_TRY(infp_live_find(uuid, &entry, err));
+        free(entry.output);
+        fd = connect_to(entry.uuid, timeout_ms, err);
+        if (fd < 0)
+                return fd;
+        if (send(fd, message, size, MSG_NOSIGNAL) < 0)
+                return infp_fail_errno(err, -errno, "cannot speak to the recorder (pid %d)", entry.pid);
+        return wait_for_answer(fd, timeout_ms, entry.pid, err);
+}
+
+int infp_live_read_lock(const char *uuid, struct infp_err *err)
+{
+        char path[PATH_MAX], name[64];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
+        struct infp_live_entry entry;
+        int fd;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        INFP_TRY(infp_live_find(uuid, &entry, err));
+        free(entry.output);
+        snprintf(name, sizeof(name), "%s.reader", entry.uuid);
+        fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        /* The recorder tests for a moment only: waiting is short. */
+        if (fd < 0 || flock(fd, LOCK_SH) < 0) {
+                infp_close(fd);
+                return infp_fail_errno(err, -errno, "cannot lock %s/%s", path, name);
+        }
+        return fd;
+}

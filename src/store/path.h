@@ -1,0 +1,15 @@
+/* Opening below a run's directory: names are checked, symbolic links are never followed. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What may become a folder: [a-z0-9_]+, at most 64 characters. */
+bool infp_store_is_table_name(const char *name);
+
+/* "000001.arrows" -> 1 (*ret_parquet false), "000001.parquet" -> 1; anything else false. */
+bool infp_store_parse_segment(const char *name, unsigned *ret_seq, bool *ret_parquet);
+
+/* openat, component by component with O_NOFOLLOW. With dir_fd AT_FDCWD the path is the user's own word: links are fine.
+ * Only regular files and directories are opened, and never waited for. A descriptor or a negative errno. */
+int infp_store_open(int dir_fd, const char *path, int flags, mode_t mode);
