@@ -265,17 +265,16 @@ static bool bearer(const struct argument *a, size_t i)
 /* Masks from a word's beginning; returns where to go on, or i when nothing here is secret. */
 static size_t mask_word(const struct argument *a, size_t i, bool url, struct out *out)
 {
-        size_t value = 0, end = shaped_end(a, i);
+        size_t value = i, end = shaped_end(a, i), behind_option;
         struct place p;
 
-        if (end > i) {
-                value = i;
-        } else if (find_name(a, i, url, &p) && is_name_secret(a, &p)) {
+        if (end == i && find_name(a, i, url, &p) && is_name_secret(a, &p)) {
                 value = p.value;
                 end = value_end(a, &p);
-        } else if ((value = option_value(a, i)) > 0) {
+        } else if (end == i && (behind_option = option_value(a, i)) > 0) {
+                value = behind_option;
                 end = word_end(a, value, ";&|()<>", 0);
-        } else if (bearer(a, i)) {
+        } else if (end == i && bearer(a, i)) {
                 value = i + 7;
                 end = word_end(a, value, "", 0);
         }

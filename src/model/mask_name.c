@@ -33,6 +33,16 @@ static bool begins_word(const char *name, size_t size, size_t i)
         return lower(name[i - 1]) || (upper(name[i - 1]) && i + 1 < size && lower(name[i + 1]));
 }
 
+/* TOKEN2 and token_2 are tokens; base64 becomes base. */
+static void end_word(char *word, size_t length)
+{
+        size_t letters = length;
+
+        while (letters > 0 && isdigit((unsigned char) word[letters - 1]))
+                letters--;
+        word[letters ? letters : length] = 0;
+}
+
 static void split(const char *name, size_t size, struct words *ret)
 {
         size_t length = 0;
@@ -42,7 +52,7 @@ static void split(const char *name, size_t size, struct words *ret)
                 bool in_word = i < size && isalnum((unsigned char) name[i]);
 
                 if (length > 0 && (!in_word || begins_word(name, size, i))) {
-                        ret->text[ret->n][length < MAX_WORD ? length : MAX_WORD - 1] = 0;
+                        end_word(ret->text[ret->n], length < MAX_WORD ? length : MAX_WORD - 1);
                         /* Of a very long name the end counts. */
                         if (++ret->n == MAX_WORDS) {
                                 memmove(ret->text[0], ret->text[1], sizeof(ret->text) - sizeof(ret->text[0]));
@@ -78,13 +88,18 @@ static bool any_among(const struct words *w, size_t n, const char *const *list)
         return false;
 }
 
-/* The words that leave a secret a secret: API_KEY_2, CLIENT_SECRET_VALUE, SIGNING_KEY_BASE64. */
+static bool is_number(const char *word)
+{
+        return strspn(word, "0123456789") == strlen(word);
+}
+
+/* The words behind a secret that leave it one: API_KEY_2, CLIENT_SECRET_VALUE, SIGNING_KEY_BASE64. But key_value is a pair. */
 static size_t without_tail(const struct words *w)
 {
         size_t n = w->n;
 
-        while (n > 1 && (strspn(w->text[n - 1], "0123456789") == strlen(w->text[n - 1]) ||
-                         AMONG(w->text[n - 1], "value", "string", "base64", "b64", "hex", "env", "secret", "plain")))
+        while ((n > 1 && is_number(w->text[n - 1])) ||
+               (n > 2 && AMONG(w->text[n - 1], "value", "string", "base", "b", "hex", "plain")))
                 n--;
         return n;
 }
@@ -136,21 +151,31 @@ static bool secret_last(const struct words *w, size_t n)
                                   (n >= 3 && strcmp(w->text[n - 2], "key") == 0 && among(w->text[n - 3], door)));
         if (strcmp(last, "pass") == 0)
                 return n == 1 || AMONG(w->text[n - 2], "db", "user", "admin", "root", "http", "proxy", "smtp", "redis");
+        if (strcmp(last, "pwd") == 0) /* MYSQL_PWD; PWD and OLDPWD are directories */
+                return n > 1;
         return AMONG(last, "authorization", "apikey", "authkey", "accesskey", "secretkey", "privatekey", "apitoken",
                      "authtoken", "accesstoken", "hftoken");
 }
 
+/* PGPASSWORD, but not compass. */
+static bool strong(const char *word)
+{
+        size_t n = strlen(word);
+
+        return AMONG(word, "secret", "secrets", "passwords", "passphrase") ||
+               (n >= 8 && strcmp(word + n - 8, "password") == 0) || (n >= 6 && strcmp(word + n - 6, "passwd") == 0);
+}
+
 bool infp_mask_is_secret_name(const char *name, size_t size)
 {
-        static const char *const strong[] = {
-                "secret", "secrets", "password", "passwords", "passwd", "passphrase", NULL
-        };
         struct words w;
-        size_t n;
 
         split(name, size, &w);
         if (w.n == 0 || among(w.text[w.n - 1], about) || ends_in_file(w.text[w.n - 1]))
                 return false;
-        n = without_tail(&w);
-        return any_among(&w, w.n, strong) || secret_last(&w, n);
+        for (size_t i = 0; i < w.n; i++) {
+                if (strong(w.text[i]))
+                        return true;
+        }
+        return secret_last(&w, without_tail(&w));
 }
