@@ -3,10 +3,9 @@
  * number of tokens), the words before it which kind. */
 #include "model/mask.h"
 
-#include <ctype.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "model/mask_text.h"
 
 enum { MAX_WORDS = 16, MAX_WORD = 24 };
 
@@ -38,7 +37,7 @@ static void end_word(char *word, size_t length)
 {
         size_t letters = length;
 
-        while (letters > 0 && isdigit((unsigned char) word[letters - 1]))
+        while (letters > 0 && word[letters - 1] >= '0' && word[letters - 1] <= '9')
                 letters--;
         word[letters ? letters : length] = 0;
 }
@@ -49,7 +48,7 @@ static void split(const char *name, size_t size, struct words *ret)
 
         ret->n = 0;
         for (size_t i = 0; i <= size; i++) {
-                bool in_word = i < size && isalnum((unsigned char) name[i]);
+                bool in_word = i < size && infp_mask_alnum(name[i]);
 
                 if (length > 0 && (!in_word || begins_word(name, size, i))) {
                         end_word(ret->text[ret->n], length < MAX_WORD ? length : MAX_WORD - 1);
@@ -62,7 +61,7 @@ static void split(const char *name, size_t size, struct words *ret)
                 }
                 if (in_word) {
                         if (length < MAX_WORD - 1)
-                                ret->text[ret->n][length] = (char) tolower((unsigned char) name[i]);
+                                ret->text[ret->n][length] = (char) (upper(name[i]) ? name[i] + ('a' - 'A') : name[i]);
                         length++;
                 }
         }

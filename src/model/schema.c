@@ -1,6 +1,5 @@
 #include "model/schema.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -127,13 +126,9 @@ int infp_reset_by_name(const char *name)
 
 static bool good_name(const char *name)
 {
-        if (!name || !(isalpha((unsigned char) *name) || *name == '_'))
-                return false;
-        for (; *name; name++) {
-                if (!isalnum((unsigned char) *name) && *name != '_')
-                        return false;
-        }
-        return true;
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+        return name && *name && !(*name >= '0' && *name <= '9') && name[strspn(name, letters)] == 0;
 }
 
 static bool is_sentence(const char *text)

@@ -303,6 +303,9 @@ static void scripts(void **state)
                 { "x|a run --api-key abc b|", "x 'a run --api-key *** b'" }, /* a title, not a shell */
                 { "x|run --token --port 1|", "x 'run --token --port 1'" },
                 { "sh|-c|TOKEN=\"unclosed|", "sh -c TOKEN=***" },
+                { "python|-c|e[\"HF_TOKEN\"] = \"abc\"; f(token=\"x\")|",
+                  "python -c 'e[\"HF_TOKEN\"] = ***; f(token=***)'" },
+                { "sh|-c|if [ $TOKEN == x ]; then y|", "sh -c 'if [ $TOKEN == x ]; then y'" },
                 { "sh|-c|TOKEN=a\\ b c|", "sh -c 'TOKEN=*** c'" },
         };
 
