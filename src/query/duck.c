@@ -1,0 +1,190 @@
+#include "query/duck.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/procfile.h"
+#include "base/str.h"
+#include "query/duck_state.h"
+#include "query/views.h"
+
+bool infp_duck_available(struct infp_err *err)
+{
+        const struct infp_duck_api *api;
+
+        return infp_duck_api_load(&api, err) == 0;
+}
+
+/* DuckDB's text often ends in a line end; a long one is cut. */
+int infp_duck_fail_text(const char *text, struct infp_err *err)
+{
+        size_t size;
+
+        if (!text || !*text)
+                text = "DuckDB says nothing about the error";
+        size = strlen(text);
+        while (size && (text[size - 1] == '\n' || text[size - 1] == ' '))
+                size--;
+        return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%.*s", (int) size, text);
+}
+
+int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err)
+{
+        bool is_interrupted = duck->api->result_error_type(result) == DUCKDB_ERROR_INTERRUPT;
+        int r = infp_duck_fail_text(duck->api->result_error(result), err);
+
+        return is_interrupted ? infp_fail(err, -EINTR, "interrupted") : r;
+}
+
+int infp_duck_do(struct infp_duck *duck, const char *sql, uint64_t *ret_rows, struct infp_err *err)
+{
+        duckdb_result result;
+        int r = 0;
+
+        if (duck->api->query(duck->connection, sql, &result) != DuckDBSuccess)
+                r = infp_duck_fail(duck, &result, err);
+        else if (ret_rows)
+                *ret_rows = duck->api->rows_changed(&result);
+        duck->api->destroy_result(&result);
+        return r;
+}
+
+void infp_duck_interrupt(struct infp_duck *duck)
+{
+        duck->api->interrupt(duck->connection);
+}
+
+/* "18.8 GiB", as DuckDB shows a size; 0: not understood. */
+static double parse_shown_size(const char *text)
+{
+        static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+        const char *blank = strchr(text, ' ');
+        double value, factor = 1;
+
+        if (!blank || infp_parse_f64(text, (size_t) (blank - text), &value) < 0)
+                return 0;
+        for (unsigned i = 0; i < INFP_COUNT(units); i++) {
+                factor *= 1024;
+                if (strcmp(blank + 1, units[i]) == 0)
+                        return value * factor;
+        }
+        return 0;
+}
+
+/* Bytes that the machine could give away now; 0: it does not say. */
+static double available_memory(void)
+{
+        infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char text[4096];
+        ssize_t n = infp_read_at(root, "proc/meminfo", text, sizeof(text));
+        struct infp_span rest = { text, n > 0 ? (size_t) n : 0 }, line;
+        uint64_t kib;
+
+        while (infp_span_line(&rest, &line))
+                if (infp_span_starts(line, "MemAvailable:")) {
+                        infp_span_word(&line);
+                        return infp_span_u64(infp_span_word(&line), &kib) == 0 ? (double) kib * 1024 : 0;
+                }
+        return 0;
+}
+
+/* A query must not drive the target's machine out of memory: half of what is available, and half of what DuckDB itself finds
+ * (80 % of the memory or of the cgroup's limit). */
+static int limit_memory(struct infp_duck *duck, struct infp_err *err)
+{
+        struct infp_duck_result *result;
+        struct infp_batch batch;
+        char sql[64], shown[64] = "";
+        double own, available = available_memory();
+
+        INFP_TRY(infp_duck_query(duck, "SELECT current_setting('memory_limit')", &result, err));
+        if (infp_duck_result_next(result, &batch, NULL) == 1) {
+                size_t size;
+                const char *text = infp_batch_str(&batch, 0, 0, &size);
+
+                snprintf(shown, sizeof(shown), "%.*s", (int) size, text);
+        }
+        infp_duck_result_free(result);
+        own = parse_shown_size(shown);
+        if (!own || (available && available < own))
+                own = available;
+        if (!own)
+                return 0;
+        snprintf(sql, sizeof(sql), "SET memory_limit='%lluMiB'", (unsigned long long) (own / 2 / 1048576) + 1);
+        return infp_duck_do(duck, sql, NULL, err);
+}
+
+static int open_database(struct infp_duck *duck, struct infp_err *err)
+{
+        /* No file beside the user's, no download, no spill into the working directory: it fails instead. */
+        static const char *const settings[][2] = {
+                { "autoinstall_known_extensions", "false" },
+                { "autoload_known_extensions", "false" },
+                { "temp_directory", "" },
+        };
+        duckdb_config config;
+        char *text = NULL;
+        int r = 0;
+
+        if (duck->api->create_config(&config) != DuckDBSuccess)
+                return infp_fail(err, -ENOMEM, "DuckDB gives no configuration");
+        for (unsigned i = 0; r == 0 && i < INFP_COUNT(settings); i++)
+                if (duck->api->set_config(config, settings[i][0], settings[i][1]) != DuckDBSuccess)
+                        r = infp_fail(err, -ENOPKG, "this DuckDB has no setting %s", settings[i][0]);
+        if (r == 0 && duck->api->open_ext(NULL, &duck->database, config, &text) != DuckDBSuccess)
+                r = infp_duck_fail_text(text, err);
+        if (text)
+                duck->api->free(text);
+        duck->api->destroy_config(&config);
+        if (r == 0 && (duck->api->connect(duck->database, &duck->connection) != DuckDBSuccess ||
+                       duck->api->connect(duck->database, &duck->helper) != DuckDBSuccess))
+                r = infp_fail(err, -ENOMEM, "DuckDB gives no connection");
+        return r;
+}
+
+static void free_duck(struct infp_duck **duck)
+{
+        infp_duck_close(*duck);
+}
+
+int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
+{
+        infp_cleanup(free_duck) struct infp_duck *duck = NULL;
+        const struct infp_duck_api *api;
+
+        *ret = NULL;
+        INFP_TRY(infp_duck_api_load(&api, err));
+        duck = calloc(1, sizeof(*duck));
+        if (!duck)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        duck->api = api;
+        INFP_TRY(open_database(duck, err));
+        INFP_TRY(limit_memory(duck, err));
+        INFP_TRY(infp_duck_register_feeds(duck, err));
+        INFP_TRY(infp_duck_register_cast(duck, err));
+        INFP_TRY(infp_duck_register_functions(duck, err));
+        *ret = INFP_TAKE(duck);
+        return 0;
+}
+
+struct infp_duck *infp_duck_close(struct infp_duck *duck)
+{
+        if (duck) {
+                if (duck->helper)
+                        duck->api->disconnect(&duck->helper);
+                if (duck->connection)
+                        duck->api->disconnect(&duck->connection);
+                if (duck->database)
+                        duck->api->close(&duck->database);
+                infp_duck_detach(duck);
+                free(duck);
+        }
+        return NULL;
+}

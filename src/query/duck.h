@@ -8,21 +8,40 @@
 #include "model/batch.h"
 #include "query/scan.h"
 
+/* A database in memory: it writes no file but those that SQL names, opens no connection, uses at most half of the memory that
+ * is available. One thread at a time. */
 struct infp_duck;
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err);
-struct infp_duck *infp_duck_close(struct infp_duck *duck);
+struct infp_duck *infp_duck_close(struct infp_duck *duck); /* NULL is fine; returns NULL */
 bool infp_duck_available(struct infp_err *err);
+/* Ends what runs with -EINTR; may be called by a signal handler and by any thread. */
+void infp_duck_interrupt(struct infp_duck *duck);
 
-/* Every table of the run as a view of the same name (entities joined: query/views.h), and `timeseries`. */
+/* Every table of the run as a view of the same name (entities joined: query/joins.h), and `timeseries`. What the recorder adds
+ * to a segment later is seen, a new segment is not: attach again. The run is borrowed until close or the next attach. */
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err);
 
-/* Runs SQL; hands the result out in batches of a `plain` table (model/schema.h) made for it: its columns are the result's, in
- * order. -EINVAL with DuckDB's text for an SQL error. */
+/* Runs SQL, several statements too; hands the result of the last one out in batches of a `plain` table (model/schema.h) made
+ * for it: its columns are the result's, in order. Integers come as i64 or u64; what exceeds both, and every type that is not
+ * ours (dates, intervals, lists ...) as DuckDB's text; decimals as f64 where that keeps all digits, else as text.
+ * -EINVAL with DuckDB's text for an SQL error. One result at a time. */
 struct infp_duck_result;
 int infp_duck_query(struct infp_duck *duck, const char *sql, struct infp_duck_result **ret, struct infp_err *err);
 const struct infp_table *infp_duck_result_table(const struct infp_duck_result *result);
+/* 1: batch, borrowed until the next call; 0: end; a negative errno. */
 int infp_duck_result_next(struct infp_duck_result *result, struct infp_batch *ret, struct infp_err *err);
-struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result);
+struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result); /* NULL is fine; returns NULL */
 
-/* COPY (sql) TO path as zstd Parquet; written aside and renamed. */
-int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, struct infp_err *err);
+/* Writes the rows of one SELECT as zstd Parquet: aside (.part), synced and renamed; on failure nothing stays. A path that is a
+ * device or a pipe is written directly. ret_rows may be NULL. -ENOSPC when the disk is full. */
+int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
+                         struct infp_err *err);
+
+/* The same with rows that are not SQL's: `next` as infp_scan_next. name lies below dir_fd. */
+struct infp_rows {
+        const struct infp_table *table;
+        void *context;
+        int (*next)(void *context, struct infp_batch *ret, struct infp_err *err);
+};
+int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
+                              uint64_t *ret_rows, struct infp_err *err);

@@ -1,0 +1,423 @@
+#include "query/scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "query/join_vector.h"
+#include "query/joins.h"
+#include "query/made.h"
+#include "query/parts.h"
+#include "query/source.h"
+
+/* An entity table that this scan joins, and one vector for each column that is shown. */
+struct join {
+        struct infp_entities *entities; /* shared by the columns of the same entity: only the first one owns it */
+        bool owns;
+        struct infp_join_vector vector;
+};
+
+struct infp_scan {
+        struct infp_run *run;
+        uint64_t t0, t1;
+        struct infp_catalog own_catalog;
+        struct infp_parts own_parts;
+        const struct infp_catalog *catalog;
+        const struct infp_parts *parts;
+
+        struct infp_made *base; /* all columns that the table has */
+        struct infp_shown_list shown;
+        struct infp_made *out; /* what is shown */
+        struct infp_vector *vectors;
+        struct join *joins;  /* of each shown */
+        const char **needed; /* of base, ended by NULL; NULL: all */
+
+        unsigned next_part;
+        struct infp_source *source;
+        int *map; /* column of base -> of the source, or -1 */
+        struct infp_batch batch;
+        uint32_t at; /* rows of batch that were given out or skipped */
+        void *zeros;
+        size_t zeros_size;
+};
+
+struct infp_scan *infp_scan_close(struct infp_scan *scan)
+{
+        if (!scan)
+                return NULL;
+        for (unsigned i = 0; scan->joins && i < scan->shown.n; i++) {
+                infp_join_vector_done(&scan->joins[i].vector);
+                if (scan->joins[i].owns)
+                        infp_entities_free(scan->joins[i].entities);
+        }
+        free(scan->joins);
+        infp_source_close(scan->source);
+        infp_shown_done(&scan->shown);
+        infp_made_free(scan->out);
+        infp_made_free(scan->base);
+        infp_parts_done(&scan->own_parts);
+        infp_catalog_done(&scan->own_catalog);
+        free(scan->vectors);
+        free(scan->needed);
+        free(scan->map);
+        free(scan->zeros);
+        free(scan);
+        return NULL;
+}
+
+static void free_scan(struct infp_scan **scan)
+{
+        infp_scan_close(*scan);
+}
+
+const struct infp_table *infp_scan_table(const struct infp_scan *scan)
+{
+        return &scan->out->table;
+}
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "out of memory");
+}
+
+static bool is_stamped(const struct infp_table *table)
+{
+        int t_ns = infp_table_find(table, "t_ns"), time = infp_table_find(table, "time");
+
+        return t_ns >= 0 && time >= 0 && infp_table_column(table, (unsigned) t_ns)->type == INFP_I64 &&
+               infp_table_column(table, (unsigned) time)->type == INFP_TS_NS;
+}
+
+/* Adds the columns of `table` that base does not have. */
+static int add_unknown(struct infp_scan *scan, const struct infp_table *table)
+{
+        unsigned n_fixed = table->plain ? 0 : INFP_FIXED_COLUMNS;
+
+        for (unsigned i = 0; i < infp_table_width(table); i++) {
+                const struct infp_column *column = infp_table_column(table, i);
+                bool is_key = i >= n_fixed && i < n_fixed + table->n_keys;
+
+                if (infp_table_find(&scan->base->table, column->name) < 0)
+                        INFP_TRY(infp_made_add(scan->base, column, is_key));
+        }
+        return 0;
+}
+
+static int make_base(struct infp_scan *scan, const struct infp_table *table, bool plain)
+{
+        scan->base = infp_made_new(scan->parts->table, plain);
+        if (!scan->base)
+                return -ENOMEM;
+        if (!table)
+                return 0;
+        scan->base->table.entity = table->entity;
+        return add_unknown(scan, table);
+}
+
+static bool knows_all(const struct infp_scan *scan, const char *const *columns)
+{
+        for (; columns && *columns; columns++)
+                if (!scan->base || infp_table_find(&scan->base->table, *columns) < 0)
+                        return false;
+        return columns != NULL;
+}
+
+/* The columns of the table: as the catalog has them, then those that only the segments know. */
+static int find_columns(struct infp_scan *scan, const char *const *columns, struct infp_err *err)
+{
+        const struct infp_table *known = infp_catalog_find(scan->catalog, scan->parts->table);
+        unsigned n;
+        int r;
+
+        if (known && make_base(scan, known, known->plain) < 0)
+                return out_of_memory(err);
+        for (unsigned i = 0; !knows_all(scan, columns) && i < scan->parts->n; i += n) {
+                struct infp_source *source;
+                const struct infp_table *table;
+
+                INFP_TRY(infp_source_open(scan->run, scan->parts, i, 0, 0, NULL, &source, &n, err));
+                table = infp_source_table(source);
+                r = !table ? 0 : scan->base ? add_unknown(scan, table) : make_base(scan, table, !is_stamped(table));
+                infp_source_close(source);
+                if (r < 0)
+                        return infp_fail(err, r, "table %s has too many columns", scan->parts->table);
+        }
+        if (!scan->base)
+                return infp_fail(err, -ENOENT, "run %s has no table %s; `infprof tables` lists them",
+                                 scan->run->info.uuid, scan->parts->table);
+        return 0;
+}
+
+static bool is_listed(const char *const *columns, const char *name)
+{
+        for (; *columns; columns++)
+                if (strcmp(*columns, name) == 0)
+                        return true;
+        return false;
+}
+
+/* Keeps of what could be shown what was asked for; an id brings its names along. */
+static int choose(struct infp_scan *scan, const char *const *columns, struct infp_err *err)
+{
+        const struct infp_table *table = &scan->base->table;
+        unsigned n = 0, n_fixed = table->plain ? 0 : INFP_FIXED_COLUMNS;
+
+        if (!columns)
+                return 0;
+        for (const char *const *wanted = columns; *wanted; wanted++) {
+                bool found = false;
+
+                for (unsigned i = 0; i < scan->shown.n; i++)
+                        found |= strcmp(scan->shown.shown[i].name, *wanted) == 0;
+                if (!found)
+                        return infp_fail(err, -ENOENT, "table %s has no column %s; `infprof tables %s` lists them",
+                                         table->name, *wanted, table->name);
+        }
+        for (unsigned i = 0; i < scan->shown.n; i++) {
+                const struct infp_shown *s = &scan->shown.shown[i];
+                bool is_stamp = !s->entity && s->column < n_fixed;
+                bool follows = s->entity && is_listed(columns, infp_table_column(table, s->column)->name);
+
+                if (is_stamp || follows || is_listed(columns, s->name))
+                        scan->shown.shown[n++] = *s;
+        }
+        scan->shown.n = n;
+        return 0;
+}
+
+static int list_needed(struct infp_scan *scan)
+{
+        const struct infp_table *table = &scan->base->table;
+        unsigned n = 0;
+
+        scan->needed = calloc(infp_table_width(table) + 1, sizeof(*scan->needed));
+        if (!scan->needed)
+                return -ENOMEM;
+        for (unsigned i = 0; i < infp_table_width(table); i++)
+                for (unsigned k = 0; k < scan->shown.n; k++)
+                        if (scan->shown.shown[k].column == i) {
+                                scan->needed[n++] = infp_table_column(table, i)->name;
+                                break;
+                        }
+        return 0;
+}
+
+static int add_out(struct infp_scan *scan, const struct infp_shown *shown)
+{
+        const struct infp_table *table = &scan->base->table;
+        struct infp_column column = shown->entity ? *shown->attribute : *infp_table_column(table, shown->column);
+        unsigned n_fixed = table->plain ? 0 : INFP_FIXED_COLUMNS;
+
+        if (!shown->entity && shown->column < n_fixed)
+                return 0;
+        column.name = shown->name;
+        return infp_made_add(scan->out, &column, !shown->entity && shown->column < n_fixed + table->n_keys);
+}
+
+/* Loads each entity table once. */
+static int load_joins(struct infp_scan *scan, struct infp_err *err)
+{
+        for (unsigned i = 0; i < scan->shown.n; i++) {
+                const struct infp_shown *shown = &scan->shown.shown[i];
+                struct join *join = &scan->joins[i];
+                int column;
+
+                if (!shown->entity)
+                        continue;
+                for (unsigned k = 0; k < i && !join->entities; k++)
+                        if (scan->shown.shown[k].entity == shown->entity)
+                                join->entities = scan->joins[k].entities;
+                if (!join->entities) {
+                        INFP_TRY(infp_entities_load(scan->run, shown->entity->name, scan->catalog, &join->entities,
+                                                    err));
+                        join->owns = true;
+                }
+                column = infp_entities_column(join->entities, shown->attribute->name);
+                if (column < 0)
+                        return infp_fail(err, -EBADMSG, "table %s has no column %s", shown->entity->name,
+                                         shown->attribute->name);
+                join->vector.column = (unsigned) column;
+                join->vector.type = shown->attribute->type;
+        }
+        return 0;
+}
+
+static int make_output(struct infp_scan *scan, const struct infp_scan_options *options, struct infp_err *err)
+{
+        const struct infp_table *table = &scan->base->table;
+
+        if (infp_shown_make(table, options->names ? scan->catalog : NULL, &scan->shown) < 0)
+                return out_of_memory(err);
+        INFP_TRY(choose(scan, options->columns, err));
+        scan->out = infp_made_new(table->name, table->plain);
+        scan->vectors = calloc(scan->shown.n + 1, sizeof(*scan->vectors));
+        scan->joins = calloc(scan->shown.n + 1, sizeof(*scan->joins));
+        scan->map = calloc(infp_table_width(table) + 1, sizeof(*scan->map));
+        if (!scan->out || !scan->vectors || !scan->joins || !scan->map)
+                return out_of_memory(err);
+        scan->out->table.entity = table->entity;
+        for (unsigned i = 0; i < scan->shown.n; i++)
+                if (add_out(scan, &scan->shown.shown[i]) < 0)
+                        return out_of_memory(err);
+        if (options->columns && list_needed(scan) < 0)
+                return out_of_memory(err);
+        return load_joins(scan, err);
+}
+
+int infp_scan_open(struct infp_run *run, const char *table, const struct infp_scan_options *options,
+                   struct infp_scan **ret, struct infp_err *err)
+{
+        static const struct infp_scan_options everything;
+        infp_cleanup(free_scan) struct infp_scan *scan = calloc(1, sizeof(*scan));
+
+        *ret = NULL;
+        if (!scan)
+                return out_of_memory(err);
+        options = options ? options : &everything;
+        scan->run = run;
+        scan->t0 = options->t0;
+        scan->t1 = options->t1;
+        scan->parts = options->parts ? options->parts : &scan->own_parts;
+        scan->catalog = options->catalog ? options->catalog : &scan->own_catalog;
+        if (!options->parts)
+                INFP_TRY(infp_parts_list(run, table, &scan->own_parts, err));
+        if (!options->catalog)
+                INFP_TRY(infp_catalog_read(run, &scan->own_catalog, err));
+        INFP_TRY(find_columns(scan, options->columns, err));
+        INFP_TRY(make_output(scan, options, err));
+        *ret = INFP_TAKE(scan);
+        return 0;
+}
+
+/* Types that lie in memory alike. */
+static bool is_alike(enum infp_type a, enum infp_type b)
+{
+        bool is_signed = (a == INFP_I64 || a == INFP_TS_NS) && (b == INFP_I64 || b == INFP_TS_NS);
+        bool is_unsigned = (a == INFP_U64 || a == INFP_ID64) && (b == INFP_U64 || b == INFP_ID64);
+
+        return a == b || is_signed || is_unsigned;
+}
+
+static int map_columns(struct infp_scan *scan, struct infp_err *err)
+{
+        const struct infp_table *table = &scan->base->table, *source = infp_source_table(scan->source);
+
+        for (unsigned i = 0; source && i < infp_table_width(table); i++) {
+                const struct infp_column *column = infp_table_column(table, i);
+                int at = infp_table_find(source, column->name);
+
+                if (at >= 0 && !is_alike(infp_table_column(source, (unsigned) at)->type, column->type))
+                        return infp_fail(err, -EBADMSG, "a segment of table %s holds column %s as %s, the run says %s",
+                                         table->name, column->name,
+                                         infp_type_name(infp_table_column(source, (unsigned) at)->type),
+                                         infp_type_name(column->type));
+                scan->map[i] = at >= 0 ? at : -1;
+        }
+        return 0;
+}
+
+static bool in_range(const struct infp_scan *scan, const int64_t *t_ns, uint32_t row)
+{
+        uint64_t t = (uint64_t) t_ns[scan->batch.first + row];
+
+        return t >= scan->t0 && (!scan->t1 || t < scan->t1);
+}
+
+/* The next rows of the batch, one behind the other, that lie in the range. False: none is left. */
+static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_n)
+{
+        const int64_t *t_ns;
+        uint32_t from = scan->at, to = scan->batch.n_rows;
+
+        if (scan->t0 || scan->t1) {
+                if (scan->base->table.plain || scan->map[0] < 0)
+                        return false;
+                t_ns = scan->batch.columns[scan->map[0]].values;
+                while (from < scan->batch.n_rows && !in_range(scan, t_ns, from))
+                        from++;
+                to = from;
+                while (to < scan->batch.n_rows && in_range(scan, t_ns, to))
+                        to++;
+        }
+        scan->at = to;
+        *ret_row = from;
+        *ret_n = to - from;
+        return to > from;
+}
+
+/* Reads until there is a batch with rows left. 1, 0 at the end, or a negative errno. */
+static int next_batch(struct infp_scan *scan, struct infp_err *err)
+{
+        int r;
+
+        for (;;) {
+                if (!scan->source) {
+                        unsigned n;
+
+                        if (scan->next_part >= scan->parts->n)
+                                return 0;
+                        INFP_TRY(infp_source_open(scan->run, scan->parts, scan->next_part, scan->t0, scan->t1,
+                                                  scan->needed, &scan->source, &n, err));
+                        scan->next_part += n;
+                        INFP_TRY(map_columns(scan, err));
+                }
+                r = infp_source_next(scan->source, &scan->batch, err);
+                scan->at = 0;
+                if (r != 0)
+                        return r;
+                scan->source = infp_source_close(scan->source);
+                scan->batch.n_rows = 0;
+        }
+}
+
+/* A column that this segment lacks: null in every row. */
+static int null_vector(struct infp_scan *scan, uint32_t n, struct infp_vector *ret)
+{
+        size_t size = ((size_t) n + 1) * 8;
+
+        if (size > scan->zeros_size) {
+                free(scan->zeros);
+                scan->zeros_size = 0;
+                scan->zeros = calloc(1, size);
+                if (!scan->zeros)
+                        return -ENOMEM;
+                scan->zeros_size = size;
+        }
+        *ret = (struct infp_vector){ .valid = scan->zeros, .values = scan->zeros, .offsets = scan->zeros };
+        return 0;
+}
+
+static int fill(struct infp_scan *scan, uint32_t first, uint32_t n)
+{
+        for (unsigned i = 0; i < scan->shown.n; i++) {
+                const struct infp_shown *shown = &scan->shown.shown[i];
+                int at = scan->map[shown->column];
+
+                if (at < 0)
+                        INFP_TRY(null_vector(scan, first + n, &scan->vectors[i]));
+                else if (shown->entity)
+                        INFP_TRY(infp_join_vector_fill(&scan->joins[i].vector, scan->joins[i].entities,
+                                                       &scan->batch.columns[at], first + n, &scan->vectors[i]));
+                else
+                        scan->vectors[i] = scan->batch.columns[at];
+        }
+        return 0;
+}
+
+int infp_scan_next(struct infp_scan *scan, struct infp_batch *ret, struct infp_err *err)
+{
+        uint32_t row, n;
+        int r;
+
+        while (!next_slice(scan, &row, &n)) {
+                r = next_batch(scan, err);
+                if (r <= 0)
+                        return r;
+        }
+        row += scan->batch.first;
+        if (fill(scan, row, n) < 0)
+                return out_of_memory(err);
+        *ret = (struct infp_batch){ .table = &scan->out->table, .columns = scan->vectors, .first = row, .n_rows = n };
+        return 1;
+}

@@ -1,0 +1,172 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "query/duck_state.h"
+#include "query/series.h"
+#include "query/views.h"
+
+void infp_duck_detach(struct infp_duck *duck)
+{
+        struct infp_duck_run *attached = duck->attached;
+
+        if (!attached)
+                return;
+        for (unsigned i = 0; attached->arrow && i < attached->catalog.n_tables; i++)
+                infp_parts_done(&attached->arrow[i]);
+        for (unsigned i = 0; i < attached->n_entities; i++) {
+                infp_entities_free(attached->entities[i].entities);
+                free(attached->entities[i].table);
+        }
+        free(attached->arrow);
+        free(attached->entities);
+        infp_catalog_done(&attached->catalog);
+        pthread_mutex_destroy(&attached->lock);
+        free(attached);
+        duck->attached = NULL;
+}
+
+/* Leaves the parts that are not Parquet yet. */
+static void drop_parquet(struct infp_parts *parts)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < parts->n; i++)
+                if (parts->parts[i].is_parquet)
+                        free(parts->parts[i].path);
+                else
+                        parts->parts[n++] = parts->parts[i];
+        parts->n = n;
+}
+
+static int list_entities(struct infp_duck_run *attached)
+{
+        attached->entities = calloc(attached->catalog.n_tables + 1, sizeof(*attached->entities));
+        if (!attached->entities)
+                return -ENOMEM;
+        for (unsigned i = 0; i < attached->catalog.n_tables; i++)
+                if (attached->catalog.tables[i].entity) {
+                        char *name = strdup(attached->catalog.tables[i].name);
+
+                        if (!name)
+                                return -ENOMEM;
+                        attached->entities[attached->n_entities++].table = name;
+                }
+        return 0;
+}
+
+/* Several facts may carry the same id: one function an attribute is enough. */
+static int register_attributes(struct infp_duck *duck, const struct infp_table *table,
+                               const struct infp_shown_list *shown, struct infp_map *done, struct infp_err *err)
+{
+        for (unsigned i = 0; i < shown->n; i++) {
+                const struct infp_shown *s = &shown->shown[i];
+                uint64_t key = (uint64_t) (uintptr_t) s->attribute;
+
+                (void) table;
+                if (!s->entity || infp_map_get(done, key))
+                        continue;
+                INFP_TRY(infp_duck_register_attribute(duck, s, err));
+                if (infp_map_put(done, key, 1) < 0)
+                        return infp_fail(err, -ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+/* A view that DuckDB refuses (a file is broken, two columns differ only in case) tells so when it is read; the others work. */
+static int create_broken_view(struct infp_duck *duck, const char *table, const char *why, struct infp_err *err)
+{
+        infp_autostr struct infp_str sql = { 0 };
+
+        infp_str_puts(&sql, "CREATE OR REPLACE VIEW ");
+        infp_sql_name(&sql, table);
+        infp_str_puts(&sql, " AS SELECT error(");
+        infp_sql_text(&sql, why);
+        infp_str_puts(&sql, ") AS error");
+        return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
+}
+
+static int create_view(struct infp_duck *duck, const struct infp_table *table, const struct infp_shown_list *shown,
+                       const struct infp_parts *parts, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+        bool exact = infp_sql_all_parquet(parts);
+        int r = -EINVAL;
+
+        for (; r < 0; exact = false) {
+                infp_autostr struct infp_str sql = { 0 };
+
+                infp_sql_view(&sql, duck->attached->run, table, shown, parts, exact);
+                if (sql.failed)
+                        return infp_fail(err, -ENOMEM, "out of memory");
+                r = infp_duck_do(duck, sql.data, NULL, &why);
+                if (r < 0 && !exact)
+                        return create_broken_view(duck, table->name, why.text, err);
+        }
+        return 0;
+}
+
+static int attach_table(struct infp_duck *duck, unsigned index, struct infp_map *done, struct infp_err *err)
+{
+        struct infp_duck_run *attached = duck->attached;
+        const struct infp_table *table = &attached->catalog.tables[index];
+        infp_cleanup(infp_shown_done) struct infp_shown_list shown = { 0 };
+        infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
+
+        INFP_TRY(infp_parts_list(attached->run, table->name, &parts, err));
+        INFP_TRY(infp_parts_list(attached->run, table->name, &attached->arrow[index], err));
+        drop_parquet(&attached->arrow[index]);
+        if (infp_shown_make(table, &attached->catalog, &shown) < 0)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        INFP_TRY(register_attributes(duck, table, &shown, done, err));
+        return create_view(duck, table, &shown, &parts, err);
+}
+
+/* The finished file when it is there, else made at each use. */
+static int attach_series(struct infp_duck *duck, struct infp_err *err)
+{
+        const struct infp_run *run = duck->attached->run;
+        infp_autostr struct infp_str sql = { 0 }, name = { 0 };
+
+        infp_str_printf(&name, "%s.parquet", run->info.uuid);
+        infp_str_puts(&sql, "CREATE OR REPLACE VIEW " INFP_SERIES_NAME " AS SELECT * FROM ");
+        if (name.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        if (run->state == INFP_RUN_FINISHED && faccessat(run->output_fd, name.data, R_OK, 0) == 0)
+                infp_str_printf(&sql, "read_parquet('/proc/self/fd/%d/%s', hive_partitioning=false)", run->output_fd,
+                                name.data);
+        else
+                infp_str_puts(&sql, "infp_timeseries()");
+        return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
+}
+
+int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err)
+{
+        infp_cleanup(infp_map_done) struct infp_map done = { 0 };
+        int r = 0;
+
+        infp_duck_detach(duck);
+        duck->attached = calloc(1, sizeof(*duck->attached));
+        if (!duck->attached)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        duck->attached->run = run;
+        pthread_mutex_init(&duck->attached->lock, NULL);
+        INFP_TRY(infp_catalog_read(run, &duck->attached->catalog, err));
+        duck->attached->arrow = calloc(duck->attached->catalog.n_tables + 1, sizeof(*duck->attached->arrow));
+        if (!duck->attached->arrow || list_entities(duck->attached) < 0)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        INFP_TRY(infp_duck_do(duck, "BEGIN", NULL, err));
+        for (unsigned i = 0; r == 0 && i < duck->attached->catalog.n_tables; i++)
+                r = attach_table(duck, i, &done, err);
+        if (r == 0)
+                r = attach_series(duck, err);
+        if (r == 0)
+                return infp_duck_do(duck, "COMMIT", NULL, err);
+        infp_duck_do(duck, "ROLLBACK", NULL, NULL);
+        return r;
+}

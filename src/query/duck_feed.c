@@ -1,0 +1,330 @@
+/* Rows of ours as table functions: infp_scan(table), infp_timeseries() and infp_rows() differ only in where batches come from. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "query/duck_state.h"
+#include "query/series.h"
+
+enum { CHUNK_ROWS = 2048 };
+
+/* An open source of batches. */
+struct source {
+        const struct infp_table *table;
+        void *context;
+        int (*next)(void *context, struct infp_batch *ret, struct infp_err *err);
+        void (*close)(void *context);
+};
+
+/* What a query reads, known when it is bound. */
+struct binding {
+        struct infp_duck *duck;
+        char *table; /* of infp_scan */
+        int (*open)(const struct binding *binding, const char *const *columns, struct source *ret,
+                    struct infp_err *err);
+        char **names;
+        unsigned n;
+};
+
+struct reading {
+        struct source source;
+        int *map; /* column of the output -> of the batches; -1: only the number of rows is wanted */
+        unsigned n;
+        struct infp_batch batch;
+        uint32_t at;
+};
+
+static int scan_next(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        return infp_scan_next(context, ret, err);
+}
+
+static void scan_close(void *context)
+{
+        infp_scan_close(context);
+}
+
+static const struct infp_parts *find_parts(const struct infp_duck_run *attached, const char *table)
+{
+        for (unsigned i = 0; i < attached->catalog.n_tables; i++)
+                if (strcmp(attached->catalog.tables[i].name, table) == 0)
+                        return &attached->arrow[i];
+        return NULL;
+}
+
+static int open_scan(const struct binding *binding, const char *const *columns, struct source *ret,
+                     struct infp_err *err)
+{
+        const struct infp_duck_run *attached = binding->duck->attached;
+        struct infp_scan_options options = { .columns = columns };
+        struct infp_scan *scan;
+
+        if (!attached)
+                return infp_fail(err, -EINVAL, "infp_scan: no run is attached");
+        options.catalog = &attached->catalog;
+        options.parts = find_parts(attached, binding->table);
+        if (!options.parts)
+                return infp_fail(err, -ENOENT, "infp_scan: the run has no table %s", binding->table);
+        INFP_TRY(infp_scan_open(attached->run, binding->table, &options, &scan, err));
+        *ret = (struct source){ infp_scan_table(scan), scan, scan_next, scan_close };
+        return 0;
+}
+
+static int series_next(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        return infp_series_next(context, ret, err);
+}
+
+static void series_close(void *context)
+{
+        infp_series_close(context);
+}
+
+static int open_series(const struct binding *binding, const char *const *columns, struct source *ret,
+                       struct infp_err *err)
+{
+        struct infp_series *series;
+
+        (void) columns;
+        if (!binding->duck->attached)
+                return infp_fail(err, -EINVAL, "infp_timeseries: no run is attached");
+        INFP_TRY(infp_series_open(binding->duck->attached->run, 0, 0, &series, err));
+        *ret = (struct source){ infp_series_table(series), series, series_next, series_close };
+        return 0;
+}
+
+static void rows_close(void *context)
+{
+        (void) context;
+}
+
+static int open_rows(const struct binding *binding, const char *const *columns, struct source *ret,
+                     struct infp_err *err)
+{
+        const struct infp_rows *rows = binding->duck->rows;
+
+        (void) columns;
+        if (!rows)
+                return infp_fail(err, -EINVAL, "infp_rows is for infprof's own use");
+        *ret = (struct source){ rows->table, rows->context, rows->next, rows_close };
+        return 0;
+}
+
+static void free_binding(void *data)
+{
+        struct binding *binding = data;
+
+        if (!binding)
+                return;
+        for (unsigned i = 0; i < binding->n; i++)
+                free(binding->names[i]);
+        free(binding->names);
+        free(binding->table);
+        free(binding);
+}
+
+static void free_binding_ptr(struct binding **binding)
+{
+        free_binding(*binding);
+}
+
+static void free_reading(void *data)
+{
+        struct reading *reading = data;
+
+        if (reading && reading->source.close)
+                reading->source.close(reading->source.context);
+        if (reading)
+                free(reading->map);
+        free(reading);
+}
+
+static void free_reading_ptr(struct reading **reading)
+{
+        free_reading(*reading);
+}
+
+static int take_names(struct binding *binding, const struct infp_table *table)
+{
+        unsigned width = infp_table_width(table);
+
+        binding->names = calloc(width + 1, sizeof(*binding->names));
+        if (!binding->names)
+                return -ENOMEM;
+        for (; binding->n < width; binding->n++) {
+                binding->names[binding->n] = strdup(infp_table_column(table, binding->n)->name);
+                if (!binding->names[binding->n])
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding)
+{
+        duckdb_value value = api->bind_get_parameter(info, 0);
+        char *text = api->get_varchar(value);
+
+        binding->table = text ? strdup(text) : NULL;
+        api->free(text);
+        api->destroy_value(&value);
+        return binding->table ? 0 : -ENOMEM;
+}
+
+static int bind_columns(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding,
+                        struct infp_err *err)
+{
+        struct source source;
+        int r;
+
+        INFP_TRY(binding->open(binding, NULL, &source, err));
+        r = take_names(binding, source.table);
+        for (unsigned i = 0; r == 0 && i < binding->n; i++) {
+                duckdb_logical_type type =
+                        api->create_logical_type(infp_duck_type(infp_table_column(source.table, i)->type));
+
+                api->bind_add_result_column(info, binding->names[i], type);
+                api->destroy_logical_type(&type);
+        }
+        source.close(source.context);
+        return r < 0 ? infp_fail(err, r, "out of memory") : 0;
+}
+
+static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open) open, bool has_parameter)
+{
+        infp_cleanup(free_binding_ptr) struct binding *binding = calloc(1, sizeof(*binding));
+        const struct infp_duck_api *api;
+        struct infp_err err = { "out of memory" };
+        int r = infp_duck_api_load(&api, &err);
+
+        if (r < 0)
+                return;
+        if (!binding || (has_parameter && take_parameter(api, info, binding) < 0)) {
+                api->bind_set_error(info, err.text);
+                return;
+        }
+        binding->duck = api->bind_get_extra_info(info);
+        binding->open = open;
+        r = bind_columns(api, info, binding, &err);
+        if (r < 0)
+                api->bind_set_error(info, err.text);
+        else
+                api->bind_set_bind_data(info, INFP_TAKE(binding), free_binding);
+}
+
+static void bind_scan(duckdb_bind_info info)
+{
+        bind(info, open_scan, true);
+}
+
+static void bind_series(duckdb_bind_info info)
+{
+        bind(info, open_series, false);
+}
+
+static void bind_rows(duckdb_bind_info info)
+{
+        bind(info, open_rows, false);
+}
+
+/* Opens with the columns that the query uses. */
+static int start(const struct infp_duck_api *api, duckdb_init_info info, struct reading *reading, struct infp_err *err)
+{
+        const struct binding *binding = api->init_get_bind_data(info);
+        infp_autofree const char **columns = NULL;
+        unsigned n = 0;
+
+        reading->n = (unsigned) api->init_get_column_count(info);
+        reading->map = calloc(reading->n + 1, sizeof(*reading->map));
+        columns = calloc(reading->n + 1, sizeof(*columns));
+        if (!reading->map || !columns)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        for (unsigned i = 0; i < reading->n; i++) {
+                idx_t wanted = api->init_get_column_index(info, i);
+
+                if (wanted < binding->n)
+                        columns[n++] = binding->names[wanted];
+        }
+        INFP_TRY(binding->open(binding, columns, &reading->source, err));
+        for (unsigned i = 0; i < reading->n; i++) {
+                idx_t wanted = api->init_get_column_index(info, i);
+
+                reading->map[i] =
+                        wanted < binding->n ? infp_table_find(reading->source.table, binding->names[wanted]) : -1;
+        }
+        return 0;
+}
+
+static void init(duckdb_init_info info)
+{
+        infp_cleanup(free_reading_ptr) struct reading *reading = calloc(1, sizeof(*reading));
+        const struct infp_duck_api *api;
+        struct infp_err err = { "out of memory" };
+
+        if (infp_duck_api_load(&api, &err) < 0)
+                return;
+        if (!reading || start(api, info, reading, &err) < 0) {
+                api->init_set_error(info, err.text);
+                return;
+        }
+        api->init_set_max_threads(info, 1); /* rows come in order */
+        api->init_set_init_data(info, INFP_TAKE(reading), free_reading);
+}
+
+static void read_chunk(duckdb_function_info info, duckdb_data_chunk output)
+{
+        const struct infp_duck_api *api;
+        struct reading *reading;
+        struct infp_err err = { "" };
+        uint32_t n;
+        int r = 1;
+
+        if (infp_duck_api_load(&api, &err) < 0)
+                return;
+        reading = api->function_get_init_data(info);
+        while (r > 0 && reading->at >= reading->batch.n_rows) {
+                reading->at = 0;
+                reading->batch.n_rows = 0;
+                r = reading->source.next(reading->source.context, &reading->batch, &err);
+        }
+        if (r < 0)
+                api->function_set_error(info, err.text);
+        n = r > 0 ? reading->batch.n_rows - reading->at : 0;
+        if (n > CHUNK_ROWS)
+                n = CHUNK_ROWS;
+        for (unsigned i = 0; n && i < reading->n; i++)
+                if (reading->map[i] >= 0)
+                        infp_duck_fill(api, api->data_chunk_get_vector(output, i), &reading->batch,
+                                       (unsigned) reading->map[i], reading->at, n);
+        reading->at += n;
+        api->data_chunk_set_size(output, n);
+}
+
+static int add(struct infp_duck *duck, const char *name, duckdb_table_function_bind_t bind_function, bool has_parameter,
+               struct infp_err *err)
+{
+        const struct infp_duck_api *api = duck->api;
+        duckdb_table_function f = api->create_table_function();
+        duckdb_logical_type text = api->create_logical_type(DUCKDB_TYPE_VARCHAR);
+        duckdb_state state;
+
+        api->table_function_set_name(f, name);
+        if (has_parameter)
+                api->table_function_add_parameter(f, text);
+        api->table_function_set_extra_info(f, duck, NULL);
+        api->table_function_set_bind(f, bind_function);
+        api->table_function_set_init(f, init);
+        api->table_function_set_function(f, read_chunk);
+        api->table_function_supports_projection_pushdown(f, true);
+        state = api->register_table_function(duck->connection, f);
+        api->destroy_logical_type(&text);
+        api->destroy_table_function(&f);
+        return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the table function %s", name);
+}
+
+int infp_duck_register_feeds(struct infp_duck *duck, struct infp_err *err)
+{
+        INFP_TRY(add(duck, "infp_scan", bind_scan, true, err));
+        INFP_TRY(add(duck, "infp_timeseries", bind_series, false, err));
+        return add(duck, "infp_rows", bind_rows, false, err);
+}

@@ -1,0 +1,175 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "query/duck_state.h"
+#include "query/views.h"
+
+/* A row group holds all columns in memory until it is full: fewer rows of many columns. */
+static unsigned group_rows(unsigned n_columns)
+{
+        unsigned rows = 4000000 / (n_columns ? n_columns : 1);
+
+        return rows > 122880 ? 122880 : rows < 2048 ? 2048 : rows / 2048 * 2048;
+}
+
+static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, const char *path, uint64_t *ret_rows,
+                struct infp_err *err)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        infp_str_printf(&text, "COPY (\n%s\n) TO ", sql);
+        infp_sql_text(&text, path);
+        infp_str_printf(&text, " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %u)", group_rows(n_columns));
+        if (text.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        return infp_duck_do(duck, text.data, ret_rows, err);
+}
+
+/* Parquet of DuckDB holds a 128-bit integer as a double, which loses digits: such columns become BIGINT, or, when a value is
+ * too large for it, a decimal. */
+static int narrow(struct infp_duck *duck, const char *sql, const char *type, struct infp_str *ret,
+                  unsigned *ret_columns, bool *ret_narrowed, struct infp_err *err)
+{
+        const struct infp_duck_api *api = duck->api;
+        duckdb_prepared_statement statement;
+        infp_autostr struct infp_str names = { 0 }, columns = { 0 };
+        int r = 0;
+
+        *ret_narrowed = false;
+        if (api->prepare(duck->connection, sql, &statement) != DuckDBSuccess)
+                r = infp_duck_fail_text(api->prepare_error(statement), err);
+        *ret_columns = r < 0 ? 0 : (unsigned) api->prepared_statement_column_count(statement);
+        for (unsigned i = 0; i < *ret_columns; i++) {
+                duckdb_type id = api->prepared_statement_column_type(statement, i);
+                const char *name = api->prepared_statement_column_name(statement, i);
+                bool is_huge = id == DUCKDB_TYPE_HUGEINT || id == DUCKDB_TYPE_UHUGEINT;
+
+                infp_str_printf(&names, "%sc%u", i ? "," : "", i);
+                if (is_huge)
+                        infp_str_printf(&columns, "%sCAST(c%u AS %s) AS ", i ? "," : "", i, type);
+                else
+                        infp_str_printf(&columns, "%sc%u AS ", i ? "," : "", i);
+                infp_sql_name(&columns, name ? name : "");
+                if (name)
+                        api->free((void *) name);
+                *ret_narrowed |= is_huge;
+        }
+        api->destroy_prepare(&statement);
+        if (r == 0 && *ret_narrowed && !names.failed && !columns.failed)
+                infp_str_printf(ret, "SELECT %s FROM (\n%s\n) t(%s)", columns.data, sql, names.data);
+        else if (r == 0)
+                infp_str_puts(ret, sql);
+        return r < 0 ? r : ret->failed || names.failed || columns.failed ? infp_fail(err, -ENOMEM, "out of memory") : 0;
+}
+
+/* The statement without what ends it: it goes into brackets. */
+static char *trimmed(const char *sql)
+{
+        size_t size = strlen(sql);
+
+        while (size && strchr("; \t\r\n", sql[size - 1]))
+                size--;
+        return strndup(sql, size);
+}
+
+static int copy_sql(struct infp_duck *duck, const char *given, const char *path, uint64_t *ret_rows,
+                    struct infp_err *err)
+{
+        static const char *const types[] = { "BIGINT", "DECIMAL(38,0)" };
+        infp_autofree char *sql = trimmed(given);
+        int r = -EINVAL;
+
+        if (!sql)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        for (unsigned i = 0; r < 0 && i < INFP_COUNT(types); i++) {
+                infp_autostr struct infp_str text = { 0 };
+                unsigned n_columns;
+                bool is_narrowed;
+
+                INFP_TRY(narrow(duck, sql, types[i], &text, &n_columns, &is_narrowed, err));
+                r = copy(duck, text.data, n_columns, path, ret_rows, err);
+                if (!is_narrowed || r == -EINTR || r == -ENOSPC)
+                        break;
+        }
+        return r;
+}
+
+static int sync_file(int dir_fd, const char *name, struct infp_err *err)
+{
+        infp_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0 || fsync(fd) < 0)
+                return infp_fail_errno(err, -errno, "cannot write %s to the disk", name);
+        return 0;
+}
+
+/* .part becomes the file, or goes. */
+static int settle(int dir_fd, const char *part, const char *name, int r, struct infp_err *err)
+{
+        if (r == 0)
+                r = sync_file(dir_fd, part, err);
+        if (r == 0 && renameat(dir_fd, part, dir_fd, name) < 0)
+                r = infp_fail_errno(err, -errno, "cannot rename %s to %s", part, name);
+        if (r < 0)
+                unlinkat(dir_fd, part, 0);
+        return r;
+}
+
+static bool is_special(const char *path)
+{
+        struct stat st;
+
+        return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
+                         struct infp_err *err)
+{
+        infp_autostr struct infp_str part = { 0 };
+        int r;
+
+        if (is_special(path))
+                return copy_sql(duck, sql, path, ret_rows, err);
+        infp_str_printf(&part, "%s.part", path);
+        if (part.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        r = copy_sql(duck, sql, part.data, ret_rows, err);
+        return settle(AT_FDCWD, part.data, path, r, err);
+}
+
+/* DuckDB says "Could not write"; which of our files it was is known here. */
+static int name_file(int r, const char *name, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+
+        if (r == 0 || !err)
+                return r;
+        why = *err;
+        if (r == -ENOSPC)
+                return infp_fail(err, r, "cannot write %s: no space left on the disk", name);
+        return infp_fail(err, r, "cannot write %s: %s", name, why.text);
+}
+
+int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
+                              uint64_t *ret_rows, struct infp_err *err)
+{
+        infp_autostr struct infp_str part = { 0 }, path = { 0 };
+        int r;
+
+        infp_str_printf(&part, "%s.part", name);
+        infp_str_printf(&path, "/proc/self/fd/%d/%s.part", dir_fd, name);
+        if (part.failed || path.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        duck->rows = rows;
+        r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), path.data, ret_rows, err);
+        duck->rows = NULL;
+        return name_file(settle(dir_fd, part.data, name, r, err), name, err);
+}

@@ -1,0 +1,119 @@
+#include "query/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "query/duck.h"
+#include "query/views.h"
+#include "store/store.h"
+
+struct infp_source {
+        struct infp_segment *segment;
+        struct infp_duck *duck;
+        struct infp_duck_result *result;
+};
+
+struct infp_source *infp_source_close(struct infp_source *source)
+{
+        if (source) {
+                infp_segment_close(source->segment);
+                infp_duck_result_free(source->result);
+                infp_duck_close(source->duck);
+                free(source);
+        }
+        return NULL;
+}
+
+static void free_source(struct infp_source **source)
+{
+        infp_source_close(*source);
+}
+
+/* Only the columns that the files have can be named, so they are asked first. */
+static int select_list(struct infp_source *source, const char *from, const char *const *columns, struct infp_str *ret,
+                       struct infp_err *err)
+{
+        infp_autostr struct infp_str sql = { 0 };
+        struct infp_duck_result *probe;
+        unsigned n = 0;
+
+        infp_str_printf(&sql, "SELECT * FROM %s LIMIT 0", from);
+        if (sql.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        INFP_TRY(infp_duck_query(source->duck, sql.data, &probe, err));
+        for (unsigned i = 0; columns[i]; i++)
+                if (infp_table_find(infp_duck_result_table(probe), columns[i]) >= 0) {
+                        if (n++)
+                                infp_str_putc(ret, ',');
+                        infp_sql_name(ret, columns[i]);
+                }
+        infp_duck_result_free(probe);
+        if (!n)
+                infp_str_puts(ret, "NULL AS nothing");
+        return 0;
+}
+
+static int open_parquet(struct infp_source *source, struct infp_run *run, const struct infp_parts *parts,
+                        unsigned index, unsigned n, uint64_t t0, uint64_t t1, const char *const *columns,
+                        struct infp_err *err)
+{
+        infp_autostr struct infp_str from = { 0 }, list = { 0 }, sql = { 0 };
+
+        INFP_TRY(infp_duck_open(&source->duck, err));
+        infp_sql_read_parquet(&from, run, parts, index, n);
+        if (from.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        if (columns)
+                INFP_TRY(select_list(source, from.data, columns, &list, err));
+        else
+                infp_str_puts(&list, "*");
+        infp_str_printf(&sql, "SELECT %s FROM %s", list.failed ? "*" : list.data, from.data);
+        if (t0 || t1)
+                infp_str_printf(&sql, " WHERE t_ns >= %llu", (unsigned long long) t0);
+        if (t1)
+                infp_str_printf(&sql, " AND t_ns < %llu", (unsigned long long) t1);
+        if (sql.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        return infp_duck_query(source->duck, sql.data, &source->result, err);
+}
+
+int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index, uint64_t t0, uint64_t t1,
+                     const char *const *columns, struct infp_source **ret, unsigned *ret_n, struct infp_err *err)
+{
+        infp_cleanup(free_source) struct infp_source *source = calloc(1, sizeof(*source));
+        unsigned n = 0;
+        int r = -ENOENT;
+
+        *ret = NULL;
+        if (!source)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        while (index + n < parts->n && parts->parts[index + n].is_parquet)
+                n++;
+        if (!n)
+                r = infp_segment_open(run->fd, parts->parts[index].path, &source->segment, err);
+        /* -ENODATA: nothing whole is in it yet. -ENOENT: `finish` may have made Parquet of it since the names were read. */
+        if (r < 0 && r != -ENOENT && r != -ENODATA)
+                return r;
+        if (r == -ENOENT)
+                INFP_TRY(open_parquet(source, run, parts, index, n ? n : 1, t0, t1, columns, err));
+        *ret = INFP_TAKE(source);
+        *ret_n = n ? n : 1;
+        return 0;
+}
+
+const struct infp_table *infp_source_table(const struct infp_source *source)
+{
+        if (source->segment)
+                return infp_segment_table(source->segment);
+        return source->result ? infp_duck_result_table(source->result) : NULL;
+}
+
+int infp_source_next(struct infp_source *source, struct infp_batch *ret, struct infp_err *err)
+{
+        if (source->segment)
+                return infp_segment_next(source->segment, ret, NULL, err);
+        return source->result ? infp_duck_result_next(source->result, ret, err) : 0;
+}
