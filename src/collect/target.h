@@ -1,8 +1,8 @@
 /* The target: which processes the run is about, refreshed once a tick by the shared collector thread before its collectors
  * run (infp_target_refresh). One scan serves all: `processes` makes its rows from it, others take the pids.
  *
- * Threads: refresh and infp_target_at belong to the shared collector thread; infp_target_pids, _add_reaped, _reaped and
- * _set_root may be called from any thread (a mutex inside, held for a copy only). */
+ * Threads: refresh, infp_target_at and what reads processes belong to the shared collector thread; infp_target_pids, _exclude,
+ * _add_reaped, _reaped and _set_root may be called from any thread (a mutex inside, held for a copy only). */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 enum infp_mode {
         INFP_MODE_HOST, /* the machine: no process is the target */
         INFP_MODE_RUN,  /* a command that we started: all descendants, and those reparented to us (subreaper) */
-        INFP_MODE_PID,  /* attached: the roots and their descendants by ppid at each tick */
+        INFP_MODE_PID,  /* attached: the roots and their descendants by ppid at each tick; once one, always one */
 };
 
 /* What one read of /proc/PID/stat says. */
@@ -29,15 +29,17 @@ struct infp_process {
         uint8_t comm_size;
         int32_t n_threads, processor;
         uint64_t start_ticks, utime, stime, minor_faults, major_faults, vsize_bytes, rss_pages, blkio_ticks;
-        int64_t cutime, cstime; /* ticks */
-        uint64_t t_ns;          /* stamped just before the read of stat */
+        uint64_t child_minor_faults, child_major_faults; /* like cutime: of the children that it has waited for */
+        int64_t cutime, cstime;                          /* ticks */
+        uint64_t image; /* another value after each exec; 0 where the kernel does not show it to us */
+        uint64_t t_ns;  /* stamped just before the read of stat */
 
         bool in_tree;    /* of the target */
         bool is_new;     /* first seen at this tick */
         bool is_changed; /* the stat text differs from the last tick's, or is_new */
         bool is_gone;    /* ended since the last tick: the fields are the last known; removed at the next refresh */
         struct infp_process_files *files; /* kept descriptors, target.c's business */
-        void *user;      /* of the collector `processes`; freed with free() when the process is removed */
+        void *user; /* of the collector `processes`; freed with free() when the process is removed */
 };
 
 struct infp_target;
@@ -48,13 +50,18 @@ int infp_target_new(enum infp_mode mode, bool all, struct infp_target **ret, str
 struct infp_target *infp_target_free(struct infp_target *target);
 void infp_target_set_root(struct infp_target *target, const pid_t *pids, size_t n);
 enum infp_mode infp_target_mode(const struct infp_target *target);
+bool infp_target_all(const struct infp_target *target);
+/* A child of ours that is no part of the target (a helper), and all that descends from it. */
+void infp_target_exclude(struct infp_target *target, pid_t pid);
 
 /* Reads the process table below env->root_fd. 0 or a negative errno when /proc itself cannot be listed. */
 int infp_target_refresh(struct infp_target *target, const struct infp_env *env, struct infp_err *err);
 
-/* The processes that are followed (the tree; all with `all`), by index; the gone of this tick included. */
+/* The processes that are followed (the tree; all with `all`), by index: the gone of this tick, then the live by pid. */
 size_t infp_target_count(const struct infp_target *target);
 struct infp_process *infp_target_at(struct infp_target *target, size_t index);
+/* False when this refresh left out those that are not in the tree: with `all` these are read once a second at most. */
+bool infp_target_is_full(const struct infp_target *target);
 
 /* Reads a file of the process through a descriptor that is kept while the cap allows (RLIMIT_NOFILE less a reserve). name:
  * "status", "io", "cmdline", "statm", "smaps_rollup", "cgroup". Bytes read (buffer ends with 0) or a negative errno. */
@@ -64,9 +71,19 @@ ssize_t infp_process_read(struct infp_target *target, const struct infp_env *env
 /* Copies the live pids of the tree: roots first. Returns their number, which may exceed cap. Any thread. */
 size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap);
 
-/* CPU of descendants that we ourselves have waited for (mode RUN), added by the recorder. */
+/* What descendants used that we ourselves have waited for (mode RUN), with all that they had waited for; added by the
+ * recorder from wait4's usage. One that is waited for only after a refresh has seen it as a zombie has left its last io. */
 struct infp_reaped {
-        uint64_t user_ns, system_ns, n;
+        uint64_t user_ns, system_ns, n, minor_faults, major_faults;
 };
 void infp_target_add_reaped(struct infp_target *target, const struct rusage *usage);
 struct infp_reaped infp_target_reaped(struct infp_target *target);
+/* As it was when the last refresh began: what goes with the processes of that refresh, so that none counts twice. */
+struct infp_reaped infp_target_reaped_at_refresh(struct infp_target *target);
+
+/* What the scanning costs, for the collector `self`. */
+struct infp_target_work {
+        uint64_t n_refreshes, n_lists, n_tails, n_stat_reads; /* whole lists of /proc, lists of its new end alone */
+        uint32_t n_kept;                                      /* descriptors kept now */
+};
+struct infp_target_work infp_target_work(const struct infp_target *target);

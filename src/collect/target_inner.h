@@ -1,0 +1,77 @@
+/* The inside of a target: for target.c and target_scan.c alone. */
+#pragma once
+
+#include <pthread.h>
+
+#include "collect/process_files.h"
+#include "collect/process_list.h"
+#include "collect/target.h"
+
+/* How much is known of a pid that /proc lists. */
+enum infp_entry_state {
+        INFP_ENTRY_FRESH,   /* its stat was not read yet */
+        INFP_ENTRY_OPEN,    /* read, but its parent was unknown: it is read again */
+        INFP_ENTRY_CHECK,   /* settled, but the pid may have been given to another process */
+        INFP_ENTRY_SETTLED, /* in the tree or not: that does not change any more */
+};
+
+struct infp_entry {
+        uint64_t ino, start_ticks;
+        struct infp_process *process; /* NULL: not followed */
+        int32_t pid, ppid;
+        uint8_t state, n_tries;
+        bool in_tree;
+        bool is_candidate; /* of this refresh: its place in the tree is being found */
+        bool is_ended;     /* found out in this refresh; removed at its end */
+};
+
+enum { INFP_MAX_REQUESTS = 64 };
+
+/* Pids that somebody named and that wait for the next refresh. */
+struct infp_pid_requests {
+        int32_t pid[INFP_MAX_REQUESTS];
+        uint8_t age[INFP_MAX_REQUESTS];
+        unsigned n;
+};
+
+struct infp_target {
+        enum infp_mode mode;
+        bool all;
+
+        /* Of the collector thread. */
+        struct infp_process_list list;
+        bool is_open, is_full;
+        struct infp_keeper keeper;
+        struct infp_entry *entries, *merged; /* all pids, by pid; the second is where the next are made */
+        size_t n_entries, cap_entries, cap_merged;
+        struct infp_process **followed; /* the gone of this tick first */
+        size_t n_gone, n_followed, cap_followed;
+        uint64_t next_full_ns, n_refreshes, n_stat_reads;
+        struct infp_pid_requests roots, excluded;
+        bool has_new_roots;
+
+        /* Shared. */
+        pthread_mutex_t lock;
+        struct infp_pid_requests asked_roots, asked_excluded;
+        struct infp_reaped reaped, reaped_at_refresh;
+        int32_t *pids;
+        size_t n_pids, cap_pids;
+};
+
+/* Entry of a pid or NULL. */
+struct infp_entry *infp_target_entry(struct infp_target *target, int32_t pid);
+struct infp_process *infp_process_new(const struct infp_env *env, int32_t pid, uint64_t start_ticks);
+void infp_process_end(struct infp_target *target, struct infp_process *process); /* closes and frees */
+
+/* Makes room and appends to the followed. 0 or -ENOMEM. */
+int infp_target_follow(struct infp_target *target, struct infp_process *process);
+
+/* Reads a kept file; without descriptors left it gives kept ones back and tries again. */
+ssize_t infp_target_read(struct infp_target *target, struct infp_process *process, enum infp_process_file file,
+                         char *buffer, size_t cap);
+
+/* target_merge.c: the entries after a list was read; ended ones are marked and stay until infp_target_sweep. */
+int infp_target_merge(struct infp_target *target);
+void infp_target_sweep(struct infp_target *target);
+/* target_scan.c: reads those that are followed, then finds the place of those that are new. */
+int infp_target_scan(struct infp_target *target, const struct infp_env *env);

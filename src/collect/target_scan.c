@@ -1,0 +1,284 @@
+/* One scan: the followed processes are read again, the new ones for the first time, and these find their place.
+ *
+ * Who is in the tree: the roots, what has a parent in the tree, and in mode RUN what was reparented to us, since we are the
+ * subreaper of all that we start. Once in it a process stays in it, however its parents end. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "collect/process_stat.h"
+#include "collect/target_inner.h"
+
+enum { MAX_TRIES = 3, STAT_BUFFER = 2048 };
+
+static bool has_ended(ssize_t r)
+{
+        return r == -ESRCH || r == -ENOENT;
+}
+
+/* Gone: moved from its entry to the gone of this tick. */
+static int let_go(struct infp_target *target, struct infp_entry *e)
+{
+        struct infp_process *p = e->process;
+
+        e->process = NULL;
+        e->in_tree = false;
+        p->is_gone = true;
+        p->is_new = p->is_changed = false;
+        INFP_TRY(infp_target_follow(target, p));
+        target->n_gone = target->n_followed;
+        infp_process_files_close(&target->keeper, p->files);
+        return 0;
+}
+
+static void remember_text(struct infp_process_files *files, const char *text, size_t size)
+{
+        files->text_size = size <= sizeof(files->text) ? (uint16_t) size : 0;
+        memcpy(files->text, text, files->text_size);
+}
+
+/* Reads stat of a followed process. 0, -ESRCH when it is another process by now or none, else a negative errno. */
+static int read_stat(struct infp_target *target, const struct infp_env *env, struct infp_process *p,
+                     uint64_t start_ticks)
+{
+        char text[STAT_BUFFER];
+        uint64_t t_ns = env->now_ns(env);
+        ssize_t n = infp_target_read(target, p, INFP_FILE_STAT, text, sizeof(text));
+        struct infp_process now;
+
+        target->n_stat_reads++;
+        if (n < 0)
+                return has_ended(n) ? -ESRCH : (int) n;
+        p->t_ns = t_ns;
+        if (n > 0 && (size_t) n == p->files->text_size && !memcmp(text, p->files->text, (size_t) n)) {
+                p->is_changed = false;
+                return 0;
+        }
+        now = *p;
+        INFP_TRY(infp_process_stat_parse(text, (size_t) n, &now));
+        if (now.start_ticks != start_ticks || now.pid != p->pid)
+                return -ESRCH;
+        now.is_changed = true;
+        *p = now;
+        remember_text(p->files, text, (size_t) n);
+        return 0;
+}
+
+static int reread(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
+{
+        struct infp_process *p = e->process;
+        bool is_due = p->in_tree || target->is_full || e->state == INFP_ENTRY_CHECK;
+        int r;
+
+        p->is_new = false;
+        if (e->is_ended)
+                return let_go(target, e);
+        if (!is_due) {
+                p->is_changed = false;
+                return 0;
+        }
+        r = read_stat(target, env, p, e->start_ticks);
+        if (r == -ESRCH) {
+                /* Nobody there any more, unless the list or another start time has shown a successor. */
+                infp_process_files_close(&target->keeper, p->files);
+                e->is_ended = target->list.is_procfs && e->state != INFP_ENTRY_CHECK;
+                e->state = INFP_ENTRY_FRESH;
+                e->n_tries = 0;
+                return let_go(target, e);
+        }
+        if (r < 0) /* there, but not to be read now: what was known last stands */
+                p->is_changed = false;
+        else if (e->state == INFP_ENTRY_CHECK)
+                e->state = INFP_ENTRY_SETTLED;
+        return r == -ENOMEM ? r : 0;
+}
+
+static bool is_requested(const struct infp_pid_requests *requests, int32_t pid)
+{
+        for (unsigned i = 0; i < requests->n; i++)
+                if (requests->pid[i] == pid)
+                        return true;
+        return false;
+}
+
+static void fulfil(struct infp_pid_requests *requests, int32_t pid)
+{
+        for (unsigned i = 0; i < requests->n; i++)
+                if (requests->pid[i] == pid)
+                        requests->age[i] = UINT8_MAX;
+}
+
+/* Reads stat of a pid whose place is not known. */
+static void look_at(struct infp_target *target, struct infp_entry *e)
+{
+        char text[STAT_BUFFER];
+        struct infp_process p = { 0 };
+        ssize_t n = infp_pid_file_read(target->list.proc_fd, e->pid, "stat", text, sizeof(text));
+
+        target->n_stat_reads++;
+        if (has_ended(n)) {
+                e->is_ended = true;
+                return;
+        }
+        if (n < 0 || infp_process_stat_parse(text, (size_t) n, &p) < 0 || p.pid != e->pid)
+                return; /* looked at again the next time */
+        if (e->state == INFP_ENTRY_CHECK && p.start_ticks == e->start_ticks) {
+                e->state = INFP_ENTRY_SETTLED;
+                return;
+        }
+        if (e->state == INFP_ENTRY_CHECK)
+                e->n_tries = 0;
+        e->start_ticks = p.start_ticks;
+        e->ppid = p.ppid;
+        e->is_candidate = true;
+}
+
+static bool belongs(struct infp_target *target, const struct infp_entry *e)
+{
+        const struct infp_entry *parent;
+
+        if (is_requested(&target->excluded, e->pid))
+                return false;
+        if (is_requested(&target->roots, e->pid))
+                return true;
+        if (target->mode == INFP_MODE_RUN && e->ppid == target->list.self_pid && e->ppid > 0)
+                return true;
+        parent = infp_target_entry(target, e->ppid);
+        return parent && parent->in_tree && !parent->is_ended;
+}
+
+/* Children may stand before their parents. */
+static void grow_tree(struct infp_target *target)
+{
+        for (bool has_grown = true; has_grown;) {
+                has_grown = false;
+                for (size_t i = 0; i < target->n_entries; i++) {
+                        struct infp_entry *e = &target->entries[i];
+
+                        if (e->is_candidate && !e->in_tree && belongs(target, e))
+                                e->in_tree = has_grown = true;
+                }
+        }
+}
+
+/* A parent that was not listed, or could not be read, leaves the question open for a few refreshes. */
+static void settle(struct infp_target *target, struct infp_entry *e)
+{
+        const struct infp_entry *parent = infp_target_entry(target, e->ppid);
+        bool is_sure = e->in_tree || target->mode == INFP_MODE_HOST || e->ppid <= 0 ||
+                       e->ppid == target->list.self_pid ||
+                       (parent && !parent->is_ended && (parent->state == INFP_ENTRY_SETTLED || parent->in_tree));
+
+        e->state = is_sure || ++e->n_tries >= MAX_TRIES ? INFP_ENTRY_SETTLED : INFP_ENTRY_OPEN;
+        e->is_candidate = false;
+        if (is_requested(&target->excluded, e->pid))
+                fulfil(&target->excluded, e->pid);
+}
+
+static int start_following(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
+{
+        struct infp_process *p = infp_process_new(env, e->pid, e->start_ticks);
+        int r;
+
+        if (!p)
+                return -ENOMEM;
+        p->in_tree = e->in_tree;
+        r = read_stat(target, env, p, e->start_ticks);
+        if (r < 0) {
+                infp_process_end(target, p);
+                e->is_ended = r == -ESRCH && target->list.is_procfs;
+                e->state = INFP_ENTRY_FRESH; /* another one by now, or looked at again */
+                e->in_tree = false;
+                return 0;
+        }
+        p->is_new = p->is_changed = true;
+        e->process = p;
+        return 0;
+}
+
+static int place(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
+{
+        settle(target, e);
+        if (!e->process && (e->in_tree || target->all))
+                INFP_TRY(start_following(target, env, e));
+        if (e->process)
+                e->process->in_tree = e->in_tree;
+        return 0;
+}
+
+static void mark_roots(struct infp_target *target)
+{
+        for (unsigned i = 0; i < target->roots.n; i++) {
+                struct infp_entry *e = infp_target_entry(target, target->roots.pid[i]);
+
+                if (!e || !e->process || !e->in_tree)
+                        continue;
+                e->process->files->is_root = true;
+                fulfil(&target->roots, e->pid);
+        }
+}
+
+/* New roots: whoever was settled as a stranger may be a root or a root's descendant. */
+static void reopen_strangers(struct infp_target *target)
+{
+        for (size_t i = 0; i < target->n_entries; i++)
+                if (!target->entries[i].in_tree && target->entries[i].state == INFP_ENTRY_SETTLED) {
+                        target->entries[i].state = INFP_ENTRY_OPEN;
+                        target->entries[i].n_tries = 0;
+                }
+}
+
+/* A helper that was taken for a part of the tree because it was seen before it was named. */
+static int cast_out(struct infp_target *target)
+{
+        for (unsigned i = 0; i < target->excluded.n; i++) {
+                struct infp_entry *e = infp_target_entry(target, target->excluded.pid[i]);
+
+                if (!e || e->is_ended || e->state == INFP_ENTRY_FRESH)
+                        continue;
+                fulfil(&target->excluded, e->pid);
+                if (!e->in_tree)
+                        continue;
+                e->in_tree = false;
+                if (target->all)
+                        e->process->in_tree = false;
+                else
+                        INFP_TRY(let_go(target, e));
+        }
+        return 0;
+}
+
+static void find_candidates(struct infp_target *target)
+{
+        for (size_t i = 0; i < target->n_entries; i++) {
+                struct infp_entry *e = &target->entries[i];
+
+                if (e->is_ended || e->state == INFP_ENTRY_SETTLED)
+                        continue;
+                if (e->process) {
+                        e->ppid = e->process->ppid;
+                        e->is_candidate = e->state != INFP_ENTRY_CHECK;
+                } else {
+                        look_at(target, e);
+                }
+        }
+}
+
+/* Those that have begun before this refresh are read first: what one of them has waited for is then in its times only if it
+ * is not among the live any more, and nothing counts twice. */
+int infp_target_scan(struct infp_target *target, const struct infp_env *env)
+{
+        for (size_t i = 0; i < target->n_entries; i++)
+                if (target->entries[i].process)
+                        INFP_TRY(reread(target, env, &target->entries[i]));
+        if (target->has_new_roots)
+                reopen_strangers(target);
+        INFP_TRY(cast_out(target));
+        find_candidates(target);
+        grow_tree(target);
+        for (size_t i = 0; i < target->n_entries; i++)
+                if (target->entries[i].is_candidate)
+                        INFP_TRY(place(target, env, &target->entries[i]));
+        mark_roots(target);
+        return 0;
+}

@@ -1,0 +1,228 @@
+/* The values of one process: stat was read by the target, the other files are read here. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/time.h"
+#include "collectors/process_state.h"
+
+static void set(struct process_cells *cells, unsigned cell, int64_t v)
+{
+        cells->valid |= UINT64_C(1) << cell;
+        cells->v[cell] = v;
+}
+
+static void set_u64(struct process_cells *cells, unsigned cell, uint64_t v)
+{
+        if (v <= INT64_MAX)
+                set(cells, cell, (int64_t) v);
+}
+
+static void set_ticks(struct process_cells *cells, unsigned cell, const struct infp_env *env, uint64_t ticks)
+{
+        uint64_t cs;
+
+        if (!__builtin_mul_overflow(ticks, 100, &cs))
+                set_u64(cells, cell, cs / env->ticks_per_s);
+}
+
+static void set_pages(struct process_cells *cells, unsigned cell, const struct infp_env *env, uint64_t pages)
+{
+        uint64_t bytes;
+
+        if (!__builtin_mul_overflow(pages, env->page_size, &bytes))
+                set_u64(cells, cell, bytes);
+}
+
+static void fill_stat(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                      struct process_cells *cells)
+{
+        set(cells, PROCESS_STATE, (unsigned char) p->state);
+        set(cells, PROCESS_PARENT, p->ppid);
+        set(cells, PROCESS_THREADS, p->n_threads);
+        set_ticks(cells, PROCESS_USER, env, p->utime);
+        set_ticks(cells, PROCESS_KERNEL, env, p->stime);
+        set_ticks(cells, PROCESS_CHILDREN_USER, env, (uint64_t) p->cutime);
+        set_ticks(cells, PROCESS_CHILDREN_KERNEL, env, (uint64_t) p->cstime);
+        set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        set_u64(cells, PROCESS_MINOR_FAULTS, p->minor_faults);
+        set_u64(cells, PROCESS_MAJOR_FAULTS, p->major_faults);
+        set_u64(cells, PROCESS_CHILDREN_MINOR, p->child_minor_faults);
+        set_u64(cells, PROCESS_CHILDREN_MAJOR, p->child_major_faults);
+        set(cells, PROCESS_CPU, p->processor);
+        if (s->has_delays)
+                set_ticks(cells, PROCESS_BLOCK_DELAY, env, p->blkio_ticks);
+}
+
+/* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm sums up. */
+static void fill_rss(const struct infp_env *env, struct infp_process *p, struct process_cells *cells)
+{
+        char text[256];
+        ssize_t n = infp_process_read(env->target, env, p, "statm", text, sizeof(text));
+        struct infp_span line = { text, n > 0 ? (size_t) n : 0 }, word;
+        uint64_t pages = p->rss_pages;
+
+        infp_span_word(&line);
+        word = infp_span_word(&line);
+        if (word.size && infp_span_u64(word, &pages) < 0)
+                return;
+        set_pages(cells, PROCESS_RSS, env, pages);
+}
+
+/* Moves what the fields found from the row to the cells; what they did not find is absent. */
+static void take_fields(struct processes *s, const struct infp_fields *fields, struct process_cells *cells)
+{
+        for (unsigned i = 0; i < fields->n; i++) {
+                unsigned cell = fields->field[i].cell;
+
+                cells->valid &= ~(UINT64_C(1) << cell);
+                if (infp_row_has(&s->row, cell))
+                        set(cells, cell, s->row.cell[cell].i64);
+        }
+}
+
+static void parse_uid(struct process_user *u, struct infp_span line)
+{
+        int64_t uid;
+
+        infp_span_word(&line);
+        infp_span_word(&line); /* the real one */
+        if (infp_span_i64(infp_span_word(&line), &uid) < 0)
+                return;
+        u->has_changed = u->has_changed || !u->has_uid || u->uid != uid;
+        u->uid = uid;
+        u->has_uid = true;
+}
+
+static void fill_status(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                        struct process_cells *cells)
+{
+        ssize_t n = infp_process_read(env->target, env, p, "status", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        if (n < 0) {
+                if (!s->is_live)
+                        u->status = ACCESS_MISSING;
+                return; /* else it has just ended: what was known stands */
+        }
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line)) {
+                if (infp_span_starts(line, "Uid:"))
+                        parse_uid(u, line);
+                else
+                        infp_fields_named(&s->status_fields, &s->row, line);
+        }
+        take_fields(s, &s->status_fields, cells);
+        u->status = ACCESS_OK;
+}
+
+static enum process_access access_of(const struct processes *s, ssize_t r, enum process_access before)
+{
+        if (r == -EACCES || r == -EPERM)
+                return ACCESS_DENIED;
+        /* The machine has such files, so the process has just ended, or something passes. */
+        return s->has_io_files ? before : ACCESS_MISSING;
+}
+
+static void fill_io(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                    struct process_cells *cells)
+{
+        ssize_t n = infp_process_read(env->target, env, p, "io", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        if (n < 0) {
+                u->io = access_of(s, n, u->io);
+                return;
+        }
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line))
+                infp_fields_named(&s->io_fields, &s->row, line);
+        take_fields(s, &s->io_fields, cells);
+        u->io = ACCESS_OK;
+}
+
+static void fill_pss(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                     struct process_cells *cells)
+{
+        ssize_t n = infp_process_read(env->target, env, p, "smaps_rollup", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+        uint64_t kib;
+
+        if (n < 0) {
+                u->pss = n == -EACCES || n == -EPERM ? ACCESS_DENIED : u->pss;
+                return;
+        }
+        u->pss = ACCESS_OK;
+        while (infp_span_line(&text, &line)) {
+                if (!infp_span_starts(line, "Pss:"))
+                        continue;
+                infp_span_word(&line);
+                if (!infp_span_u64(infp_span_word(&line), &kib) && kib <= INT64_MAX / 1024)
+                        set(cells, PROCESS_PSS, (int64_t) kib * 1024);
+                return;
+        }
+}
+
+/* CPU time of a process by its own clock, which anyone may read. */
+static bool read_clock(int32_t pid, int64_t *ret_ns)
+{
+        enum { CPUCLOCK_SCHED = 2 };
+        clockid_t id = (clockid_t) (~(uint32_t) pid << 3 | CPUCLOCK_SCHED);
+        struct timespec t;
+
+        if (clock_gettime(id, &t) < 0)
+                return false;
+        *ret_ns = (int64_t) t.tv_sec * (int64_t) INFP_NS_PER_S + t.tv_nsec;
+        return true;
+}
+
+/* The clock is found by pid: if it shows less than stat did it is that of a successor. */
+static void fill_clock(const struct infp_env *env, const struct infp_process *p, struct process_cells *cells)
+{
+        int64_t tick_ns = (int64_t) INFP_NS_PER_S / env->ticks_per_s, ns;
+
+        if (!read_clock(p->pid, &ns) || ns < cells->v[PROCESS_CPU_NS] ||
+            (uint64_t) (ns / tick_ns) + 1 < p->utime + p->stime)
+                return;
+        set(cells, PROCESS_CPU_NS, ns);
+}
+
+void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                  bool details, struct process_cells *ret)
+{
+        *ret = u->cells;
+        set(ret, PROCESS_IN_TREE, p->in_tree);
+        if (details) {
+                if (!s->has_delays)
+                        ret->valid &= ~(UINT64_C(1) << PROCESS_BLOCK_DELAY);
+                fill_stat(s, env, p, ret);
+                fill_rss(env, p, ret);
+                fill_status(s, env, p, u, ret);
+                fill_io(s, env, p, u, ret);
+                if (s->wants_pss)
+                        fill_pss(s, env, p, u, ret);
+        }
+        if (s->is_live)
+                fill_clock(env, p, ret);
+}
+
+void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
+                          const struct process_cells *c)
+{
+        int64_t tick_ns = (int64_t) INFP_NS_PER_S / env->ticks_per_s, own = (int64_t) (p->utime + p->stime) * tick_ns;
+        int64_t *v = u->share.v;
+
+        if (c->valid >> PROCESS_CPU_NS & 1 && c->v[PROCESS_CPU_NS] > own)
+                own = c->v[PROCESS_CPU_NS];
+        v[COUNTER_USER] = (int64_t) p->utime + p->cutime;
+        v[COUNTER_SYSTEM] = (int64_t) p->stime + p->cstime;
+        v[COUNTER_CPU_NS] = own + (p->cutime + p->cstime) * tick_ns;
+        v[COUNTER_MINOR_FAULTS] = (int64_t) (p->minor_faults + p->child_minor_faults);
+        v[COUNTER_MAJOR_FAULTS] = (int64_t) (p->major_faults + p->child_major_faults);
+        v[COUNTER_READ_CHARS] = c->v[PROCESS_READ_CHARS]; /* 0 where there is none */
+        v[COUNTER_WRITE_CHARS] = c->v[PROCESS_WRITE_CHARS];
+        v[COUNTER_READ_BYTES] = c->v[PROCESS_READ_BYTES];
+        v[COUNTER_WRITE_BYTES] = c->v[PROCESS_WRITE_BYTES];
+        v[COUNTER_VOLUNTARY] = c->v[PROCESS_VOLUNTARY];
+        v[COUNTER_INVOLUNTARY] = c->v[PROCESS_NONVOLUNTARY];
+}
