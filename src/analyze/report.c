@@ -1,0 +1,294 @@
+#include "analyze/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "query/scan.h"
+
+static void metrics_done(struct infp_report_metric *metrics, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                free(metrics[i].table);
+                free(metrics[i].name);
+                free(metrics[i].unit);
+                free(metrics[i].base);
+        }
+        free(metrics);
+}
+
+void infp_report_done(struct infp_report *report)
+{
+        metrics_done(report->metrics, report->n_metrics);
+        metrics_done(report->self, report->n_self);
+        infp_cores_done(&report->cores);
+        infp_absences_done(&report->absences);
+        *report = (struct infp_report){ 0 };
+}
+
+static bool is_number(const struct infp_column *c)
+{
+        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
+}
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "no memory for the report");
+}
+
+/* A metric for each number of the table; *columns says where each stands in the scan's batches. */
+static int add_metrics(struct infp_report_metric **metrics, unsigned *n, const struct infp_table *table)
+{
+        const unsigned width = infp_table_width(table);
+        struct infp_report_metric *more = reallocarray(*metrics, *n + width, sizeof(*more));
+
+        if (!more)
+                return -ENOMEM;
+        *metrics = more;
+        for (unsigned i = INFP_FIXED_COLUMNS; i < width; i++) {
+                const struct infp_column *c = infp_table_column(table, i);
+                struct infp_report_metric *m = &more[*n];
+
+                if (!is_number(c))
+                        continue;
+                *m = (struct infp_report_metric){
+                        .table = strdup(table->name),
+                        .name = strdup(c->name),
+                        .unit = strdup(c->unit->name),
+                        .base = strdup(c->unit->base),
+                        .factor = c->unit->factor,
+                        .column = *c,
+                };
+                (*n)++;
+                if (!m->table || !m->name || !m->unit || !m->base)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/* Streams a table without keys through the statistics of its columns. */
+static int read_metrics(struct infp_run *run, const char *name, const struct infp_scan_options *options,
+                        struct infp_report_metric **metrics, unsigned *n, struct infp_err *err)
+{
+        const unsigned before = *n;
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        const struct infp_table *table;
+        int r = infp_scan_open(run, name, options, &scan, err);
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        table = infp_scan_table(scan);
+        if (add_metrics(metrics, n, table) < 0)
+                r = out_of_memory(err);
+        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0) {
+                unsigned at = before;
+
+                /* Column by column: the values of one lie side by side. */
+                for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
+                        if (!is_number(infp_table_column(table, i)))
+                                continue;
+                        for (uint32_t row = 0; row < batch.n_rows; row++)
+                                infp_stat_add(&(*metrics)[at].stat, &batch, i, row);
+                        at++;
+                }
+        }
+        infp_scan_close(scan);
+        return r;
+}
+
+static int read_cores(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
+                      struct infp_err *err)
+{
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, "cpu_core", options, &scan, err);
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (infp_cores_add(&report->cores, &batch, row, err) < 0)
+                                r = -ENOMEM;
+        infp_scan_close(scan);
+        infp_cores_end(&report->cores);
+        return r;
+}
+
+/* `host` is written once and at each change: the last value at or before the end of the range is the one that held. */
+static int read_host(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        static const char *const names[] = { "vEffectiveCpus", "vCgroupMemoryLimit", "vNumProcessors", NULL };
+        double *const values[] = { &report->effective_cpus, &report->memory_limit_bytes, &report->n_cpus };
+        const struct infp_scan_options options = { .t1 = report->range.t1, .columns = names };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r;
+
+        for (unsigned i = 0; i < INFP_COUNT(values); i++)
+                *values[i] = NAN;
+        r = infp_scan_open(run, "host", &options, &scan, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (unsigned i = 0; i < INFP_COUNT(values); i++) {
+                        const int column = infp_table_find(batch.table, names[i]);
+
+                        for (uint32_t row = 0; column >= 0 && row < batch.n_rows; row++)
+                                if (infp_batch_has(&batch, (unsigned) column, row))
+                                        *values[i] = infp_batch_number(&batch, (unsigned) column, row);
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
+static int read_ticks(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
+                      struct infp_err *err)
+{
+        struct infp_report_metric *ticks = NULL;
+        unsigned n = 0;
+        int r = read_metrics(run, "ticks", options, &ticks, &n, err);
+
+        for (unsigned i = 0; r >= 0 && i < n; i++) {
+                const struct infp_stat *stat = &ticks[i].stat;
+
+                if (!strcmp(ticks[i].name, "late_ns")) {
+                        report->ticks.late_ns = *stat;
+                        report->ticks.n = stat->n;
+                } else if (!strcmp(ticks[i].name, "busy_ns")) {
+                        report->ticks.busy_ns = *stat;
+                } else if (!strcmp(ticks[i].name, "missed")) {
+                        report->ticks.missed = stat->total_u64;
+                }
+        }
+        metrics_done(ticks, n);
+        return r;
+}
+
+/* The tables that have one row a sample and stand in the time series under their own names. */
+static bool is_read(const struct infp_table *table)
+{
+        return !table->entity && !table->n_keys && table->series && !*table->series;
+}
+
+static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        struct infp_catalog catalog = { 0 };
+        struct infp_scan_options options = { .t0 = report->range.t0, .t1 = report->range.t1 };
+        int r = infp_catalog_read(run, &catalog, err);
+
+        options.catalog = &catalog;
+        for (unsigned i = 0; r >= 0 && i < catalog.n_tables; i++)
+                if (is_read(&catalog.tables[i]))
+                        r = read_metrics(run, catalog.tables[i].name, &options, &report->metrics, &report->n_metrics,
+                                         err);
+        if (r >= 0)
+                r = read_metrics(run, "self", &options, &report->self, &report->n_self, err);
+        if (r >= 0)
+                r = read_cores(report, run, &options, err);
+        if (r >= 0)
+                r = read_ticks(report, run, &options, err);
+        infp_catalog_done(&catalog);
+        return r;
+}
+
+const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name)
+{
+        for (unsigned i = 0; i < report->n_metrics; i++)
+                if (!strcmp(report->metrics[i].name, name))
+                        return &report->metrics[i];
+        return NULL;
+}
+
+double infp_report_mean(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m ? infp_stat_mean(&m->stat) * m->factor : NAN;
+}
+
+double infp_report_total(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m ? infp_stat_total(&m->stat, &m->column) * m->factor : NAN;
+}
+
+double infp_report_max(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m && m->stat.n ? m->stat.max * m->factor : NAN;
+}
+
+/* CPU seconds of the tree in the range. The counters of a command begin with it, so that over the whole run what the first
+ * row already holds counts as well; a tree that was attached to, or the machine's, had a life before. */
+static double tree_seconds(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+        const bool from_zero = !strcmp(report->run->info.mode, "run") && report->range.t0 == report->range.start;
+        double total;
+
+        if (!m || !m->stat.has_last)
+                return NAN;
+        total = infp_stat_total(&m->stat, &m->column);
+        if (isnan(total) && !from_zero)
+                return NAN;
+        return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
+}
+
+static void find_tree_cpu(struct infp_report *report)
+{
+        report->tree_user_s = tree_seconds(report, "tree_cpu_user");
+        report->tree_system_s = tree_seconds(report, "tree_cpu_system");
+        report->tree_cpu_s = tree_seconds(report, "tree_cpu_ns");
+        report->tree_is_fine = !isnan(report->tree_cpu_s);
+        if (!report->tree_is_fine)
+                report->tree_cpu_s = report->tree_user_s + report->tree_system_s;
+}
+
+static int find_times(struct infp_report *report, struct infp_run *run, const struct infp_report_options *options,
+                      struct infp_err *err)
+{
+        struct infp_anchors anchors;
+
+        report->is_part = options->from || options->to || options->skip_ns;
+        INFP_TRY(infp_range_find(run, options->from, options->to, options->skip_ns, &report->range, err));
+        INFP_TRY(infp_anchors_read(run, &anchors, err));
+        const uint64_t end = report->range.t1 == report->range.end ? report->range.end - 1 : report->range.t1;
+
+        report->from_unix_ns = infp_anchors_unix_ns(&anchors, report->range.t0);
+        report->to_unix_ns = infp_anchors_unix_ns(&anchors, end);
+        report->wall_s = (double) (end - report->range.t0) / 1e9;
+        infp_anchors_done(&anchors);
+        return 0;
+}
+
+int infp_report_make(struct infp_run *run, const struct infp_report_options *options, struct infp_report *ret,
+                     struct infp_err *err)
+{
+        int r;
+
+        *ret = (struct infp_report){ .run = run };
+        r = find_times(ret, run, options, err);
+        if (r >= 0)
+                r = read_tables(ret, run, err);
+        if (r >= 0)
+                r = read_host(ret, run, err);
+        if (r >= 0)
+                r = infp_absences_read(run, ret->range.t1, &ret->absences, err);
+        if (r < 0) {
+                infp_report_done(ret);
+                return r;
+        }
+        find_tree_cpu(ret);
+        return 0;
+}

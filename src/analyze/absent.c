@@ -1,0 +1,134 @@
+#include "analyze/absent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/scan.h"
+
+enum { MAX_SOURCES = 10000, N_KEYS = 4, N_TEXTS = 7 };
+
+static const char *const names[N_TEXTS] = { "collector", "instance", "table_name", "column_name",
+                                            "state",     "reason",   "fix" };
+
+/* The members in the order of `names`. */
+static char **member(struct infp_absence *absence, unsigned i)
+{
+        char **const members[N_TEXTS] = { &absence->collector, &absence->instance, &absence->table, &absence->column,
+                                          &absence->state,     &absence->reason,   &absence->fix };
+
+        return members[i];
+}
+
+static void clear(struct infp_absence *absence)
+{
+        for (unsigned i = 0; i < N_TEXTS; i++)
+                free(*member(absence, i));
+        *absence = (struct infp_absence){ 0 };
+}
+
+void infp_absences_done(struct infp_absences *absences)
+{
+        for (unsigned i = 0; i < absences->n; i++)
+                clear(&absences->list[i]);
+        free(absences->list);
+        *absences = (struct infp_absences){ 0 };
+}
+
+static const char *text_of(const struct infp_batch *batch, int column, uint32_t row, size_t *ret_size)
+{
+        *ret_size = 0;
+        return column < 0 ? "" : infp_batch_str(batch, (unsigned) column, row, ret_size);
+}
+
+static int fill(struct infp_absence *absence, const struct infp_batch *batch, const int *columns, uint32_t row)
+{
+        clear(absence);
+        for (unsigned i = 0; i < N_TEXTS; i++) {
+                size_t size;
+                const char *text = text_of(batch, columns[i], row, &size);
+
+                *member(absence, i) = strndup(text, size);
+                if (!*member(absence, i))
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int take(struct infp_absences *absences, struct infp_map *places, const struct infp_batch *batch,
+                const int *columns, uint32_t row)
+{
+        uint64_t key = 0;
+        const uint64_t *place;
+
+        for (unsigned i = 0; i < N_KEYS; i++) {
+                size_t size;
+                const char *text = text_of(batch, columns[i], row, &size);
+
+                key = infp_hash64(text, size, key + 1);
+        }
+        place = infp_map_get(places, key);
+        if (place)
+                return fill(&absences->list[*place], batch, columns, row);
+        if (absences->n == MAX_SOURCES)
+                return 0;
+        if (absences->n == absences->cap) {
+                const unsigned cap = absences->cap ? 2 * absences->cap : 32;
+                struct infp_absence *more = reallocarray(absences->list, cap, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                absences->list = more;
+                absences->cap = cap;
+        }
+        INFP_TRY(infp_map_put(places, key, absences->n));
+        absences->list[absences->n] = (struct infp_absence){ 0 };
+        return fill(&absences->list[absences->n++], batch, columns, row);
+}
+
+static void drop_what_works(struct infp_absences *absences)
+{
+        unsigned kept = 0;
+
+        for (unsigned i = 0; i < absences->n; i++) {
+                if (!strcmp(absences->list[i].state, "ok"))
+                        clear(&absences->list[i]);
+                else
+                        absences->list[kept++] = absences->list[i];
+        }
+        absences->n = kept;
+}
+
+int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *ret, struct infp_err *err)
+{
+        const struct infp_scan_options options = { .t1 = t1 };
+        struct infp_map places = { 0 };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int columns[N_TEXTS], r;
+
+        *ret = (struct infp_absences){ 0 };
+        r = infp_scan_open(run, "sources", &options, &scan, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; i < N_TEXTS; i++)
+                columns[i] = infp_table_find(infp_scan_table(scan), names[i]);
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++)
+                        if (take(ret, &places, &batch, columns, row) < 0) {
+                                r = infp_fail(err, -ENOMEM, "no memory for the states of the sources");
+                                break;
+                        }
+        infp_scan_close(scan);
+        infp_map_done(&places);
+        if (r < 0)
+                infp_absences_done(ret);
+        else
+                drop_what_works(ret);
+        return r;
+}

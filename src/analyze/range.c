@@ -1,0 +1,340 @@
+#include "analyze/range.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "query/scan.h"
+
+enum { MAX_LISTED = 10, SECONDS_PER_DAY = 86400 };
+
+static const int64_t ns_per_s = 1000000000;
+
+/* Takes digits off the text; false when there is not exactly `digits` of them. */
+static bool take_number(const char **text, unsigned digits, int *ret)
+{
+        *ret = 0;
+        for (unsigned i = 0; i < digits; i++) {
+                if ((*text)[i] < '0' || (*text)[i] > '9')
+                        return false;
+                *ret = *ret * 10 + ((*text)[i] - '0');
+        }
+        *text += digits;
+        return true;
+}
+
+static bool take_char(const char **text, const char *any)
+{
+        if (!**text || !strchr(any, **text))
+                return false;
+        (*text)++;
+        return true;
+}
+
+/* HH:MM, with :SS and a fraction where they are. */
+static bool take_time(const char **text, struct tm *tm, int64_t *ret_ns)
+{
+        int64_t unit = ns_per_s;
+
+        *ret_ns = 0;
+        if (!take_number(text, 2, &tm->tm_hour) || !take_char(text, ":") || !take_number(text, 2, &tm->tm_min))
+                return false;
+        if (tm->tm_hour > 23 || tm->tm_min > 59)
+                return false;
+        if (!take_char(text, ":"))
+                return true;
+        if (!take_number(text, 2, &tm->tm_sec) || tm->tm_sec > 60)
+                return false;
+        if (take_char(text, "."))
+                for (; **text >= '0' && **text <= '9'; (*text)++)
+                        *ret_ns += (**text - '0') * (unit /= 10);
+        return true;
+}
+
+static bool take_date(const char **text, struct tm *tm)
+{
+        int year, month, day;
+
+        if (!take_number(text, 4, &year) || !take_char(text, "-") || !take_number(text, 2, &month) ||
+            !take_char(text, "-") || !take_number(text, 2, &day) || month < 1 || month > 12 || day < 1 || day > 31)
+                return false;
+        tm->tm_year = year - 1900;
+        tm->tm_mon = month - 1;
+        tm->tm_mday = day;
+        return true;
+}
+
+/* Z, +02:00, +0200, +02 or nothing (local time). */
+static bool take_zone(const char **text, bool *ret_is_utc, int *ret_offset)
+{
+        int hours, minutes = 0, sign;
+
+        *ret_is_utc = true;
+        *ret_offset = 0;
+        take_char(text, " ");
+        if (take_char(text, "Zz"))
+                return true;
+        if (**text != '+' && **text != '-') {
+                *ret_is_utc = false;
+                return true;
+        }
+        sign = **text == '-' ? -1 : 1;
+        (*text)++;
+        if (!take_number(text, 2, &hours))
+                return false;
+        if ((take_char(text, ":") || **text) && !take_number(text, 2, &minutes))
+                return false;
+        *ret_offset = sign * (hours * 3600 + minutes * 60);
+        return true;
+}
+
+int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_ns)
+{
+        const time_t near_s = (time_t) (near_unix_ns / ns_per_s);
+        struct tm tm = { .tm_isdst = -1 }, here;
+        const bool has_date = strlen(text) >= 10 && text[4] == '-';
+        int64_t fraction;
+        bool is_utc;
+        int offset;
+        time_t t;
+
+        if (has_date && (!take_date(&text, &tm) || !take_char(&text, "T ")))
+                return -EINVAL;
+        if (!take_time(&text, &tm, &fraction) || !take_zone(&text, &is_utc, &offset) || *text)
+                return -EINVAL;
+        if (!has_date) {
+                const time_t there = near_s + (is_utc ? offset : 0);
+
+                if (!(is_utc ? gmtime_r(&there, &here) : localtime_r(&there, &here)))
+                        return -EINVAL;
+                tm.tm_year = here.tm_year;
+                tm.tm_mon = here.tm_mon;
+                tm.tm_mday = here.tm_mday;
+        }
+        t = is_utc ? timegm(&tm) - offset : mktime(&tm);
+        if (t == (time_t) -1)
+                return -EINVAL;
+        /* A time without a date is the next one from there on: a run may go past midnight. */
+        if (!has_date && t < near_s)
+                t += SECONDS_PER_DAY;
+        *ret_unix_ns = (int64_t) t * ns_per_s + fraction;
+        return 0;
+}
+
+void infp_anchors_done(struct infp_anchors *anchors)
+{
+        free(anchors->anchors);
+        *anchors = (struct infp_anchors){ 0 };
+}
+
+static int add_anchor(struct infp_anchors *anchors, uint64_t t_ns, int64_t unix_ns)
+{
+        struct infp_anchor *more = anchors->anchors;
+
+        if ((anchors->n & (anchors->n - 1)) == 0)
+                more = reallocarray(anchors->anchors, anchors->n ? 2 * (size_t) anchors->n : 1, sizeof(*more));
+        if (!more)
+                return -ENOMEM;
+        anchors->anchors = more;
+        more[anchors->n++] = (struct infp_anchor){ t_ns, unix_ns };
+        return 0;
+}
+
+static int read_clock(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err)
+{
+        static const char *const columns[] = { "realtime", NULL };
+        const struct infp_scan_options options = { .columns = columns };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, "clock", &options, &scan, err), column;
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        column = infp_table_find(infp_scan_table(scan), "realtime");
+        while (column >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (infp_batch_has(&batch, (unsigned) column, row) &&
+                            add_anchor(ret, (uint64_t) infp_batch_i64(&batch, 0, row),
+                                       infp_batch_i64(&batch, (unsigned) column, row)) < 0)
+                                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
+        infp_scan_close(scan);
+        return r < 0 ? r : 0;
+}
+
+int infp_anchors_read(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err)
+{
+        *ret = (struct infp_anchors){ 0 };
+        INFP_TRY(read_clock(run, ret, err));
+        if (!ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
+                return infp_fail(err, -ENOMEM, "no memory for the clock of the run");
+        return 0;
+}
+
+/* The newest anchor at or before the moment, as the recorder stamps `time`; before the first one, that. */
+int64_t infp_anchors_unix_ns(const struct infp_anchors *anchors, uint64_t t_ns)
+{
+        unsigned at = 0;
+
+        while (at + 1 < anchors->n && anchors->anchors[at + 1].t_ns <= t_ns)
+                at++;
+        return anchors->anchors[at].unix_ns + (int64_t) (t_ns - anchors->anchors[at].t_ns);
+}
+
+uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns)
+{
+        unsigned at = 0;
+
+        while (at + 1 < anchors->n && anchors->anchors[at + 1].unix_ns <= unix_ns)
+                at++;
+        const int64_t after = unix_ns - anchors->anchors[at].unix_ns;
+
+        if (after < 0 && (uint64_t) -after > anchors->anchors[at].t_ns)
+                return 0;
+        return anchors->anchors[at].t_ns + (uint64_t) after;
+}
+
+/* The newest stamp in the run: of `ticks`, which has a row a tick. */
+static int find_end(struct infp_run *run, uint64_t *ret, struct infp_err *err)
+{
+        static const char *const columns[] = { NULL };
+        const struct infp_scan_options options = { .columns = columns };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r;
+
+        *ret = run->info.ended_t_ns;
+        if (*ret)
+                return 0;
+        *ret = run->info.started_t_ns;
+        r = infp_scan_open(run, "ticks", &options, &scan, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++)
+                        if ((uint64_t) infp_batch_i64(&batch, 0, row) > *ret)
+                                *ret = (uint64_t) infp_batch_i64(&batch, 0, row);
+        infp_scan_close(scan);
+        return r;
+}
+
+struct marks {
+        struct infp_str tags; /* for the message: "a, b" */
+        unsigned n_tags;
+};
+
+static void list_tag(struct marks *marks, const char *tag, size_t size)
+{
+        if (marks->n_tags++ >= MAX_LISTED)
+                return;
+        infp_str_puts(&marks->tags, marks->tags.size ? ", " : "");
+        /* It goes to a terminal. */
+        for (size_t i = 0; i < size && i < 60; i++)
+                infp_str_putc(&marks->tags, (unsigned char) tag[i] < ' ' || tag[i] == 0x7f ? '?' : tag[i]);
+}
+
+/* The first mark with this tag at or after t_ns. 1: found; 0: not. */
+static int find_mark(struct infp_run *run, const char *tag, uint64_t t_ns, uint64_t *ret, struct marks *marks,
+                     struct infp_err *err)
+{
+        const struct infp_scan_options options = { .t0 = t_ns };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, "marks", &options, &scan, err), column;
+        bool found = false;
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        column = infp_table_find(infp_scan_table(scan), "tag");
+        while (column >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t at = (uint64_t) infp_batch_i64(&batch, 0, row);
+                        size_t size;
+                        const char *text = infp_batch_str(&batch, (unsigned) column, row, &size);
+
+                        if (size == strlen(tag) && !memcmp(text, tag, size)) {
+                                *ret = found && *ret < at ? *ret : at;
+                                found = true;
+                        }
+                        list_tag(marks, text, size);
+                }
+        infp_scan_close(scan);
+        return r < 0 ? r : found;
+}
+
+static int find_distance(const char *text, const struct infp_range *range, const char *option, uint64_t *ret,
+                         struct infp_err *err)
+{
+        uint64_t ns;
+
+        if (infp_parse_duration(text + 1, &ns) < 0)
+                return infp_fail(err, -EINVAL, "--%s %s: not a duration; write it like +30s, -5m or -500ms", option,
+                                 text);
+        if (*text == '+')
+                *ret = ns < UINT64_MAX - range->start ? range->start + ns : UINT64_MAX;
+        else
+                *ret = ns < range->end - range->start ? range->end - ns : range->start;
+        return 0;
+}
+
+static int find_moment(struct infp_run *run, const char *option, const char *text, uint64_t not_before,
+                       const struct infp_range *range, uint64_t *ret, struct infp_err *err)
+{
+        struct infp_anchors anchors;
+        struct marks marks = { 0 };
+        int64_t unix_ns;
+        int r;
+
+        if (*text == '+' || *text == '-')
+                return find_distance(text, range, option, ret, err);
+        r = find_mark(run, text, not_before, ret, &marks, err);
+        if (r > 0 || (r < 0 && r != -ENOENT)) {
+                infp_str_done(&marks.tags);
+                return r < 0 ? r : 0;
+        }
+        r = infp_anchors_read(run, &anchors, err);
+        if (r >= 0 && infp_clock_parse(text, infp_anchors_unix_ns(&anchors, range->start), &unix_ns) >= 0)
+                *ret = infp_anchors_t_ns(&anchors, unix_ns);
+        else if (r >= 0)
+                r = infp_fail(err, -EINVAL,
+                              "--%s %s: neither a mark of this run (%s%s) nor a time like 14:05:00, -5m or +30s",
+                              option, text, marks.n_tags ? marks.tags.data : "it has none",
+                              marks.n_tags > MAX_LISTED ? " ..." : "");
+        infp_anchors_done(&anchors);
+        infp_str_done(&marks.tags);
+        return r < 0 ? r : 0;
+}
+
+int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
+                    struct infp_err *err)
+{
+        *ret = (struct infp_range){ .start = run->info.started_t_ns };
+        INFP_TRY(find_end(run, &ret->end, err));
+        ret->end++;
+        ret->t0 = ret->start;
+        ret->t1 = ret->end;
+        if (from)
+                INFP_TRY(find_moment(run, "from", from, 0, ret, &ret->t0, err));
+        if (to)
+                INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, err));
+        if (ret->t0 < ret->start)
+                ret->t0 = ret->start;
+        if (ret->t1 > ret->end)
+                ret->t1 = ret->end;
+        if (ret->t0 < ret->start + skip_ns)
+                ret->t0 = ret->start + skip_ns;
+        if (ret->t0 >= ret->t1)
+                return infp_fail(err, -EINVAL, "nothing of the run lies in that range: it lasts %.3f s",
+                                 (double) (ret->end - 1 - ret->start) / 1e9);
+        return 0;
+}

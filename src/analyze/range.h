@@ -1,0 +1,35 @@
+/* A part of a run, as people name it: by a mark's tag, a clock time or a distance from an end. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "store/run.h"
+
+struct infp_range {
+        uint64_t t0, t1;     /* CLOCK_MONOTONIC ns: t0 <= t < t1 */
+        uint64_t start, end; /* of the whole run; end is just behind the newest row while it is recorded */
+};
+
+/* from, to (NULL: the whole): the tag of a mark (the first one with it; for `to` the first at or after `from`), a clock time
+ * ("14:05:00", "2026-05-18T14:05:00" in local time, with Z or +02:00 behind it elsewhere), "+30s" after the start or "-5m"
+ * before the end. skip_ns is left out at the start. What cannot be understood is -EINVAL with the tags that there are;
+ * an empty range is -EINVAL as well. */
+int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
+                    struct infp_err *err);
+
+/* A clock time in text to Unix ns; near_unix_ns decides the day of a time without a date. -EINVAL. */
+int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_ns);
+
+/* CLOCK_MONOTONIC of the run to UTC and back, by the anchors of its table `clock`. */
+struct infp_anchors {
+        struct infp_anchor {
+                uint64_t t_ns;
+                int64_t unix_ns;
+        } * anchors; /* by t_ns; at least one */
+        unsigned n;
+};
+int infp_anchors_read(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err);
+void infp_anchors_done(struct infp_anchors *anchors);
+int64_t infp_anchors_unix_ns(const struct infp_anchors *anchors, uint64_t t_ns);
+uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns);

@@ -1,0 +1,66 @@
+/* What happened in a run, or in a part of it: a pure function over scans. Memory grows with the number of metrics and cores,
+ * not with the length of the run. How it looks is view/report.h's business. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/absent.h"
+#include "analyze/cores.h"
+#include "analyze/range.h"
+#include "analyze/stat.h"
+#include "base/err.h"
+#include "model/schema.h"
+#include "store/run.h"
+
+/* A column of a table that has one row a sample. Texts belong to the report. */
+struct infp_report_metric {
+        char *table, *name, *unit, *base;
+        double factor;             /* value x factor is in the base unit */
+        struct infp_column column; /* its name, unit and help are not to be used */
+        struct infp_stat stat;
+};
+
+struct infp_report {
+        const struct infp_run *run; /* borrowed */
+        struct infp_range range;
+        bool is_part; /* of the run: a range was asked for */
+        int64_t from_unix_ns, to_unix_ns;
+        double wall_s; /* of the range */
+
+        /* CPU of the target's tree within the range; NAN when it was not measured. What was waited for is in it. */
+        double tree_cpu_s, tree_user_s, tree_system_s;
+        bool tree_is_fine;     /* by CPU clocks (ns), not by ticks of 10 ms */
+        double effective_cpus; /* NAN: unknown; likewise the next two */
+        double memory_limit_bytes;
+        double n_cpus;
+
+        struct infp_report_metric *metrics; /* in the order of tables and columns */
+        unsigned n_metrics;
+        struct infp_cores cores;
+        struct infp_absences absences;
+
+        struct infp_report_ticks {
+                uint64_t n, missed; /* missed: in the range */
+                struct infp_stat late_ns, busy_ns;
+        } ticks;
+        /* Columns of `self`, as metrics. */
+        struct infp_report_metric *self;
+        unsigned n_self;
+};
+
+struct infp_report_options {
+        const char *from, *to; /* as infp_range_find */
+        uint64_t skip_ns;
+};
+
+/* The run is borrowed until done. */
+int infp_report_make(struct infp_run *run, const struct infp_report_options *options, struct infp_report *ret,
+                     struct infp_err *err);
+void infp_report_done(struct infp_report *report);
+
+const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name); /* NULL */
+/* Mean of a gauge, rate of a counter (NAN without either); the increase of a counter; the largest value. In the base unit. */
+double infp_report_mean(const struct infp_report *report, const char *name);
+double infp_report_total(const struct infp_report *report, const char *name);
+double infp_report_max(const struct infp_report *report, const char *name);

@@ -1,0 +1,91 @@
+#include "analyze/stat.h"
+
+#include <math.h>
+
+/* West's incremental form: a series of equal values has exactly that value as its mean. */
+void infp_stat_add_value(struct infp_stat *stat, double value, double weight)
+{
+        const double distance = value - stat->mean;
+
+        stat->weight += weight;
+        stat->mean += distance * (weight / stat->weight);
+        stat->m2 += weight * distance * (value - stat->mean);
+        if (!stat->n || value < stat->min)
+                stat->min = value;
+        if (!stat->n || value > stat->max)
+                stat->max = value;
+        stat->n++;
+}
+
+static bool is_integer(const struct infp_column *column)
+{
+        return column->type == INFP_I64 || column->type == INFP_U64;
+}
+
+/* Integers differ exactly also beyond 2^53; only the difference becomes a double. */
+static double increase(struct infp_stat *stat, const struct infp_column *c, double value, uint64_t raw)
+{
+        if (is_integer(c)) {
+                const uint64_t more = infp_increase_u64(c->reset, stat->last_u64, raw, 0);
+
+                stat->total_u64 += more;
+                return (double) more;
+        }
+        const double more = infp_increase_f64(c->reset, stat->last, value, 0);
+
+        stat->total_f64 += more;
+        return more;
+}
+
+static void add_counter(struct infp_stat *stat, const struct infp_column *c, uint64_t t_ns, double value, uint64_t raw)
+{
+        if (stat->has_last && t_ns > stat->last_t_ns) {
+                const double seconds = (double) (t_ns - stat->last_t_ns) / 1e9;
+
+                infp_stat_add_value(stat, increase(stat, c, value, raw) / seconds, seconds);
+        }
+        stat->last_u64 = raw;
+        stat->last_t_ns = t_ns;
+}
+
+void infp_stat_add(struct infp_stat *stat, const struct infp_batch *batch, unsigned column, uint32_t row)
+{
+        const struct infp_column *c = infp_table_column(batch->table, column);
+        uint64_t raw = 0;
+        double value;
+
+        if (!infp_batch_has(batch, column, row))
+                return;
+        value = infp_batch_number(batch, column, row);
+        if (!isfinite(value))
+                return;
+        if (c->type == INFP_U64)
+                raw = infp_batch_u64(batch, column, row);
+        else if (c->type == INFP_I64)
+                raw = (uint64_t) infp_batch_i64(batch, column, row);
+        if (c->kind == INFP_COUNTER)
+                add_counter(stat, c, (uint64_t) infp_batch_i64(batch, 0, row), value, raw);
+        else
+                infp_stat_add_value(stat, value, 1);
+        if (!stat->has_last)
+                stat->first = value;
+        stat->last = value;
+        stat->has_last = true;
+}
+
+double infp_stat_mean(const struct infp_stat *stat)
+{
+        return stat->n ? stat->mean : NAN;
+}
+
+double infp_stat_std(const struct infp_stat *stat)
+{
+        return stat->n ? sqrt(fmax(stat->m2 / stat->weight, 0)) : NAN;
+}
+
+double infp_stat_total(const struct infp_stat *stat, const struct infp_column *column)
+{
+        if (!stat->n)
+                return NAN;
+        return is_integer(column) ? (double) stat->total_u64 : stat->total_f64;
+}

@@ -1,0 +1,34 @@
+/* Statistics of a column while its rows stream by; constant memory.
+ *
+ * A gauge: every sample counts alike (SQL's avg and stddev_pop). A counter: the rate of each interval between two samples,
+ * weighted by the interval's length, so that the mean is the increase divided by the time. Standard deviations are those of
+ * the population. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/batch.h"
+#include "model/rate.h"
+
+struct infp_stat {
+        uint64_t n;      /* samples of a gauge, intervals of a counter */
+        double weight;   /* samples, or seconds */
+        double mean, m2; /* m2: weighted sum of squared distances from the mean */
+        double min, max;
+        double first, last; /* oldest and newest value as stored */
+        bool has_last;
+
+        uint64_t last_t_ns, last_u64;
+        uint64_t total_u64; /* increase of an integer counter, exact */
+        double total_f64;   /* of a float counter */
+};
+
+/* Takes row `row` of `column`; an absent value says nothing. */
+void infp_stat_add(struct infp_stat *stat, const struct infp_batch *batch, unsigned column, uint32_t row);
+void infp_stat_add_value(struct infp_stat *stat, double value, double weight);
+
+double infp_stat_mean(const struct infp_stat *stat); /* NAN without samples; likewise the next two */
+double infp_stat_std(const struct infp_stat *stat);
+double infp_stat_total(const struct infp_stat *stat,
+                       const struct infp_column *column); /* of a counter; NAN before two samples */

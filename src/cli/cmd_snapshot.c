@@ -1,0 +1,101 @@
+/* infprof snapshot: one sample of everything, now, on standard output. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/command.h"
+#include "cli/one_shot.h"
+#include "view/format.h"
+#include "view/prom.h"
+#include "view/snapshot.h"
+
+static const struct infp_option options[] = {
+        { 0, "json", NULL, "one JSON object (the default; indented on a terminal)", false },
+        { 0, "prom", NULL, "Prometheus text, in base units", false },
+        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 'p', "processes", NULL, "every process, not only the number of them", false },
+        { 0, "pss", NULL, "with -p: the proportional set size, which walks each process's memory map", false },
+        { 0, "keep-secrets", NULL, "show what looks like a key, token or password in command lines as it is", false },
+        { 0 },
+};
+
+static int put_prom(struct infp_out *out, const struct infp_last *last)
+{
+        const struct infp_table *table;
+        struct infp_prom *prom = NULL;
+        struct infp_batch batch;
+        int r = infp_prom_new(false, &prom);
+
+        for (unsigned i = 0; r >= 0 && (table = last->table(last->context, i)); i++) {
+                if (table->entity)
+                        continue;
+                for (uint32_t from = 0; r >= 0 && last->rows(last->context, table, from, &batch); from += batch.n_rows)
+                        r = infp_prom_add(prom, &batch, last);
+        }
+        if (r >= 0)
+                r = infp_prom_write(prom, out);
+        infp_prom_free(prom);
+        return r;
+}
+
+static int print(const struct infp_one_shot *shot, bool as_prom, struct infp_err *err)
+{
+        struct infp_out out;
+        int r = 0;
+
+        infp_out_init(&out, STDOUT_FILENO, "standard output");
+        if (as_prom)
+                r = put_prom(&out, &shot->last);
+        else
+                infp_snapshot_put(&out.text, &shot->last, shot->unix_ms, out.width ? 2 : 0, true);
+        if (r < 0)
+                infp_fail_errno(err, r, "cannot print the snapshot");
+        else
+                r = infp_out_flush(&out, err);
+        infp_out_done(&out);
+        return r;
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        const char *root = infp_argument(arguments, "root");
+        struct infp_setting settings[3] = { { 0 } };
+        struct infp_one_shot shot;
+        struct infp_err err = { "" };
+        size_t n = 0;
+        int r;
+
+        if (arguments->n_rest) {
+                infp_say("snapshot: it takes no operand '%s'; see `infprof snapshot -h`", arguments->rest[0]);
+                return INFP_EXIT_USAGE;
+        }
+        if (infp_argument_given(arguments, "json") && infp_argument_given(arguments, "prom")) {
+                infp_say("snapshot: --json or --prom, not both");
+                return INFP_EXIT_USAGE;
+        }
+        if (infp_argument_given(arguments, "pss"))
+                settings[n++] = (struct infp_setting){ "pss", "1" };
+        if (infp_argument_given(arguments, "keep-secrets"))
+                settings[n++] = (struct infp_setting){ "keep-secrets", "1" };
+        r = infp_one_shot_take(root ? root : "/", settings, infp_argument_given(arguments, "processes"), &shot, &err);
+        if (r >= 0) {
+                r = print(&shot, infp_argument_given(arguments, "prom"), &err);
+                infp_one_shot_done(&shot);
+        }
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+const struct infp_command infp_command_snapshot = {
+        .name = "snapshot",
+        .summary = "one sample of everything, now, as JSON or Prometheus text",
+        .options = options,
+        .more = "Each value stands as {\"value\", \"time\"} with the Unix milliseconds of its own reading; what is "
+                "absent is null, and\n"
+                "the member `sources` says why. Exit code 0 whatever is missing.\n\n"
+                "examples:\n"
+                "  infprof snapshot | jq .mem.vMemoryFree.value\n"
+                "  infprof snapshot -p | jq -r '.processes.processes[] | [.pId, .pName, .pResidentSetSize.value] | "
+                "@tsv'\n"
+                "  infprof snapshot --prom > /var/lib/node_exporter/infprof.prom",
+        .run = run,
+};

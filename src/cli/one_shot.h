@@ -1,0 +1,22 @@
+/* One sample of every source, now, kept in a tail: what `snapshot` and `doctor` show. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "collect/env.h"
+#include "model/last.h"
+
+struct infp_one_shot {
+        struct infp_env env;
+        struct infp_sink *tail;
+        struct infp_last last;
+        int64_t unix_ms;
+};
+
+/* root: "/" for this machine, else a tree that stands for one. settings: ended by a NULL name, borrowed. all: every process.
+ * What a source cannot give is in the table `sources`; only a root that is no directory fails. */
+int infp_one_shot_take(const char *root, const struct infp_setting *settings, bool all, struct infp_one_shot *ret,
+                       struct infp_err *err);
+void infp_one_shot_done(struct infp_one_shot *shot);
