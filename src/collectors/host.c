@@ -60,6 +60,7 @@ static const struct infp_table host_table = {
         .help = "What the machine is and how much of it may be used; a row at the start and at each change.",
         .columns = host_columns,
         .n_columns = HOST_N,
+        .on_change = true,
         .section = "host",
 };
 

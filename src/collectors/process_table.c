@@ -8,9 +8,9 @@ static const struct infp_column entity_keys[] = {
 };
 
 static const struct infp_column entity_columns[] = {
-        [ENTITY_PID - 1] = INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, "stat:1", 0, NULL, "Pid."),
+        [ENTITY_PID - 1] = INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, "stat:1", 0, "pid", "Pid."),
         [ENTITY_PARENT - 1] = INFP_COLUMN(pFirstParentId, I64, LABEL, none, MEASURED, NO, "stat:4", 0, NULL, "Pid of the parent when the process was first seen."),
-        [ENTITY_NAME - 1] = INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, "stat:2", 0, NULL, "Name that the kernel keeps (comm, 15 bytes)."),
+        [ENTITY_NAME - 1] = INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, "stat:2", 0, "name", "Name that the kernel keeps (comm, 15 bytes)."),
         [ENTITY_CMDLINE - 1] = INFP_COLUMN(pCmdline, STR, LABEL, none, MEASURED, NO, "cmdline", 0, NULL, "Command line, the first 4,096 bytes, secrets masked; absent for kernel threads and what was a zombie at first sight."),
         [ENTITY_START - 1] = INFP_COLUMN(pStartTime, TS_NS, LABEL, none, DERIVED, NO, "stat:22", 0, NULL, "When it was started, in steps of 10 ms."),
         [ENTITY_UID - 1] = INFP_COLUMN(pUserId, I64, LABEL, none, MEASURED, NO, "status:Uid", 0, NULL, "Effective user id."),
@@ -98,6 +98,7 @@ const struct infp_table infp_table_processes = {
         .n_keys = 1,
         .columns = process_columns,
         .n_columns = PROCESS_N - 1,
+        .on_change = true,
         .section = "processes",
 };
 
@@ -106,6 +107,6 @@ const struct infp_table infp_table_tree = {
         .help = "Totals of the target's process tree.",
         .columns = tree_columns,
         .n_columns = TREE_N,
-        .section = "tree",
+        .section = "processes",
         .series = "",
 };

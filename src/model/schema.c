@@ -154,7 +154,7 @@ static const char *prom_fault(const struct infp_column *c)
         if (!((*c->prom >= 'a' && *c->prom <= 'z') || *c->prom == '_') ||
             strspn(c->prom, "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
                 return "its Prometheus name must match [a-z_][a-z0-9_]*";
-        if (c->kind == INFP_LABEL && (c->type == INFP_STR || c->type == INFP_ID64))
+        if (c->kind == INFP_LABEL)
                 return NULL; /* the name of a label */
         if (strncmp(c->prom, house, strlen(house)) != 0)
                 return "its Prometheus name must begin with infprof_";

@@ -57,8 +57,10 @@ static int table_begin(struct infp_sink *sink, const struct infp_table *table, s
         tail->shelves = shelves;
         s = &shelves[tail->n_shelves++];
         infp_shelf_init(s, table);
-        if (table->section && !table->entity)
-                s->max_age_ns = s->entity_cell >= 0 ? 2 * repeat_ns : 2 * INFP_NS_PER_MS * period_of(tail, table);
+        if (table->section && !table->on_change)
+                s->max_age_ns = 2 * INFP_NS_PER_MS * period_of(tail, table);
+        else if (table->on_change && s->entity_cell >= 0)
+                s->max_age_ns = 2 * repeat_ns;
         return 0;
 }
 

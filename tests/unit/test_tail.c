@@ -66,7 +66,8 @@ static const struct infp_table facts = { .name = "processes",
                                          .columns = fact_columns,
                                          .n_keys = 1,
                                          .n_columns = 2,
-                                         .section = "processes" };
+                                         .section = "processes",
+                                         .on_change = true };
 
 /* The collectors of this world: only `slow` has a period of its own. */
 static const struct infp_table *const slow_tables[] = { &slow, NULL };
