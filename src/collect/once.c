@@ -20,9 +20,9 @@ static void run(const struct infp_collector *collector, const struct infp_env *e
 {
         struct infp_collector_state state = { 0 };
 
-        if (!infp_run_open(&state, collector, env, emit, notice, context))
-                infp_run_sample(&state, env, emit, notice, context);
-        infp_run_close(&state);
+        if (!infp_collector_open(&state, collector, env, emit, notice, context))
+                infp_collector_sample(&state, env, emit, notice, context);
+        infp_collector_close(&state);
 }
 
 int infp_collect_once(const struct infp_env *env, const char *const *only, struct infp_emit *emit,

@@ -43,8 +43,8 @@ static void finish(struct infp_collector_state *state)
         state->is_closed = true;
 }
 
-int infp_run_open(struct infp_collector_state *state, const struct infp_collector *collector,
-                  const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context)
+int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
+                        const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context)
 {
         struct infp_err err = { "" };
         int r;
@@ -91,8 +91,8 @@ static int failed(struct infp_collector_state *state, int r, struct infp_err *er
         return r;
 }
 
-int infp_run_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
-                    infp_notice_fn *notice, void *context)
+int infp_collector_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
+                          infp_notice_fn *notice, void *context)
 {
         struct infp_err err = { "" };
         uint64_t now = env->now_ns(env);
@@ -116,7 +116,7 @@ int infp_run_sample(struct infp_collector_state *state, const struct infp_env *e
         return 0;
 }
 
-void infp_run_close(struct infp_collector_state *state)
+void infp_collector_close(struct infp_collector_state *state)
 {
         if (state->collector && !state->is_closed)
                 finish(state);

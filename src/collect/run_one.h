@@ -22,13 +22,13 @@ bool infp_collector_enabled(const struct infp_collector *collector, const struct
 
 /* 0, or the negative errno of a collector that takes no part in this run: a row of `sources` has the reason, and unless it
  * is just not on this machine a notice was given. */
-int infp_run_open(struct infp_collector_state *state, const struct infp_collector *collector,
-                  const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context);
+int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
+                        const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context);
 
 /* 0: sampled. -EAGAIN: nothing this time, or it pauses after an error. -ENODEV: closed for this run. Else the error of the
  * collector, which is counted, said once in a row of errors, and answered by a pause that grows from one period to 60 s. */
-int infp_run_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
-                    infp_notice_fn *notice, void *context);
+int infp_collector_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
+                          infp_notice_fn *notice, void *context);
 
 /* Takes zeroed and half-open states. */
-void infp_run_close(struct infp_collector_state *state);
+void infp_collector_close(struct infp_collector_state *state);

@@ -268,19 +268,21 @@ static bool join_all(struct infp_sched *sched)
         return all;
 }
 
-struct infp_sched *infp_sched_free(struct infp_sched *sched)
+bool infp_sched_free(struct infp_sched *sched)
 {
-        if (!sched || !join_all(sched))
-                return NULL;
+        if (!sched)
+                return true;
+        if (!join_all(sched))
+                return false;
         for (unsigned i = 0; i < sched->n_workers; i++)
                 infp_rowring_free(sched->workers[i].ring);
         for (unsigned i = 0; i < sched->n_slots; i++) {
-                infp_run_close(&sched->slots[i].state);
+                infp_collector_close(&sched->slots[i].state);
                 free(sched->slots[i].emit);
         }
         free(sched->watch_emit);
         pthread_cond_destroy(&sched->wake);
         pthread_mutex_destroy(&sched->lock);
         free(sched);
-        return NULL;
+        return true;
 }

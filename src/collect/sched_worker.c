@@ -65,11 +65,11 @@ static void sample(struct sched_slot *slot, uint64_t now)
 
         if (!slot->is_open) {
                 slot->is_open = true;
-                infp_run_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
-                              options->notice_context);
+                infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
+                                    options->notice_context);
         }
         if (!slot->state.is_closed)
-                infp_run_sample(&slot->state, options->env, slot->emit, options->notice, options->notice_context);
+                infp_collector_sample(&slot->state, options->env, slot->emit, options->notice, options->notice_context);
         slot->ran_ns = now;
         set_next(slot, now);
 }
@@ -283,7 +283,7 @@ static void close_slots(struct sched_worker *worker)
                 is_mine = !worker->is_abandoned && slot->worker == worker && !slot->is_hung;
                 pthread_mutex_unlock(&worker->sched->lock);
                 if (is_mine)
-                        infp_run_close(&slot->state);
+                        infp_collector_close(&slot->state);
         }
 }
 
