@@ -43,5 +43,6 @@ uint64_t infp_sched_watch_due_ns(struct infp_sched *sched);
 void infp_sched_stop_begin(struct infp_sched *sched);
 bool infp_sched_is_ended(struct infp_sched *sched);
 
-/* After the end; what hangs in a call that never returned keeps its memory. */
-struct infp_sched *infp_sched_free(struct infp_sched *sched);
+/* After the end. False: a thread is in a call that has not returned; it keeps the scheduler's memory, and what env points to
+ * must stay as well. */
+bool infp_sched_free(struct infp_sched *sched);

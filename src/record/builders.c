@@ -29,20 +29,21 @@ static const struct infp_table *entity_of(const struct infp_table *table, unsign
         return entity && entity->entity ? entity : NULL;
 }
 
-static int shelf_init(struct infp_shelf *shelf, const struct infp_table *table, const struct infp_table *const *tables)
+static int buffer_init(struct infp_buffer *buffer, const struct infp_table *table,
+                       const struct infp_table *const *tables)
 {
         unsigned n_cells = table->n_keys + table->n_columns;
 
-        shelf->table = table;
-        shelf->builder = infp_builder_new(table, FIRST_ROWS);
-        shelf->names = calloc(n_cells ? n_cells : 1, sizeof *shelf->names);
-        if (!shelf->builder || !shelf->names)
+        buffer->table = table;
+        buffer->builder = infp_builder_new(table, FIRST_ROWS);
+        buffer->names = calloc(n_cells ? n_cells : 1, sizeof *buffer->names);
+        if (!buffer->builder || !buffer->names)
                 return -ENOMEM;
         for (unsigned i = 0; i < n_cells; i++) {
                 const struct infp_table *entity = entity_of(table, i, tables);
 
                 if (entity)
-                        shelf->names[shelf->n_names++] = (struct infp_name){ .cell = i, .entity = entity };
+                        buffer->names[buffer->n_names++] = (struct infp_name){ .cell = i, .entity = entity };
         }
         return 0;
 }
@@ -53,9 +54,9 @@ static unsigned slot_of(const struct infp_builders *builders, const struct infp_
         unsigned i = (unsigned) infp_hash64(&address, sizeof address, 0);
 
         for (;; i++) {
-                struct infp_shelf *shelf = builders->by_address[i & (builders->n_slots - 1)];
+                struct infp_buffer *buffer = builders->by_address[i & (builders->n_slots - 1)];
 
-                if (!shelf || shelf->table == table)
+                if (!buffer || buffer->table == table)
                         return i & (builders->n_slots - 1);
         }
 }
@@ -63,14 +64,14 @@ static unsigned slot_of(const struct infp_builders *builders, const struct infp_
 static int fill(struct infp_builders *builders, const struct infp_table *const *tables, bool entities)
 {
         for (const struct infp_table *const *t = tables; *t; t++) {
-                struct infp_shelf *shelf = &builders->shelves[builders->n_shelves];
+                struct infp_buffer *buffer = &builders->buffers[builders->n_buffers];
 
                 if ((*t)->entity != entities)
                         continue;
-                builders->n_shelves++;
-                if (shelf_init(shelf, *t, tables) < 0)
+                builders->n_buffers++;
+                if (buffer_init(buffer, *t, tables) < 0)
                         return -ENOMEM;
-                builders->by_address[slot_of(builders, *t)] = shelf;
+                builders->by_address[slot_of(builders, *t)] = buffer;
         }
         return 0;
 }
@@ -84,9 +85,9 @@ int infp_builders_init(struct infp_builders *builders, const struct infp_table *
                 n++;
         while (builders->n_slots < 2 * n)
                 builders->n_slots *= 2;
-        builders->shelves = calloc(n ? n : 1, sizeof *builders->shelves);
-        builders->by_address = calloc(builders->n_slots, sizeof(struct infp_shelf *));
-        if (builders->shelves && builders->by_address && fill(builders, tables, true) == 0 &&
+        builders->buffers = calloc(n ? n : 1, sizeof *builders->buffers);
+        builders->by_address = calloc(builders->n_slots, sizeof(struct infp_buffer *));
+        if (builders->buffers && builders->by_address && fill(builders, tables, true) == 0 &&
             fill(builders, tables, false) == 0)
                 return 0;
         infp_builders_done(builders);
@@ -95,16 +96,16 @@ int infp_builders_init(struct infp_builders *builders, const struct infp_table *
 
 void infp_builders_done(struct infp_builders *builders)
 {
-        for (unsigned i = 0; i < builders->n_shelves; i++) {
-                infp_builder_free(builders->shelves[i].builder);
-                free(builders->shelves[i].names);
+        for (unsigned i = 0; i < builders->n_buffers; i++) {
+                infp_builder_free(builders->buffers[i].builder);
+                free(builders->buffers[i].names);
         }
-        free(builders->shelves);
+        free(builders->buffers);
         free(builders->by_address);
         *builders = (struct infp_builders){ 0 };
 }
 
-struct infp_shelf *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table)
+struct infp_buffer *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table)
 {
         return builders->by_address[slot_of(builders, table)];
 }

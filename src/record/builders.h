@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "model/builder.h"
 
-struct infp_shelf {
+struct infp_buffer {
         const struct infp_table *table;
         struct infp_builder *builder;
         uint32_t n_told; /* rows that the sinks of each tick have had already */
@@ -16,12 +16,12 @@ struct infp_shelf {
 };
 
 struct infp_builders {
-        struct infp_shelf *shelves; /* entity tables first */
-        unsigned n_shelves;
-        struct infp_shelf **by_address; /* open addressing by the table's address */
+        struct infp_buffer *buffers; /* entity tables first */
+        unsigned n_buffers;
+        struct infp_buffer **by_address; /* open addressing by the table's address */
         unsigned n_slots;
 };
 
 int infp_builders_init(struct infp_builders *builders, const struct infp_table *const *tables, struct infp_err *err);
 void infp_builders_done(struct infp_builders *builders);
-struct infp_shelf *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table); /* NULL */
+struct infp_buffer *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table); /* NULL */

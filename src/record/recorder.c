@@ -27,7 +27,7 @@ struct infp_recorder {
 };
 
 static const uint64_t default_flush_ns = 5 * INFP_NS_PER_S, default_rotate_ns = 15 * 60 * INFP_NS_PER_S;
-static const uint64_t look_ns = 100 * INFP_NS_PER_MS;
+static const uint64_t look_ns = 100 * INFP_NS_PER_MS, longest_look_ns = 60 * INFP_NS_PER_S;
 enum { DEFAULT_ENTITY_BYTES = 8 << 20 };
 
 static uint64_t now_ns(const struct infp_recorder *recorder)
@@ -49,6 +49,7 @@ int infp_recorder_new(const struct infp_recorder_options *options, struct infp_r
         if (!recorder->options.rotate_ns)
                 recorder->options.rotate_ns = default_rotate_ns;
         recorder->oldest_ns = UINT64_MAX;
+        recorder->segment = 1;
         recorder->row.text = recorder->text;
         recorder->row.text_cap = sizeof recorder->text;
         recorder->stats = options->notices.stats ? options->notices.stats : &recorder->own_stats;
@@ -86,30 +87,30 @@ void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns)
 }
 
 /* What the sinks of each tick have not had. */
-static void tell(struct infp_recorder *recorder, struct infp_shelf *shelf)
+static void tell(struct infp_recorder *recorder, struct infp_buffer *buffer)
 {
         struct infp_batch batch;
 
-        if (shelf->n_told == infp_builder_rows(shelf->builder))
+        if (buffer->n_told == infp_builder_rows(buffer->builder))
                 return;
-        batch = infp_builder_batch(shelf->builder, shelf->n_told);
+        batch = infp_builder_batch(buffer->builder, buffer->n_told);
         infp_feed_batch(&recorder->feed, true, &batch, NULL);
-        shelf->n_told = infp_builder_rows(shelf->builder);
+        buffer->n_told = infp_builder_rows(buffer->builder);
 }
 
-static int flush_shelf(struct infp_recorder *recorder, struct infp_shelf *shelf, struct infp_err *err)
+static int flush_buffer(struct infp_recorder *recorder, struct infp_buffer *buffer, struct infp_err *err)
 {
         struct infp_batch batch;
         int r;
 
-        if (infp_builder_rows(shelf->builder) == 0)
+        if (infp_builder_rows(buffer->builder) == 0)
                 return 0;
-        tell(recorder, shelf);
-        batch = infp_builder_batch(shelf->builder, 0);
+        tell(recorder, buffer);
+        batch = infp_builder_batch(buffer->builder, 0);
         r = infp_feed_batch(&recorder->feed, false, &batch, err);
         infp_stat_add(&recorder->stats->batches, 1);
-        infp_builder_reset(shelf->builder);
-        shelf->n_told = 0;
+        infp_builder_reset(buffer->builder);
+        buffer->n_told = 0;
         return r;
 }
 
@@ -125,13 +126,13 @@ static void rotate(struct infp_recorder *recorder, uint64_t now)
         infp_feed_rotate(&recorder->feed, recorder->segment);
 }
 
-/* Entities stand first among the shelves: no fact is on disk before what it names. */
-static int flush_shelves(struct infp_recorder *recorder, uint64_t now, struct infp_err *err)
+/* Entities stand first among the buffers: no fact is on disk before what it names. */
+static int flush_buffers(struct infp_recorder *recorder, uint64_t now, struct infp_err *err)
 {
         int first = 0;
 
-        for (unsigned i = 0; i < recorder->builders.n_shelves; i++) {
-                int r = flush_shelf(recorder, &recorder->builders.shelves[i], first ? NULL : err);
+        for (unsigned i = 0; i < recorder->builders.n_buffers; i++) {
+                int r = flush_buffer(recorder, &recorder->builders.buffers[i], first ? NULL : err);
 
                 first = first ? first : r;
         }
@@ -144,7 +145,7 @@ static int flush_shelves(struct infp_recorder *recorder, uint64_t now, struct in
 int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err)
 {
         uint64_t now = now_ns(recorder);
-        int r = flush_shelves(recorder, now, err);
+        int r = flush_buffers(recorder, now, err);
 
         rotate(recorder, now);
         infp_intern_make_room(recorder->intern, now); /* without memory the old room has to do */
@@ -153,15 +154,15 @@ int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err)
 
 /* Into the builder; a full one makes room by a flush, and grows, since one interval brings so much. No rotation here: a fact
  * and the entities that it names go into the same segment. */
-static void append(struct infp_recorder *recorder, struct infp_shelf *shelf, const struct infp_row *row)
+static void append(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row)
 {
         int64_t unix_ns = infp_recorder_unix_ns(recorder, row->t_ns);
-        int r = infp_builder_append(shelf->builder, row, unix_ns);
+        int r = infp_builder_append(buffer->builder, row, unix_ns);
 
         if (r == -ENOSPC) {
-                flush_shelves(recorder, now_ns(recorder), NULL);
-                infp_builder_grow(shelf->builder, row->text_size);
-                r = infp_builder_append(shelf->builder, row, unix_ns);
+                flush_buffers(recorder, now_ns(recorder), NULL);
+                infp_builder_grow(buffer->builder, row->text_size);
+                r = infp_builder_append(buffer->builder, row, unix_ns);
         }
         if (r < 0)
                 infp_stat_add(&recorder->stats->rows_dropped, 1);
@@ -170,13 +171,13 @@ static void append(struct infp_recorder *recorder, struct infp_shelf *shelf, con
 }
 
 /* Marks all that the row names as named; what has to be written now is put before *list. -ENOSPC: not all. */
-static int refer(struct infp_recorder *recorder, const struct infp_shelf *shelf, const struct infp_row *row,
+static int refer(struct infp_recorder *recorder, const struct infp_buffer *buffer, const struct infp_row *row,
                  uint64_t now, struct infp_entity **list)
 {
         int worst = 0;
 
-        for (unsigned i = 0; i < shelf->n_names; i++) {
-                const struct infp_name *name = &shelf->names[i];
+        for (unsigned i = 0; i < buffer->n_names; i++) {
+                const struct infp_name *name = &buffer->names[i];
                 struct infp_entity *entity;
                 int r;
 
@@ -197,12 +198,12 @@ static void write_entities(struct infp_recorder *recorder, struct infp_entity *l
 {
         while (list) {
                 struct infp_entity *entity = list;
-                struct infp_shelf *shelf = infp_builders_find(&recorder->builders, entity->table);
+                struct infp_buffer *buffer = infp_builders_find(&recorder->builders, entity->table);
 
                 list = entity->next;
                 infp_intern_row(entity, &recorder->entity_row);
-                refer(recorder, shelf, &recorder->entity_row, now, &list);
-                append(recorder, shelf, &recorder->entity_row);
+                refer(recorder, buffer, &recorder->entity_row, now, &list);
+                append(recorder, buffer, &recorder->entity_row);
         }
 }
 
@@ -218,10 +219,11 @@ static int put_entity(struct infp_recorder *recorder, const struct infp_row *row
         return 0;
 }
 
-static int put_fact(struct infp_recorder *recorder, struct infp_shelf *shelf, const struct infp_row *row, uint64_t now)
+static int put_fact(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row,
+                    uint64_t now)
 {
         struct infp_entity *list = NULL;
-        int r = shelf->n_names ? refer(recorder, shelf, row, now, &list) : 0;
+        int r = buffer->n_names ? refer(recorder, buffer, row, now, &list) : 0;
 
         write_entities(recorder, list, now);
         return r;
@@ -229,16 +231,16 @@ static int put_fact(struct infp_recorder *recorder, struct infp_shelf *shelf, co
 
 void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row)
 {
-        struct infp_shelf *shelf = infp_builders_find(&recorder->builders, row->table);
+        struct infp_buffer *buffer = infp_builders_find(&recorder->builders, row->table);
         /* The newest stamp is as good as the clock here, and costs nothing. */
         uint64_t now = row->t_ns;
 
-        if (!shelf) {
+        if (!buffer) {
                 infp_stat_add(&recorder->stats->rows_dropped, 1);
                 return;
         }
         for (unsigned turn = 0; turn < 2; turn++) {
-                int r = row->table->entity ? put_entity(recorder, row, now) : put_fact(recorder, shelf, row, now);
+                int r = row->table->entity ? put_entity(recorder, row, now) : put_fact(recorder, buffer, row, now);
 
                 if (r != -ENOSPC)
                         break;
@@ -246,7 +248,7 @@ void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *ro
         }
         if (row->table->entity)
                 return;
-        append(recorder, shelf, row);
+        append(recorder, buffer, row);
         if (row->t_ns < recorder->oldest_ns)
                 recorder->oldest_ns = row->t_ns;
 }
@@ -280,8 +282,8 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns)
 {
         if (infp_feed_wants_each_tick(&recorder->feed))
-                for (unsigned i = 0; i < recorder->builders.n_shelves; i++)
-                        tell(recorder, &recorder->builders.shelves[i]);
+                for (unsigned i = 0; i < recorder->builders.n_buffers; i++)
+                        tell(recorder, &recorder->builders.buffers[i]);
         infp_feed_tick_end(&recorder->feed, true, t_ns,
                            infp_recorder_unix_ns(recorder, t_ns) / (int64_t) INFP_NS_PER_MS);
         recorder->tick_ns = t_ns;
@@ -309,7 +311,7 @@ void infp_recorder_begin(struct infp_recorder *recorder)
         infp_recorder_flush(recorder, NULL);
 }
 
-uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder)
+static uint64_t flush_due_ns(const struct infp_recorder *recorder)
 {
         uint64_t early = recorder->options.flush_ns / 10; /* for the write itself */
 
@@ -317,9 +319,16 @@ uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder)
                                                  : recorder->oldest_ns + recorder->options.flush_ns - early;
 }
 
+uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder)
+{
+        uint64_t flush = flush_due_ns(recorder), look = recorder->looked_ns + longest_look_ns;
+
+        return flush < look ? flush : look;
+}
+
 void infp_recorder_turn(struct infp_recorder *recorder)
 {
-        uint64_t now = now_ns(recorder), due = infp_recorder_due_ns(recorder),
+        uint64_t now = now_ns(recorder), due = flush_due_ns(recorder),
                  next = recorder->tick_ns + recorder->options.period_ns;
         const char *reason;
 

@@ -41,7 +41,7 @@ void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);
 
 /* Looks at the clocks (at most ten times a second) and flushes when it is time. */
 void infp_recorder_turn(struct infp_recorder *recorder);
-/* When turn wants to be called next; UINT64_MAX: nothing waits. */
+/* When turn wants to be called next at the latest. */
 uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder);
 void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns);
 
@@ -51,5 +51,6 @@ int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err);
 /* The last anchor, flush, and `end` of every sink. */
 void infp_recorder_end(struct infp_recorder *recorder);
 
-uint32_t infp_recorder_segment(const struct infp_recorder *recorder); /* number of the current segment, from 0 */
+uint32_t infp_recorder_segment(
+        const struct infp_recorder *recorder); /* number of the current segment, from 1 as the store counts */
 int64_t infp_recorder_unix_ns(const struct infp_recorder *recorder, uint64_t t_ns); /* by the newest anchor */

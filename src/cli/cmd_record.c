@@ -1,0 +1,259 @@
+/* infprof record: records a command and its tree, an attached target, or the machine. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "cli/command.h"
+#include "cli/record_finish.h"
+#include "cli/record_info.h"
+#include "cli/record_options.h"
+#include "cli/static_sink.h"
+#include "collect/target.h"
+#include "record/session.h"
+#include "record/tail.h"
+#include "store/live.h"
+#include "store/run_json.h"
+#include "store/store.h"
+#include "view/snapshot.h"
+
+enum { RING_BYTES = 1 << 20, RING_BYTES_ALL = 4 << 20, MAX_SINKS = 4 };
+
+/* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
+static struct record {
+        struct infp_record_options options;
+        struct infp_env env;
+        struct infp_stats stats;
+        struct infp_child child;
+        struct infp_follow follow;
+        struct infp_signals signals;
+        struct infp_run_info info;
+        struct infp_run *run;
+        struct infp_live *live;
+        struct infp_sink *tail, *snapshot, *static_record, *store;
+        struct infp_sink *sinks[MAX_SINKS];
+        unsigned n_sinks;
+        struct infp_session_result result;
+        char path[PATH_MAX]; /* of <uuid>.infprof */
+} record = { .env = { .root_fd = -1 } };
+
+static void say(void *context, const char *text)
+{
+        (void) context;
+        infp_say("%s", text);
+}
+
+/* A sentence that belongs to the recording as a whole. */
+static int fail_ours(const struct infp_err *err)
+{
+        infp_say("record: %s", err->text);
+        return INFP_EXIT_OURS;
+}
+
+/* The world to record, and what in it is meant. */
+static int open_target(struct record *r, struct infp_err *err)
+{
+        const struct infp_record_options *o = &r->options;
+        enum infp_mode mode = o->command ? INFP_MODE_RUN : infp_record_attaches(o) ? INFP_MODE_PID : INFP_MODE_HOST;
+
+        INFP_TRY(infp_env_open(&r->env, o->root, err));
+        r->env.settings = o->settings;
+        r->env.period_ms = o->period_ms;
+        r->env.stats = &r->stats;
+        if (mode == INFP_MODE_PID)
+                INFP_TRY(infp_follow_init(&r->follow, &o->follow, &r->env, err));
+        return infp_target_new(mode, o->all_processes, &r->env.target, err);
+}
+
+/* The command is forked before anything of this process is changed, see child.h. */
+static int open_child(struct record *r, struct infp_err *err)
+{
+        char variable[64];
+        const char *const more[] = { variable, NULL };
+
+        snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
+        if (r->options.command)
+                INFP_TRY(infp_child_fork(&r->child, r->options.command, more, err));
+        return infp_signals_open(&r->signals, r->options.command != NULL, err);
+}
+
+static void add_sink(struct record *r, struct infp_sink *sink)
+{
+        r->sinks[r->n_sinks++] = sink;
+}
+
+static int open_sinks(struct record *r, struct infp_err *err)
+{
+        INFP_TRY(infp_tail_new(r->options.period_ms, &r->tail, err));
+        add_sink(r, r->tail);
+        if (!r->options.no_snapshots) {
+                const struct infp_snapshot_options options = {
+                        .last = infp_tail_last(r->tail),
+                        .output_fd = r->run->output_fd,
+                        .uuid = r->info.uuid,
+                        .limit_bytes = r->options.snapshot_limit,
+                        .notice = say,
+                };
+
+                INFP_TRY(infp_snapshot_sink_new(&options, &r->snapshot, err));
+                add_sink(r, r->snapshot);
+        }
+        INFP_TRY(infp_static_sink_new(r->run->output_fd, r->info.uuid, &r->static_record, err));
+        add_sink(r, r->static_record);
+        INFP_TRY(infp_store_sink_new(r->run, NULL, &r->store, err));
+        add_sink(r, r->store);
+        return 0;
+}
+
+static int begin(struct record *r, struct infp_err *err)
+{
+        struct infp_err live_err = { "" };
+
+        INFP_TRY(open_target(r, err));
+        infp_uuid_make(r->info.uuid);
+        INFP_TRY(infp_record_info(&r->options, &r->env, &r->info, err));
+        INFP_TRY(infp_run_create(r->options.output, &r->info, &r->run, err));
+        snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
+        INFP_TRY(open_child(r, err));
+        INFP_TRY(open_sinks(r, err));
+        if (infp_live_publish(r->info.uuid, r->options.output, &r->live, &live_err) < 0)
+                infp_say("record: %s (the recording goes on; `infprof mark` will not find it)", live_err.text);
+        return 0;
+}
+
+static uint64_t bytes_written(void *context)
+{
+        return infp_store_bytes(context);
+}
+
+static int run_session(struct record *r, struct infp_err *err)
+{
+        const struct infp_session_options options = {
+                .env = &r->env,
+                .child = r->options.command ? &r->child : NULL,
+                .follow = infp_record_attaches(&r->options) ? &r->follow : NULL,
+                .signals = &r->signals,
+                .live = r->live,
+                .sinks = r->sinks,
+                .n_sinks = r->n_sinks,
+                .bytes_written = bytes_written,
+                .bytes_context = r->store,
+                .ring_bytes = r->options.all_processes ? RING_BYTES_ALL : RING_BYTES,
+                .duration_ns = r->options.duration_ns,
+                .child_only = r->options.child_only,
+                .notices = { .say = say, .stats = &r->stats },
+        };
+
+        return infp_session_run(&options, &r->result, err);
+}
+
+/* run.json gets its end. A failure is told; what was recorded stays as it is. */
+static void save_run(struct record *r)
+{
+        struct infp_run_info *info = &r->run->info;
+        struct infp_err err = { "" };
+
+        if (r->result.started_t_ns) {
+                info->started_t_ns = r->result.started_t_ns;
+                info->started_unix_ns = r->result.started_unix_ns;
+        }
+        info->ended_t_ns = r->result.ended_t_ns ? r->result.ended_t_ns : infp_clock_ns(CLOCK_MONOTONIC);
+        info->ended_unix_ns =
+                r->result.ended_unix_ns ? r->result.ended_unix_ns : (int64_t) infp_clock_ns(CLOCK_REALTIME);
+        info->exit_code = r->options.command && !r->result.is_child_left ? r->result.exit_code : -1;
+        if (infp_run_save(r->run, &err) < 0)
+                infp_say("record: %s", err.text);
+}
+
+static void close_run(struct record *r)
+{
+        infp_snapshot_sink_free(r->snapshot);
+        infp_tail_free(r->tail);
+        infp_static_sink_free(r->static_record);
+        infp_store_sink_free(r->store);
+        r->live = infp_live_withdraw(r->live);
+        r->run = infp_run_close(r->run); /* unlocks it: finish may begin */
+        if (!r->result.is_hung) {
+                r->env.target = infp_target_free(r->env.target);
+                infp_env_close(&r->env);
+        }
+        infp_follow_done(&r->follow);
+        infp_run_info_done(&r->info);
+}
+
+static void finish(struct record *r)
+{
+        double seconds = (double) (r->result.ended_t_ns - r->result.started_t_ns) / (double) INFP_NS_PER_S;
+
+        if (r->result.is_child_left)
+                infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
+        if (r->options.no_finish)
+                infp_say("%.1f s recorded; `infprof finish -r %s` makes its files", seconds, r->path);
+        else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
+                infp_say("%.1f s recorded, but not finished: `infprof finish -r %s` makes its files", seconds, r->path);
+        else
+                infp_say("%.1f s recorded; read it with `infprof report -r %s`", seconds, r->path);
+}
+
+static int record_it(struct record *r)
+{
+        struct infp_err err = { "" };
+        int code, error = begin(r, &err);
+
+        if (error >= 0)
+                error = run_session(r, &err);
+        if (r->options.command)
+                infp_child_abandon(&r->child);
+        if (r->run)
+                save_run(r);
+        close_run(r);
+        if (error < 0)
+                return fail_ours(&err);
+        if (r->options.command && !r->result.was_run) {
+                infp_say("record: %s", err.text);
+                return r->result.exit_code;
+        }
+        code = r->result.exit_code;
+        finish(r);
+        /* Process 1 of a container: with us the whole container would end, and the command with it. */
+        if (r->result.is_child_left && getpid() == 1)
+                code = infp_record_stay(&r->child, &r->signals);
+        return code;
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        struct infp_err err = { "" };
+        int code;
+
+        if (infp_record_options_read(arguments, &record.options, &err) < 0)
+                return fail_ours(&err);
+        if (record.options.command && infp_child_check(record.options.command, &code, &err) < 0) {
+                infp_say("record: %s", err.text);
+                return code;
+        }
+        return record_it(&record);
+}
+
+const struct infp_command infp_command_record = {
+        .name = "record",
+        .summary = "record a command and its process tree, a running process, or this machine",
+        .operands = "[-- CMD...]",
+        .options = infp_record_option_table,
+        .stop_at_operand = true,
+        .more = "Without a command, --pid, --name or --port the machine is recorded until Ctrl-C. The command keeps "
+                "its "
+                "terminal, its\n"
+                "signals and its exit code; 125 says that infprof failed before it ran, 126 and 127 that it cannot be "
+                "run. What "
+                "infprof\n"
+                "has to say goes to standard error.\n\n"
+                "examples:\n"
+                "  infprof record -- vllm serve Qwen/Qwen3-0.6B\n"
+                "  infprof record -t 100 -f csv -o ./out --name vllm --duration 5m\n"
+                "  infprof -o ./output -t 1000",
+        .run = run,
+};

@@ -1,0 +1,94 @@
+#include "cli/record_finish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+
+static int spawn_finish(const char *path, const struct infp_signals *signals, pid_t *ret)
+{
+        char *const argv[] = { (char *) "infprof", (char *) "finish", (char *) "-r", (char *) path, NULL };
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
+        int r;
+
+        posix_spawn_file_actions_init(&actions);
+        posix_spawnattr_init(&attributes);
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO); /* stdout is the command's alone */
+        posix_spawnattr_setsigmask(&attributes, &signals->old_mask);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+        /* Inherited by the child; from here on we only wait ourselves. */
+        setpriority(PRIO_PROCESS, 0, 19);
+        r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
+        posix_spawnattr_destroy(&attributes);
+        posix_spawn_file_actions_destroy(&actions);
+        return -r;
+}
+
+static void wait_for_signal(const struct infp_signals *signals)
+{
+        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
+
+        poll(&fd, 1, 1000);
+}
+
+static bool is_end(int number)
+{
+        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+}
+
+bool infp_record_finish(const char *path, struct infp_signals *signals)
+{
+        struct infp_signal signal;
+        int status = 0, r;
+        pid_t pid;
+
+        r = spawn_finish(path, signals, &pid);
+        if (r < 0) {
+                infp_say("cannot start `infprof finish`: %s", strerror(-r));
+                return false;
+        }
+        for (;;) {
+                pid_t got = waitpid(pid, &status, WNOHANG);
+
+                if (got == pid)
+                        break;
+                if (got < 0 && errno != EINTR)
+                        return false;
+                wait_for_signal(signals);
+                while (infp_signals_next(signals, &signal))
+                        if (is_end(signal.number))
+                                kill(pid, SIGTERM);
+        }
+        return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void ignore_usage(void *context, pid_t pid, const struct rusage *usage)
+{
+        (void) context;
+        (void) pid;
+        (void) usage;
+}
+
+int infp_record_stay(struct infp_child *child, struct infp_signals *signals)
+{
+        struct infp_signal signal;
+
+        for (;;) {
+                infp_child_reap(child, ignore_usage, NULL);
+                if (child->state == INFP_CHILD_ENDED)
+                        return infp_child_exit_code(child);
+                wait_for_signal(signals);
+                while (infp_signals_next(signals, &signal))
+                        if (signal.number != SIGCHLD && signal.by_process)
+                                kill(child->pid, signal.number);
+        }
+}

@@ -1,0 +1,111 @@
+#include "cli/record_info.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "collect/run_one.h"
+#include "model/mask.h"
+#include "record/processes.h"
+#include "store/run_json.h"
+
+/* The command as one text, its secrets masked; "" without one. */
+static char *command_text(const struct infp_record_options *options)
+{
+        infp_autostr struct infp_str joined = { 0 };
+        infp_autofree char *masked = NULL;
+        size_t cap, size;
+
+        if (!options->command)
+                return strdup("");
+        for (char **word = options->command; *word; word++)
+                infp_str_put(&joined, *word, strlen(*word) + 1);
+        cap = 4 * joined.size + 64;
+        masked = malloc(cap);
+        if (joined.failed || !masked)
+                return NULL;
+        size = infp_mask_cmdline(joined.data, joined.size, options->keep_secrets, masked, cap - 1);
+        masked[size] = 0;
+        return INFP_TAKE(masked);
+}
+
+static char *hostname(const struct infp_env *env)
+{
+        char text[256];
+        ssize_t n = infp_read_at(env->root_fd, "proc/sys/kernel/hostname", text, sizeof(text));
+
+        text[n > 0 ? strcspn(text, "\n") : 0] = 0;
+        return strdup(text);
+}
+
+static char *table_names(const struct infp_collector *collector)
+{
+        infp_autostr struct infp_str names = { 0 };
+
+        for (const struct infp_table *const *t = collector->tables; *t; t++) {
+                if (names.size)
+                        infp_str_putc(&names, ' ');
+                infp_str_puts(&names, (*t)->name);
+        }
+        return infp_str_take(&names);
+}
+
+static bool add_collectors(const struct infp_env *env, uint32_t period_ms, struct infp_run_info *ret)
+{
+        unsigned n = 0;
+
+        while (infp_collectors[n])
+                n++;
+        ret->collectors = calloc(n + 1, sizeof(*ret->collectors));
+        for (unsigned i = 0; ret->collectors && i < n; i++) {
+                struct infp_run_collector *own = &ret->collectors[ret->n_collectors];
+
+                if (!infp_collector_enabled(infp_collectors[i], env))
+                        continue;
+                ret->n_collectors++;
+                own->name = strdup(infp_collectors[i]->name);
+                own->period_ms = infp_collector_period_ms(infp_collectors[i], period_ms);
+                own->tables = table_names(infp_collectors[i]);
+                if (!own->name || !own->tables)
+                        return false;
+        }
+        return ret->collectors != NULL;
+}
+
+static uint64_t own_start_ticks(void)
+{
+        infp_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct infp_process own;
+
+        return infp_process_look(root_fd, getpid(), &own) ? own.start_ticks : 0;
+}
+
+int infp_record_info(const struct infp_record_options *options, const struct infp_env *env, struct infp_run_info *ret,
+                     struct infp_err *err)
+{
+        const char *mode = options->command ? "run" : infp_record_attaches(options) ? "pid" : "host";
+
+        ret->command = command_text(options);
+        ret->mode = strdup(mode);
+        ret->format = strdup(options->format);
+        ret->version = strdup(INFP_VERSION);
+        ret->hostname = hostname(env);
+        ret->period_ms = options->period_ms;
+        ret->recorder_pid = getpid();
+        ret->recorder_start_ticks = own_start_ticks();
+        ret->started_unix_ns = (int64_t) infp_clock_ns(CLOCK_REALTIME);
+        ret->started_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        ret->exit_code = -1;
+        memcpy(ret->boot_id, env->boot_id, sizeof(ret->boot_id));
+        if (ret->command && ret->mode && ret->format && ret->version && ret->hostname &&
+            add_collectors(env, options->period_ms, ret))
+                return 0;
+        infp_run_info_done(ret);
+        return infp_fail(err, -ENOMEM, "no memory to begin a run");
+}

@@ -1,0 +1,9 @@
+/* What run.json says of a run that is about to begin. */
+#pragma once
+
+#include "cli/record_options.h"
+#include "store/run.h"
+
+/* uuid stays as it is. The strings are the caller's: infp_run_info_done. 0 or -ENOMEM. */
+int infp_record_info(const struct infp_record_options *options, const struct infp_env *env, struct infp_run_info *ret,
+                     struct infp_err *err);

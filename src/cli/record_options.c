@@ -1,0 +1,153 @@
+#include "cli/record_options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/time.h"
+#include "store/run.h"
+
+enum { MIN_PERIOD_MS = 10, MAX_PERIOD_MS = 24 * 3600 * 1000 };
+
+// clang-format off
+const struct infp_option infp_record_option_table[] = {
+        { 'o', "output", "DIR", "where the run is kept (default: " INFP_DEFAULT_OUTPUT ")", false },
+        { 't', "interval", "MS", "milliseconds between samples, from 10 (default: 1000)", false },
+        { 'f', "format", "FORMAT", "of the time series: parquet, csv, tsv, json (default: parquet)", false },
+        { 'p', "processes", NULL, "every process of the machine, not only those of the target", false },
+        { 0, "pid", "PID", "record a running process and its descendants until it ends; may be repeated", true },
+        { 0, "name", "REGEX", "record the processes whose name or command line matches; follows a restart", false },
+        { 0, "port", "PORT", "record the process that listens on this TCP port; follows a restart", false },
+        { 0, "duration", "TIME", "end the recording after 30s, 5m, 2h; a command runs on", false },
+        { 0, "wait", "tree|child", "end with the command's whole tree or with the command itself (default: tree)", false },
+        { 0, "no-snapshots", NULL, "no <uuid>-<time>.json for each sample", false },
+        { 0, "snapshot-limit", "SIZE", "stop writing those beyond this size together (default: 256M)", false },
+        { 0, "keep-secrets", NULL, "keep what looks like a key, token or password in command lines", false },
+        { 0, "pss", NULL, "the proportional set size, which walks each process's memory map", false },
+        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 0, "no-finish", NULL, "leave the run as it was written; `infprof finish` does the rest", false },
+        { 0 },
+};
+// clang-format on
+
+static int read_period(const char *text, struct infp_record_options *ret, struct infp_err *err)
+{
+        uint64_t period;
+
+        if (!text)
+                return 0;
+        if (infp_parse_u64(text, strlen(text), &period) < 0)
+                return infp_fail(err, -EINVAL, "-t %s: not a whole number of milliseconds", text);
+        if (period < MIN_PERIOD_MS || period > MAX_PERIOD_MS)
+                return infp_fail(err, -EINVAL, "-t %s: the interval is from 10 ms to one day", text);
+        ret->period_ms = (uint32_t) period;
+        return 0;
+}
+
+static int read_format(const char *text, struct infp_record_options *ret, struct infp_err *err)
+{
+        static const char *const known[] = { "parquet", "csv", "tsv", "json" };
+
+        for (size_t i = 0; i < INFP_COUNT(known); i++)
+                if (!text || strcmp(text, known[i]) == 0) {
+                        ret->format = known[i];
+                        return 0;
+                }
+        return infp_fail(err, -EINVAL, "-f %s: the formats are parquet, csv, tsv and json", text);
+}
+
+static int read_times(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+{
+        const char *duration = infp_argument(arguments, "duration"),
+                   *limit = infp_argument(arguments, "snapshot-limit");
+        const char *wait = infp_argument(arguments, "wait");
+
+        if (duration && (infp_parse_duration(duration, &ret->duration_ns) < 0 || ret->duration_ns == 0))
+                return infp_fail(err, -EINVAL, "--duration %s: write it as 30s, 500ms, 5m or 2h", duration);
+        if (limit && (infp_parse_size(limit, &ret->snapshot_limit) < 0 || ret->snapshot_limit == 0))
+                return infp_fail(err, -EINVAL, "--snapshot-limit %s: write it as 64M or 1G; --no-snapshots writes none",
+                                 limit);
+        if (wait && strcmp(wait, "tree") != 0 && strcmp(wait, "child") != 0)
+                return infp_fail(err, -EINVAL, "--wait %s: tree or child", wait);
+        ret->child_only = wait && strcmp(wait, "child") == 0;
+        return 0;
+}
+
+static int read_pids(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+{
+        for (size_t i = 0; i < arguments->n_given; i++) {
+                const char *text = arguments->given[i].value;
+                uint64_t pid;
+
+                if (strcmp(arguments->given[i].option->name, "pid") != 0)
+                        continue;
+                if (infp_parse_u64(text, strlen(text), &pid) < 0 || pid == 0 || pid > INT32_MAX)
+                        return infp_fail(err, -EINVAL, "--pid %s: not a process number", text);
+                if (ret->follow.n_pids == INFP_FOLLOW_PIDS)
+                        return infp_fail(err, -EINVAL, "--pid: at most %d processes", INFP_FOLLOW_PIDS);
+                ret->pids[ret->follow.n_pids++] = (pid_t) pid;
+        }
+        ret->follow.pids = ret->pids;
+        return 0;
+}
+
+static int read_target(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
+{
+        const char *port_text = infp_argument(arguments, "port");
+        uint64_t port = 0;
+        unsigned n;
+
+        INFP_TRY(read_pids(arguments, ret, err));
+        ret->follow.name = infp_argument(arguments, "name");
+        if (port_text && (infp_parse_u64(port_text, strlen(port_text), &port) < 0 || port == 0 || port > 65535))
+                return infp_fail(err, -EINVAL, "--port %s: a TCP port is from 1 to 65535", port_text);
+        ret->follow.port = (unsigned) port;
+        ret->command = arguments->n_rest ? arguments->rest : NULL;
+        n = (ret->follow.n_pids > 0) + (ret->follow.name != NULL) + (port > 0) + (ret->command != NULL);
+        if (n > 1)
+                return infp_fail(err, -EINVAL,
+                                 "only one of --pid, --name, --port and a command can be recorded at once");
+        if (arguments->has_dashes && !ret->command)
+                return infp_fail(err, -EINVAL, "there is no command behind --");
+        return 0;
+}
+
+static void set_settings(const struct infp_arguments *arguments, struct infp_record_options *ret)
+{
+        static const char *const flags[] = { "pss", "keep-secrets" };
+        size_t n = 0;
+
+        for (size_t i = 0; i < INFP_COUNT(flags); i++)
+                if (infp_argument_given(arguments, flags[i]))
+                        ret->settings[n++] = (struct infp_setting){ flags[i], "1" };
+}
+
+int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
+                             struct infp_err *err)
+{
+        const char *output = infp_argument(arguments, "output"), *root = infp_argument(arguments, "root");
+
+        *ret = (struct infp_record_options){
+                .output = output ? output : INFP_DEFAULT_OUTPUT,
+                .root = root ? root : "/",
+                .period_ms = 1000,
+                .all_processes = infp_argument_given(arguments, "processes"),
+                .no_snapshots = infp_argument_given(arguments, "no-snapshots"),
+                .no_finish = infp_argument_given(arguments, "no-finish"),
+                .keep_secrets = infp_argument_given(arguments, "keep-secrets"),
+        };
+        if (!ret->output[0])
+                return infp_fail(err, -EINVAL, "-o: the name of the output directory is empty");
+        INFP_TRY(read_period(infp_argument(arguments, "interval"), ret, err));
+        INFP_TRY(read_format(infp_argument(arguments, "format"), ret, err));
+        INFP_TRY(read_times(arguments, ret, err));
+        INFP_TRY(read_target(arguments, ret, err));
+        set_settings(arguments, ret);
+        return 0;
+}
+
+bool infp_record_attaches(const struct infp_record_options *options)
+{
+        return options->follow.n_pids || options->follow.name || options->follow.port;
+}

@@ -1,0 +1,30 @@
+/* What the user asked `record` for, checked. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "cli/command.h"
+#include "collect/env.h"
+#include "record/follow.h"
+
+struct infp_record_options {
+        const char *output, *format, *root;
+        uint32_t period_ms;
+        uint64_t duration_ns;    /* 0: no end */
+        uint64_t snapshot_limit; /* 0: the default */
+        bool all_processes, no_snapshots, no_finish, child_only, keep_secrets;
+        char **command; /* NULL: none */
+        struct infp_follow_options follow;
+        pid_t pids[INFP_FOLLOW_PIDS];
+        struct infp_setting settings[4]; /* for collectors, ended by a NULL name */
+};
+
+extern const struct infp_option infp_record_option_table[];
+
+/* 0 or -EINVAL with the sentence. */
+int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
+                             struct infp_err *err);
+bool infp_record_attaches(const struct infp_record_options *options);

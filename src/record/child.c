@@ -1,0 +1,319 @@
+#include "record/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "record/processes.h"
+
+enum { CODE_NOT_EXECUTABLE = 126, CODE_NOT_FOUND = 127 };
+
+static bool is_directory(const char *path)
+{
+        struct stat st;
+
+        return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The sentence for an errno of exec, and the exit code that env(1) has for it. */
+static int explain(const char *name, const char *path, int r, int *ret_code, struct infp_err *err)
+{
+        *ret_code = r == -ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE;
+        if (is_directory(path))
+                return infp_fail(err, r, "cannot run %s: it is a directory", path);
+        if (r == -ENOENT && !strchr(name, '/'))
+                return infp_fail(err, r, "cannot run %s: there is no such command in PATH", name);
+        if (r == -ENOENT && access(path, F_OK) == 0)
+                return infp_fail(
+                        err, r, "cannot run %s: the interpreter that its first line or its ELF header names is missing",
+                        path);
+        if (r == -EACCES && access(path, X_OK) < 0 && access(path, F_OK) == 0)
+                return infp_fail(err, r, "cannot run %s: it is not executable (chmod +x makes it so)", path);
+        if (r == -ENOEXEC)
+                return infp_fail(err, r, "cannot run %s: it is no program that this machine can run", path);
+        return infp_fail_errno(err, r, "cannot run %s", path);
+}
+
+/* One candidate: 0 when exec may work. */
+static int try_path(const char *path)
+{
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return -errno;
+        if (S_ISDIR(st.st_mode) || faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
+                return -EACCES;
+        return 0;
+}
+
+/* Walks PATH as execvp does: the first that can be run wins; what is there but may not be run is told from nothing at all. */
+static int look_in_path(const char *name, char *ret, size_t cap)
+{
+        const char *path = getenv("PATH");
+        int r = -ENOENT;
+
+        if (!path)
+                path = "/bin:/usr/bin"; /* glibc's default */
+        for (;;) {
+                size_t size = strcspn(path, ":");
+                char candidate[4096];
+                int own;
+
+                if (snprintf(candidate, sizeof candidate, "%.*s%s%s", (int) size, path, size ? "/" : "", name) <
+                    (int) sizeof candidate) {
+                        own = try_path(candidate);
+                        if (own == 0 || (own == -EACCES && r == -ENOENT))
+                                snprintf(ret, cap, "%s", candidate);
+                        if (own == 0)
+                                return 0;
+                        r = own == -EACCES ? own : r;
+                }
+                if (!path[size])
+                        return r;
+                path += size + 1;
+        }
+}
+
+int infp_child_check(char *const *argv, int *ret_code, struct infp_err *err)
+{
+        const char *name = argv[0];
+        char found[4096];
+        int r;
+
+        snprintf(found, sizeof found, "%s", name);
+        if (!name[0])
+                r = -ENOENT;
+        else
+                r = strchr(name, '/') ? try_path(name) : look_in_path(name, found, sizeof found);
+        return r < 0 ? explain(name, found, r, ret_code, err) : 0;
+}
+
+/* Calls back for each child of this process; stops when that returns true. */
+struct walk {
+        struct infp_child *child;
+        bool (*is_it)(struct infp_child *child, pid_t pid);
+        bool found;
+};
+
+static bool visit(void *context, const struct infp_process *process)
+{
+        struct walk *walk = context;
+
+        walk->found = process->ppid == getpid() && walk->is_it(walk->child, process->pid);
+        return !walk->found;
+}
+
+static bool any_child(bool (*is_it)(struct infp_child *child, pid_t pid), struct infp_child *child)
+{
+        struct walk walk = { child, is_it, false };
+        int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        infp_process_each(root_fd, visit, &walk);
+        infp_close(root_fd);
+        return walk.found;
+}
+
+static bool note_stranger(struct infp_child *child, pid_t pid)
+{
+        child->strangers[child->n_strangers++] = pid;
+        return child->n_strangers == INFP_CHILD_STRANGERS;
+}
+
+static void find_strangers(struct infp_child *child)
+{
+        siginfo_t info;
+
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) ==
+            0) /* else ECHILD: there is none, as nearly always */
+                any_child(note_stranger, child);
+}
+
+bool infp_child_is_stranger(const struct infp_child *child, pid_t pid)
+{
+        for (unsigned i = 0; i < child->n_strangers; i++)
+                if (child->strangers[i] == pid)
+                        return true;
+        return false;
+}
+
+static bool is_of_the_tree(struct infp_child *child, pid_t pid)
+{
+        return !infp_child_is_stranger(child, pid);
+}
+
+/* The environment, and `more`, whose variables replace those of the same names. The texts are borrowed. */
+static char **make_environment(const char *const *more)
+{
+        size_t n = 0, n_more = 0, used = 0;
+        char **ret;
+
+        while (environ && environ[n])
+                n++;
+        while (more[n_more])
+                n_more++;
+        ret = calloc(n + n_more + 1, sizeof *ret);
+        if (!ret)
+                return NULL;
+        for (size_t i = 0; i < n; i++) {
+                bool is_replaced = false;
+
+                for (size_t k = 0; k < n_more; k++)
+                        is_replaced |= strncmp(environ[i], more[k], strcspn(more[k], "=") + 1) == 0;
+                if (!is_replaced)
+                        ret[used++] = environ[i];
+        }
+        for (size_t k = 0; k < n_more; k++)
+                ret[used++] = (char *) more[k];
+        return ret;
+}
+
+/* The forked side. Nothing of it is changed: what infprof had, the command gets. */
+static void be_the_command(char **argv, char **environment, int gate_fd, int error_fd)
+{
+        char go;
+        ssize_t n;
+        int r;
+
+        do
+                n = read(gate_fd, &go, 1);
+        while (n < 0 && errno == EINTR);
+        if (n != 1) /* infprof has failed or is gone before the first sample: then nothing runs */
+                _exit(CODE_NOT_EXECUTABLE);
+        execvpe(argv[0], argv, environment);
+        r = errno;
+        (void) !write(error_fd, &r, sizeof r);
+        _exit(r == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE);
+}
+
+int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, struct infp_err *err)
+{
+        infp_autofree char **environment = make_environment(more);
+        int gate[2] = { -1, -1 }, error[2] = { -1, -1 };
+        int r = 0;
+
+        *child = (struct infp_child){ .argv = argv, .gate_fd = -1, .error_fd = -1 };
+        if (!environment)
+                return infp_fail(err, -ENOMEM, "no memory for the environment of %s", argv[0]);
+        find_strangers(child);
+        /* What the tree orphans comes to us, and its CPU time with it. Not inherited by the child. */
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+                return infp_fail_errno(err, -errno, "cannot become the reaper of the processes that %s starts",
+                                       argv[0]);
+        if (pipe2(gate, O_CLOEXEC) < 0 || pipe2(error, O_CLOEXEC) < 0)
+                r = infp_fail_errno(err, -errno, "cannot make a pipe to start %s", argv[0]);
+        if (r == 0) {
+                child->pid = fork();
+                if (child->pid == 0) {
+                        close(gate[1]);
+                        be_the_command(argv, environment, gate[0], error[1]);
+                }
+                if (child->pid < 0)
+                        r = infp_fail_errno(err, -errno, "cannot start a process for %s", argv[0]);
+        }
+        infp_close(gate[0]);
+        infp_close(error[1]);
+        if (r < 0) {
+                infp_close(gate[1]);
+                infp_close(error[0]);
+                return r;
+        }
+        child->gate_fd = gate[1];
+        child->error_fd = error[0];
+        fcntl(child->error_fd, F_SETFL, O_NONBLOCK);
+        child->state = INFP_CHILD_WAITING;
+        child->has_children = true;
+        return 0;
+}
+
+int infp_child_release(struct infp_child *child, struct infp_err *err)
+{
+        ssize_t n = write(child->gate_fd, "", 1);
+        int r = n < 0 ? -errno : 0;
+
+        child->gate_fd = infp_close(child->gate_fd);
+        if (child->state == INFP_CHILD_WAITING)
+                child->state = INFP_CHILD_STARTING;
+        if (r < 0 && r != -EPIPE) /* EPIPE: a signal has ended it at the gate; wait says so */
+                return infp_fail_errno(err, r, "cannot let %s start", child->argv[0]);
+        return 0;
+}
+
+void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *err)
+{
+        int r = 0;
+        ssize_t n = read(child->error_fd, &r, sizeof r);
+
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return;
+        child->error_fd = infp_close(child->error_fd);
+        if (n == sizeof r) {
+                char path[4096];
+
+                snprintf(path, sizeof path, "%s", child->argv[0]);
+                if (!strchr(path, '/'))
+                        look_in_path(child->argv[0], path, sizeof path);
+                child->state = INFP_CHILD_FAILED;
+                explain(child->argv[0], path, -r, ret_code, err);
+        } else if (child->state == INFP_CHILD_STARTING) {
+                child->state = INFP_CHILD_RUNNING;
+        }
+}
+
+void infp_child_abandon(struct infp_child *child)
+{
+        child->gate_fd = infp_close(child->gate_fd);
+        child->error_fd = infp_close(child->error_fd);
+        if (child->state != INFP_CHILD_WAITING)
+                return;
+        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        child->state = INFP_CHILD_NONE;
+}
+
+static void note_change(struct infp_child *child, int status)
+{
+        if (WIFSTOPPED(status)) {
+                child->stopped_by = WSTOPSIG(status);
+        } else if (WIFCONTINUED(status)) {
+                child->stopped_by = 0;
+        } else {
+                child->status = status;
+                if (child->state != INFP_CHILD_FAILED)
+                        child->state = INFP_CHILD_ENDED;
+        }
+}
+
+void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid_t pid, const struct rusage *usage),
+                     void *context)
+{
+        for (;;) {
+                struct rusage usage;
+                int status;
+                pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
+
+                if (pid < 0 && errno == EINTR)
+                        continue;
+                if (pid <= 0) {
+                        child->has_children = pid == 0 && (child->n_strangers == 0 || any_child(is_of_the_tree, child));
+                        return;
+                }
+                if (pid == child->pid)
+                        note_change(child, status);
+                if ((WIFEXITED(status) || WIFSIGNALED(status)) && !infp_child_is_stranger(child, pid))
+                        reaped(context, pid, &usage);
+        }
+}
+
+int infp_child_exit_code(const struct infp_child *child)
+{
+        return WIFSIGNALED(child->status) ? 128 + WTERMSIG(child->status) : WEXITSTATUS(child->status);
+}

@@ -1,0 +1,275 @@
+#include "record/follow.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/procfile.h"
+#include "record/processes.h"
+
+enum { MAX_INODES = 64 };
+
+/* What matching needs of one process. */
+struct seen {
+        pid_t pid, ppid;
+        uint64_t start_ticks;
+        bool is_match;
+};
+
+struct seen_list {
+        struct seen *all;
+        size_t n, cap;
+};
+
+/* One look: all processes, those that match marked. */
+struct look {
+        struct infp_follow *follow;
+        const struct infp_env *env;
+        struct seen_list list;
+        uint64_t inodes[MAX_INODES]; /* of listening sockets on the port */
+        unsigned n_inodes;
+};
+
+static bool matches_name(struct look *look, const struct infp_process *process)
+{
+        char path[32], text[4096];
+        ssize_t n;
+
+        snprintf(text, sizeof text, "%.*s", process->comm_size, process->comm);
+        if (regexec(&look->follow->regex, text, 0, NULL, 0) == 0)
+                return true;
+        if (strcmp(text, "infprof") == 0) /* command lines of infprofs hold the names of their targets, too */
+                return false;
+        snprintf(path, sizeof path, "proc/%d/cmdline", process->pid);
+        n = infp_read_at(look->env->root_fd, path, text, sizeof text);
+        for (ssize_t i = 0; i + 1 < n; i++)
+                if (!text[i])
+                        text[i] = ' ';
+        return n > 0 && regexec(&look->follow->regex, text, 0, NULL, 0) == 0;
+}
+
+static bool is_listening_inode(const struct look *look, const char *link)
+{
+        uint64_t inode;
+
+        if (sscanf(link, "socket:[%" SCNu64 "]", &inode) != 1)
+                return false;
+        for (unsigned i = 0; i < look->n_inodes; i++)
+                if (look->inodes[i] == inode)
+                        return true;
+        return false;
+}
+
+static bool listens(struct look *look, pid_t pid)
+{
+        char path[32];
+        int fd;
+        DIR *fds;
+        struct dirent *entry;
+        bool found = false;
+
+        snprintf(path, sizeof path, "proc/%d/fd", (int) pid);
+        fd = openat(look->env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fds = fd < 0 ? NULL : fdopendir(fd);
+        if (!fds) {
+                infp_close(fd);
+                return false;
+        }
+        while (!found && (entry = readdir(fds))) {
+                char link[64];
+                ssize_t n = readlinkat(dirfd(fds), entry->d_name, link, sizeof link - 1);
+
+                link[n > 0 ? n : 0] = 0;
+                found = is_listening_inode(look, link);
+        }
+        closedir(fds);
+        return found;
+}
+
+/* Inodes of the sockets that listen on the port, of one file of /proc/net. */
+static void find_inodes(struct look *look, const char *path)
+{
+        infp_autofree char *data = NULL;
+        ssize_t n = infp_read_all_at(look->env->root_fd, path, INFP_PROCFILE_MAX, &data);
+        struct infp_span text = { data, n > 0 ? (size_t) n : 0 }, line, words[10];
+
+        if (n <= 0)
+                return;
+        while (infp_span_line(&text, &line)) {
+                struct infp_span port;
+                char copy[16];
+
+                if (infp_span_words(line, words, INFP_COUNT(words)) < INFP_COUNT(words))
+                        continue;
+                infp_span_cut(words[1], ':', &port); /* 0100007F:1F90 */
+                snprintf(copy, sizeof copy, "%.*s", (int) (port.size < 8 ? port.size : 8), port.at);
+                if (strtoul(copy, NULL, 16) != look->follow->options.port || !infp_span_is(words[3], "0A"))
+                        continue;
+                if (look->n_inodes < MAX_INODES && infp_span_u64(words[9], &look->inodes[look->n_inodes]) == 0)
+                        look->n_inodes++;
+        }
+}
+
+static bool see(void *context, const struct infp_process *process)
+{
+        struct look *look = context;
+
+        if (look->list.n == look->list.cap) {
+                size_t cap = look->list.cap ? 2 * look->list.cap : 256;
+                struct seen *all = reallocarray(look->list.all, cap, sizeof *all);
+
+                if (!all)
+                        return false;
+                look->list.all = all;
+                look->list.cap = cap;
+        }
+        look->list.all[look->list.n++] = (struct seen){
+                .pid = process->pid,
+                .ppid = process->ppid,
+                .start_ticks = process->start_ticks,
+                .is_match = look->follow->options.port ? listens(look, process->pid) : matches_name(look, process),
+        };
+        return true;
+}
+
+static struct seen *find_seen(struct look *look, pid_t pid)
+{
+        for (size_t i = 0; i < look->list.n; i++)
+                if (look->list.all[i].pid == pid)
+                        return &look->list.all[i];
+        return NULL;
+}
+
+/* We and what has started us (sudo, a shell with the pattern in its command line) are never meant. */
+static void leave_out_ourselves(struct look *look)
+{
+        struct seen *seen = find_seen(look, getpid());
+
+        for (unsigned depth = 0; seen && depth < 1000; depth++) {
+                seen->is_match = false;
+                seen = find_seen(look, seen->ppid);
+        }
+}
+
+/* Matches that are no children of matches. */
+static void take_roots(struct look *look)
+{
+        struct infp_follow *follow = look->follow;
+
+        follow->n_roots = 0;
+        for (size_t i = 0; i < look->list.n && follow->n_roots < INFP_FOLLOW_PIDS; i++) {
+                const struct seen *seen = &look->list.all[i], *parent;
+
+                if (!seen->is_match)
+                        continue;
+                parent = find_seen(look, seen->ppid);
+                if (parent && parent->is_match && parent != seen)
+                        continue;
+                follow->roots[follow->n_roots++] = (struct infp_followed){ seen->pid, seen->start_ticks };
+        }
+}
+
+static void search(struct infp_follow *follow, const struct infp_env *env)
+{
+        struct look look = { .follow = follow, .env = env };
+
+        follow->problem[0] = 0;
+        if (follow->options.port) {
+                find_inodes(&look, "proc/net/tcp");
+                find_inodes(&look, "proc/net/tcp6");
+        }
+        if (!follow->options.port || look.n_inodes) {
+                infp_process_each(env->root_fd, see, &look);
+                if (env->is_live)
+                        leave_out_ourselves(&look);
+        }
+        take_roots(&look);
+        if (follow->n_roots == 0 && look.n_inodes)
+                snprintf(follow->problem, sizeof follow->problem,
+                         "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
+                         "root",
+                         follow->options.port);
+        free(look.list.all);
+}
+
+static bool is_alive(const struct infp_env *env, const struct infp_followed *root)
+{
+        struct infp_process process;
+
+        return infp_process_look(env->root_fd, root->pid, &process) && process.start_ticks == root->start_ticks;
+}
+
+bool infp_follow_can_return(const struct infp_follow *follow)
+{
+        return follow->has_regex || follow->options.port;
+}
+
+bool infp_follow_look(struct infp_follow *follow, const struct infp_env *env)
+{
+        unsigned before = follow->n_roots, n = 0;
+
+        for (unsigned i = 0; i < before; i++)
+                if (is_alive(env, &follow->roots[i]))
+                        follow->roots[n++] = follow->roots[i];
+        follow->n_roots = n;
+        if ((n < before || before == 0) && infp_follow_can_return(follow))
+                search(follow, env);
+        return n < before || follow->n_roots != before;
+}
+
+static int add_pid(struct infp_follow *follow, pid_t pid, const struct infp_env *env, struct infp_err *err)
+{
+        struct infp_process process;
+
+        if (!infp_process_look(env->root_fd, pid, &process))
+                return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
+        if (follow->n_roots == INFP_FOLLOW_PIDS)
+                return infp_fail(err, -E2BIG, "more than %d processes", INFP_FOLLOW_PIDS);
+        follow->roots[follow->n_roots++] = (struct infp_followed){ pid, process.start_ticks };
+        return 0;
+}
+
+int infp_follow_init(struct infp_follow *follow, const struct infp_follow_options *options, const struct infp_env *env,
+                     struct infp_err *err)
+{
+        *follow = (struct infp_follow){ .options = *options };
+        if (options->name) {
+                int r = regcomp(&follow->regex, options->name, REG_EXTENDED | REG_NOSUB);
+
+                if (r) {
+                        char text[128];
+
+                        regerror(r, &follow->regex, text, sizeof text);
+                        return infp_fail(err, -EINVAL, "'%s' is no regular expression: %s", options->name, text);
+                }
+                follow->has_regex = true;
+        }
+        for (size_t i = 0; i < options->n_pids; i++)
+                INFP_TRY(add_pid(follow, options->pids[i], env, err));
+        if (infp_follow_can_return(follow))
+                search(follow, env);
+        return 0;
+}
+
+void infp_follow_done(struct infp_follow *follow)
+{
+        if (follow->has_regex)
+                regfree(&follow->regex);
+        follow->has_regex = false;
+}
+
+size_t infp_follow_pids(const struct infp_follow *follow, pid_t *ret, size_t cap)
+{
+        size_t n = follow->n_roots < cap ? follow->n_roots : cap;
+
+        for (size_t i = 0; i < n; i++)
+                ret[i] = follow->roots[i].pid;
+        return n;
+}

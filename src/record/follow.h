@@ -1,0 +1,43 @@
+/* Attaching: finds the processes that the user means by pid, name or port, and finds them again when they were restarted. */
+#pragma once
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "collect/env.h"
+
+enum { INFP_FOLLOW_PIDS = 256 };
+
+struct infp_follow_options {
+        const pid_t *pids; /* these processes; the run ends with the last of them */
+        size_t n_pids;
+        const char *name; /* extended regular expression on the name or the command line; NULL: not by name */
+        unsigned port;    /* who listens on this TCP port; 0: not by port */
+};
+
+struct infp_follow {
+        struct infp_follow_options options;
+        regex_t regex;
+        bool has_regex;
+        struct infp_followed {
+                pid_t pid;
+                uint64_t start_ticks;
+        } roots[INFP_FOLLOW_PIDS];
+        unsigned n_roots;
+        char problem[256]; /* why nothing was found although something is there; "" */
+};
+
+/* Compiles and looks once. A pid that does not live is -ESRCH. A name or port that nobody has yet is no error: n_roots is 0. */
+int infp_follow_init(struct infp_follow *follow, const struct infp_follow_options *options, const struct infp_env *env,
+                     struct infp_err *err);
+void infp_follow_done(struct infp_follow *follow);
+
+/* Looks again. True when the roots are others than before. */
+bool infp_follow_look(struct infp_follow *follow, const struct infp_env *env);
+/* True when a target that is gone can come back: it is meant by name or port. */
+bool infp_follow_can_return(const struct infp_follow *follow);
+/* The roots' pids, for infp_target_set_root. */
+size_t infp_follow_pids(const struct infp_follow *follow, pid_t *ret, size_t cap);

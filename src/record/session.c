@@ -1,0 +1,232 @@
+#include "record/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "record/session_parts.h"
+
+/* How long the command waits for the first sample of sources that may block. */
+static const uint64_t first_sample_ns = INFP_NS_PER_S;
+static const uint64_t reader_look_ns = INFP_NS_PER_S, reader_flush_ns = INFP_NS_PER_S;
+
+uint64_t infp_session_now(void)
+{
+        return infp_clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+/* The tables that programs may write through the live socket. */
+static const struct infp_table *const *live_tables(void)
+{
+        static const struct infp_table *tables[3];
+        unsigned n = 0;
+
+        tables[n++] = &infp_table_marks;
+        tables[n] = infp_table_by_name("requests");
+        return tables;
+}
+
+static void serve_live(struct infp_session *s)
+{
+        const struct infp_live_taker taker = {
+                .tables = live_tables(),
+                .row = infp_recorder_put_row,
+                .context = s->recorder,
+        };
+        struct infp_err err = { "" };
+
+        if (!s->options->live)
+                return;
+        infp_live_serve(s->options->live, &taker);
+        if (!infp_live_waiting(s->options->live))
+                return;
+        int r = infp_recorder_flush(s->recorder, &err);
+        infp_live_answer(s->options->live, r, err.text);
+}
+
+static void drain(struct infp_session *s)
+{
+        struct infp_stats *stats = s->options->notices.stats;
+        struct infp_rowring *ring;
+        uint64_t dropped;
+
+        for (unsigned i = 0; (ring = infp_sched_ring(s->sched, i)); i++)
+                infp_recorder_drain(s->recorder, ring);
+        dropped = infp_sched_dropped(s->sched);
+        if (dropped == s->n_ring_drops)
+                return;
+        if (s->n_ring_drops == 0)
+                infp_notice(
+                        &s->options->notices,
+                        "rows were dropped: the sources were faster than the disk (they are counted in table self)");
+        infp_stat_add(&stats->rows_dropped, dropped - s->n_ring_drops);
+        s->n_ring_drops = dropped;
+}
+
+static void look_for_readers(struct infp_session *s)
+{
+        uint64_t now = infp_session_now();
+        bool has;
+
+        if (!s->options->live || now - s->reader_ns < reader_look_ns)
+                return;
+        s->reader_ns = now;
+        has = infp_live_has_reader(s->options->live);
+        if (has != s->has_reader)
+                infp_recorder_set_flush(s->recorder, has ? reader_flush_ns : 0);
+        s->has_reader = has;
+}
+
+static uint64_t due_ns(struct infp_session *s)
+{
+        uint64_t due = earliest(infp_recorder_due_ns(s->recorder), infp_sched_watch_due_ns(s->sched));
+
+        due = earliest(due, infp_session_target_due_ns(s));
+        if (!s->is_released)
+                due = earliest(due, s->start_ns + first_sample_ns);
+        else if (s->options->duration_ns)
+                due = earliest(due, s->release_ns + s->options->duration_ns);
+        return due;
+}
+
+/* Waits for something to do. due: at the latest then. */
+static void wait_for_news(struct infp_session *s, uint64_t due)
+{
+        struct pollfd fds[INFP_LIVE_CLIENTS + 4];
+        unsigned n = 0;
+        uint64_t now = infp_session_now(), count;
+        struct timespec timeout = infp_timespec(due > now ? due - now : 0);
+        const struct infp_child *child = s->options->child;
+
+        fds[n++] = (struct pollfd){ .fd = s->wake_fd, .events = POLLIN };
+        fds[n++] = (struct pollfd){ .fd = s->options->signals->fd, .events = POLLIN };
+        if (child && child->error_fd >= 0 && s->is_released)
+                fds[n++] = (struct pollfd){ .fd = child->error_fd, .events = POLLIN };
+        if (s->options->live)
+                n += infp_live_pollfds(s->options->live, fds + n);
+        if (ppoll(fds, n, due == UINT64_MAX ? NULL : &timeout, NULL) > 0 && fds[0].revents & POLLIN)
+                (void) !read(s->wake_fd, &count, sizeof(count));
+}
+
+static void work(struct infp_session *s)
+{
+        drain(s);
+        serve_live(s);
+        infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
+        infp_recorder_turn(s->recorder);
+        look_for_readers(s);
+        if (s->options->bytes_written)
+                infp_stat_set(&s->options->notices.stats->bytes_written,
+                              s->options->bytes_written(s->options->bytes_context));
+}
+
+/* Until the target's end, the duration's, or the user's. */
+static void loop(struct infp_session *s)
+{
+        while (!s->is_ending) {
+                wait_for_news(s, due_ns(s));
+                work(s);
+                infp_session_take_signals(s);
+                if (!s->is_released &&
+                    (infp_sched_is_first_done(s->sched) || infp_session_now() - s->start_ns >= first_sample_ns))
+                        infp_session_release(s);
+                infp_session_follow_child(s);
+                infp_session_follow_target(s);
+                if (s->is_released && s->options->duration_ns &&
+                    infp_session_now() - s->release_ns >= s->options->duration_ns)
+                        s->is_ending = true;
+        }
+}
+
+/* The last sample, and the end of the collectors' threads. */
+static void wind_up(struct infp_session *s)
+{
+        infp_sched_stop_begin(s->sched);
+        while (!infp_sched_is_ended(s->sched)) {
+                wait_for_news(s, infp_session_now() + INFP_NS_PER_S / 4);
+                drain(s);
+                infp_session_take_signals(s);
+        }
+        drain(s);
+        infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
+        serve_live(s);
+}
+
+static int open_parts(struct infp_session *s, struct infp_err *err)
+{
+        const struct infp_session_options *options = s->options;
+        const struct infp_recorder_options recorder_options = {
+                .tables = infp_all_tables(),
+                .period_ns = options->env->period_ms * INFP_NS_PER_MS,
+                .notices = options->notices,
+        };
+        const struct infp_sched_options sched_options = {
+                .env = options->env,
+                .collectors = infp_collectors,
+                .ring_bytes = options->ring_bytes,
+                .wake_fd = s->wake_fd,
+                .stats = options->notices.stats,
+                .notice = options->notices.say,
+                .notice_context = options->notices.context,
+        };
+
+        INFP_TRY(infp_recorder_new(&recorder_options, &s->recorder, err));
+        for (unsigned i = 0; i < options->n_sinks; i++)
+                if (infp_recorder_add_sink(s->recorder, options->sinks[i]) < 0)
+                        return infp_fail(err, -ENOSPC, "more than %d sinks", INFP_RECORDER_SINKS);
+        infp_recorder_begin(s->recorder);
+        s->start_ns = infp_session_now();
+        infp_session_follow_target(s); /* the first sample is of the target already */
+        return infp_sched_start(&sched_options, &s->sched, err);
+}
+
+static void note_result(struct infp_session *s)
+{
+        const struct infp_child *child = s->options->child;
+        struct infp_session_result *ret = s->result;
+
+        ret->started_t_ns = s->start_ns;
+        ret->started_unix_ns = infp_recorder_unix_ns(s->recorder, s->start_ns);
+        ret->ended_t_ns = infp_session_now();
+        ret->ended_unix_ns = infp_recorder_unix_ns(s->recorder, ret->ended_t_ns);
+        ret->is_child_left = child && (child->state == INFP_CHILD_RUNNING || child->state == INFP_CHILD_STARTING);
+        ret->was_run |= ret->is_child_left;
+        ret->last_segment = infp_recorder_segment(s->recorder);
+}
+
+int infp_session_run(const struct infp_session_options *options, struct infp_session_result *ret, struct infp_err *err)
+{
+        struct infp_session s = { .options = options,
+                                  .result = ret,
+                                  .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+        int r = s.wake_fd < 0 ? infp_fail_errno(err, -errno, "cannot make an eventfd") : 0;
+
+        *ret = (struct infp_session_result){ 0 };
+        options->env->stats = options->notices.stats;
+        if (r >= 0)
+                r = open_parts(&s, err);
+        if (r >= 0) {
+                loop(&s);
+                wind_up(&s);
+                infp_recorder_end(s.recorder);
+                note_result(&s);
+                if (s.exec_code)
+                        *err = s.exec_err;
+                ret->is_hung = !infp_sched_free(s.sched);
+        }
+        infp_recorder_free(s.recorder);
+        if (!ret->is_hung)
+                infp_close(s.wake_fd);
+        return r;
+}

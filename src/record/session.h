@@ -1,0 +1,45 @@
+/* One recording from its first sample to its end: the thread that polls. It feeds the recorder from the rings and the live
+ * socket, lets the command go after the first sample, follows it and its tree or the attached target, and passes signals on. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/collector.h"
+#include "model/sink.h"
+#include "record/child.h"
+#include "record/follow.h"
+#include "record/notice.h"
+#include "record/signals.h"
+#include "store/live.h"
+
+struct infp_session_options {
+        struct infp_env *env;       /* with target and period; stats are set to those of notices */
+        struct infp_child *child;   /* mode run: forked, at its gate; else NULL */
+        struct infp_follow *follow; /* mode pid; else NULL */
+        struct infp_signals *signals;
+        struct infp_live *live; /* NULL: nobody can talk to this run */
+        struct infp_sink *const *sinks;
+        unsigned n_sinks;
+        uint64_t (*bytes_written)(void *context); /* of the store, for the own figures */
+        void *bytes_context;
+        size_t ring_bytes;
+        uint64_t duration_ns;        /* 0: until the end of the target, or a signal */
+        bool child_only;             /* ends with the command itself, not with its whole tree */
+        struct infp_notices notices; /* with stats; say may be called from any thread */
+};
+
+struct infp_session_result {
+        int exit_code;      /* of the command; 0 for the machine and attached targets */
+        bool was_run;       /* the command, if there was one, was executed */
+        bool is_child_left; /* the recording ended before the command */
+        bool skip_finish;   /* the user is in a hurry */
+        bool is_hung;       /* a thread is still in a collector: what env and stats point to must stay */
+        uint32_t last_segment;
+        uint64_t started_t_ns, ended_t_ns;
+        int64_t started_unix_ns, ended_unix_ns;
+};
+
+/* 0, or a negative errno when it failed before the command ran. When the command cannot be executed the result says
+ * was_run false, exit_code 126 or 127, and err has the sentence. */
+int infp_session_run(const struct infp_session_options *options, struct infp_session_result *ret, struct infp_err *err);

@@ -1,0 +1,37 @@
+/* The inside of a session, shared by its files alone. */
+#pragma once
+
+#include "collect/sched.h"
+#include "record/recorder.h"
+#include "record/session.h"
+
+struct infp_session {
+        const struct infp_session_options *options;
+        struct infp_session_result *result;
+        struct infp_recorder *recorder;
+        struct infp_sched *sched;
+        int wake_fd;
+        uint64_t start_ns, release_ns;
+
+        bool is_ending;   /* no more waiting: one last sample, then the end */
+        bool is_released; /* the command has been let go */
+        bool is_command_over, said_waiting;
+        uint64_t over_ns;      /* when the command ended and others of its tree lived on */
+        unsigned n_interrupts; /* Ctrl-C so far */
+        int exec_code;         /* 126, 127 when exec failed */
+        struct infp_err exec_err;
+        uint64_t look_ns; /* next look at an attached target */
+        bool has_target, said_problem;
+        bool has_reader;
+        uint64_t reader_ns; /* last look for readers */
+        uint64_t n_ring_drops;
+};
+
+uint64_t infp_session_now(void);
+
+/* session_target.c: the command and its tree, or the attached target. */
+void infp_session_release(struct infp_session *s);
+void infp_session_follow_child(struct infp_session *s);
+void infp_session_follow_target(struct infp_session *s);
+uint64_t infp_session_target_due_ns(const struct infp_session *s);
+void infp_session_take_signals(struct infp_session *s);

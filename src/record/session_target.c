@@ -1,0 +1,215 @@
+/* What a session does about its target: lets it go, waits for its tree, passes signals on, finds it again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "collect/target.h"
+#include "record/processes.h"
+#include "record/session_parts.h"
+
+static const uint64_t say_waiting_ns = 300 * INFP_NS_PER_MS; /* helpers of a command often end just behind it */
+static const uint64_t look_again_ns = INFP_NS_PER_S;
+
+void infp_session_release(struct infp_session *s)
+{
+        struct infp_child *child = s->options->child;
+        struct infp_err err = { "" };
+
+        s->is_released = true;
+        s->release_ns = infp_session_now();
+        if (!child)
+                return;
+        for (unsigned i = 0; i < child->n_strangers; i++)
+                infp_target_exclude(s->options->env->target, child->strangers[i]);
+        if (infp_child_release(child, &err) < 0)
+                infp_notice(&s->options->notices, "%s", err.text);
+}
+
+static void reaped(void *context, pid_t pid, const struct rusage *usage)
+{
+        struct infp_session *s = context;
+
+        (void) pid;
+        infp_target_add_reaped(s->options->env->target, usage);
+}
+
+/* A stop by the terminal (Ctrl-Z) or by job control is the whole job's: the shell waits for us, so we stop as well, after
+ * what we hold is written. SIGSTOP is somebody's who wants to look at the command: the recording goes on. */
+static void stop_with_child(struct infp_session *s)
+{
+        int by = s->options->child->stopped_by;
+
+        if (by != SIGTSTP && by != SIGTTIN && by != SIGTTOU)
+                return;
+        infp_recorder_flush(s->recorder, NULL);
+        kill(getpid(), SIGSTOP);
+        /* Here we go on: by the shell's SIGCONT, which the command has got as well. */
+        s->options->child->stopped_by = 0;
+}
+
+static void command_ended(struct infp_session *s)
+{
+        struct infp_child *child = s->options->child;
+
+        s->is_command_over = true;
+        s->over_ns = infp_session_now();
+        s->result->exit_code = infp_child_exit_code(child);
+        s->result->was_run = true;
+}
+
+/* The command's exec, its end, and the end of its tree. */
+void infp_session_follow_child(struct infp_session *s)
+{
+        struct infp_child *child = s->options->child;
+
+        if (!child)
+                return;
+        infp_child_reap(child, reaped, s);
+        if (child->error_fd >= 0 && child->state != INFP_CHILD_WAITING) {
+                infp_child_hear(child, &s->exec_code, &s->exec_err);
+                if (child->error_fd < 0 && child->state != INFP_CHILD_FAILED)
+                        infp_target_set_root(s->options->env->target, &child->pid, 1);
+        }
+        if (child->state == INFP_CHILD_FAILED) {
+                s->result->exit_code = s->exec_code;
+                s->is_ending = true;
+                return;
+        }
+        if (child->stopped_by)
+                stop_with_child(s);
+        if (child->state == INFP_CHILD_ENDED && !s->is_command_over)
+                command_ended(s);
+        if (!s->is_command_over)
+                return;
+        if (s->options->child_only || !child->has_children)
+                s->is_ending = true;
+        if (!s->is_ending && !s->said_waiting && infp_session_now() - s->over_ns >= say_waiting_ns) {
+                unsigned n = infp_process_count_descendants(getpid(), child->strangers, child->n_strangers);
+
+                s->said_waiting = true;
+                infp_notice(&s->options->notices,
+                            "the command has ended; waiting for %u descendant%s of it (Ctrl-C ends the recording, "
+                            "--wait child "
+                            "would not wait)",
+                            n, n == 1 ? "" : "s");
+        }
+}
+
+static void set_roots(struct infp_session *s)
+{
+        pid_t pids[INFP_FOLLOW_PIDS];
+        size_t n = infp_follow_pids(s->options->follow, pids, INFP_FOLLOW_PIDS);
+
+        infp_target_set_root(s->options->env->target, pids, n);
+}
+
+static void say_target(struct infp_session *s, bool had)
+{
+        const struct infp_follow *follow = s->options->follow;
+
+        if (follow->n_roots)
+                infp_notice(&s->options->notices, had ? "recording process %d%s now" : "recording process %d%s",
+                            (int) follow->roots[0].pid, follow->n_roots > 1 ? " and others" : "");
+        else if (!infp_follow_can_return(follow))
+                infp_notice(&s->options->notices, "the target has ended");
+        else
+                infp_notice(&s->options->notices,
+                            had ? "the target has ended; waiting for its return (Ctrl-C ends the recording)"
+                                : "waiting for the target to appear (Ctrl-C ends the recording)");
+        if (follow->problem[0] && !s->said_problem) {
+                s->said_problem = true;
+                infp_notice(&s->options->notices, "%s", follow->problem);
+        }
+}
+
+/* Each second: is the attached target still there, is it there again? */
+void infp_session_follow_target(struct infp_session *s)
+{
+        struct infp_follow *follow = s->options->follow;
+        uint64_t now = infp_session_now();
+        bool is_first = s->look_ns == 0;
+
+        if (!follow || now < s->look_ns)
+                return;
+        s->look_ns = now + look_again_ns;
+        if (!is_first && !infp_follow_look(follow, s->options->env))
+                return;
+        set_roots(s);
+        if (!is_first || infp_follow_can_return(follow))
+                say_target(s, s->has_target);
+        s->has_target |= follow->n_roots > 0;
+        if (follow->n_roots == 0 && !infp_follow_can_return(follow))
+                s->is_ending = true;
+}
+
+uint64_t infp_session_target_due_ns(const struct infp_session *s)
+{
+        if (s->options->follow)
+                return s->look_ns;
+        if (s->is_command_over && !s->said_waiting)
+                return s->over_ns + say_waiting_ns;
+        return UINT64_MAX;
+}
+
+static void pass_on(struct infp_session *s, const struct infp_signal *signal)
+{
+        struct infp_child *child = s->options->child;
+
+        /* The shell continues the whole job at once: a second SIGCONT would be one too many. */
+        if (signal->number == SIGCONT && !child->stopped_by)
+                return;
+        if (signal->has_value)
+                sigqueue(child->pid, signal->number, (union sigval){ .sival_int = signal->value });
+        else
+                kill(child->pid, signal->number);
+}
+
+static bool is_end(int number)
+{
+        return number == SIGINT || number == SIGTERM || number == SIGHUP;
+}
+
+/* While the command lives its signals are its own. */
+static void take_for_child(struct infp_session *s, const struct infp_signal *signal)
+{
+        const struct infp_child *child = s->options->child;
+
+        if (signal->number == SIGINT && !signal->by_process && ++s->n_interrupts > 1)
+                s->result->skip_finish = true;
+        if (s->is_command_over || child->state == INFP_CHILD_FAILED) {
+                /* What we still wait for is not the command: the user has had enough. */
+                s->is_ending |= is_end(signal->number);
+                return;
+        }
+        /* What the command itself sends its parent is not meant for the command. */
+        if (signal->by_process && signal->sender != child->pid && signal->sender != getpid())
+                pass_on(s, signal);
+}
+
+static void take_for_us(struct infp_session *s, const struct infp_signal *signal)
+{
+        /* nohup, or a script's background job: the terminal's signals are not for us. */
+        bool is_ignored = sigismember(&s->options->signals->was_ignored, signal->number) == 1;
+
+        if (!is_end(signal->number) || (is_ignored && (!signal->by_process || signal->number == SIGHUP)))
+                return;
+        if (s->is_ending)
+                s->result->skip_finish = true;
+        s->is_ending = true;
+}
+
+void infp_session_take_signals(struct infp_session *s)
+{
+        struct infp_signal signal;
+
+        while (infp_signals_next(s->options->signals, &signal)) {
+                if (signal.number == SIGCHLD)
+                        continue;
+                if (!s->options->child)
+                        take_for_us(s, &signal);
+                else
+                        take_for_child(s, &signal);
+        }
+}

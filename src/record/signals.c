@@ -1,0 +1,77 @@
+#include "record/signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+/* All that can be sent to a program and be meant for it. Not among them: what the CPU raises (SIGSEGV), SIGTTIN and SIGTTOU
+ * (stop us like any program), SIGXCPU (the user's limit). */
+static const int taken[] = {
+        SIGHUP,    SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
+        SIGVTALRM, SIGPROF, SIGWINCH, SIGURG,  SIGIO,   SIGPWR,  SIGCHLD,
+};
+/* A write says EPIPE or EFBIG instead. */
+static const int blocked[] = { SIGPIPE, SIGXFSZ };
+
+static void note_ignored(struct infp_signals *signals, int number)
+{
+        struct sigaction action;
+
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+                sigaddset(&signals->was_ignored, number);
+}
+
+int infp_signals_open(struct infp_signals *signals, bool with_stops, struct infp_err *err)
+{
+        sigset_t set, block;
+
+        sigemptyset(&signals->was_ignored);
+        sigemptyset(&set);
+        for (size_t i = 0; i < INFP_COUNT(taken); i++) {
+                sigaddset(&set, taken[i]);
+                note_ignored(signals, taken[i]);
+        }
+        for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+                sigaddset(&set, number);
+        if (with_stops) {
+                sigaddset(&set, SIGTSTP);
+                sigaddset(&set, SIGCONT);
+        }
+        block = set;
+        for (size_t i = 0; i < INFP_COUNT(blocked); i++)
+                sigaddset(&block, blocked[i]);
+        /* Where SIGCHLD was ignored the kernel would throw away what wait tells. */
+        signal(SIGCHLD, SIG_DFL);
+        pthread_sigmask(SIG_BLOCK, &block, &signals->old_mask);
+        signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        return signals->fd < 0 ? infp_fail_errno(err, -errno, "cannot receive signals by a descriptor") : 0;
+}
+
+void infp_signals_close(struct infp_signals *signals)
+{
+        signals->fd = infp_close(signals->fd);
+}
+
+bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret)
+{
+        struct signalfd_siginfo info;
+        ssize_t n;
+
+        do
+                n = read(signals->fd, &info, sizeof info);
+        while (n < 0 && errno == EINTR);
+        if (n != sizeof info)
+                return false;
+        *ret = (struct infp_signal){
+                .number = (int) info.ssi_signo,
+                .by_process = info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE || info.ssi_code == SI_TKILL,
+                .sender = (pid_t) info.ssi_pid,
+                .value = info.ssi_int,
+                .has_value = info.ssi_code == SI_QUEUE,
+        };
+        return true;
+}
