@@ -33,16 +33,17 @@ static bool get_u64(const json_t *value, uint64_t *ret)
 /* Unix ms, with a fraction if it likes; as a text Unix ns, since ns do not survive every writer of JSON. */
 static bool get_time(const json_t *value, int64_t *ret)
 {
-        double ns;
+        double ms, whole;
 
         if (json_is_string(value))
                 return get_i64(value, ret);
         if (json_is_integer(value))
                 return !__builtin_mul_overflow((int64_t) json_integer_value(value), 1000000, ret);
-        ns = json_is_real(value) ? json_real_value(value) * 1e6 : NAN;
-        if (!(ns > -9.2e18 && ns < 9.2e18))
+        ms = json_is_real(value) ? json_real_value(value) : NAN;
+        if (!(ms > -9.2e12 && ms < 9.2e12))
                 return false;
-        *ret = (int64_t) ns;
+        whole = floor(ms); /* apart: ns of today do not fit a double */
+        *ret = (int64_t) whole * 1000000 + (int64_t) ((ms - whole) * 1e6);
         return true;
 }
 

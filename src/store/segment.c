@@ -1,5 +1,4 @@
-/* Reading a segment: message by message, each checked whole before a cell of it is touched. Files are read, not mapped: the
- * recorder cuts a segment back when a write fails, and a mapping would then raise SIGBUS. */
+/* Reading a segment: each message is checked whole before a cell of it is touched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,135 +12,16 @@
 #include "store/path.h"
 #include "store/segment.h"
 
-enum { READ_AHEAD = 256 << 10, MAX_HEADER = 16 << 20, MAX_BODY = 1 << 30, MAX_ROWS = 1 << 28 };
-
-static int broken(struct infp_segment *s, struct infp_err *err, const char *why)
-{
-        return s->error = infp_fail(err, -EBADMSG, "%s is broken at byte %llu: %s", s->path,
-                                    (unsigned long long) s->offset, *why ? why : "not enough memory");
-}
-
-static void end_torn(struct infp_segment *s)
-{
-        s->is_end = s->is_torn = true;
-}
-
-/* Makes `size` bytes from offset on stand in memory. 1, 0 when the file ends before, or a negative errno. */
-static int load(struct infp_segment *s, uint64_t size, struct infp_err *err)
-{
-        uint64_t left = s->size - s->offset;
-        size_t want = size < READ_AHEAD ? READ_AHEAD : (size_t) size;
-        ssize_t n;
-
-        if (left < size)
-                return 0;
-        if (s->offset >= s->window_at && s->offset + size <= s->window_at + s->window_size)
-                return 1;
-        if (want > s->window_cap) {
-                free(s->window);
-                s->window = malloc(want);
-                s->window_size = 0;
-                s->window_cap = s->window ? want : 0;
-                if (!s->window)
-                        return s->error = infp_fail(err, -ENOMEM, "not enough memory to read %s", s->path);
-        }
-        s->window_at = s->offset;
-        s->window_size = 0;
-        if (want > left)
-                want = (size_t) left;
-        while (s->window_size < want) {
-                n = pread(s->fd, s->window + s->window_size, want - s->window_size,
-                          (off_t) (s->offset + s->window_size));
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return s->error = infp_fail_errno(err, -errno, "cannot read %s", s->path);
-                if (n == 0)
-                        break; /* cut since it was opened */
-                s->window_size += (size_t) n;
-        }
-        return s->window_size >= size;
-}
-
-static const uint8_t *here(const struct infp_segment *s)
-{
-        return s->window + (s->offset - s->window_at);
-}
-
-static struct ArrowBufferView view_of(const uint8_t *data, uint64_t size)
-{
-        return (struct ArrowBufferView){ .data.as_uint8 = data, .size_bytes = (int64_t) size };
-}
-
-/* 1 when a header may follow; 0 at the end. */
-static int read_prefix(struct infp_segment *s, int32_t *ret_length, struct infp_err *err)
-{
-        uint32_t prefix[2];
-        int r = load(s, sizeof(prefix), err);
-
-        if (r == 0)
-                end_torn(s); /* also where the last whole message ends the file: no end marker */
-        if (r <= 0)
-                return r;
-        memcpy(prefix, here(s), sizeof(prefix));
-        if (prefix[0] != 0xffffffff) {
-                /* After a power cut a file can end in zeros that were never written. */
-                if (prefix[0] != 0 || s->n_messages == 0)
-                        return broken(s, err, "no Arrow stream message begins there");
-                end_torn(s);
-                return 0;
-        }
-        if (prefix[1] == 0) {
-                s->is_end = true;
-                return 0;
-        }
-        if (prefix[1] > MAX_HEADER || prefix[1] % 8 != 0)
-                return broken(s, err, "a message header of impossible size");
-        *ret_length = (int32_t) prefix[1];
-        return 1;
-}
-
-/* Loads and verifies the message at offset; 1, 0 at the end. On success here() is its first byte. */
-static int next_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err)
-{
-        struct ArrowError error = { { 0 } };
-        int32_t length = 0;
-        uint64_t header, body;
-        int r;
-
-        if (s->error)
-                return infp_fail(err, s->error, "%s is broken", s->path);
-        if (s->is_end)
-                return 0;
-        r = read_prefix(s, &length, err);
-        if (r <= 0)
-                return r;
-        header = 8 + (uint64_t) length;
-        r = load(s, header, err);
-        if (r == 0)
-                end_torn(s);
-        if (r <= 0)
-                return r;
-        if (ArrowIpcDecoderVerifyHeader(&s->decoder, view_of(here(s), header), &error) != NANOARROW_OK)
-                return broken(s, err, error.message);
-        if (s->decoder.body_size_bytes < 0 || s->decoder.body_size_bytes > MAX_BODY ||
-            s->decoder.body_size_bytes % 8 != 0)
-                return broken(s, err, "a message body of impossible size");
-        body = (uint64_t) s->decoder.body_size_bytes;
-        r = load(s, header + body, err);
-        if (r == 0)
-                end_torn(s);
-        *ret_size = header + body;
-        return r;
-}
+enum { MAX_ROWS = 1 << 28 };
 
 static int decode_header(struct infp_segment *s, struct infp_err *err)
 {
         struct ArrowError error = { { 0 } };
         uint64_t size = (uint64_t) s->decoder.header_size_bytes;
 
-        if (ArrowIpcDecoderDecodeHeader(&s->decoder, view_of(here(s), size), &error) != NANOARROW_OK)
-                return broken(s, err, error.message);
+        if (ArrowIpcDecoderDecodeHeader(&s->decoder, infp_segment_view_of(infp_segment_here(s), size), &error) !=
+            NANOARROW_OK)
+                return infp_segment_broken(s, err, error.message);
         return 0;
 }
 
@@ -167,16 +47,16 @@ static int set_schema(struct infp_segment *s, struct infp_err *err)
         int code = ArrowIpcDecoderDecodeSchemaWithDictionaries(&s->decoder, &s->schema, &s->encodings, &error);
 
         if (code != NANOARROW_OK)
-                return broken(s, err, error.message);
+                return infp_segment_broken(s, err, error.message);
         s->has_schema = true;
         if (!dictionaries_agree(&s->encodings))
-                return broken(s, err, "columns that share a dictionary differ in type");
+                return infp_segment_broken(s, err, "columns that share a dictionary differ in type");
         code = ArrowIpcDecoderSetEndianness(&s->decoder, s->decoder.endianness);
         if (code == NANOARROW_OK)
                 code = ArrowIpcDictionariesInit(&s->dictionaries, &s->encodings, &error);
         if (code == NANOARROW_OK)
                 code = ArrowIpcDecoderSetSchemaWithDictionaries(&s->decoder, &s->schema, &s->encodings, &error);
-        return code == NANOARROW_OK ? 0 : broken(s, err, error.message);
+        return code == NANOARROW_OK ? 0 : infp_segment_broken(s, err, error.message);
 }
 
 static int64_t count_buffers(enum ArrowType type)
@@ -218,17 +98,17 @@ static int read_schema(struct infp_segment *s, struct infp_err *err)
         char name[64];
         int r;
 
-        if (s->size >= 8 && load(s, 8, err) == 1 && memcmp(here(s), "ARROW1\0\0", 8) == 0)
+        if (s->size >= 8 && infp_segment_load(s, 8, err) == 1 && memcmp(infp_segment_here(s), "ARROW1\0\0", 8) == 0)
                 s->offset = 8; /* the file format: a stream between two magic words and an index that we do without */
-        r = next_message(s, &size, err);
+        r = infp_segment_message(s, &size, err);
         if (r == 0)
                 return s->error = infp_fail(err, -ENODATA, "%s holds nothing yet, or was cut before its first row",
                                             s->path);
         INFP_TRY(r);
         if (s->decoder.message_type != NANOARROW_IPC_MESSAGE_TYPE_SCHEMA)
-                return broken(s, err, "an Arrow stream must begin with its schema");
-        if (infp_arrow_check_schema(here(s) + 8, &why) < 0)
-                return broken(s, err, why.text);
+                return infp_segment_broken(s, err, "an Arrow stream must begin with its schema");
+        if (infp_arrow_check_schema(infp_segment_here(s) + 8, &why) < 0)
+                return infp_segment_broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
         INFP_TRY(set_schema(s, err));
         stem(s->path, name, sizeof(name));
@@ -318,43 +198,44 @@ static int take_dictionary(struct infp_segment *s, struct infp_err *err)
                                            .max_rows = MAX_ROWS,
                                            .n_nodes = 1 };
         const struct ArrowIpcDictionaryEncoding *encoding = NULL;
-        const uint8_t *body = here(s) + s->decoder.header_size_bytes;
+        const uint8_t *body = infp_segment_here(s) + s->decoder.header_size_bytes;
         struct ArrowError error = { { 0 } };
         struct ArrowSchemaView view;
         struct infp_err why = { "" };
         int64_t id;
 
-        if (infp_arrow_dictionary_id(here(s) + 8, &id) == 0)
+        if (infp_arrow_dictionary_id(infp_segment_here(s) + 8, &id) == 0)
                 encoding = ArrowIpcDictionaryEncodingsFindById(&s->encodings, id);
         if (!encoding || ArrowSchemaViewInit(&view, encoding->schema->dictionary, &error) != NANOARROW_OK)
-                return broken(s, err, "a dictionary that no column uses");
+                return infp_segment_broken(s, err, "a dictionary that no column uses");
         want.n_buffers = count_buffers(view.type);
-        if (infp_arrow_check_dictionary(here(s) + 8, &want, &why) < 0)
-                return broken(s, err, why.text);
+        if (infp_arrow_check_dictionary(infp_segment_here(s) + 8, &want, &why) < 0)
+                return infp_segment_broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
-        if (ArrowIpcDecoderDecodeDictionary(&s->decoder, view_of(body, (uint64_t) want.body_size),
+        if (ArrowIpcDecoderDecodeDictionary(&s->decoder, infp_segment_view_of(body, (uint64_t) want.body_size),
                                             NANOARROW_VALIDATION_LEVEL_FULL, &s->dictionaries, &error) != NANOARROW_OK)
-                return broken(s, err, error.message);
+                return infp_segment_broken(s, err, error.message);
         return 0;
 }
 
 static int take_records(struct infp_segment *s, struct infp_err *err)
 {
-        const uint8_t *body = here(s) + s->decoder.header_size_bytes;
+        const uint8_t *body = infp_segment_here(s) + s->decoder.header_size_bytes;
         struct ArrowError error = { { 0 } };
         struct infp_err why = { "" };
         int code;
 
         s->want.body_size = s->decoder.body_size_bytes;
-        if (infp_arrow_check_records(here(s) + 8, &s->want, &why) < 0)
-                return broken(s, err, why.text);
+        if (infp_arrow_check_records(infp_segment_here(s) + 8, &s->want, &why) < 0)
+                return infp_segment_broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
-        code = ArrowIpcDecoderDecodeArrayViewWithDictionaries(&s->decoder, view_of(body, (uint64_t) s->want.body_size),
+        code = ArrowIpcDecoderDecodeArrayViewWithDictionaries(&s->decoder,
+                                                              infp_segment_view_of(body, (uint64_t) s->want.body_size),
                                                               -1, &s->dictionaries, &s->view, &error);
         if (code == NANOARROW_OK)
                 code = ArrowArrayViewValidate(s->view, NANOARROW_VALIDATION_LEVEL_FULL, &error);
         if (code != NANOARROW_OK)
-                return broken(s, err, error.message);
+                return infp_segment_broken(s, err, error.message);
         s->row = 0;
         s->n_rows = s->view->length;
         s->n_batches++;
@@ -366,7 +247,7 @@ static int advance(struct infp_segment *s, struct infp_err *err)
 {
         do {
                 uint64_t size = 0;
-                int r = next_message(s, &size, err);
+                int r = infp_segment_message(s, &size, err);
 
                 if (r <= 0)
                         return r;
@@ -376,7 +257,7 @@ static int advance(struct infp_segment *s, struct infp_err *err)
                 else if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH)
                         INFP_TRY(take_dictionary(s, err));
                 else
-                        return broken(s, err, "a message that is neither rows nor a dictionary");
+                        return infp_segment_broken(s, err, "a message that is neither rows nor a dictionary");
                 s->offset += size;
                 s->good = s->offset;
         } while (s->row == s->n_rows);

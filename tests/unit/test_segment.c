@@ -1,0 +1,359 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "store/arrow.h"
+#include "store_run.h"
+
+/* A stream of the sample: n batches of `rows` rows, with its end. *ret_ends: where the schema and each batch end. */
+static struct infp_str make_stream(unsigned n, uint32_t rows, size_t *ret_ends)
+{
+        struct infp_arrow_writer *writer;
+        struct infp_err err = { "" };
+        struct infp_str out = { 0 };
+
+        assert_int_equal(infp_arrow_writer_new(&sample_table, NULL, &writer, &err), 0);
+        assert_int_equal(infp_arrow_put_schema(writer, &out, &err), 0);
+        ret_ends[0] = out.size;
+        for (unsigned i = 0; i < n; i++) {
+                struct infp_builder *b = sample_builder(i * rows, rows);
+                struct infp_batch batch = infp_builder_batch(b, 0);
+
+                assert_int_equal(infp_arrow_put_batch(writer, &batch, &out, &err), 0);
+                ret_ends[i + 1] = out.size;
+                infp_builder_free(b);
+        }
+        infp_arrow_put_end(&out);
+        infp_arrow_writer_free(writer);
+        return out;
+}
+
+static int file_of(const void *data, size_t size)
+{
+        int fd = memfd_create("segment", MFD_CLOEXEC);
+
+        assert_true(fd >= 0);
+        assert_int_equal(infp_write_all(fd, data, size, NULL), 0);
+        return fd;
+}
+
+/* What the reader makes of it: rows, or the error. */
+static int read_bytes(const void *data, size_t size, uint32_t *ret_rows, bool *ret_torn, struct infp_err *err)
+{
+        struct infp_segment *segment;
+        struct infp_batch batch;
+        int r = infp_segment_open_fd(file_of(data, size), "test", &segment, err);
+
+        *ret_rows = 0;
+        if (r < 0)
+                return r;
+        while ((r = infp_segment_next(segment, &batch, ret_torn, err)) == 1) {
+                assert_true(batch.n_rows > 0 && batch.n_rows <= INFP_BATCH_ROWS);
+                *ret_rows += batch.n_rows;
+        }
+        infp_segment_close(segment);
+        return r;
+}
+
+/* Cut at every byte: all batches that are whole are read, and nothing else. */
+static void reads_what_is_whole(void **state)
+{
+        size_t ends[4];
+        struct infp_str s = make_stream(3, 9, ends);
+        struct infp_err err = { "" };
+
+        (void) state;
+        for (size_t cut = 0; cut <= s.size; cut++) {
+                uint32_t rows, want = cut < ends[1] ? 0 : cut < ends[2] ? 9 : cut < ends[3] ? 18 : 27;
+                bool torn = false;
+                int r = read_bytes(s.data, cut, &rows, &torn, &err);
+
+                assert_int_equal(r, cut < ends[0] ? -ENODATA : 0);
+                assert_int_equal(rows, want);
+                if (r == 0)
+                        assert_int_equal(torn, cut < s.size);
+        }
+        infp_str_done(&s);
+}
+
+static void takes_zeros_for_a_torn_tail(void **state)
+{
+        size_t ends[3];
+        struct infp_str s = make_stream(2, 9, ends);
+        struct infp_err err = { "" };
+        uint32_t rows;
+        bool torn = false;
+
+        (void) state;
+        memset(s.data + ends[1], 0, s.size - ends[1]);
+        assert_int_equal(read_bytes(s.data, s.size, &rows, &torn, &err), 0);
+        assert_int_equal(rows, 9);
+        assert_true(torn);
+        infp_str_done(&s);
+}
+
+/* Every bit of a small file turned once: rows or a sentence, never a crash (run with the address sanitizer). */
+static void survives_every_turned_bit(void **state)
+{
+        size_t ends[2];
+        struct infp_str s = make_stream(1, 9, ends);
+        unsigned refused = 0, read = 0;
+
+        (void) state;
+        for (size_t i = 0; i < s.size * 8; i++) {
+                struct infp_err err = { "" };
+                uint32_t rows;
+                bool torn;
+
+                s.data[i / 8] = (char) (s.data[i / 8] ^ 1 << (i % 8));
+                if (read_bytes(s.data, s.size, &rows, &torn, &err) < 0) {
+                        assert_true(err.text[0]);
+                        refused++;
+                } else {
+                        read++;
+                }
+                s.data[i / 8] = (char) (s.data[i / 8] ^ 1 << (i % 8));
+        }
+        assert_true(refused > 100 && read > 100);
+        infp_str_done(&s);
+}
+
+static struct infp_segment *open_fixture(const char *name, struct infp_err *err)
+{
+        struct infp_segment *segment = NULL;
+        char path[4096];
+
+        snprintf(path, sizeof(path), "%s/arrow/%s", getenv("INFP_FIXTURES"), name);
+        assert_int_equal(infp_segment_open(AT_FDCWD, path, &segment, err), 0);
+        return segment;
+}
+
+static void check_text(const struct infp_batch *batch, const char *column, uint32_t row, const char *want)
+{
+        int index = infp_table_find(batch->table, column);
+        const char *text;
+        size_t size;
+
+        assert_true(index >= 0);
+        assert_int_equal(infp_batch_has(batch, (unsigned) index, row), want != NULL);
+        if (!want)
+                return;
+        text = infp_batch_str(batch, (unsigned) index, row, &size);
+        assert_int_equal(size, strlen(want));
+        assert_memory_equal(text, want, size);
+}
+
+/* The values are those of tests/fixtures/arrow/README.md. ABSENT: no value. */
+#define ABSENT -1e300
+static void reads_other_peoples_types(void **state)
+{
+        static const struct {
+                const char *name;
+                enum infp_type type;
+                double want[3];
+        } numbers[] = {
+                { "t_ns", INFP_I64, { 1, 2, 3 } },
+                { "time", INFP_TS_NS, { 1764302400e9, ABSENT, 1764302402e9 } },
+                { "i8", INFP_I64, { -1, ABSENT, 127 } },
+                { "u16", INFP_U64, { 65535, 0, ABSENT } },
+                { "i32", INFP_I64, { 1, 2, 3 } },
+                { "f32", INFP_F64, { 0.5, ABSENT, -2 } },
+                { "ms", INFP_TS_NS, { 1e6, ABSENT, ABSENT } }, /* 2^62 ms do not fit */
+                { "dint", INFP_I64, { ABSENT, 10, ABSENT } },
+                { "b", INFP_BOOL, { 1, ABSENT, 0 } },
+        };
+        struct infp_err err = { "" };
+        struct infp_segment *segment = open_fixture("foreign.arrows", &err);
+        struct infp_batch batch;
+
+        (void) state;
+        assert_string_equal(infp_segment_table(segment)->name, "foreign");
+        assert_false(infp_segment_table(segment)->plain);
+        assert_int_equal(infp_segment_next(segment, &batch, NULL, &err), 1);
+        assert_int_equal(batch.n_rows, 3);
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+                int column = infp_table_find(batch.table, numbers[i].name);
+
+                assert_true(column >= 0);
+                assert_int_equal(infp_table_column(batch.table, (unsigned) column)->type, numbers[i].type);
+                for (uint32_t row = 0; row < 3; row++) {
+                        bool has = infp_batch_has(&batch, (unsigned) column, row);
+
+                        assert_int_equal(has, numbers[i].want[row] != ABSENT);
+                        if (has)
+                                assert_true(infp_batch_number(&batch, (unsigned) column, row) == numbers[i].want[row]);
+                }
+        }
+        check_text(&batch, "ls", 0, "a"), check_text(&batch, "ls", 1, ""), check_text(&batch, "ls", 2, NULL);
+        check_text(&batch, "dict", 0, "x"), check_text(&batch, "dict", 1, "y"), check_text(&batch, "dict", 2, NULL);
+        check_text(&batch, "nn", 0, NULL);
+        assert_int_equal(infp_segment_next(segment, &batch, NULL, &err), 0);
+        infp_segment_close(segment);
+}
+
+/* 20,000 rows in one message, as other writers make them: handed out in slices. */
+static void splits_large_messages(void **state)
+{
+        enum { N = 20000 };
+        struct infp_str out = { 0 };
+        struct infp_arrow_writer *writer;
+        struct infp_err err = { "" };
+        static int64_t numbers[N];
+        static int32_t offsets[N + 1];
+        static uint8_t bits[N / 8];
+        static char text[N];
+        static const struct infp_column columns[] = {
+                { .name = "n", .type = INFP_I64, .kind = INFP_GAUGE, .unit = &infp_unit_none },
+                { .name = "s", .type = INFP_STR, .kind = INFP_LABEL, .unit = &infp_unit_none },
+                { .name = "b", .type = INFP_BOOL, .kind = INFP_LABEL, .unit = &infp_unit_none },
+        };
+        const struct infp_table table = { .name = "t", .columns = columns, .n_columns = 3, .plain = true };
+        const struct infp_vector vectors[] = { { .valid = bits, .values = numbers },
+                                               { .values = text, .offsets = offsets },
+                                               { .values = bits } };
+        struct infp_batch batch = { .table = &table, .columns = vectors, .n_rows = N };
+        struct infp_segment *segment;
+        uint32_t seen = 0;
+        int r;
+
+        (void) state;
+        for (uint32_t i = 0; i < N; i++) {
+                numbers[i] = i;
+                offsets[i + 1] = (int32_t) i + 1;
+                text[i] = (char) ('a' + i % 26);
+                if (i % 3 == 0)
+                        bits[i / 8] = (uint8_t) (bits[i / 8] | 1 << (i % 8));
+        }
+        assert_int_equal(infp_arrow_writer_new(&table, NULL, &writer, &err), 0);
+        assert_int_equal(infp_arrow_put_schema(writer, &out, &err), 0);
+        assert_int_equal(infp_arrow_put_batch(writer, &batch, &out, &err), 0);
+        assert_int_equal(infp_segment_open_fd(file_of(out.data, out.size), "test", &segment, &err), 0);
+        assert_true(infp_segment_table(segment)->plain);
+        while ((r = infp_segment_next(segment, &batch, NULL, &err)) == 1) {
+                for (uint32_t row = 0; row < batch.n_rows; row++, seen++) {
+                        size_t size;
+
+                        assert_int_equal(infp_batch_has(&batch, 0, row), seen % 3 == 0);
+                        assert_int_equal(infp_batch_i64(&batch, 0, row), seen % 3 == 0 ? seen : 0);
+                        assert_int_equal(infp_batch_str(&batch, 1, row, &size)[0], 'a' + seen % 26);
+                        assert_int_equal(size, 1);
+                        assert_int_equal(infp_batch_bool(&batch, 2, row), seen % 3 == 0);
+                }
+        }
+        assert_int_equal(r, 0);
+        assert_int_equal(seen, N);
+        infp_segment_close(segment);
+        infp_arrow_writer_free(writer);
+        infp_str_done(&out);
+}
+
+static void says_what_it_cannot_read(void **state)
+{
+        static const char junk[] = "root:x:0:0:root:/root:/bin/bash\n";
+        struct infp_segment *segment;
+        struct infp_err err = { "" };
+
+        (void) state;
+        assert_int_equal(infp_segment_open_fd(file_of(junk, sizeof(junk)), "passwd", &segment, &err), -EBADMSG);
+        assert_string_equal(err.text, "cannot read passwd at byte 0: no Arrow stream message begins there");
+        assert_int_equal(infp_segment_open_fd(file_of("", 0), "empty", &segment, &err), -ENODATA);
+        assert_int_equal(infp_segment_open(AT_FDCWD, "/nowhere", &segment, &err), -ENOENT);
+        assert_string_equal(err.text, "cannot open /nowhere: No such file or directory");
+        assert_int_equal(infp_segment_open(AT_FDCWD, "/tmp", &segment, &err), -EINVAL);
+}
+
+/* Cut at every byte, then mended: whole, with what was whole before. A second mending changes nothing. */
+static void mends_at_every_cut(void **state)
+{
+        size_t ends[3];
+        struct infp_str s = make_stream(2, 5, ends);
+        struct test_run t = test_run_open(NULL);
+
+        (void) state;
+        for (size_t cut = ends[0]; cut <= s.size; cut++) {
+                int want = cut < ends[1] ? 0 : cut < ends[2] ? 1 : 2;
+                int fd = openat(t.run->fd, "torn.arrows", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+                uint64_t lost = 0;
+
+                assert_int_equal(infp_write_all(fd, s.data, cut, NULL), 0);
+                infp_close(fd);
+                assert_int_equal(infp_segment_mend(t.run->fd, "torn.arrows", &lost, &t.err), want);
+                assert_int_equal(lost, cut == s.size ? 0 : cut - ends[want]);
+                assert_false(check_segment(t.run->fd, "torn.arrows", 0, (uint32_t) want * 5));
+                assert_int_equal(infp_segment_mend(t.run->fd, "torn.arrows", &lost, &t.err), want);
+                assert_int_equal(lost, 0);
+        }
+        infp_str_done(&s);
+        test_run_close(&t);
+}
+
+static void put_file(int dir_fd, const char *name, const void *data, size_t size)
+{
+        int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+        assert_true(fd >= 0);
+        assert_int_equal(infp_write_all(fd, data, size, NULL), 0);
+        infp_close(fd);
+}
+
+static void mends_a_whole_run(void **state)
+{
+        size_t ends[3];
+        struct infp_str s = make_stream(2, 5, ends);
+        struct test_run t = test_run_open(NULL);
+        struct infp_mend counts;
+        char uuid[37], part[64];
+        struct infp_run *run;
+
+        (void) state;
+        assert_int_equal(test_write(&t, 0, 5), 0); /* no end marker */
+        assert_int_equal(t.sink->rotate(t.sink, 2, &t.err), 0);
+        put_file(t.run->fd, "sample/000002.arrows", s.data, ends[1] + 100);
+        put_file(t.run->fd, "sample/000003.arrows", s.data, ends[0] - 10); /* not even a schema */
+        put_file(t.run->fd, "sample/000002.parquet.part", "x", 1);
+        assert_int_equal(mkdirat(t.run->fd, "empty", 0700), 0);
+        put_file(t.run->fd, "empty/000001.arrows", "", 0);
+        put_file(t.run->fd, "run.json.part", "{", 1);
+        snprintf(part, sizeof(part), "%s.parquet.part", t.run->info.uuid);
+        put_file(t.run->output_fd, part, "x", 1);
+        put_file(t.run->output_fd, "other.part", "x", 1); /* not ours */
+
+        assert_int_equal(infp_store_mend_run(t.run, &counts, &t.err), -EBUSY);
+        memcpy(uuid, t.run->info.uuid, sizeof(uuid));
+        t.sink = infp_store_sink_free(t.sink);
+        t.run = infp_run_close(t.run);
+        assert_int_equal(infp_run_open(t.dir, NULL, &run, &t.err), 0);
+        assert_string_equal(run->info.uuid, uuid);
+        assert_int_equal(run->state, INFP_RUN_INTERRUPTED);
+        assert_int_equal(infp_store_mend_run(run, &counts, &t.err), 0);
+        assert_int_equal(counts.n_segments, 4);
+        assert_int_equal(counts.n_mended, 1); /* 000001 was ended by rotate */
+        assert_int_equal(counts.n_batches, 1);
+        assert_int_equal(counts.bytes_cut, 100);
+        assert_int_equal(counts.n_removed, 5);
+        assert_false(check_segment(run->fd, "sample/000002.arrows", 0, 5));
+        assert_int_equal(faccessat(run->fd, "empty", F_OK, 0), -1);
+        assert_int_equal(faccessat(run->fd, "sample/000003.arrows", F_OK, 0), -1);
+        assert_int_equal(faccessat(run->output_fd, "other.part", F_OK, 0), 0);
+        infp_run_close(run);
+        infp_str_done(&s);
+        test_run_close(&t);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(reads_what_is_whole),       cmocka_unit_test(takes_zeros_for_a_torn_tail),
+                cmocka_unit_test(survives_every_turned_bit), cmocka_unit_test(reads_other_peoples_types),
+                cmocka_unit_test(splits_large_messages),     cmocka_unit_test(says_what_it_cannot_read),
+                cmocka_unit_test(mends_at_every_cut),        cmocka_unit_test(mends_a_whole_run),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
