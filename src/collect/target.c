@@ -150,6 +150,7 @@ static void take_notes(struct infp_target *target)
         pthread_mutex_lock(&target->lock);
         target->reaped_at_refresh = target->reaped;
         target->has_new_roots = target->asked_roots.n > 0;
+        target->has_roots |= target->has_new_roots;
         take_requests(&target->roots, &target->asked_roots);
         take_requests(&target->excluded, &target->asked_excluded);
         pthread_mutex_unlock(&target->lock);

@@ -49,6 +49,7 @@ struct infp_target {
         uint64_t next_full_ns, n_refreshes, n_stat_reads;
         struct infp_pid_requests roots, excluded;
         bool has_new_roots;
+        bool has_roots; /* named at any time: before that our own child is no command yet, but a fork of us at its gate */
 
         /* Shared. */
         pthread_mutex_t lock;

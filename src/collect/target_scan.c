@@ -141,7 +141,7 @@ static bool belongs(struct infp_target *target, const struct infp_entry *e)
                 return false;
         if (is_requested(&target->roots, e->pid))
                 return true;
-        if (target->mode == INFP_MODE_RUN && e->ppid == target->list.self_pid && e->ppid > 0)
+        if (target->mode == INFP_MODE_RUN && target->has_roots && e->ppid == target->list.self_pid && e->ppid > 0)
                 return true;
         parent = infp_target_entry(target, e->ppid);
         return parent && parent->in_tree && !parent->is_ended;

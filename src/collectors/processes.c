@@ -44,7 +44,7 @@ static int processes_open(void *state, const struct infp_env *env, struct infp_e
         s->is_live = env->is_live;
         s->has_io_files = !faccessat(env->root_fd, "proc/self/io", F_OK, 0);
         s->wants_pss = infp_env_flag(env, "pss");
-        s->keeps_secrets = infp_env_flag(env, "keep_secrets");
+        s->keeps_secrets = infp_env_flag(env, "keep-secrets");
         s->total.is_ours_known = infp_target_mode(env->target) == INFP_MODE_RUN;
         s->total.ticks_per_s = env->ticks_per_s;
         read_boot_time(s, env);
@@ -232,6 +232,7 @@ const struct infp_collector infp_collector_processes = {
         .help = "Processes of the command or of the attached tree, with -p of the whole machine, and the tree's "
                 "totals.",
         .tables = tables,
+        .flags = INFP_WALKS_TARGET,
         .state_size = sizeof(struct processes),
         .open = processes_open,
         .sample = processes_sample,
