@@ -120,6 +120,11 @@ int infp_procfile_read(struct infp_procfile *file, int root_fd, const char *path
                                 r = read_all(file, one_piece);
                 }
         }
+        if (r == -EFBIG || r == -ENOMEM) { /* 32 MiB would stay for a text that nobody gets */
+                free(file->data);
+                file->data = NULL;
+                file->cap = 0;
+        }
         if (r < 0)
                 set_size(file, 0);
         if (file->reopen)

@@ -168,6 +168,11 @@ static void sizes(void **state)
         infp_procfile_done(&file);
         assert_int_equal(infp_procfile_read(&file, root, "/large"), -EFBIG);
         assert_text(&file, "");
+        assert_int_equal(file.cap, 0); /* the memory is not kept */
+        put_file("large", "small", 5);
+        infp_procfile_done(&file);
+        assert_int_equal(infp_procfile_read(&file, root, "/large"), 0);
+        assert_text(&file, "small");
         infp_procfile_done(&file);
         free(text);
 }
