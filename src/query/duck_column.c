@@ -187,13 +187,14 @@ static void read_numbers(const struct infp_duck_column *c, const void *data, con
         }
 }
 
-static void read_flags(const struct infp_duck_column *c, const bool *data, idx_t n)
+/* Bytes, not bools: below a null lies anything. */
+static void read_flags(const struct infp_duck_column *c, const uint8_t *data, idx_t n)
 {
         uint8_t *bits = c->values;
 
         memset(bits, 0, MAX_ROWS / 8);
         for (idx_t row = 0; row < n; row++)
-                if (data[row])
+                if (data[row] == 1)
                         bits[row / 8] |= (uint8_t) (1u << row % 8);
 }
 

@@ -330,6 +330,8 @@ static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_
         const int64_t *t_ns;
         uint32_t from = scan->at, to = scan->batch.n_rows;
 
+        if (from >= to)
+                return false;
         if (scan->t0 || scan->t1) {
                 if (scan->base->table.plain || scan->map[0] < 0)
                         return false;

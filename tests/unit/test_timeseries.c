@@ -1,0 +1,235 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "query/series.h"
+#include "query_sample.h"
+
+#define S(seconds) ((uint64_t) ((seconds) *1000000000.0))
+
+static const struct infp_table *const described[] = { &load_table, &device_table, &use_table, NULL };
+
+static void put_load(struct sample_run *s, double at, int64_t busy, const char *note)
+{
+        struct infp_row *row = sample_row(s, &load_table, S(at));
+
+        infp_row_i64(row, LOAD_BUSY, busy);
+        if (note)
+                infp_row_str(row, LOAD_NOTE, note);
+        sample_put(s);
+}
+
+static void put_device(struct sample_run *s, double at, const char *name, int64_t heat)
+{
+        struct infp_row *row = sample_row(s, &device_table, S(at));
+
+        infp_row_str(row, DEVICE_DEVICE, name);
+        infp_row_i64(row, DEVICE_HEAT, heat);
+        sample_put(s);
+}
+
+/* Periods: load 1 s, device 5 s (sample_new). Ticks 0 to 24, each second. load stops after tick 3 and is back at tick 8; of the
+ * devices b comes first, a later, both once. */
+static struct sample_run *make_run(void)
+{
+        struct sample_run *s = sample_new("parquet");
+
+        sample_describe(s, described);
+        for (unsigned i = 0; i < 25; i++) {
+                sample_tick(s, i, S(10.0 + i));
+                if (i <= 3 || i >= 8)
+                        put_load(s, 10.25 + i, i, i == 2 ? "two" : NULL);
+                if (i == 1)
+                        put_device(s, 11.9, "b", 70);
+                if (i == 4)
+                        put_device(s, 14.5, "a", 60);
+        }
+        sample_end(s);
+        return s;
+}
+
+static struct infp_series *open_series(struct sample_run *s, uint64_t t0, uint64_t t1)
+{
+        struct infp_series *series;
+
+        sample_check(s, infp_series_open(s->run, t0, t1, &series, &s->err));
+        return series;
+}
+
+static unsigned column(const struct infp_series *series, const char *name)
+{
+        int at = infp_table_find(infp_series_table(series), name);
+
+        assert_true(at >= 0);
+        return (unsigned) at;
+}
+
+static void test_columns(void **state)
+{
+        static const char *const expected[] = { "timestamp",      "busy",         "busy_time",
+                                                "device0_device", "device0_heat", "device0_heat_time",
+                                                "device1_device", "device1_heat", "device1_heat_time",
+                                                "level",          "level_time",   "never",
+                                                "never_time",     "note" };
+        struct sample_run *s = make_run();
+        struct infp_series *series = open_series(s, 0, 0);
+        const struct infp_table *table = infp_series_table(series);
+
+        (void) state;
+        assert_true(table->plain);
+        assert_int_equal(infp_table_width(table), sizeof(expected) / sizeof(expected[0]));
+        for (unsigned i = 0; i < infp_table_width(table); i++)
+                assert_string_equal(infp_table_column(table, i)->name, expected[i]);
+        assert_int_equal(infp_table_column(table, column(series, "never"))->type, INFP_F64); /* no row ever has one */
+        assert_int_equal(infp_table_column(table, column(series, "never_time"))->type, INFP_I64);
+        assert_int_equal(infp_table_column(table, column(series, "device0_device"))->type, INFP_STR);
+        infp_series_close(series);
+        sample_free(s);
+}
+
+static int64_t ms(double at)
+{
+        return SAMPLE_UNIX / 1000000 + (int64_t) (at * 1000);
+}
+
+/* What tick i shows of load: its own row, carried over two periods, then nothing until it is back. */
+static int shown_load(unsigned i)
+{
+        if (i <= 3 || i >= 8)
+                return (int) i;
+        return i == 4 || i == 5 ? 3 : -1; /* the row of 13.25 s: 0.75 and 1.75 s old; at tick 6 2.75 s */
+}
+
+static void check_row(const struct infp_series *series, const struct infp_batch *batch, uint32_t row, unsigned i)
+{
+        int load = shown_load(i);
+        /* b at 11.9: up to 10 s old, from tick 1 (11 s to 12 s) to tick 11 (21 s); a at 14.5: tick 4 to 14. */
+        bool has_b = i >= 1 && i <= 11, has_a = i >= 4 && i <= 14;
+        size_t size;
+        const char *text;
+
+        assert_int_equal(infp_batch_i64(batch, 0, row), ms(10.0 + i));
+        assert_int_equal(infp_batch_has(batch, column(series, "busy"), row), load >= 0);
+        assert_int_equal(infp_batch_has(batch, column(series, "busy_time"), row), load >= 0);
+        if (load >= 0) {
+                assert_int_equal(infp_batch_i64(batch, column(series, "busy"), row), load);
+                assert_int_equal(infp_batch_i64(batch, column(series, "busy_time"), row), ms(10.25 + load));
+        }
+        text = infp_batch_str(batch, column(series, "note"), row, &size);
+        assert_int_equal(infp_batch_has(batch, column(series, "note"), row), i == 2);
+        assert_string_equal(strndupa(text, size), i == 2 ? "two" : "");
+        assert_false(infp_batch_has(batch, column(series, "never"), row));
+        assert_false(infp_batch_has(batch, column(series, "never_time"), row));
+        assert_int_equal(infp_batch_has(batch, column(series, "device0_heat"), row), has_b);
+        assert_int_equal(infp_batch_has(batch, column(series, "device1_heat"), row), has_a);
+        if (has_b) {
+                assert_int_equal(infp_batch_i64(batch, column(series, "device0_heat"), row), 70);
+                assert_int_equal(infp_batch_i64(batch, column(series, "device0_heat_time"), row), ms(11.9));
+                assert_string_equal(strndupa(infp_batch_str(batch, column(series, "device0_device"), row, &size), 1),
+                                    "b");
+        }
+}
+
+static unsigned check_rows(struct infp_series *series, unsigned from)
+{
+        struct infp_batch batch;
+        struct infp_err err = { "" };
+        unsigned n = 0;
+        int r;
+
+        while ((r = infp_series_next(series, &batch, &err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++, n++)
+                        check_row(series, &batch, row, from + n);
+        assert_int_equal(r, 0);
+        return n;
+}
+
+static void test_rows(void **state)
+{
+        struct sample_run *s = make_run();
+        struct infp_series *series = open_series(s, 0, 0);
+
+        (void) state;
+        assert_int_equal(check_rows(series, 0), 25);
+        infp_series_close(series);
+        sample_free(s);
+}
+
+/* A range changes which rows there are, not what they hold. */
+static void test_range(void **state)
+{
+        struct sample_run *s = make_run();
+        struct infp_series *series = open_series(s, S(15), S(18));
+
+        (void) state;
+        assert_int_equal(check_rows(series, 5), 3);
+        infp_series_close(series);
+        sample_free(s);
+}
+
+/* More text than a batch's first memory holds; more rows than one batch. */
+static void test_long_texts_and_many_ticks(void **state)
+{
+        struct sample_run *s = sample_new("parquet");
+        static char text[30001];
+        struct infp_series *series;
+        struct infp_batch batch;
+        unsigned n = 0;
+
+        (void) state;
+        memset(text, 'x', 30000);
+        sample_describe(s, described);
+        for (unsigned i = 0; i < 1500; i++) {
+                text[0] = (char) ('a' + i % 26);
+                sample_tick(s, i, S(i));
+                put_load(s, i, i, i % 100 ? "short" : text);
+                if (i % 20 == 0)
+                        sample_flush(s);
+        }
+        sample_end(s);
+        series = open_series(s, 0, 0);
+        while (infp_series_next(series, &batch, NULL) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++, n++) {
+                        size_t size;
+                        const char *note = infp_batch_str(&batch, column(series, "note"), row, &size);
+
+                        assert_int_equal(infp_batch_i64(&batch, column(series, "busy"), row), n);
+                        assert_int_equal(size, n % 100 ? 5 : 30000);
+                        if (n % 100 == 0)
+                                assert_int_equal(note[0], 'a' + n % 26);
+                }
+        assert_int_equal(n, 1500);
+        infp_series_close(series);
+        sample_free(s);
+}
+
+static void test_without_ticks(void **state)
+{
+        struct sample_run *s = sample_new("parquet");
+        struct infp_series *series;
+        struct infp_batch batch;
+
+        (void) state;
+        sample_describe(s, described);
+        put_load(s, 1, 1, NULL);
+        sample_end(s);
+        series = open_series(s, 0, 0);
+        assert_int_equal(infp_table_width(infp_series_table(series)), 8);
+        assert_int_equal(infp_series_next(series, &batch, NULL), 0);
+        infp_series_close(series);
+        sample_free(s);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_columns),       cmocka_unit_test(test_rows),
+                cmocka_unit_test(test_range),         cmocka_unit_test(test_long_texts_and_many_ticks),
+                cmocka_unit_test(test_without_ticks),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
