@@ -1,0 +1,103 @@
+"""Fixtures of all end-to-end tests: the binary (INFPROF, else build/infprof), a registry of live runs of the test's own, and
+readers of a run's files that do not use infprof."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def infprof():
+    """The path of the binary under test."""
+    path = pathlib.Path(os.environ.get("INFPROF", TOP / "build" / "infprof")).resolve()
+    if not path.exists():
+        pytest.fail(f"{path} is not there: build it (make build), or set INFPROF")
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path_factory, monkeypatch):
+    """Live runs of one test are not seen by another, nor by the user's own infprof."""
+    directory = tmp_path_factory.mktemp("registry", numbered=True)
+    directory.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
+    monkeypatch.delenv("INFPROF_RUN", raising=False)
+    return directory
+
+
+class Run:
+    """A run on disk, read by pyarrow and json alone."""
+
+    def __init__(self, output):
+        self.output = pathlib.Path(output)
+        found = sorted(self.output.glob("*.infprof"))
+        assert found, f"no run in {output}: {sorted(path.name for path in self.output.iterdir())}"
+        self.path = found[-1]
+        self.uuid = self.path.name[:-len(".infprof")]
+
+    @property
+    def info(self):
+        return json.loads((self.path / "run.json").read_text())
+
+    def segments(self, table):
+        """Files of a table in order; where a finished Parquet file stands beside its segment, only that."""
+        files = {}
+        for path in sorted((self.path / table).glob("*.*")):
+            if path.suffix == ".parquet" or (path.suffix == ".arrows" and path.stem not in files):
+                files[path.stem] = path
+        return [files[stem] for stem in sorted(files)]
+
+    def table(self, name):
+        """All rows of a table as a list of dictionaries; [] when it was never written."""
+        rows = []
+        for path in self.segments(name):
+            rows += read_file(path)
+        return rows
+
+    def snapshots(self):
+        return sorted(self.output.glob(f"{self.uuid}-*.json"))
+
+
+def read_file(path):
+    import pyarrow
+    import pyarrow.parquet
+
+    if path.suffix == ".parquet":
+        return pyarrow.parquet.read_table(path).to_pylist()
+    rows = []
+    with pyarrow.OSFile(str(path)) as file:
+        reader = pyarrow.ipc.open_stream(file)
+        while True:
+            try:
+                rows += reader.read_next_batch().to_pylist()
+            except StopIteration:
+                return rows
+            except (pyarrow.ArrowInvalid, OSError):  # a torn tail: its recorder was killed, or writes just now
+                return rows
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """An output directory, and `run_dir.run()` for the newest run in it."""
+    class Directory(type(tmp_path)):
+        def run(self):
+            return Run(self)
+
+    return Directory(tmp_path / "out")
+
+
+@pytest.fixture
+def record(infprof, run_dir):
+    """record(options..., command=[...]): runs `infprof record` to its end; the result has .run, the run on disk."""
+    def call(*options, command=(), **arguments):
+        arguments.setdefault("timeout", 120)
+        words = [infprof, "record", "-o", str(run_dir), *map(str, options), *(["--", *map(str, command)] if command else [])]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **arguments)
+        done.run = run_dir.run() if list(run_dir.glob("*.infprof")) else None
+        return done
+
+    return call
