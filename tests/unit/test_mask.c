@@ -335,19 +335,19 @@ static void json(void **state)
 static void servers(void **state)
 {
         static const char *const commands[] = {
-                "vllm|serve|Qwen/Qwen2.5-0.5B|--max-num-batched-tokens|8192|--tokenizer|x/y|--tokenizer-mode|auto|"
-                "--skip-tokenizer-init|--max-model-len|4096|--kv-cache-dtype|fp8|--enable-prompt-tokens-details|"
-                "--long-prefill-token-threshold|256|--ssl-keyfile|/k.pem|--served-model-name|sk|--seed|0",
-                "vllm|serve|m|--speculative-config|{\"method\":\"ngram\",\"num_speculative_tokens\":5}|"
-                "--hf_overrides|{\"a\":1}|--limit-mm-per-prompt|image=4|--middleware|a.b.C|--override-generation-"
-                "config|"
-                "{\"max_new_tokens\":5,\"eos_token_id\":[1,2]}",
-                "llama-server|-m|/models/"
-                "qwen2.5-q8_0.gguf|--keep|4|--cache-type-k|q8_0|--key-cache|q8|--prompt-cache|f|"
-                "--override-kv|tokenizer.ggml.add_bos_token=bool:false|--special|--api-key-file|/etc/keys|-ngl|99|"
-                "--ssl-key-file|k.pem|-c|2048|--slot-save-path|s",
-                "python3|-m|sglang.launch_server|--model-path|m|--tokenizer-path|t|--chunked-prefill-size|512|"
-                "--max-total-tokens|9|--speculative-token-map|f|--tool-call-parser|qwen",
+                ("vllm|serve|Qwen/Qwen2.5-0.5B|--max-num-batched-tokens|8192|--tokenizer|x/y|--tokenizer-mode|auto|"
+                 "--skip-tokenizer-init|--max-model-len|4096|--kv-cache-dtype|fp8|--enable-prompt-tokens-details|"
+                 "--long-prefill-token-threshold|256|--ssl-keyfile|/k.pem|--served-model-name|sk|--seed|0"),
+                ("vllm|serve|m|--speculative-config|{\"method\":\"ngram\",\"num_speculative_tokens\":5}|"
+                 "--hf_overrides|{\"a\":1}|--limit-mm-per-prompt|image=4|--middleware|a.b.C|--override-generation-"
+                 "config|"
+                 "{\"max_new_tokens\":5,\"eos_token_id\":[1,2]}"),
+                ("llama-server|-m|/models/"
+                 "qwen2.5-q8_0.gguf|--keep|4|--cache-type-k|q8_0|--key-cache|q8|--prompt-cache|f|"
+                 "--override-kv|tokenizer.ggml.add_bos_token=bool:false|--special|--api-key-file|/etc/keys|-ngl|99|"
+                 "--ssl-key-file|k.pem|-c|2048|--slot-save-path|s"),
+                ("python3|-m|sglang.launch_server|--model-path|m|--tokenizer-path|t|--chunked-prefill-size|512|"
+                 "--max-total-tokens|9|--speculative-token-map|f|--tool-call-parser|qwen"),
                 "text-generation-launcher|--model-id|m|--max-input-tokens|4|--max-batch-prefill-tokens|9|--port|80",
                 "python|train.py|--monkey|patch|tokens_per_step=5|key_value=3|--sort-key|name",
                 "tritonserver|--model-repository=/models|--cache-config=local,size=1|--http-restricted-api=x:y",
