@@ -244,6 +244,7 @@ const struct infp_command infp_command_record = {
         .operands = "[-- CMD...]",
         .options = infp_record_option_table,
         .stop_at_operand = true,
+        .usage_code = INFP_EXIT_OURS, /* as env(1): what is below 125 is the command's own */
         .more = "Without a command, --pid, --name or --port the machine is recorded until Ctrl-C. The command keeps "
                 "its "
                 "terminal, its\n"

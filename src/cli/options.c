@@ -100,7 +100,7 @@ static int bad_usage(const struct infp_command *command, const char *format, con
 
         snprintf(text, sizeof(text), format, what);
         infp_say("%s: %s; see `infprof %s -h`", command->name, text, command->name);
-        return INFP_EXIT_USAGE;
+        return command->usage_code ? command->usage_code : INFP_EXIT_USAGE;
 }
 
 static const struct infp_option *by_letter(const struct infp_command *command, int letter)
