@@ -200,12 +200,17 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         return r;
 }
 
+static const struct infp_report_metric *find(const struct infp_report_metric *metrics, unsigned n, const char *name)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (!strcmp(metrics[i].name, name))
+                        return &metrics[i];
+        return NULL;
+}
+
 const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name)
 {
-        for (unsigned i = 0; i < report->n_metrics; i++)
-                if (!strcmp(report->metrics[i].name, name))
-                        return &report->metrics[i];
-        return NULL;
+        return find(report->metrics, report->n_metrics, name);
 }
 
 double infp_report_mean(const struct infp_report *report, const char *name)
@@ -229,12 +234,11 @@ double infp_report_max(const struct infp_report *report, const char *name)
         return m && m->stat.n ? m->stat.max * m->factor : NAN;
 }
 
-/* CPU seconds of the tree in the range. The counters of a command begin with it, so that over the whole run what the first
- * row already holds counts as well; a tree that was attached to, or the machine's, had a life before. */
-static double tree_seconds(const struct infp_report *report, const char *name)
+/* The increase in the range, in the base unit. The counters of something that began with the run begin with it, so that over
+ * the whole run what the first row already holds counts as well. */
+static double increase(const struct infp_report *report, const struct infp_report_metric *m, bool began_with_run)
 {
-        const struct infp_report_metric *m = infp_report_find(report, name);
-        const bool from_zero = !strcmp(report->run->info.mode, "run") && report->range.t0 == report->range.start;
+        const bool from_zero = began_with_run && report->range.t0 == report->range.start;
         double total;
 
         if (!m || !m->stat.has_last)
@@ -243,6 +247,32 @@ static double tree_seconds(const struct infp_report *report, const char *name)
         if (isnan(total) && !from_zero)
                 return NAN;
         return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
+}
+
+/* A tree that was attached to, and the machine's, had a life before. */
+static double tree_seconds(const struct infp_report *report, const char *name)
+{
+        return increase(report, infp_report_find(report, name), !strcmp(report->run->info.mode, "run"));
+}
+
+struct infp_report_self infp_report_self(const struct infp_report *report)
+{
+        const char *const names[] = { "self_cpu_ns", "self_rows", "self_rows_dropped", "self_bytes_written",
+                                      "self_errors" };
+        double values[INFP_COUNT(names)];
+        const struct infp_report_metric *rss = find(report->self, report->n_self, "self_rss_bytes");
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                values[i] = increase(report, find(report->self, report->n_self, names[i]), true);
+        return (struct infp_report_self){
+                .cpu_s = values[0],
+                .cpu_percent = report->wall_s > 0 ? 100 * values[0] / report->wall_s : NAN,
+                .rss_max_bytes = rss && rss->stat.n ? rss->stat.max : NAN,
+                .rows = values[1],
+                .rows_dropped = values[2],
+                .bytes_written = values[3],
+                .errors = values[4],
+        };
 }
 
 static void find_tree_cpu(struct infp_report *report)

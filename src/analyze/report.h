@@ -64,3 +64,10 @@ const struct infp_report_metric *infp_report_find(const struct infp_report *repo
 double infp_report_mean(const struct infp_report *report, const char *name);
 double infp_report_total(const struct infp_report *report, const char *name);
 double infp_report_max(const struct infp_report *report, const char *name);
+
+/* What infprof itself cost in the range; NAN where it was not measured. */
+struct infp_report_self {
+        double cpu_s, cpu_percent; /* of one core */
+        double rss_max_bytes, rows, rows_dropped, bytes_written, errors;
+};
+struct infp_report_self infp_report_self(const struct infp_report *report);

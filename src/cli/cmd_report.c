@@ -1,0 +1,117 @@
+/* infprof report: what happened in a run, in plain words, as JSON or as a table. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/number.h"
+#include "cli/command.h"
+#include "view/report.h"
+
+static const struct infp_option options[] = {
+        { 'r', "run", "RUN",
+          "a run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
+        { 0, "from", "WHEN",
+          "begin there: a mark's tag, 14:05:00, 2026-05-18T14:05:00Z, +30s (after the start) or -5m (before the end)",
+          false },
+        { 0, "to", "WHEN", "end there", false },
+        { 0, "skip", "TIME", "leave out the beginning, such as 60s of warming up", false },
+        { 'a', "all", NULL, "list the metrics that were 0 throughout as well", false },
+        { 0, "json", NULL, "one JSON object", false },
+        { 0, "csv", NULL, "a line a metric: mean, std, min, max, total", false },
+        { 'o', "output", "FILE", "write there instead of standard output (-)", false },
+        { 0 },
+};
+
+static int print(struct infp_out *out, const struct infp_report *report, const struct infp_arguments *arguments,
+                 struct infp_err *err)
+{
+        int r = 0;
+
+        if (infp_argument_given(arguments, "json"))
+                infp_report_json(out, report);
+        else if (infp_argument_given(arguments, "csv"))
+                r = infp_report_table(out, report, &infp_format_csv);
+        else
+                infp_report_text(out, report, infp_argument_given(arguments, "all"));
+        return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_out_flush(out, err);
+}
+
+static int print_to(const char *path, const struct infp_report *report, const struct infp_arguments *arguments,
+                    struct infp_err *err)
+{
+        const bool is_stdout = !path || !strcmp(path, "-");
+        infp_autoclose int file = -1;
+        struct infp_out out;
+        int r;
+
+        if (!is_stdout) {
+                file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+                if (file < 0)
+                        return infp_fail_errno(err, -errno, "cannot create %s", path);
+        }
+        infp_out_init(&out, is_stdout ? STDOUT_FILENO : file, is_stdout ? "standard output" : path);
+        r = print(&out, report, arguments, err);
+        infp_out_done(&out);
+        return r;
+}
+
+static int check(const struct infp_arguments *arguments, struct infp_report_options *ret)
+{
+        const char *skip = infp_argument(arguments, "skip");
+
+        *ret = (struct infp_report_options){ .from = infp_argument(arguments, "from"),
+                                             .to = infp_argument(arguments, "to") };
+        if (arguments->n_rest) {
+                infp_say("report: it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
+                return INFP_EXIT_USAGE;
+        }
+        if (skip && infp_parse_duration(skip, &ret->skip_ns) < 0) {
+                infp_say("report: --skip %s: not a duration; write it like 60s, 5m or 500ms", skip);
+                return INFP_EXIT_USAGE;
+        }
+        if (infp_argument_given(arguments, "json") && infp_argument_given(arguments, "csv")) {
+                infp_say("report: --json or --csv, not both");
+                return INFP_EXIT_USAGE;
+        }
+        return INFP_EXIT_OK;
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        struct infp_report_options wanted;
+        struct infp_report report;
+        struct infp_run *recording = NULL;
+        struct infp_err err = { "" };
+        int r = check(arguments, &wanted);
+
+        if (r)
+                return r;
+        r = infp_run_open(infp_argument(arguments, "run"), NULL, &recording, &err);
+        if (r >= 0)
+                r = infp_report_make(recording, &wanted, &report, &err);
+        if (r >= 0) {
+                r = print_to(infp_argument(arguments, "output"), &report, arguments, &err);
+                infp_report_done(&report);
+        }
+        infp_run_close(recording);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+const struct infp_command infp_command_report = {
+        .name = "report",
+        .summary = "what a run found: time, CPU, memory, I/O, every metric, what was absent and why",
+        .options = options,
+        .more = "A run that is still recorded can be reported as well: all that has reached the disk, 5 s at most "
+                "behind.\n"
+                "Times without a zone are local (TZ). Rates come from the samples inside the range.\n\n"
+                "examples:\n"
+                "  infprof report                              the newest run\n"
+                "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
+                "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"
+                "  infprof report --from -5m                   the last five minutes\n"
+                "  infprof report --json | jq .metrics.tree_rss_bytes.max",
+        .run = run,
+};

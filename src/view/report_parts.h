@@ -1,0 +1,19 @@
+/* What the files of the text report share. */
+#pragma once
+
+#include "view/report.h"
+
+struct human {
+        char text[48];
+};
+struct human infp_human(double v, const char *base, const char *unit, bool rate);
+
+void infp_report_title(struct infp_out *out, const char *title);
+void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+/* `used` columns of the line are taken already. */
+void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent);
+
+void infp_report_facts(struct infp_out *out, const struct infp_report *report);
+void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
+void infp_report_absences(struct infp_out *out, const struct infp_report *report);

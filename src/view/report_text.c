@@ -1,0 +1,318 @@
+/* The report for people. Figures that were measured, in plain words; nothing is guessed. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "view/human.h"
+#include "view/report.h"
+#include "view/report_parts.h"
+
+enum { LABEL_WIDTH = 12, BAR_WIDTH = 30, ALL_CORES = 16, SOME_CORES = 8 };
+
+static unsigned width_of(const struct infp_out *out)
+{
+        const unsigned width = out->width ? out->width : 80;
+
+        return width < 60 ? 60 : width > 140 ? 140 : width;
+}
+
+void infp_report_title(struct infp_out *out, const char *title)
+{
+        infp_str_printf(&out->text, "\n%s%s%s\n", out->colour ? "\033[1m" : "", title, out->colour ? "\033[0m" : "");
+}
+
+/* Breaks a text at blanks; the lines after the first are indented. */
+void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent)
+{
+        const unsigned width = width_of(out);
+        infp_autostr struct infp_str tame = { 0 };
+        const char *at;
+
+        infp_text_tame(&tame, text, strlen(text));
+        for (at = tame.data ? tame.data : ""; *at;) {
+                const size_t word = strcspn(at, " ");
+                const unsigned word_width = infp_text_width(at, word);
+
+                if (used > indent && used + 1 + word_width > width) {
+                        infp_str_printf(&out->text, "\n%*s", (int) indent, "");
+                        used = indent;
+                } else if (used > indent) {
+                        infp_str_putc(&out->text, ' ');
+                        used++;
+                }
+                infp_str_put(&out->text, at, word);
+                used += word_width;
+                at += word;
+                at += strspn(at, " ");
+        }
+        infp_str_putc(&out->text, '\n');
+}
+
+/* "  label       text", the text wrapped behind the label. */
+void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)
+{
+        char text[1024];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        infp_str_printf(&out->text, "  %-*s", LABEL_WIDTH, label);
+        infp_report_wrap(out, text, LABEL_WIDTH + 2, LABEL_WIDTH + 2);
+}
+
+struct human infp_human(double v, const char *base, const char *unit, bool rate)
+{
+        infp_autostr struct infp_str text = { 0 };
+        struct human ret = { "" };
+
+        infp_human_value(&text, v, base, unit, rate);
+        snprintf(ret.text, sizeof(ret.text), "%s", text.data ? text.data : "");
+        return ret;
+}
+
+static void put_moment(char *ret, size_t size, int64_t unix_ns, const char *format)
+{
+        const time_t t = (time_t) (unix_ns / 1000000000);
+        struct tm tm;
+
+        if (!localtime_r(&t, &tm) || !strftime(ret, size, format, &tm))
+                snprintf(ret, size, "%lld", (long long) t);
+}
+
+static void put_head(struct infp_out *out, const struct infp_report *report)
+{
+        static const char *const states[] = {
+                [INFP_RUN_RECORDING] = "still recording",
+                [INFP_RUN_INTERRUPTED] = "interrupted: the recorder was killed (infprof recover mends it)",
+                [INFP_RUN_ENDED] = "ended, not yet finished",
+                [INFP_RUN_FINISHED] = "finished",
+        };
+        const struct infp_run_info *info = &report->run->info;
+        char from[64], to[64];
+
+        infp_str_printf(&out->text, "%sRun %s%s  %s\n", out->colour ? "\033[1m" : "", info->uuid,
+                        out->colour ? "\033[0m" : "", states[report->run->state]);
+        if (*info->command)
+                infp_report_line(out, "command", "%s", info->command);
+        else
+                infp_report_line(out, "target", "%s",
+                                 strcmp(info->mode, "pid") ? "the machine" : "attached by its pid");
+        if (*info->hostname)
+                infp_report_line(out, "machine", "%s", info->hostname);
+        put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S");
+        put_moment(to, sizeof(to), report->to_unix_ns, "%Y-%m-%d %H:%M:%S %z");
+        infp_report_line(out, "time", "%s to %s, a sample each %u ms", from, to, info->period_ms);
+        const double whole = (double) (report->range.end - 1 - report->range.start) / 1e9;
+        char ended[64] = "";
+
+        if (info->exit_code > 128)
+                snprintf(ended, sizeof(ended), ", ended by signal %d (exit code %d)", info->exit_code - 128,
+                         info->exit_code);
+        else if (info->exit_code >= 0)
+                snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
+        if (report->is_part)
+                infp_report_line(out, "lasted", "%s of %s%s", infp_human(report->wall_s, "seconds", "s", false).text,
+                                 infp_human(whole, "seconds", "s", false).text, ended);
+        else
+                infp_report_line(out, "lasted", "%s%s", infp_human(report->wall_s, "seconds", "s", false).text, ended);
+}
+
+static void put_steps(struct infp_out *out, const struct infp_report *report)
+{
+        const uint32_t period = report->run->info.period_ms;
+
+        if (report->tree_is_fine)
+                infp_report_line(out, "resolution",
+                                 "the total comes from CPU clocks (ns); user and system from ticks of 10 ms, "
+                                 "which are %.3g %% of an interval",
+                                 period ? 1000.0 / period : 0);
+        else
+                infp_report_line(out, "resolution", "from ticks of 10 ms: in one interval a core is known to %.3g %%",
+                                 period ? 1000.0 / period : 0);
+}
+
+static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_metric *threads = infp_report_find(report, "tree_threads");
+        const double cores = report->tree_cpu_s / report->wall_s, peak = infp_report_max(report, "tree_cpu_ns");
+        const double cpus = report->effective_cpus;
+
+        infp_report_title(out,
+                          strcmp(report->run->info.mode, "host") ? "CPU of the process tree" : "CPU of all processes");
+        if (isnan(report->tree_cpu_s)) {
+                infp_report_line(out, "total", "not measured; the reason is below");
+                return;
+        }
+        char of[80] = "";
+
+        if (!isnan(cpus) && cpus > 0)
+                snprintf(of, sizeof(of), ", %.1f %% of %.3g effective CPU%s", 100 * cores / cpus, cpus,
+                         cpus == 1 ? "" : "s");
+        infp_report_line(out, "total", "%s: %.2f cores on average%s",
+                         infp_human(report->tree_cpu_s, "seconds", "s", false).text, cores, of);
+        infp_report_line(out, "user", "%s", infp_human(report->tree_user_s, "seconds", "s", false).text);
+        infp_report_line(out, "system", "%s", infp_human(report->tree_system_s, "seconds", "s", false).text);
+        if (!isnan(peak))
+                infp_report_line(out, "most", "%.2f cores between two samples", peak);
+        if (threads && threads->stat.n)
+                infp_report_line(out, "threads", "%.3g on average, %.0f at most", threads->stat.mean,
+                                 threads->stat.max);
+        put_steps(out, report);
+}
+
+static void put_core(struct infp_out *out, const struct infp_core *core)
+{
+        const double load = infp_stat_mean(&core->stat);
+        const unsigned bar = isnan(load) ? 0 : (unsigned) (load / 100 * BAR_WIDTH + 0.5);
+
+        infp_str_printf(&out->text, "  %-*lld", LABEL_WIDTH - 4, (long long) core->number);
+        if (isnan(load)) {
+                infp_str_puts(&out->text, "      -\n");
+                return;
+        }
+        infp_str_printf(&out->text, "%5.1f %%  ", load);
+        for (unsigned i = 0; i < BAR_WIDTH; i++)
+                infp_str_putc(&out->text, i < bar ? '#' : '.');
+        infp_str_printf(&out->text, "  most %.1f %%\n", core->stat.max);
+}
+
+/* Of a big machine the busiest cores, and the mean of the rest. */
+static void put_busiest(struct infp_out *out, const struct infp_cores *cores)
+{
+        double below = INFINITY, rest = 0;
+        unsigned shown = 0, n_rest = 0;
+
+        for (unsigned i = 0; i < cores->n; i++)
+                rest += cores->cores[i].stat.n ? cores->cores[i].stat.mean : 0;
+        while (shown < SOME_CORES) {
+                double next = -1;
+
+                for (unsigned i = 0; i < cores->n; i++)
+                        if (cores->cores[i].stat.n && cores->cores[i].stat.mean < below &&
+                            cores->cores[i].stat.mean > next)
+                                next = cores->cores[i].stat.mean;
+                if (next < 0)
+                        break;
+                for (unsigned i = 0; i < cores->n && shown < SOME_CORES; i++)
+                        if (cores->cores[i].stat.n && cores->cores[i].stat.mean == next) {
+                                put_core(out, &cores->cores[i]);
+                                rest -= next;
+                                shown++;
+                        }
+                below = next;
+        }
+        n_rest = cores->n - shown;
+        if (n_rest)
+                infp_str_printf(&out->text, "  the %u others %.1f %% on average\n", n_rest, fmax(rest, 0) / n_rest);
+}
+
+static void put_cores(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_cores *cores = &report->cores;
+
+        if (!cores->n)
+                return;
+        infp_report_title(out, "Load of the machine's cores");
+        if (cores->n > ALL_CORES)
+                put_busiest(out, cores);
+        for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++)
+                put_core(out, &cores->cores[i]);
+        if (cores->disparity.n)
+                infp_report_line(out, "disparity",
+                                 "%.1f of 100 (Gini, normalised: 0 all cores alike, 100 all load on one)",
+                                 infp_stat_mean(&cores->disparity));
+        if (cores->n > 1 && cores->n_dominated)
+                infp_report_line(out, "dominant",
+                                 "one core was 70 points above all others in %llu of %llu intervals; it changed "
+                                 "%llu times",
+                                 (unsigned long long) cores->n_dominated, (unsigned long long) cores->disparity.n,
+                                 (unsigned long long) cores->n_dominant_changes);
+}
+
+static void put_pair_title(struct infp_out *out, const char *label, const char *a, const char *b)
+{
+        char title[80];
+
+        snprintf(title, sizeof(title), "%-32s %14s %14s", label, a, b);
+        infp_report_title(out, title);
+}
+
+static void put_pair(struct infp_out *out, const char *label, double a, double b, const char *base)
+{
+        if (isnan(a) && isnan(b))
+                return;
+        infp_str_printf(&out->text, "  %-30s %14s %14s\n", label, infp_human(a, base, "", false).text,
+                        infp_human(b, base, "", false).text);
+}
+
+static void put_gauge(struct infp_out *out, const struct infp_report *report, const char *label, const char *name)
+{
+        put_pair(out, label, infp_report_mean(report, name), infp_report_max(report, name), "bytes");
+}
+
+static void put_memory(struct infp_out *out, const struct infp_report *report)
+{
+        put_pair_title(out, "Memory", "mean", "most");
+        put_gauge(out, report, "tree: in RAM (RSS)", "tree_rss_bytes");
+        put_gauge(out, report, "tree: address space (VMS)", "tree_vms_bytes");
+        put_gauge(out, report, "tree: in swap", "tree_swap_bytes");
+        put_gauge(out, report, "machine: used", "vMemoryUsed");
+        put_gauge(out, report, "machine: swap used", "vSwapUsed");
+        if (!isnan(report->memory_limit_bytes))
+                infp_report_line(out, "limit", "%s by the control group",
+                                 infp_human(report->memory_limit_bytes, "bytes", "", false).text);
+}
+
+static void put_totals(struct infp_out *out, const struct infp_report *report, const char *label, const char *a,
+                       const char *b)
+{
+        put_pair(out, label, infp_report_total(report, a), infp_report_total(report, b), "bytes");
+}
+
+static void put_traffic(struct infp_out *out, const struct infp_report *report)
+{
+        put_pair_title(out, "I/O", "read", "written");
+        put_totals(out, report, "tree: by calls, caches too", "tree_rchar", "tree_wchar");
+        put_totals(out, report, "tree: block devices", "tree_read_bytes", "tree_write_bytes");
+        put_totals(out, report, "machine: disks", "vDiskReadBytes", "vDiskWriteBytes");
+        put_pair_title(out, "Network", "received", "sent");
+        put_totals(out, report, "machine: all but lo", "vNetworkBytesRecvd", "vNetworkBytesSent");
+}
+
+static void put_cost(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_self self = infp_report_self(report);
+
+        infp_report_title(out, "Cost of infprof itself");
+        if (isnan(self.cpu_s))
+                infp_report_line(out, "CPU", "not measured");
+        else
+                infp_report_line(out, "CPU", "%s, %.3g %% of one core; the finishing after the end is not in it",
+                                 infp_human(self.cpu_s, "seconds", "s", false).text, self.cpu_percent);
+        if (!isnan(self.rss_max_bytes))
+                infp_report_line(out, "memory", "%s at most", infp_human(self.rss_max_bytes, "bytes", "", false).text);
+        if (!isnan(self.rows))
+                infp_report_line(out, "rows", "%.0f taken, %.0f dropped, %s written", self.rows, self.rows_dropped,
+                                 infp_human(self.bytes_written, "bytes", "", false).text);
+        if (report->ticks.n)
+                infp_report_line(out, "ticks", "%llu, %llu left out; late by %s on average, %s at most",
+                                 (unsigned long long) report->ticks.n, (unsigned long long) report->ticks.missed,
+                                 infp_human(report->ticks.late_ns.mean / 1e9, "seconds", "s", false).text,
+                                 infp_human(report->ticks.late_ns.max / 1e9, "seconds", "s", false).text);
+}
+
+void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
+{
+        put_head(out, report);
+        put_tree_cpu(out, report);
+        put_cores(out, report);
+        put_memory(out, report);
+        put_traffic(out, report);
+        infp_report_facts(out, report);
+        infp_report_metrics(out, report, all);
+        infp_report_absences(out, report);
+        put_cost(out, report);
+}
