@@ -16,9 +16,9 @@ int infp_fail(struct infp_err *err, int r, const char *format, ...) __attribute_
 /* Appends ": <strerror of r>" to the formatted text, returns `r`. */
 int infp_fail_errno(struct infp_err *err, int r, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
 
-#define INFP_TRY(expression)                                                                                           \
-        do {                                                                                                           \
-                int try_r_ = (expression);                                                                             \
-                if (try_r_ < 0)                                                                                        \
-                        return try_r_;                                                                                 \
+#define INFP_TRY(expression)               \
+        do {                               \
+                int try_r_ = (expression); \
+                if (try_r_ < 0)            \
+                        return try_r_;     \
         } while (0)

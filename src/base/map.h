@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct infp_map_slot {
+        uint64_t key, value;
+};
+
 struct infp_map {
-        struct infp_map_slot {
-                uint64_t key, value;
-        } *slots; /* key 0 = free; the key 0 itself is kept apart */
+        struct infp_map_slot *slots; /* key 0 = free; the key 0 itself is kept apart */
         size_t n, cap;
         bool has_zero;
         uint64_t zero_value;

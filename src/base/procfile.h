@@ -14,13 +14,16 @@ struct infp_span {
 };
 
 struct infp_procfile {
-        int fd;          /* -1 while closed */
-        char *data;      /* size bytes and a 0 */
+        int fd;     /* -1 while closed */
+        char *data; /* size bytes and a 0 */
         size_t size, cap;
-        bool reopen;     /* the file lies in a fixture tree and can be replaced: open it anew each time */
+        bool reopen; /* the file lies in a fixture tree and can be replaced: open it anew each time */
 };
 
-#define INFP_PROCFILE_INIT { .fd = -1 }
+#define INFP_PROCFILE_INIT \
+        {                  \
+                .fd = -1   \
+        }
 /* The largest text that is taken; a longer one is -EFBIG. */
 #define INFP_PROCFILE_MAX (16u << 20)
 

@@ -9,19 +9,19 @@
 
 enum {
         INFP_EXIT_OK = 0,
-        INFP_EXIT_FAILURE = 1,       /* it could not be done; one sentence on stderr */
-        INFP_EXIT_USAGE = 2,         /* bad flags or arguments */
-        INFP_EXIT_OURS = 125,        /* record: our failure before the child ran */
+        INFP_EXIT_FAILURE = 1, /* it could not be done; one sentence on stderr */
+        INFP_EXIT_USAGE = 2,   /* bad flags or arguments */
+        INFP_EXIT_OURS = 125,  /* record: our failure before the child ran */
         INFP_EXIT_NOT_EXECUTABLE = 126,
         INFP_EXIT_NOT_FOUND = 127,
 };
 
 struct infp_option {
-        char letter;             /* 0: long only */
-        const char *name;        /* without -- */
-        const char *argument;    /* NULL: a flag; "MS"; "[HZ]": optional, only by --name=HZ */
-        const char *help;        /* one line; the default in it */
-        bool many;               /* may be given again and again */
+        char letter;          /* 0: long only */
+        const char *name;     /* without -- */
+        const char *argument; /* NULL: a flag; "MS"; "[HZ]": optional, only by --name=HZ */
+        const char *help;     /* one line; the default in it */
+        bool many;            /* may be given again and again */
 };
 
 /* What was given: in order, values point into argv. */
@@ -40,8 +40,8 @@ struct infp_arguments {
 
 struct infp_command {
         const char *name;
-        const char *summary;  /* one line, as in `infprof help` */
-        const char *operands; /* "[-- CMD...]", "SQL" */
+        const char *summary;               /* one line, as in `infprof help` */
+        const char *operands;              /* "[-- CMD...]", "SQL" */
         const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
         bool stop_at_operand; /* the first operand ends the options: what follows belongs to another program */
         int usage_code;       /* exit code of bad flags; 0: INFP_EXIT_USAGE */
@@ -52,7 +52,8 @@ struct infp_command {
 /* argv[0] is the verb. Prints the message and returns an exit code >= 0 when the command is over (help, bad usage), else -1. */
 int infp_arguments_parse(const struct infp_command *command, int argc, char **argv, struct infp_arguments *ret);
 void infp_arguments_done(struct infp_arguments *arguments);
-const char *infp_argument(const struct infp_arguments *arguments, const char *name); /* last value; "" for a flag; NULL */
+const char *infp_argument(const struct infp_arguments *arguments,
+                          const char *name); /* last value; "" for a flag; NULL */
 bool infp_argument_given(const struct infp_arguments *arguments, const char *name);
 
 extern const struct infp_command *const infp_commands[]; /* ended by NULL */

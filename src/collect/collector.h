@@ -18,13 +18,13 @@ enum {
 };
 
 struct infp_collector {
-        const char *name; /* = file name = word in meson.build; [a-z0-9_] */
-        const char *help; /* one sentence */
+        const char *name;                       /* = file name = word in meson.build; [a-z0-9_] */
+        const char *help;                       /* one sentence */
         const struct infp_table *const *tables; /* all that it may write, ended by NULL */
-        uint32_t period_ms; /* 0: the run's */
-        uint32_t floor_ms;  /* never more often than this; 0: no floor */
+        uint32_t period_ms;                     /* 0: the run's */
+        uint32_t floor_ms;                      /* never more often than this; 0: no floor */
         unsigned flags;
-        size_t state_size;  /* the core gives zeroed memory of this size */
+        size_t state_size; /* the core gives zeroed memory of this size */
 
         /* Finds its files. 0; -ENODEV: not on this machine (silent: one row in `sources` with err's text as the reason);
          * anything else: broken, reported once. Never fatal for the run. May allocate. */

@@ -16,14 +16,14 @@ struct infp_vector {
 };
 
 struct infp_batch {
-        const struct infp_table *table;    /* infp_table_width() columns: 0 t_ns, 1 time, keys, columns */
+        const struct infp_table *table; /* infp_table_width() columns: 0 t_ns, 1 time, keys, columns */
         const struct infp_vector *columns;
-        uint32_t first, n_rows;            /* rows first .. first + n_rows - 1 of the vectors */
+        uint32_t first, n_rows; /* rows first .. first + n_rows - 1 of the vectors */
 };
 
 /* `row` counts from 0 within the batch. The getters of an absent cell return 0, "" or NAN. */
 bool infp_batch_has(const struct infp_batch *batch, unsigned column, uint32_t row);
-int64_t infp_batch_i64(const struct infp_batch *batch, unsigned column, uint32_t row); /* I64, TS_NS, t_ns */
+int64_t infp_batch_i64(const struct infp_batch *batch, unsigned column, uint32_t row);  /* I64, TS_NS, t_ns */
 uint64_t infp_batch_u64(const struct infp_batch *batch, unsigned column, uint32_t row); /* U64, ID64 */
 double infp_batch_f64(const struct infp_batch *batch, unsigned column, uint32_t row);
 bool infp_batch_bool(const struct infp_batch *batch, unsigned column, uint32_t row);

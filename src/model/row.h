@@ -9,7 +9,7 @@
 #include "model/schema.h"
 
 union infp_cell {
-        int64_t i64; /* also TS_NS */
+        int64_t i64;  /* also TS_NS */
         uint64_t u64; /* also ID64 */
         double f64;
         bool b;
@@ -38,8 +38,9 @@ void infp_row_f64(struct infp_row *row, unsigned column, double v); /* not finit
 void infp_row_bool(struct infp_row *row, unsigned column, bool v);
 void infp_row_id(struct infp_row *row, unsigned column, uint64_t id);
 void infp_row_ts(struct infp_row *row, unsigned column, int64_t unix_ns);
-void infp_row_str(struct infp_row *row, unsigned column, const char *utf8);             /* text of ours */
-void infp_row_bytes(struct infp_row *row, unsigned column, const char *s, size_t size); /* from outside: text.h's escapes */
+void infp_row_str(struct infp_row *row, unsigned column, const char *utf8); /* text of ours */
+void infp_row_bytes(struct infp_row *row, unsigned column, const char *s,
+                    size_t size); /* from outside: text.h's escapes */
 
 /* An unsigned raw value of the source: times the column's scale, into I64, U64 or F64, whichever the column is. A product
  * that does not fit stays absent. */

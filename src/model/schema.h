@@ -11,7 +11,8 @@
 
 #include "model/unit.h"
 
-enum infp_type { /* on disk by name; never renumber */
+/* On disk by name; never renumber. */
+enum infp_type {
         INFP_I64 = 1,
         INFP_U64,
         INFP_F64,
@@ -33,7 +34,8 @@ enum infp_quality {
         INFP_ESTIMATED,    /* rests on a model or on samples */
 };
 
-enum infp_reset { /* what a smaller value of a counter means */
+/* What a smaller value of a counter means. */
+enum infp_reset {
         INFP_RESET_NONE = 1, /* noise of the source: the increase is 0 (iowait, idle) */
         INFP_RESET_ZERO,     /* it began again at 0: the increase is the new value */
         INFP_RESET_WRAP,     /* it wraps at a range that the table's reader knows */
@@ -46,29 +48,31 @@ struct infp_column {
         const struct infp_unit *unit;
         enum infp_quality quality;
         enum infp_reset reset; /* counters; 0 for the rest */
-        const char *key;       /* its name or position in the source; of an ID64: the entity's table; NULL: set by hand */
-        uint32_t scale;        /* raw integer x scale = value in `unit`; 0 means 1 */
-        const char *prom;      /* Prometheus name in base units (counters end in _total); NULL: not exposed */
-        const char *help;      /* one sentence that ends in a full stop */
+        const char *key;  /* its name or position in the source; of an ID64: the entity's table; NULL: set by hand */
+        uint32_t scale;   /* raw integer x scale = value in `unit`; 0 means 1 */
+        const char *prom; /* Prometheus name in base units (counters end in _total); NULL: not exposed */
+        const char *help; /* one sentence that ends in a full stop */
 };
 
 /* The one line of a metric: COLUMN(name, I64, COUNTER, cs, MEASURED, ZERO, "key", scale, "prom_name", "Help."). */
-#define INFP_COLUMN(name_, type_, kind_, unit_, quality_, reset_, key_, scale_, prom_, help_)                          \
-        { #name_, INFP_##type_, INFP_##kind_, &infp_unit_##unit_, INFP_##quality_, INFP_RESET_##reset_,               \
-          key_, scale_, prom_, help_ }
+#define INFP_COLUMN(name_, type_, kind_, unit_, quality_, reset_, key_, scale_, prom_, help_)                       \
+        {                                                                                                           \
+#name_, INFP_##type_, INFP_##kind_, &infp_unit_##unit_, INFP_##quality_, INFP_RESET_##reset_, key_, \
+                        scale_, prom_, help_                                                                        \
+        }
 #define INFP_RESET_NO 0 /* COLUMN(..., NO, ...) for gauges and labels */
 
 enum { INFP_MAX_COLUMNS = 128, INFP_FIXED_COLUMNS = 2 };
 
 struct infp_table {
         const char *name;
-        const char *help;                 /* one sentence */
-        const struct infp_column *keys;   /* n_keys columns that come first: core, device, interface, process ... */
+        const char *help;               /* one sentence */
+        const struct infp_column *keys; /* n_keys columns that come first: core, device, interface, process ... */
         const struct infp_column *columns;
-        uint16_t n_keys, n_columns;       /* n_keys + n_columns <= INFP_MAX_COLUMNS, unless made by a reader */
-        bool plain;                       /* a query's result: no t_ns and time of its own, batches start with the columns */
-        bool entity;                      /* rows describe things; the first key is `id` (ID64); the last row of an id wins */
-        bool on_change;                   /* rows come when something has changed, not at each sample: readers carry the last forward */
+        uint16_t n_keys, n_columns; /* n_keys + n_columns <= INFP_MAX_COLUMNS, unless made by a reader */
+        bool plain;                 /* a query's result: no t_ns and time of its own, batches start with the columns */
+        bool entity;                /* rows describe things; the first key is `id` (ID64); the last row of an id wins */
+        bool on_change; /* rows come when something has changed, not at each sample: readers carry the last forward */
         /* How the views nest it: the snapshot's member ("cpu"); NULL: not in snapshots. With keys it is a list of objects. */
         const char *section;
         /* In the time series: NULL not at all, "" under bare names, else the prefix of its instances ("container"). */
@@ -77,14 +81,14 @@ struct infp_table {
 
 /* Columns by number as batches have them: 0 t_ns, 1 time, then the keys, then the columns. NULL beyond the end. */
 const struct infp_column *infp_table_column(const struct infp_table *table, unsigned index);
-unsigned infp_table_width(const struct infp_table *table); /* with t_ns and time */
+unsigned infp_table_width(const struct infp_table *table);               /* with t_ns and time */
 int infp_table_find(const struct infp_table *table, const char *column); /* index or -ENOENT */
 
 const char *infp_type_name(enum infp_type type); /* "i64" ... */
 const char *infp_kind_name(enum infp_kind kind);
 const char *infp_quality_name(enum infp_quality quality);
 const char *infp_reset_name(enum infp_reset reset); /* "" for 0 */
-int infp_type_by_name(const char *name); /* or -ENOENT; likewise the next three */
+int infp_type_by_name(const char *name);            /* or -ENOENT; likewise the next three */
 int infp_kind_by_name(const char *name);
 int infp_quality_by_name(const char *name);
 int infp_reset_by_name(const char *name);

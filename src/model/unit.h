@@ -2,16 +2,16 @@
 #pragma once
 
 struct infp_unit {
-        const char *name;   /* as columns and docs show it: "cs", "bytes", "%" */
-        const char *base;   /* as Prometheus names it: "seconds", "bytes", "ratio"; "" for plain numbers */
+        const char *name; /* as columns and docs show it: "cs", "bytes", "%" */
+        const char *base; /* as Prometheus names it: "seconds", "bytes", "ratio"; "" for plain numbers */
         double factor;
 };
 
 extern const struct infp_unit infp_unit_none; /* texts, ids, plain numbers: "" */
 extern const struct infp_unit infp_unit_count;
 extern const struct infp_unit infp_unit_bytes;
-extern const struct infp_unit infp_unit_mib;     /* fields that the mission names ...Mb */
-extern const struct infp_unit infp_unit_cs;      /* centiseconds, USER_HZ 100 */
+extern const struct infp_unit infp_unit_mib; /* fields that the mission names ...Mb */
+extern const struct infp_unit infp_unit_cs;  /* centiseconds, USER_HZ 100 */
 extern const struct infp_unit infp_unit_s;
 extern const struct infp_unit infp_unit_ms;
 extern const struct infp_unit infp_unit_us;
@@ -28,6 +28,6 @@ extern const struct infp_unit infp_unit_sectors; /* 512 bytes, whatever the disk
 extern const struct infp_unit infp_unit_pages;
 extern const struct infp_unit infp_unit_tokens;
 extern const struct infp_unit infp_unit_kib_per_s;
-extern const struct infp_unit infp_unit_unix_s;  /* a moment, seconds since 1970 */
+extern const struct infp_unit infp_unit_unix_s; /* a moment, seconds since 1970 */
 
 const struct infp_unit *infp_unit_by_name(const char *name); /* NULL when unknown */
