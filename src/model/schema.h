@@ -55,11 +55,11 @@ struct infp_column {
 };
 
 /* The one line of a metric: COLUMN(name, I64, COUNTER, cs, MEASURED, ZERO, "key", scale, "prom_name", "Help."). */
-#define INFP_COLUMN(name_, type_, kind_, unit_, quality_, reset_, key_, scale_, prom_, help_)                       \
-        {                                                                                                           \
-#name_, INFP_##type_, INFP_##kind_, &infp_unit_##unit_, INFP_##quality_, INFP_RESET_##reset_, key_, \
-                        scale_, prom_, help_                                                                        \
-        }
+// clang-format off
+#define INFP_COLUMN(name_, type_, kind_, unit_, quality_, reset_, key_, scale_, prom_, help_)                          \
+        { #name_, INFP_##type_, INFP_##kind_, &infp_unit_##unit_, INFP_##quality_, INFP_RESET_##reset_,               \
+          key_, scale_, prom_, help_ }
+// clang-format on
 #define INFP_RESET_NO 0 /* COLUMN(..., NO, ...) for gauges and labels */
 
 enum { INFP_MAX_COLUMNS = 128, INFP_FIXED_COLUMNS = 2 };
