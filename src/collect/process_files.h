@@ -22,6 +22,7 @@ enum { INFP_STAT_TEXT = 640 }; /* longer ones (there are none) count as changed 
 struct infp_process_files {
         int fd[INFP_N_KEPT_FILES]; /* -1: not kept */
         bool is_root;
+        uint64_t stat_ns;   /* when stat was read last */
         uint16_t text_size; /* of the last stat text; 0: none */
         char text[INFP_STAT_TEXT];
 };

@@ -71,8 +71,9 @@ int infp_process_list_open(struct infp_process_list *list, const struct infp_env
                 return infp_fail(err, -ENOMEM, "no memory for the list of processes");
         list->is_procfs = is_procfs(list->proc_fd);
         list->self_pid = read_self(list->proc_fd);
-        /* The last pid is that of our own namespace, so /proc must be of the same. */
-        if (list->is_procfs && env->is_live && list->self_pid == getpid()) {
+        list->is_own = list->is_procfs && env->is_live && list->self_pid == getpid();
+        /* The last pid in loadavg is that of the reader's namespace. */
+        if (list->is_own) {
                 list->loadavg_fd = openat(list->proc_fd, "loadavg", O_RDONLY | O_CLOEXEC);
                 if (list->loadavg_fd >= 0 && !is_procfs(list->loadavg_fd)) /* lxcfs lays its own over it */
                         list->loadavg_fd = infp_close(list->loadavg_fd);

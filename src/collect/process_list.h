@@ -20,7 +20,8 @@ struct infp_listed {
 struct infp_process_list {
         int proc_fd, loadavg_fd;
         bool is_procfs;
-        int32_t self_pid;          /* of this process as that /proc names it; 0 where it does not */
+        bool is_own;      /* the machine's, and of our pid namespace: a pid there is the same to system calls */
+        int32_t self_pid; /* of this process as that /proc names it; 0 where it does not */
         struct infp_listed *items; /* of the last read, by pid: all pids >= from */
         size_t n, cap;
         int32_t from; /* INT32_MAX: nothing was listed */

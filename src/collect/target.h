@@ -32,7 +32,8 @@ struct infp_process {
         uint64_t child_minor_faults, child_major_faults; /* like cutime: of the children that it has waited for */
         int64_t cutime, cstime;                          /* ticks */
         uint64_t image; /* another value after each exec; 0 where the kernel does not show it to us */
-        uint64_t t_ns;  /* stamped just before the read of stat */
+        int64_t cpu_ns; /* its CPU clock, all threads; -1 where that cannot be read */
+        uint64_t t_ns;  /* stamped just before these were read */
 
         bool in_tree;    /* of the target */
         bool is_new;     /* first seen at this tick */

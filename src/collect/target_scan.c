@@ -6,10 +6,16 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
 
 enum { MAX_TRIES = 3, STAT_BUFFER = 2048 };
+
+/* stat of a process that has not run is the same, but for what others do to it: its parent, priority, memory reclaimed. So
+ * where the CPU clock stands still, stat is read only so often; the strangers' (8 to 15 s) not all at the same tick. */
+#define STAT_OF_TREE_NS (900 * INFP_NS_PER_MS)
+#define STAT_OF_OTHERS_NS(pid) ((8 + ((uint64_t) (pid) &7)) * INFP_NS_PER_S)
 
 static bool has_ended(ssize_t r)
 {
@@ -38,46 +44,70 @@ static void remember_text(struct infp_process_files *files, const char *text, si
 }
 
 /* Reads stat of a followed process. 0, -ESRCH when it is another process by now or none, else a negative errno. */
-static int read_stat(struct infp_target *target, const struct infp_env *env, struct infp_process *p,
-                     uint64_t start_ticks)
+static int read_stat(struct infp_target *target, struct infp_process *p, uint64_t start_ticks, uint64_t now_ns)
 {
         char text[STAT_BUFFER];
-        uint64_t t_ns = env->now_ns(env);
         ssize_t n = infp_target_read(target, p, INFP_FILE_STAT, text, sizeof(text));
-        struct infp_process now;
+        struct infp_process fresh;
 
         target->n_stat_reads++;
         if (n < 0)
                 return has_ended(n) ? -ESRCH : (int) n;
-        p->t_ns = t_ns;
+        p->t_ns = p->files->stat_ns = now_ns;
         if (n > 0 && (size_t) n == p->files->text_size && !memcmp(text, p->files->text, (size_t) n)) {
                 p->is_changed = false;
                 return 0;
         }
-        now = *p;
-        INFP_TRY(infp_process_stat_parse(text, (size_t) n, &now));
-        if (now.start_ticks != start_ticks || now.pid != p->pid)
+        fresh = *p;
+        INFP_TRY(infp_process_stat_parse(text, (size_t) n, &fresh));
+        if (fresh.start_ticks != start_ticks || fresh.pid != p->pid)
                 return -ESRCH;
-        now.is_changed = true;
-        *p = now;
+        fresh.is_changed = true;
+        *p = fresh;
         remember_text(p->files, text, (size_t) n);
         return 0;
+}
+
+/* CPU time of a process by its own clock: a tenth of the cost of stat, and anyone may read it. -1: there is none. */
+static int64_t read_clock(const struct infp_target *target, int32_t pid)
+{
+        enum { CPUCLOCK_SCHED = 2 }; /* of the kernel's, as glibc builds it in clock_getcpuclockid */
+        struct timespec t;
+
+        if (!target->list.is_own || clock_gettime((clockid_t) (~(uint32_t) pid << 3 | CPUCLOCK_SCHED), &t) < 0)
+                return -1;
+        return (int64_t) t.tv_sec * (int64_t) INFP_NS_PER_S + t.tv_nsec;
+}
+
+/* The clock is read before stat: if it shows the same the next time, the process has not run since stat was read. */
+static bool has_stood_still(const struct infp_target *target, struct infp_process *p, uint64_t now)
+{
+        int64_t before = p->cpu_ns;
+        uint64_t limit = p->in_tree ? STAT_OF_TREE_NS : STAT_OF_OTHERS_NS(p->pid);
+
+        p->cpu_ns = read_clock(target, p->pid);
+        if (p->cpu_ns < 0 || p->cpu_ns != before || now - p->files->stat_ns >= limit)
+                return false;
+        p->t_ns = now;
+        return true;
 }
 
 static int reread(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
 {
         struct infp_process *p = e->process;
         bool is_due = p->in_tree || target->is_full || e->state == INFP_ENTRY_CHECK;
+        uint64_t now;
         int r;
 
         p->is_new = false;
         if (e->is_ended)
                 return let_go(target, e);
-        if (!is_due) {
+        now = env->now_ns(env);
+        if (!is_due || (e->state != INFP_ENTRY_CHECK && has_stood_still(target, p, now))) {
                 p->is_changed = false;
                 return 0;
         }
-        r = read_stat(target, env, p, e->start_ticks);
+        r = read_stat(target, p, e->start_ticks, now);
         if (r == -ESRCH) {
                 /* Nobody there any more, unless the list or another start time has shown a successor. */
                 infp_process_files_close(&target->keeper, p->files);
@@ -178,12 +208,14 @@ static void settle(struct infp_target *target, struct infp_entry *e)
 static int start_following(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
 {
         struct infp_process *p = infp_process_new(env, e->pid, e->start_ticks);
+        uint64_t now = env->now_ns(env);
         int r;
 
         if (!p)
                 return -ENOMEM;
         p->in_tree = e->in_tree;
-        r = read_stat(target, env, p, e->start_ticks);
+        p->cpu_ns = read_clock(target, e->pid);
+        r = read_stat(target, p, e->start_ticks, now);
         if (r < 0) {
                 infp_process_end(target, p);
                 e->is_ended = r == -ESRCH && target->list.is_procfs;

@@ -1,7 +1,6 @@
 /* The values of one process: stat was read by the target, the other files are read here. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/time.h"
 #include "collectors/process_state.h"
@@ -163,30 +162,6 @@ static void fill_pss(struct processes *s, const struct infp_env *env, struct inf
         }
 }
 
-/* CPU time of a process by its own clock, which anyone may read. */
-static bool read_clock(int32_t pid, int64_t *ret_ns)
-{
-        enum { CPUCLOCK_SCHED = 2 };
-        clockid_t id = (clockid_t) (~(uint32_t) pid << 3 | CPUCLOCK_SCHED);
-        struct timespec t;
-
-        if (clock_gettime(id, &t) < 0)
-                return false;
-        *ret_ns = (int64_t) t.tv_sec * (int64_t) INFP_NS_PER_S + t.tv_nsec;
-        return true;
-}
-
-/* The clock is found by pid: if it shows less than stat did it is that of a successor. */
-static void fill_clock(const struct infp_env *env, const struct infp_process *p, struct process_cells *cells)
-{
-        int64_t tick_ns = (int64_t) INFP_NS_PER_S / env->ticks_per_s, ns;
-
-        if (!read_clock(p->pid, &ns) || ns < cells->v[PROCESS_CPU_NS] ||
-            (uint64_t) (ns / tick_ns) + 1 < p->utime + p->stime)
-                return;
-        set(cells, PROCESS_CPU_NS, ns);
-}
-
 void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                   bool details, struct process_cells *ret)
 {
@@ -202,8 +177,8 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                 if (s->wants_pss)
                         fill_pss(s, env, p, u, ret);
         }
-        if (s->is_live)
-                fill_clock(env, p, ret);
+        if (p->cpu_ns >= 0)
+                set(ret, PROCESS_CPU_NS, p->cpu_ns);
 }
 
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
@@ -212,8 +187,8 @@ void process_share_update(const struct infp_env *env, const struct infp_process 
         int64_t tick_ns = (int64_t) INFP_NS_PER_S / env->ticks_per_s, own = (int64_t) (p->utime + p->stime) * tick_ns;
         int64_t *v = u->share.v;
 
-        if (c->valid >> PROCESS_CPU_NS & 1 && c->v[PROCESS_CPU_NS] > own)
-                own = c->v[PROCESS_CPU_NS];
+        if (p->cpu_ns > own)
+                own = p->cpu_ns;
         v[COUNTER_USER] = (int64_t) p->utime + p->cutime;
         v[COUNTER_SYSTEM] = (int64_t) p->stime + p->cstime;
         v[COUNTER_CPU_NS] = own + (p->cutime + p->cstime) * tick_ns;

@@ -20,6 +20,7 @@ struct process_cells {
 struct process_user {
         struct process_cells cells; /* as in the last row */
         uint64_t row_ns;            /* when that was written */
+        uint64_t details_ns;        /* when the files beside stat were read */
         struct process_gain gain;
         struct process_share share;
         enum process_access status, io, pss;
@@ -45,7 +46,7 @@ struct processes {
 
         /* Of one sample. */
         uint64_t now_ns;
-        bool has_totals;
+        bool has_totals, has_clocks;
         struct process_gauges {
                 int64_t n_all, n, n_threads, rss, vms, swap; /* of the tree, but for n_all */
         } gauges;

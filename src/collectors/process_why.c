@@ -58,7 +58,7 @@ static void explain_pss(const struct processes *s, struct infp_emit *emit)
 
 static void explain_clock(const struct processes *s, struct infp_emit *emit)
 {
-        if (!s->is_live)
+        if (s->gauges.n_all && !s->has_clocks)
                 infp_emit_source(emit, &infp_table_processes, PROCESS_CPU_NS, NULL, INFP_ABSENT,
                                  "the CPU clocks of processes can be read on the machine itself only", NULL);
 }

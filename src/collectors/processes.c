@@ -12,6 +12,8 @@
 
 /* A row at least this often, so that whoever reads a part of the recording need not look back further. */
 #define ROW_AT_LEAST_NS (60 * INFP_NS_PER_S)
+/* What runs without using up a tick of its time can do io all the same: looked at this often. */
+#define DETAILS_NS (900 * INFP_NS_PER_MS)
 
 static void read_boot_time(struct processes *s, const struct infp_env *env)
 {
@@ -111,6 +113,18 @@ static int add_up(struct processes *s, const struct infp_env *env, const struct 
         return process_total_live(&s->total, p, &u->gain, &u->share);
 }
 
+/* Was it looked at in this refresh? */
+static bool is_read(const struct infp_env *env, const struct infp_process *p)
+{
+        return p->in_tree || infp_target_is_full(env->target);
+}
+
+/* Of the tree every nanosecond counts; of strangers what shows in stat. */
+static bool has_run(const struct infp_process *p, const struct process_user *u)
+{
+        return p->in_tree && p->cpu_ns != u->cells.v[PROCESS_CPU_NS] && p->cpu_ns >= 0;
+}
+
 static int sample_live(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p)
 {
         struct process_user *u = p->user;
@@ -121,11 +135,9 @@ static int sample_live(struct processes *s, const struct infp_env *env, struct i
                 INFP_TRY(process_first_sight(s, env, p));
                 u = p->user;
         }
-        is_due = !u->row_ns ||
-                 (s->now_ns - u->row_ns >= ROW_AT_LEAST_NS && (p->in_tree || infp_target_is_full(env->target)));
-        details = p->is_changed || is_due;
-        /* The clock of a process goes on within a tick; of strangers that is looked at only when stat has changed. */
-        if (details || p->in_tree || u->n_checks) {
+        is_due = !u->row_ns || (s->now_ns - u->row_ns >= ROW_AT_LEAST_NS && is_read(env, p));
+        details = p->is_changed || is_due || (has_run(p, u) && s->now_ns - u->details_ns >= DETAILS_NS);
+        if (details || has_run(p, u) || u->n_checks) {
                 process_read(s, env, p, u, details, &now);
                 INFP_TRY(process_entity(s, env, emit, p, is_due));
                 u = p->user;
@@ -134,8 +146,11 @@ static int sample_live(struct processes *s, const struct infp_env *env, struct i
                         emit_row(emit, p, &now, p->t_ns);
                         u->row_ns = s->now_ns;
                 }
+                if (details)
+                        u->details_ns = s->now_ns;
                 u->cells = now;
         }
+        s->has_clocks = s->has_clocks || p->cpu_ns >= 0;
         return s->has_totals ? add_up(s, env, p, u) : 0;
 }
 
@@ -199,6 +214,7 @@ static int processes_sample(void *state, const struct infp_env *env, struct infp
 
         s->now_ns = env->now_ns(env);
         s->gauges = (struct process_gauges){ 0 };
+        s->has_clocks = false;
         s->status = s->io = s->pss = s->tree_io = ACCESS_UNKNOWN;
         check_settings(s, env);
         /* Without a target the tree is all processes, and of most ticks they are not all read. */
