@@ -43,7 +43,7 @@ unsigned infp_utf8_length(const char *text, size_t size)
 
 size_t infp_text_escape(const char *bytes, size_t size, char *ret, size_t cap)
 {
-        static const char hex[] = "0123456789abcdef";
+        static const char hex[] = "0123456789ABCDEF";
         size_t n = 0;
 
         for (size_t i = 0; i < size;) {

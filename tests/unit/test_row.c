@@ -151,7 +151,7 @@ static void bytes_from_outside(void **state)
         size_t size;
         const char *at = infp_row_text(&row, S, &size);
         assert_int_equal(size, 10);
-        assert_memory_equal(at, "a\\\\b\\xff\0c", 10);
+        assert_memory_equal(at, "a\\\\b\\xFF\0c", 10);
         infp_row_bytes(&row, S2, "", 0);
         assert_true(infp_row_has(&row, S2));
         assert_row_text(S2, "");
@@ -163,7 +163,7 @@ static void text_of_ours(void **state)
         (void) state;
         infp_row_begin(&row, &table, 1);
         infp_row_str(&row, S, "C:\\x \xff gr\xc3\xbc\xc3\x9f");
-        assert_row_text(S, "C:\\x \\xff gr\xc3\xbc\xc3\x9f");
+        assert_row_text(S, "C:\\x \\xFF gr\xc3\xbc\xc3\x9f");
 }
 
 static void cut_at_a_character(void **state)

@@ -64,13 +64,13 @@ static const struct escape escapes[] = {
         { "a b) (c", 7, "a b) (c" },
         { "line\nline", 9, "line\nline" },
         { "a\\b", 3, "a\\\\b" },
-        { "\xff", 1, "\\xff" },
+        { "\xff", 1, "\\xFF" },
         { "\x80\x0a", 2, "\\x80\n" },
         { "\\xff", 4, "\\\\xff" }, /* the text \xff is not the byte */
         { "gr\xc3\xbc\xc3\x9f", 6, "gr\xc3\xbc\xc3\x9f" },
-        { "gr\xfc\xdf", 4, "gr\\xfc\\xdf" }, /* Latin-1 */
-        { "\xed\xa0\x80", 3, "\\xed\\xa0\\x80" },
-        { "\xe2\x82", 2, "\\xe2\\x82" },
+        { "gr\xfc\xdf", 4, "gr\\xFC\\xDF" }, /* Latin-1 */
+        { "\xed\xa0\x80", 3, "\\xED\\xA0\\x80" },
+        { "\xe2\x82", 2, "\\xE2\\x82" },
 };
 
 static void escape_and_back(void **state)
