@@ -150,26 +150,37 @@ static int read_host(struct infp_report *report, struct infp_run *run, struct in
         return r;
 }
 
+/* The sample at the end comes before its time: it is not late, and says nothing about the others. */
+static void add_tick(struct infp_report_ticks *ticks, const struct infp_batch *batch, const int *columns, uint32_t row)
+{
+        ticks->n++;
+        if (columns[0] >= 0 && infp_batch_has(batch, (unsigned) columns[0], row))
+                infp_stat_add_value(&ticks->late_ns, fmax(infp_batch_number(batch, (unsigned) columns[0], row), 0), 1);
+        if (columns[1] >= 0)
+                infp_stat_add(&ticks->busy_ns, batch, (unsigned) columns[1], row);
+        if (columns[2] >= 0)
+                infp_stat_add(&ticks->missed, batch, (unsigned) columns[2], row);
+}
+
 static int read_ticks(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
-        struct infp_report_metric *ticks = NULL;
-        unsigned n = 0;
-        int r = read_metrics(run, "ticks", options, &ticks, &n, err);
+        static const char *const names[] = { "late_ns", "busy_ns", "missed" };
+        int columns[INFP_COUNT(names)];
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, "ticks", options, &scan, err);
 
-        for (unsigned i = 0; r >= 0 && i < n; i++) {
-                const struct infp_stat *stat = &ticks[i].stat;
-
-                if (!strcmp(ticks[i].name, "late_ns")) {
-                        report->ticks.late_ns = *stat;
-                        report->ticks.n = stat->n;
-                } else if (!strcmp(ticks[i].name, "busy_ns")) {
-                        report->ticks.busy_ns = *stat;
-                } else if (!strcmp(ticks[i].name, "missed")) {
-                        report->ticks.missed = stat->total_u64;
-                }
-        }
-        metrics_done(ticks, n);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                columns[i] = infp_table_find(infp_scan_table(scan), names[i]);
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++)
+                        add_tick(&report->ticks, &batch, columns, row);
+        infp_scan_close(scan);
         return r;
 }
 

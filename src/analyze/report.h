@@ -41,8 +41,8 @@ struct infp_report {
         struct infp_absences absences;
 
         struct infp_report_ticks {
-                uint64_t n, missed; /* missed: in the range */
-                struct infp_stat late_ns, busy_ns;
+                uint64_t n;
+                struct infp_stat late_ns, busy_ns, missed;
         } ticks;
         /* Columns of `self`, as metrics. */
         struct infp_report_metric *self;

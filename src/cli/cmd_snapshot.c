@@ -13,7 +13,7 @@ static const struct infp_option options[] = {
         { 0, "json", NULL, "one JSON object (the default; indented on a terminal)", false },
         { 0, "prom", NULL, "Prometheus text, in base units", false },
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
-        { 'p', "processes", NULL, "every process, not only the number of them", false },
+        { 'p', "processes", NULL, "every process of the machine", false },
         { 0, "pss", NULL, "with -p: the proportional set size, which walks each process's memory map", false },
         { 0, "keep-secrets", NULL, "show what looks like a key, token or password in command lines as it is", false },
         { 0 },

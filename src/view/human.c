@@ -84,8 +84,9 @@ void infp_human_value(struct infp_str *out, double v, const char *base, const ch
                 infp_str_puts(out, " MHz");
         } else {
                 infp_human_number(out, v);
-                if (*base && strcmp(base, "ratio"))
-                        infp_str_printf(out, " %s", !strcmp(base, "celsius") ? "C" : unit);
+                /* Of things that are counted the name says what they are. */
+                if (!strcmp(base, "watts") || !strcmp(base, "joules") || !strcmp(base, "celsius"))
+                        infp_str_printf(out, " %c", base[0] == 'c' ? 'C' : base[0] - 'a' + 'A');
                 infp_str_puts(out, rate ? "/s" : "");
         }
 }

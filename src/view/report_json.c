@@ -145,7 +145,7 @@ static void put_self(struct infp_json *json, const struct infp_report *report)
         infp_json_key(json, "ticks");
         infp_json_u64(json, report->ticks.n);
         infp_json_key(json, "ticks_missed");
-        infp_json_u64(json, report->ticks.missed);
+        infp_json_u64(json, report->ticks.missed.total_u64);
         put_f64(json, "tick_late_mean_ms", infp_stat_mean(&report->ticks.late_ns) / 1e6);
         put_f64(json, "tick_late_max_ms", report->ticks.late_ns.n ? report->ticks.late_ns.max / 1e6 : NAN);
         infp_json_object_end(json);

@@ -116,10 +116,10 @@ static void say_own(struct facts *facts, const struct infp_report *report)
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
-        if (report->ticks.missed)
+        if (report->ticks.missed.total_u64)
                 infp_str_printf(&text,
                                 "infprof left out %llu samples, because it got no CPU or an earlier one took too long.",
-                                (unsigned long long) report->ticks.missed);
+                                (unsigned long long) report->ticks.missed.total_u64);
         if (text.size)
                 say(facts, text.data);
         if (report->run->problem)
@@ -168,9 +168,12 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
         snprintf(title, sizeof(title), "%-*s%*s%*s%*s%*s%s", NAME_WIDTH + 2, "Metrics", CELL_WIDTH, "mean", CELL_WIDTH,
                  "std", CELL_WIDTH, "min", CELL_WIDTH, "max", totals ? "           total" : "");
         infp_report_title(out, title);
-        for (unsigned i = 0; i < report->n_metrics; i++) {
-                const struct infp_report_metric *m = &report->metrics[i];
+        /* What the run was about comes first. */
+        for (unsigned i = 0; i < 2 * report->n_metrics; i++) {
+                const struct infp_report_metric *m = &report->metrics[i % report->n_metrics];
 
+                if (!strcmp(m->table, "tree") != (i < report->n_metrics))
+                        continue;
                 if (!all && is_quiet(m)) {
                         n_quiet++;
                         continue;

@@ -104,7 +104,8 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S");
         put_moment(to, sizeof(to), report->to_unix_ns, "%Y-%m-%d %H:%M:%S %z");
-        infp_report_line(out, "time", "%s to %s, a sample each %u ms", from, to, info->period_ms);
+        infp_report_line(out, "time", "%s to %s, every %u ms", from, strncmp(from, to, 11) ? to : to + 11,
+                         info->period_ms);
         const double whole = (double) (report->range.end - 1 - report->range.start) / 1e9;
         char ended[64] = "";
 
@@ -120,18 +121,17 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "lasted", "%s%s", infp_human(report->wall_s, "seconds", "s", false).text, ended);
 }
 
+/* A tick of 10 ms is much of a short interval; over the run the error is one tick. */
 static void put_steps(struct infp_out *out, const struct infp_report *report)
 {
         const uint32_t period = report->run->info.period_ms;
+        char step[64] = "";
 
-        if (report->tree_is_fine)
-                infp_report_line(out, "resolution",
-                                 "the total comes from CPU clocks (ns); user and system from ticks of 10 ms, "
-                                 "which are %.3g %% of an interval",
-                                 period ? 1000.0 / period : 0);
-        else
-                infp_report_line(out, "resolution", "from ticks of 10 ms: in one interval a core is known to %.3g %%",
-                                 period ? 1000.0 / period : 0);
+        if (period)
+                snprintf(step, sizeof(step), ", each %.3g %% of an interval", 1000.0 / period);
+        infp_report_line(
+                out, "resolution",
+                report->tree_is_fine ? "CPU clocks (ns); user and system: ticks of 10 ms%s" : "ticks of 10 ms%s", step);
 }
 
 static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
@@ -290,7 +290,7 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
         if (isnan(self.cpu_s))
                 infp_report_line(out, "CPU", "not measured");
         else
-                infp_report_line(out, "CPU", "%s, %.3g %% of one core; the finishing after the end is not in it",
+                infp_report_line(out, "CPU", "%s, %.3g %% of one core (without the finishing)",
                                  infp_human(self.cpu_s, "seconds", "s", false).text, self.cpu_percent);
         if (!isnan(self.rss_max_bytes))
                 infp_report_line(out, "memory", "%s at most", infp_human(self.rss_max_bytes, "bytes", "", false).text);
@@ -299,7 +299,8 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
                                  infp_human(self.bytes_written, "bytes", "", false).text);
         if (report->ticks.n)
                 infp_report_line(out, "ticks", "%llu, %llu left out; late by %s on average, %s at most",
-                                 (unsigned long long) report->ticks.n, (unsigned long long) report->ticks.missed,
+                                 (unsigned long long) report->ticks.n,
+                                 (unsigned long long) report->ticks.missed.total_u64,
                                  infp_human(report->ticks.late_ns.mean / 1e9, "seconds", "s", false).text,
                                  infp_human(report->ticks.late_ns.max / 1e9, "seconds", "s", false).text);
 }

@@ -1,0 +1,206 @@
+/* infprof doctor: what works here, what is missing, and the fix. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/doctor.h"
+#include "view/report_parts.h"
+
+enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
+
+static const struct infp_option options[] = {
+        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 0, "json", NULL, "one JSON object", false },
+        { 0 },
+};
+
+static bool is_fine(const struct infp_finding *f)
+{
+        return !strcmp(f->state, "ok") || !strcmp(f->state, "off") || !strcmp(f->state, "info");
+}
+
+static bool essentials_work(const struct infp_findings *findings)
+{
+        for (size_t i = 0; i < findings->n; i++)
+                if (findings->list[i].essential && !is_fine(&findings->list[i]))
+                        return false;
+        return true;
+}
+
+static void put_member(struct infp_json *json, const char *key, const char *text)
+{
+        infp_json_key(json, key);
+        if (text)
+                infp_json_str(json, text);
+        else
+                infp_json_null(json);
+}
+
+static void put_json(struct infp_out *out, const struct infp_findings *findings)
+{
+        struct infp_json json;
+
+        infp_json_begin(&json, &out->text, 2);
+        infp_json_object(&json);
+        put_member(&json, "version", INFP_VERSION);
+        infp_json_key(&json, "ok");
+        infp_json_bool(&json, essentials_work(findings));
+        infp_json_key(&json, "findings");
+        infp_json_array(&json);
+        for (size_t i = 0; i < findings->n; i++) {
+                const struct infp_finding *f = &findings->list[i];
+
+                infp_json_object(&json);
+                put_member(&json, "group", f->group);
+                put_member(&json, "name", f->name);
+                put_member(&json, "state", f->state);
+                put_member(&json, "text", f->text);
+                put_member(&json, "fix", f->fix);
+                infp_json_key(&json, "essential");
+                infp_json_bool(&json, f->essential);
+                infp_json_object_end(&json);
+        }
+        infp_json_array_end(&json);
+        infp_json_object_end(&json);
+        infp_str_putc(&out->text, '\n');
+}
+
+static bool same(const char *a, const char *b)
+{
+        return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool is_group(const struct infp_finding *f)
+{
+        return !strcmp(f->group, "sources") || !strcmp(f->group, "kernel") || !strcmp(f->group, "program");
+}
+
+static void put_state(struct infp_out *out, const char *state, bool fine)
+{
+        const char *colour = !strcmp(state, "ok") ? "\033[32m" : fine ? "\033[2m" : "\033[33m";
+
+        infp_str_printf(&out->text, "%s%-*s%s", out->colour ? colour : "", STATE_WIDTH, state,
+                        out->colour ? "\033[0m" : "");
+}
+
+static void put_fix(struct infp_out *out, const char *fix, unsigned indent)
+{
+        if (!fix)
+                return;
+        infp_str_printf(&out->text, "%*sfix: ", (int) indent, "");
+        infp_report_wrap(out, fix, indent + 5, indent + 5);
+}
+
+static void put_main(struct infp_out *out, const struct infp_finding *f)
+{
+        const unsigned indent = 2 + NAME_WIDTH + STATE_WIDTH;
+
+        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, f->name);
+        put_state(out, f->state, is_fine(f));
+        infp_report_wrap(out, f->text ? f->text : "", indent, indent);
+        put_fix(out, f->fix, indent);
+}
+
+/* Columns that lack for the same reason share a line. */
+static void put_missing(struct infp_out *out, const struct infp_findings *findings, const char *collector)
+{
+        infp_autostr struct infp_str names = { 0 };
+
+        for (size_t i = 0; i < findings->n; i++) {
+                const struct infp_finding *f = &findings->list[i];
+                bool is_first = true;
+
+                if (is_group(f) || strcmp(f->group, collector))
+                        continue;
+                infp_str_clear(&names);
+                for (size_t k = 0; k < findings->n; k++) {
+                        const struct infp_finding *g = &findings->list[k];
+
+                        if (strcmp(g->group, collector) || !same(f->text, g->text) || !same(f->fix, g->fix))
+                                continue;
+                        is_first &= k >= i;
+                        infp_str_printf(&names, "%s%s", names.size ? ", " : "", g->name);
+                }
+                if (!is_first)
+                        continue;
+                infp_str_printf(&names, ": %s", f->text ? f->text : f->state);
+                infp_str_printf(&out->text, "%*s- ", 4, "");
+                infp_report_wrap(out, names.data ? names.data : "", 6, 6);
+                put_fix(out, f->fix, 6);
+        }
+}
+
+static void put_text(struct infp_out *out, const struct infp_findings *findings)
+{
+        const char *group = "";
+
+        infp_str_puts(&out->text, "infprof " INFP_VERSION "\n");
+        for (size_t i = 0; i < findings->n; i++) {
+                const struct infp_finding *f = &findings->list[i];
+
+                if (!is_group(f))
+                        continue;
+                if (strcmp(group, f->group))
+                        infp_report_title(out, !strcmp(f->group, "sources")  ? "Sources"
+                                               : !strcmp(f->group, "kernel") ? "Kernel"
+                                                                             : "infprof itself");
+                group = f->group;
+                put_main(out, f);
+                if (!strcmp(group, "sources"))
+                        put_missing(out, findings, f->name);
+        }
+        infp_str_puts(&out->text, essentials_work(findings) ? "\nThe essentials work.\n"
+                                                            : "\nSomething essential does not work.\n");
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        const char *root = infp_argument(arguments, "root");
+        struct infp_findings findings = { 0 };
+        struct infp_err err = { "" };
+        struct infp_out out;
+        bool works;
+        int r;
+
+        if (arguments->n_rest) {
+                infp_say("doctor: it takes no operand '%s'; see `infprof doctor -h`", arguments->rest[0]);
+                return INFP_EXIT_USAGE;
+        }
+        r = infp_doctor_sources(&findings, root ? root : "/", &err);
+        if (r >= 0) {
+                infp_doctor_kernel(&findings, root ? root : "/");
+                /* A tree of files says nothing about the machine that infprof runs on. */
+                if (!root || !strcmp(root, "/"))
+                        infp_doctor_program(&findings);
+                if (findings.failed)
+                        r = infp_fail(&err, -ENOMEM, "no memory for the findings");
+        }
+        works = essentials_work(&findings);
+        infp_out_init(&out, STDOUT_FILENO, "standard output");
+        if (r >= 0) {
+                if (infp_argument_given(arguments, "json"))
+                        put_json(&out, &findings);
+                else
+                        put_text(&out, &findings);
+                r = infp_out_flush(&out, &err);
+        }
+        infp_out_done(&out);
+        infp_findings_done(&findings);
+        if (r < 0)
+                return infp_say_failure(&err);
+        return works ? INFP_EXIT_OK : INFP_EXIT_FAILURE;
+}
+
+const struct infp_command infp_command_doctor = {
+        .name = "doctor",
+        .summary = "each source: works, or why not and the exact fix",
+        .options = options,
+        .more = "Exit code 0 when the essentials work: cpu, mem, processes and a place to write.\n\n"
+                "examples:\n"
+                "  infprof doctor\n"
+                "  infprof doctor --json | jq '.findings[] | select(.fix) | {name, fix}'",
+        .run = run,
+};

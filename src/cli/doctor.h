@@ -1,0 +1,32 @@
+/* What infprof finds on a machine: one line a thing that works or does not, with the fix. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct infp_finding {
+        char *group, *name; /* "sources", "cpu" */
+        const char *state;  /* ok, absent, denied, broken, late, off, info */
+        char *text, *fix;   /* NULL: nothing to say */
+        bool essential;     /* without it infprof is of no use */
+};
+
+struct infp_findings {
+        struct infp_finding *list;
+        size_t n, cap;
+        bool failed; /* no memory */
+};
+
+void infp_findings_done(struct infp_findings *findings);
+void infp_findings_add(struct infp_findings *findings, const char *group, const char *name, const char *state,
+                       bool essential, const char *text, const char *fix);
+
+/* Every source, by one sample of all below root. 0, or the root cannot be opened. */
+int infp_doctor_sources(struct infp_findings *findings, const char *root, struct infp_err *err);
+/* Settings of the kernel that decide what can be seen; read below root. */
+void infp_doctor_kernel(struct infp_findings *findings, const char *root);
+/* What infprof itself needs here: places to write, DuckDB, descriptors. */
+void infp_doctor_program(struct infp_findings *findings);
