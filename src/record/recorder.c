@@ -28,7 +28,7 @@ struct infp_recorder {
 
 static const uint64_t default_flush_ns = 5 * INFP_NS_PER_S, default_rotate_ns = 15 * 60 * INFP_NS_PER_S;
 static const uint64_t look_ns = 100 * INFP_NS_PER_MS, longest_look_ns = 60 * INFP_NS_PER_S;
-enum { DEFAULT_ENTITY_BYTES = 8 << 20 };
+enum { DEFAULT_ENTITY_BYTES = 8 << 20, MAX_BUFFER_BYTES = 1 << 20 };
 
 static uint64_t now_ns(const struct infp_recorder *recorder)
 {
@@ -152,22 +152,33 @@ int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err)
         return r;
 }
 
-/* Into the builder; a full one makes room by a flush, and grows, since one interval brings so much. No rotation here: a fact
- * and the entities that it names go into the same segment. */
+/* A full builder makes room by a flush, and grows, since one interval brings so much: up to a bound, beyond which it is flushed
+ * more often. */
+static int append_to_full(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row,
+                          int64_t unix_ns)
+{
+        size_t bytes = infp_builder_bytes(buffer->builder);
+        int r;
+
+        flush_buffers(recorder, now_ns(recorder), NULL);
+        if (bytes < MAX_BUFFER_BYTES)
+                infp_builder_grow(buffer->builder, row->text_size > bytes / 4 ? row->text_size : bytes / 4);
+        r = infp_builder_append(buffer->builder, row, unix_ns);
+        if (r != -ENOSPC)
+                return r;
+        infp_builder_grow(buffer->builder, row->text_size); /* this row alone is too large for it */
+        return infp_builder_append(buffer->builder, row, unix_ns);
+}
+
+/* No rotation here: a fact and the entities that it names go into the same segment. */
 static void append(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row)
 {
         int64_t unix_ns = infp_recorder_unix_ns(recorder, row->t_ns);
         int r = infp_builder_append(buffer->builder, row, unix_ns);
 
-        if (r == -ENOSPC) {
-                flush_buffers(recorder, now_ns(recorder), NULL);
-                infp_builder_grow(buffer->builder, row->text_size);
-                r = infp_builder_append(buffer->builder, row, unix_ns);
-        }
-        if (r < 0)
-                infp_stat_add(&recorder->stats->rows_dropped, 1);
-        else
-                infp_stat_add(&recorder->stats->rows, 1);
+        if (r == -ENOSPC)
+                r = append_to_full(recorder, buffer, row, unix_ns);
+        infp_stat_add(r < 0 ? &recorder->stats->rows_dropped : &recorder->stats->rows, 1);
 }
 
 /* Marks all that the row names as named; what has to be written now is put before *list. -ENOSPC: not all. */
