@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/one_shot.h"
+#include "cli/prom_page.h"
 #include "view/format.h"
-#include "view/prom.h"
 #include "view/snapshot.h"
 
 static const struct infp_option options[] = {
@@ -19,25 +19,6 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-static int put_prom(struct infp_out *out, const struct infp_last *last)
-{
-        const struct infp_table *table;
-        struct infp_prom *prom = NULL;
-        struct infp_batch batch;
-        int r = infp_prom_new(false, &prom);
-
-        for (unsigned i = 0; r >= 0 && (table = last->table(last->context, i)); i++) {
-                if (table->entity)
-                        continue;
-                for (uint32_t from = 0; r >= 0 && last->rows(last->context, table, from, &batch); from += batch.n_rows)
-                        r = infp_prom_add(prom, &batch, last);
-        }
-        if (r >= 0)
-                r = infp_prom_write(prom, out);
-        infp_prom_free(prom);
-        return r;
-}
-
 static int print(const struct infp_one_shot *shot, bool as_prom, struct infp_err *err)
 {
         struct infp_out out;
@@ -45,7 +26,7 @@ static int print(const struct infp_one_shot *shot, bool as_prom, struct infp_err
 
         infp_out_init(&out, STDOUT_FILENO, "standard output");
         if (as_prom)
-                r = put_prom(&out, &shot->last);
+                r = infp_prom_page(&out, &shot->last);
         else
                 infp_snapshot_put(&out.text, &shot->last, shot->unix_ms, out.width ? 2 : 0, true);
         if (r < 0)

@@ -1,0 +1,96 @@
+#include "finish/finish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "finish/say.h"
+#include "finish/tables.h"
+#include "finish/timeseries.h"
+
+/* Two that finish the same run wait for each other: the second one finds it done. run.json is the lock, since the lock of the
+ * directory says that the recorder lives; descriptor to close, or a negative errno. */
+static int lock(struct infp_run *run, struct infp_err *err)
+{
+        int fd = openat(run->fd, "run.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (fd < 0 && errno == ENOENT)
+                return -ENOENT; /* lost, but the tables are there: nobody else will come */
+        if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+                int r = infp_fail_errno(err, -errno, "cannot lock %s/%s.infprof/run.json", run->output, run->info.uuid);
+
+                infp_close(fd);
+                return r;
+        }
+        return fd;
+}
+
+static int check_state(const struct infp_run *run, struct infp_err *err)
+{
+        if (run->state == INFP_RUN_RECORDING)
+                return infp_fail(err, -EBUSY, "run %s is still being recorded by process %d", run->info.uuid,
+                                 run->info.recorder_pid);
+        if (run->state == INFP_RUN_INTERRUPTED)
+                return infp_fail(err, -ENOTRECOVERABLE,
+                                 "the recorder of run %s died; `infprof recover -r %s` mends and finishes it",
+                                 run->info.uuid, run->info.uuid);
+        return 0;
+}
+
+static void free_duck(struct infp_duck **duck)
+{
+        infp_duck_close(*duck);
+}
+
+/* A full disk is the one trouble that repeating cures: say so. */
+static int explain(int r, const struct infp_run *run, struct infp_err *err)
+{
+        struct infp_err why = err ? *err : (struct infp_err){ "" };
+
+        if (r != -ENOSPC && r != -EDQUOT)
+                return r;
+        return infp_fail(err, r, "%s; nothing is lost: make room and run `infprof finish -r %s/%s.infprof` again",
+                         why.text, run->output, run->info.uuid);
+}
+
+static int do_all(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
+                  struct infp_err *err)
+{
+        infp_cleanup(free_duck) struct infp_duck *duck = NULL;
+        const char *format = run->info.format && *run->info.format ? run->info.format : "parquet";
+        struct infp_err why = { "" };
+        int r = infp_duck_open(&duck, &why);
+
+        if (r < 0 && r != -ENOPKG)
+                return infp_fail(err, r, "%s", why.text);
+        if (r < 0 && strcmp(format, "parquet") == 0)
+                format = "csv";
+        if (r < 0)
+                infp_finish_say(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
+        else
+                INFP_TRY(infp_finish_tables(run, duck, notices, ret, err));
+        INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
+        run->state = INFP_RUN_FINISHED;
+        return infp_run_save(run, err);
+}
+
+int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
+                struct infp_err *err)
+{
+        infp_autoclose int fd = -1;
+        struct infp_finished finished = { 0 };
+        int r;
+
+        INFP_TRY(check_state(run, err));
+        fd = lock(run, err);
+        if (fd < 0 && fd != -ENOENT)
+                return fd;
+        r = do_all(run, notices, &finished, err);
+        if (ret)
+                *ret = finished;
+        return explain(r, run, err);
+}

@@ -37,7 +37,7 @@ struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result);
 int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
                          struct infp_err *err);
 
-/* The same with rows that are not SQL's: `next` as infp_scan_next. name lies below dir_fd. */
+/* The same with rows that are not SQL's: `next` as infp_scan_next. name lies below dir_fd, which may be AT_FDCWD. */
 struct infp_rows {
         const struct infp_table *table;
         void *context;

@@ -162,14 +162,19 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
                               uint64_t *ret_rows, struct infp_err *err)
 {
         infp_autostr struct infp_str part = { 0 }, path = { 0 };
+        bool is_direct = dir_fd == AT_FDCWD && is_special(name);
         int r;
 
-        infp_str_printf(&part, "%s.part", name);
-        infp_str_printf(&path, "/proc/self/fd/%d/%s.part", dir_fd, name);
+        infp_str_printf(&part, "%s%s", name, is_direct ? "" : ".part");
+        if (dir_fd != AT_FDCWD)
+                infp_str_printf(&path, "/proc/self/fd/%d/", dir_fd);
+        infp_str_puts(&path, part.data ? part.data : "");
         if (part.failed || path.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         duck->rows = rows;
         r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), path.data, ret_rows, err);
         duck->rows = NULL;
-        return name_file(settle(dir_fd, part.data, name, r, err), name, err);
+        if (!is_direct)
+                r = settle(dir_fd, part.data, name, r, err);
+        return name_file(r, name, err);
 }

@@ -1,0 +1,171 @@
+/* infprof query: SQL over a run. It is a process of its own, so a heavy query harms nobody's recording. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/reader.h"
+#include "query/duck.h"
+
+enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
+
+static const struct infp_option options[] = {
+        { 'r', "run", "RUN",
+          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+        { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS " (default: table on a terminal, else tsv)", false },
+        { 0, "json", NULL, "an array of objects: the same as -f json", false },
+        { 'o', "output", "FILE", "write there instead of standard output (-); its extension can name the format",
+          false },
+        { 0 },
+};
+
+/* For the signal handler: what runs now. */
+static struct infp_duck *volatile running;
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int signal)
+{
+        (void) signal;
+        is_interrupted = 1;
+        if (running)
+                infp_duck_interrupt(running);
+}
+
+static void catch_interrupts(void)
+{
+        struct sigaction action = { .sa_handler = on_interrupt,
+                                    .sa_flags = SA_RESETHAND }; /* a second one ends us at once */
+
+        sigaction(SIGINT, &action, NULL);
+}
+
+static int write_result(struct infp_duck_result *result, const char *path, const char *format, struct infp_err *err)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        const struct infp_table *table = infp_duck_result_table(result);
+        struct infp_batch batch;
+        int r;
+
+        if (!infp_table_width(table))
+                return 0; /* SET, CREATE: there is nothing to show */
+        INFP_TRY(infp_output_open(&output, path, format, err));
+        r = infp_output_begin(&output, table, err);
+        while (r == 0 && (r = infp_duck_result_next(result, &batch, err)) > 0)
+                r = infp_output_batch(&output, &batch, err);
+        return r < 0 ? r : infp_output_end(&output, table, err);
+}
+
+static int answer(struct infp_duck *duck, const char *sql, const char *path, const char *format, struct infp_err *err)
+{
+        struct infp_duck_result *result;
+        int r;
+
+        if (strcmp(format, "parquet") == 0)
+                return infp_duck_to_parquet(duck, sql, infp_output_path(path), NULL, err);
+        INFP_TRY(infp_duck_query(duck, sql, &result, err));
+        r = write_result(result, path, format, err);
+        infp_duck_result_free(result);
+        return r;
+}
+
+static int query(const char *spec, const char *sql, const char *path, const char *format, struct infp_err *err)
+{
+        struct infp_run *run = NULL;
+        struct infp_duck *duck = NULL;
+        int reader = -1, r = infp_duck_open(&duck, err);
+
+        catch_interrupts();
+        running = duck;
+        if (r == 0)
+                r = infp_reader_open(spec, &run, &reader, err);
+        if (r == 0)
+                r = infp_duck_attach(duck, run, err);
+        if (r == 0)
+                r = answer(duck, sql, path, format, err);
+        running = NULL;
+        infp_duck_close(duck);
+        infp_run_close(run);
+        infp_close(reader);
+        return r;
+}
+
+/* The SQL of the command line, or all of standard input for "-". */
+static int take_sql(const char *operand, char **ret, struct infp_err *err)
+{
+        infp_autostr struct infp_str text = { 0 };
+        char buffer[65536];
+        ssize_t n;
+
+        if (strcmp(operand, "-") != 0)
+                infp_str_puts(&text, operand);
+        else
+                while ((n = read(STDIN_FILENO, buffer, sizeof(buffer))) != 0) {
+                        if (n < 0)
+                                return infp_fail_errno(err, -errno, "cannot read SQL from standard input");
+                        if (text.size + (size_t) n > MAX_SQL)
+                                return infp_fail(err, -E2BIG, "the SQL on standard input is longer than %d bytes",
+                                                 MAX_SQL);
+                        infp_str_put(&text, buffer, (size_t) n);
+                }
+        if (text.size && memchr(text.data, 0, text.size))
+                return infp_fail(err, -EINVAL, "the SQL on standard input holds a byte 0");
+        infp_str_puts(&text, "");
+        *ret = infp_str_take(&text);
+        return *ret ? 0 : infp_fail(err, -ENOMEM, "out of memory");
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        infp_autofree char *sql = NULL;
+        const char *path = infp_argument(arguments, "output");
+        const char *given = infp_argument_given(arguments, "json") ? "json" : infp_argument(arguments, "format");
+        const char *format =
+                infp_output_format(given, path, infp_output_is_stdout(path) && isatty(STDOUT_FILENO) ? "table" : "tsv");
+        struct infp_err err = { "" };
+        int r;
+
+        if (arguments->n_rest != 1) {
+                infp_say("query: give one SQL statement in quotes, or - for standard input; see `infprof query -h`");
+                return INFP_EXIT_USAGE;
+        }
+        if (!infp_output_knows(format) || strcmp(format, "prom") == 0) {
+                infp_say("query: there is no format '%s' here; " INFP_OUTPUT_FORMATS " are", format);
+                return INFP_EXIT_USAGE;
+        }
+        r = take_sql(arguments->rest[0], &sql, &err);
+        if (r == 0)
+                r = query(infp_argument(arguments, "run"), sql, path, format, &err);
+        if (is_interrupted)
+                return EXIT_INTERRUPTED;
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+const struct infp_command infp_command_query = {
+        .name = "query",
+        .summary = "SQL over a run, also while it is recorded",
+        .operands = "SQL|-",
+        .options = options,
+        .more = "Every table of `infprof tables` is there, and `timeseries` (a row a sample). Where a row names a "
+                "thing by its id,\n"
+                "the thing's own columns stand behind it (processes: pName, pCmdline). time is UTC with nanoseconds, "
+                "shown as Unix\n"
+                "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "
+                "them: a rate is\n"
+                "infp_increase(reset, before, after) over the time between, where reset is the column's in `columns`.\n"
+                "\n"
+                "examples:\n"
+                "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"
+                "  infprof query \"SELECT time, infp_increase('zero', lag(vNetworkBytesRecvd) OVER w, "
+                "vNetworkBytesRecvd)\n"
+                "                 / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s FROM net WINDOW w AS (ORDER BY "
+                "t_ns)\"\n"
+                "  infprof query -f csv -o cpu.csv 'SELECT * FROM cpu'\n"
+                "  infprof query 'SELECT table_name, column_name, unit, help FROM columns'",
+        .run = run,
+};

@@ -1,0 +1,126 @@
+/* infprof recover: makes whole what a killed recorder or a power cut left. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/finish_notices.h"
+#include "finish/finish.h"
+
+static const struct infp_option options[] = { { 0 } };
+
+struct recovery {
+        const char *directory;
+        unsigned n_recovered, n_live, n_failed;
+};
+
+static void tell(const struct infp_run *run, bool was_interrupted, const struct infp_mend *mend,
+                 const struct infp_finished *finished)
+{
+        printf("%s: ", run->info.uuid);
+        if (was_interrupted && mend->n_mended)
+                printf("its recorder died; %u of %u segments were torn and are whole now (%llu bytes cut off), ",
+                       mend->n_mended, mend->n_segments, (unsigned long long) mend->bytes_cut);
+        else if (was_interrupted)
+                printf("its recorder died; all %u segments are whole, ", mend->n_segments);
+        printf("%llu samples in %s/%s\n", (unsigned long long) finished->n_samples, run->output, finished->series);
+}
+
+static void recover(struct recovery *recovery, struct infp_run *run)
+{
+        bool was_interrupted = run->state == INFP_RUN_INTERRUPTED;
+        struct infp_finished finished;
+        struct infp_mend mend;
+        struct infp_err err = { "" };
+
+        if (run->state == INFP_RUN_FINISHED)
+                return;
+        if (run->state == INFP_RUN_RECORDING) {
+                infp_say("run %s is still being recorded by process %d: left alone", run->info.uuid,
+                         run->info.recorder_pid);
+                recovery->n_live++;
+                return;
+        }
+        if (infp_recover(run, &infp_said_notices, &mend, &finished, &err) < 0) {
+                infp_say("run %s: %s", run->info.uuid, err.text);
+                recovery->n_failed++;
+                return;
+        }
+        tell(run, was_interrupted, &mend, &finished);
+        recovery->n_recovered++;
+}
+
+static int recover_one(struct recovery *recovery, const char *spec, struct infp_err *err)
+{
+        struct infp_run *run;
+
+        INFP_TRY(infp_run_open(spec, NULL, &run, err));
+        recover(recovery, run);
+        infp_run_close(run);
+        return 0;
+}
+
+static int each(void *context, const char *uuid)
+{
+        struct recovery *recovery = context;
+        infp_autostr struct infp_str path = { 0 };
+        struct infp_err err = { "" };
+
+        infp_str_printf(&path, "%s/%s.infprof", recovery->directory, uuid);
+        if (path.failed || recover_one(recovery, path.data, &err) < 0) {
+                infp_say("run %s: %s", uuid, path.failed ? "out of memory" : err.text);
+                recovery->n_failed++;
+        }
+        return 0; /* one that fails does not stop the others */
+}
+
+/* A directory of runs; not the run's own directory. */
+static bool is_output(const char *path)
+{
+        infp_autofree char *real = realpath(path, NULL);
+        size_t size = real ? strlen(real) : 0;
+        struct stat st;
+
+        return real && stat(real, &st) == 0 && S_ISDIR(st.st_mode) &&
+               !(size > 8 && strcmp(real + size - 8, ".infprof") == 0);
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        const char *spec = arguments->n_rest ? arguments->rest[0] : INFP_DEFAULT_OUTPUT;
+        struct recovery recovery = { .directory = spec };
+        struct infp_err err = { "" };
+        int r;
+
+        if (arguments->n_rest > 1) {
+                infp_say("recover: one directory or uuid at a time; see `infprof recover -h`");
+                return INFP_EXIT_USAGE;
+        }
+        r = is_output(spec) || !arguments->n_rest ? infp_run_each(spec, each, &recovery, &err)
+                                                  : recover_one(&recovery, spec, &err);
+        if (r < 0)
+                return infp_say_failure(&err);
+        if (!recovery.n_recovered && !recovery.n_failed && !recovery.n_live)
+                printf("nothing to recover in %s\n", spec);
+        return recovery.n_failed ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
+}
+
+const struct infp_command infp_command_recover = {
+        .name = "recover",
+        .summary = "make whole what a killed recorder or a power cut left",
+        .operands = "[DIR|UUID]",
+        .options = options,
+        .more = "Every row whose write had returned is there: torn ends are cut off, the run is ended at its last "
+                "sample and finished in\n"
+                "the format that it was asked for. Runs that are still recorded are left alone.\n"
+                "\n"
+                "examples:\n"
+                "  infprof recover                       every unfinished run in ./profiler-output\n"
+                "  infprof recover ./out\n"
+                "  infprof recover 0198f3                one run, by the beginning of its uuid",
+        .run = run,
+};

@@ -1,0 +1,6 @@
+#pragma once
+
+#include "finish/finish.h"
+
+/* Notices as lines on stderr. */
+extern const struct infp_notices infp_said_notices;

@@ -1,0 +1,138 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+bool infp_output_is_stdout(const char *path)
+{
+        return !path || strcmp(path, "-") == 0;
+}
+
+const char *infp_output_path(const char *path)
+{
+        return infp_output_is_stdout(path) ? "/dev/stdout" : path;
+}
+
+bool infp_output_knows(const char *format)
+{
+        return infp_format_find(format) || strcmp(format, "arrow") == 0 || strcmp(format, "parquet") == 0;
+}
+
+const char *infp_output_format(const char *format, const char *path, const char *otherwise)
+{
+        const char *dot = infp_output_is_stdout(path) ? NULL : strrchr(path, '.');
+
+        if (format)
+                return format;
+        if (!dot || strchr(dot, '/'))
+                return otherwise;
+        if (strcmp(dot, ".arrows") == 0)
+                return "arrow";
+        return infp_output_knows(dot + 1) ? dot + 1 : otherwise;
+}
+
+static int open_file(struct infp_output *output, struct infp_err *err)
+{
+        struct stat st;
+        bool is_special = stat(output->path, &st) == 0 && !S_ISREG(st.st_mode);
+
+        if (!is_special && asprintf(&output->part, "%s.part", output->path) < 0)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        output->fd = open(output->part ? output->part : output->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (output->fd < 0) {
+                free(output->part);
+                output->part = NULL;
+                return infp_fail_errno(err, -errno, "cannot write %s", output->path);
+        }
+        output->owns_fd = true;
+        return 0;
+}
+
+int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err)
+{
+        *output = (struct infp_output){ .fd = STDOUT_FILENO,
+                                        .path = "standard output",
+                                        .format = infp_format_find(format) };
+        if (!infp_output_is_stdout(path)) {
+                output->path = path;
+                INFP_TRY(open_file(output, err));
+        }
+        infp_out_init(&output->out, output->fd, output->path);
+        return 0;
+}
+
+static int fail(struct infp_output *output, int r, struct infp_err *err)
+{
+        return infp_fail_errno(err, r, "cannot write %s", output->path);
+}
+
+int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err)
+{
+        int r;
+
+        if (output->format) {
+                r = output->format->begin(&output->out, table);
+                return r < 0 ? fail(output, r, err) : 0;
+        }
+        INFP_TRY(infp_arrow_writer_new(table, NULL, &output->arrow, err));
+        return infp_arrow_put_schema(output->arrow, &output->out.text, err);
+}
+
+int infp_output_batch(struct infp_output *output, const struct infp_batch *batch, struct infp_err *err)
+{
+        int r = 0;
+
+        if (output->format)
+                r = output->format->batch(&output->out, batch);
+        else
+                INFP_TRY(infp_arrow_put_batch(output->arrow, batch, &output->out.text, err));
+        infp_out_drain(&output->out);
+        if (output->out.error == -EPIPE)
+                return 1;
+        if (output->out.error)
+                return fail(output, output->out.error, err);
+        return r < 0 ? fail(output, r, err) : 0;
+}
+
+int infp_output_end(struct infp_output *output, const struct infp_table *table, struct infp_err *err)
+{
+        int r = 0;
+
+        if (output->format)
+                r = output->out.error ? 0 : output->format->end(&output->out, table);
+        else
+                infp_arrow_put_end(&output->out.text);
+        return r < 0 ? fail(output, r, err) : infp_output_finish(output, err);
+}
+
+int infp_output_finish(struct infp_output *output, struct infp_err *err)
+{
+        INFP_TRY(infp_out_flush(&output->out, err));
+        if (!output->part)
+                return 0;
+        if (rename(output->part, output->path) < 0)
+                return infp_fail_errno(err, -errno, "cannot rename %s to %s", output->part, output->path);
+        free(output->part);
+        output->part = NULL;
+        return 0;
+}
+
+void infp_output_done(struct infp_output *output)
+{
+        if (output->part)
+                unlink(output->part);
+        free(output->part);
+        infp_arrow_writer_free(output->arrow);
+        infp_out_done(&output->out);
+        if (output->owns_fd)
+                infp_close(output->fd);
+        *output = (struct infp_output){ .fd = -1 };
+}

@@ -1,0 +1,39 @@
+/* Where a verb's rows go: standard output or a file, in any format. A file is written aside and renamed when it is whole; a
+ * device or a pipe directly. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "store/arrow.h"
+#include "view/format.h"
+
+struct infp_output {
+        struct infp_out out;
+        const struct infp_format *format; /* NULL: arrow */
+        struct infp_arrow_writer *arrow;
+        const char *path; /* as given; "standard output" */
+        char *part;       /* what is written; NULL: directly */
+        int fd;
+        bool owns_fd;
+};
+
+/* Names of all formats that rows can be written in, with arrow and parquet. */
+#define INFP_OUTPUT_FORMATS "table, csv, tsv, json, jsonl, arrow, parquet"
+
+/* The format to use: as given, else by the file's extension, else the other. Never NULL. */
+const char *infp_output_format(const char *format, const char *path, const char *otherwise);
+bool infp_output_knows(const char *format); /* parquet too, which is DuckDB's to write */
+bool infp_output_is_stdout(const char *path);
+/* For what writes files itself (Parquet): the path, or that of standard output. */
+const char *infp_output_path(const char *path);
+
+/* format: not parquet. path NULL or "-": standard output. */
+int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err);
+int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
+/* 1: the reader went away, more is of no use. */
+int infp_output_batch(struct infp_output *output, const struct infp_batch *batch, struct infp_err *err);
+int infp_output_end(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
+/* For what wrote into out by itself: writes the rest out, renames the file. */
+int infp_output_finish(struct infp_output *output, struct infp_err *err);
+/* After end or after a failure: then nothing of a file stays. */
+void infp_output_done(struct infp_output *output);

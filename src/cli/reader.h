@@ -1,0 +1,8 @@
+/* A run for a verb that reads it, also while it is recorded: then the recorder is asked to write out what it holds. */
+#pragma once
+
+#include "store/run.h"
+
+/* *ret_lock: a descriptor to close when reading is over, -1 when the run is not live. Waits at most 1.2 s for rows that the
+ * recorder still held when it was asked. */
+int infp_reader_open(const char *spec, struct infp_run **ret, int *ret_lock, struct infp_err *err);
