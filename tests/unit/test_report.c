@@ -1,0 +1,625 @@
+/* Statistics, cores, ranges and the report as a whole; every expectation was computed by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "analyze/report.h"
+#include "base/mem.h"
+#include "query_sample.h"
+#include "view/human.h"
+#include "view/report.h"
+
+#define S UINT64_C(1000000000)
+
+// clang-format off
+static const struct infp_column numbers[] = {
+        INFP_COLUMN(gauge, F64, GAUGE, percent, MEASURED, NO, NULL, 0, NULL, "Gauge."),
+        INFP_COLUMN(counter, I64, COUNTER, bytes, MEASURED, ZERO, NULL, 0, NULL, "Counter."),
+        INFP_COLUMN(noisy, I64, COUNTER, cs, MEASURED, NONE, NULL, 0, NULL, "Counter that may step back."),
+        INFP_COLUMN(floating, F64, COUNTER, none, MEASURED, ZERO, NULL, 0, NULL, "Float counter."),
+};
+static const struct infp_column core_keys[] = {
+        INFP_COLUMN(core, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Core."),
+};
+static const struct infp_column core_columns[] = {
+        INFP_COLUMN(vCpuTimeUserMode, I64, COUNTER, cs, MEASURED, ZERO, NULL, 0, NULL, "User."),
+        INFP_COLUMN(vCpuTimeKernelMode, I64, COUNTER, cs, MEASURED, ZERO, NULL, 0, NULL, "Kernel."),
+        INFP_COLUMN(vCpuIdleTime, I64, COUNTER, cs, MEASURED, NONE, NULL, 0, NULL, "Idle."),
+        INFP_COLUMN(vCpuTimeIOWait, I64, COUNTER, cs, MEASURED, NONE, NULL, 0, NULL, "Waiting."),
+};
+static const struct infp_column tree_columns[] = {
+        INFP_COLUMN(tree_rss_bytes, I64, GAUGE, bytes, DERIVED, NO, NULL, 0, NULL, "Memory."),
+        INFP_COLUMN(tree_cpu_ns, I64, COUNTER, ns, DERIVED, ZERO, NULL, 0, NULL, "CPU."),
+        INFP_COLUMN(tree_cpu_user, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "User."),
+        INFP_COLUMN(tree_cpu_system, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "System."),
+};
+static const struct infp_column host_columns[] = {
+        INFP_COLUMN(vEffectiveCpus, F64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "CPUs."),
+};
+// clang-format on
+static const struct infp_table numbers_table = {
+        .name = "numbers", .help = "Of the tests.", .columns = numbers, .n_columns = 4, .series = ""
+};
+static const struct infp_table core_table = { .name = "cpu_core",
+                                              .help = "Of the tests.",
+                                              .keys = core_keys,
+                                              .columns = core_columns,
+                                              .n_keys = 1,
+                                              .n_columns = 4 };
+static const struct infp_table tree_table = {
+        .name = "tree", .help = "Of the tests.", .columns = tree_columns, .n_columns = 4, .series = ""
+};
+static const struct infp_table host_table = {
+        .name = "host", .help = "Of the tests.", .columns = host_columns, .n_columns = 1
+};
+
+static void assert_near(double a, double b)
+{
+        assert_true(fabs(a - b) <= 1e-9 * fmax(1, fabs(b)));
+}
+
+/* 1, 2, 3, 6: mean 3, squared distances 4 + 1 + 0 + 9 = 14, of the population 14 / 4 = 3.5. */
+static void test_gauge(void **state)
+{
+        static const double values[] = { 1, 2, 3, 6 };
+        struct infp_stat stat = { 0 };
+
+        (void) state;
+        assert_true(isnan(infp_stat_mean(&stat)) && isnan(infp_stat_std(&stat)));
+        for (size_t i = 0; i < 4; i++)
+                infp_stat_add_value(&stat, values[i], 1);
+        assert_near(infp_stat_mean(&stat), 3);
+        assert_near(infp_stat_std(&stat), sqrt(3.5));
+        assert_near(stat.min, 1);
+        assert_near(stat.max, 6);
+}
+
+/* Equal values have exactly that value as their mean, however many: 0.45 must not become 0.45000000000000001. */
+static void test_mean_of_equal_values(void **state)
+{
+        struct infp_stat stat = { 0 };
+
+        (void) state;
+        for (int i = 0; i < 1000; i++)
+                infp_stat_add_value(&stat, 0.45, 1);
+        assert_true(infp_stat_mean(&stat) == 0.45 && infp_stat_std(&stat) == 0);
+}
+
+static void put_numbers(struct sample_run *s, uint64_t t_ns, double gauge, int64_t counter, int64_t noisy,
+                        double floating)
+{
+        struct infp_row *row = sample_row(s, &numbers_table, t_ns);
+
+        if (!isnan(gauge))
+                infp_row_f64(row, 0, gauge);
+        if (counter >= 0)
+                infp_row_i64(row, 1, counter);
+        infp_row_i64(row, 2, noisy);
+        infp_row_f64(row, 3, floating);
+        sample_put(s);
+}
+
+static void put_core(struct sample_run *s, uint64_t t_ns, int64_t core, int64_t user, int64_t idle)
+{
+        struct infp_row *row = sample_row(s, &core_table, t_ns);
+
+        infp_row_i64(row, 0, core);
+        infp_row_i64(row, 1, user);
+        infp_row_i64(row, 2, 0);
+        infp_row_i64(row, 3, idle);
+        infp_row_i64(row, 4, 0);
+        sample_put(s);
+}
+
+static void put_tree(struct sample_run *s, uint64_t t_ns, int64_t rss, int64_t cpu_ns, int64_t user, int64_t system)
+{
+        struct infp_row *row = sample_row(s, &tree_table, t_ns);
+
+        infp_row_i64(row, 0, rss);
+        if (cpu_ns >= 0)
+                infp_row_i64(row, 1, cpu_ns);
+        infp_row_i64(row, 2, user);
+        infp_row_i64(row, 3, system);
+        sample_put(s);
+}
+
+static void put_mark(struct sample_run *s, uint64_t t_ns, const char *tag)
+{
+        infp_row_str(sample_row(s, &infp_table_marks, t_ns), INFP_MARKS_TAG, tag);
+        sample_put(s);
+}
+
+static void put_source(struct sample_run *s, uint64_t t_ns, const char *column, const char *word, const char *reason)
+{
+        struct infp_row *row = sample_row(s, &infp_table_sources, t_ns);
+
+        infp_row_str(row, INFP_SOURCES_COLLECTOR, "numbers");
+        infp_row_str(row, INFP_SOURCES_TABLE, "numbers");
+        infp_row_str(row, INFP_SOURCES_COLUMN, column);
+        infp_row_str(row, INFP_SOURCES_STATE, word);
+        infp_row_str(row, INFP_SOURCES_REASON, reason);
+        sample_put(s);
+}
+
+static struct sample_run *begin(void)
+{
+        static const struct infp_table *const tables[] = { &numbers_table,    &core_table,       &tree_table,
+                                                           &host_table,       &infp_table_marks, &infp_table_sources,
+                                                           &infp_table_clock, &infp_table_ticks, NULL };
+        struct sample_run *s = sample_new("csv");
+
+        sample_describe(s, tables);
+        return s;
+}
+
+/* Ends it as a run of this mode from 10 s to `end` on the monotonic clock. */
+static void finish(struct sample_run *s, const char *mode, uint64_t end_ns)
+{
+        sample_end(s);
+        s->run->info.started_t_ns = 10 * S;
+        s->run->info.started_unix_ns = SAMPLE_UNIX + (int64_t) (10 * S);
+        s->run->info.ended_t_ns = end_ns;
+        free(s->run->info.mode);
+        s->run->info.mode = strdup(mode);
+}
+
+static void make(struct sample_run *s, const char *from, const char *to, uint64_t skip_ns, struct infp_report *report)
+{
+        const struct infp_report_options options = { .from = from, .to = to, .skip_ns = skip_ns };
+
+        sample_check(s, infp_report_make(s->run, &options, report, &s->err));
+}
+
+/* counter: 100 at 10 s, absent, 400 at 12 s, then it began anew: 50 at 13 s. Increases 300 in 2 s (150/s) and 50 in 1 s:
+ * mean 350 / 3, variance (2 (150 - 116.67)^2 + (50 - 116.67)^2) / 3. noisy: 500, 480, 510: 0 and 30. The integer beyond 2^53
+ * differs exactly. */
+static void test_counters(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        const struct infp_report_metric *m;
+
+        (void) state;
+        put_numbers(s, 10 * S, 50, 100, 500, 0.5);
+        put_numbers(s, 11 * S, NAN, -1, 480, 1.0);
+        put_numbers(s, 12 * S, 70, 400, 510, 1.25);
+        put_numbers(s, 13 * S, 60, 50, 510, 0.25);
+        finish(s, "host", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+
+        m = infp_report_find(&report, "counter");
+        assert_non_null(m);
+        assert_int_equal(m->stat.n, 2);
+        assert_int_equal(m->stat.total_u64, 350);
+        assert_near(infp_stat_mean(&m->stat), 350.0 / 3);
+        assert_near(infp_stat_std(&m->stat), sqrt((2 * pow(150 - 350.0 / 3, 2) + pow(50 - 350.0 / 3, 2)) / 3));
+        assert_near(m->stat.min, 50);
+        assert_near(m->stat.max, 150);
+        m = infp_report_find(&report, "noisy");
+        assert_int_equal(m->stat.total_u64, 30);
+        assert_near(m->stat.min, 0);
+        m = infp_report_find(&report, "floating");
+        assert_near(infp_stat_total(&m->stat, &m->column), 0.75 + 0.25);
+        m = infp_report_find(&report, "gauge");
+        assert_int_equal(m->stat.n, 3);
+        assert_near(infp_stat_mean(&m->stat), 60);
+        assert_near(infp_report_mean(&report, "gauge"), 0.6);
+        assert_near(infp_report_max(&report, "gauge"), 0.7);
+        assert_null(infp_report_find(&report, "nothing"));
+        assert_near(report.wall_s, 4);
+        assert_true(isnan(report.tree_cpu_s));
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static void test_big_counters(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        put_numbers(s, 10 * S, 0, INT64_C(9007199254740993), 0, 0);
+        put_numbers(s, 11 * S, 0, INT64_C(9007199254740994), 0, 0);
+        finish(s, "host", 12 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(infp_report_find(&report, "counter")->stat.total_u64, 1);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Loads 0 and 100: (2 (1 x 0 + 2 x 1) - 2 - 1) / 2 = 0.5, normalised by (n - 1) / n = 0.5: 100. 10 20 30 40: p = .1 .2 .3 .4,
+ * 2 x 3.0 - 5 = 1, / 4 = 0.25, / 0.75 = 33.33. */
+static void test_disparity(void **state)
+{
+        double one[] = { 100, 0 }, even[] = { 50, 50, 50 }, four[] = { 30, 10, 40, 20 }, none[] = { 0, 0 };
+
+        (void) state;
+        assert_near(infp_disparity(one, 2), 100);
+        assert_near(infp_disparity(even, 3), 0);
+        assert_near(infp_disparity(four, 4), 100.0 / 3);
+        assert_true(isnan(infp_disparity(none, 2)));
+        assert_true(isnan(infp_disparity(one, 1)));
+}
+
+/* Intervals: (100, 0): disparity 100, core 0 dominates; (0, 100): 100, core 1; (50, 50): 0, nobody; (0, 0): left out;
+ * (100, 0): core 0 again. Mean of 100, 100, 0, 100 = 75; two changes. Core 0: 100, 0, 50, 0, 100: mean 50. */
+static void test_cores(void **state)
+{
+        static const int64_t user[2][6] = { { 0, 100, 100, 150, 150, 250 }, { 7, 7, 107, 157, 157, 157 } };
+        static const int64_t idle[2][6] = { { 0, 0, 100, 150, 250, 250 }, { 0, 100, 100, 150, 250, 350 } };
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        for (unsigned tick = 0; tick < 6; tick++)
+                for (unsigned core = 0; core < 2; core++)
+                        put_core(s, (10 + tick) * S, core, user[core][tick], idle[core][tick]);
+        finish(s, "host", 16 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.cores.n, 2);
+        assert_near(infp_stat_mean(&report.cores.cores[0].stat), 50);
+        assert_near(infp_stat_mean(&report.cores.cores[1].stat), 30);
+        assert_near(infp_stat_mean(&report.cores.disparity), 75);
+        assert_int_equal(report.cores.n_dominated, 3);
+        assert_int_equal(report.cores.n_dominant_changes, 2);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Report 02: core 2 comes back with a past of 31206 cs; the others keep their own numbers. */
+static void test_core_that_comes_back(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        put_core(s, 10 * S, 2, 31000, 800);
+        put_core(s, 10 * S, 3, 29870, 97300);
+        put_core(s, 11 * S, 3, 29880, 97390);
+        put_core(s, 12 * S, 3, 29970, 97400);
+        put_core(s, 12 * S, 2, 31206, 842);
+        put_core(s, 13 * S, 2, 31216, 932);
+        put_core(s, 13 * S, 3, 29980, 97490);
+        finish(s, "host", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.cores.n, 2);
+        assert_int_equal(report.cores.cores[0].number, 2);
+        assert_int_equal(report.cores.cores[0].stat.n, 1);
+        assert_near(infp_stat_mean(&report.cores.cores[0].stat), 10);
+        assert_int_equal(report.cores.cores[1].stat.n, 3);
+        assert_near(infp_stat_mean(&report.cores.cores[1].stat), (10 + 90 + 10) / 3.0);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* A command's counters begin with it: what the first sample holds counts. What was attached to had a life before. */
+static void test_cpu_of_the_tree(void **state)
+{
+        static const struct {
+                const char *mode;
+                uint64_t skip_s;
+                double cpu, user, system;
+        } cases[] = { { "run", 0, 3.5, 3, 0.5 }, { "pid", 0, 3, 2.6, 0.4 }, { "run", 1, 1, 0.8, 0.2 } };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                struct sample_run *s = begin();
+                struct infp_report report;
+
+                put_tree(s, 10 * S, 100, 500000000, 40, 10);
+                put_tree(s, 11 * S, 300, 2500000000, 220, 30);
+                put_tree(s, 12 * S, 200, 3500000000, 300, 50);
+                finish(s, cases[i].mode, 13 * S);
+                make(s, NULL, NULL, cases[i].skip_s * S, &report);
+                assert_near(report.tree_cpu_s, cases[i].cpu);
+                assert_near(report.tree_user_s, cases[i].user);
+                assert_near(report.tree_system_s, cases[i].system);
+                assert_true(report.tree_is_fine);
+                assert_near(infp_report_max(&report, "tree_rss_bytes"), 300);
+                infp_report_done(&report);
+                sample_free(s);
+        }
+}
+
+/* Without CPU clocks the ticks of 10 ms are taken, and said. */
+static void test_cpu_of_ticks(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        put_tree(s, 10 * S, 100, -1, 0, 0);
+        put_tree(s, 11 * S, 100, -1, 70, 20);
+        finish(s, "run", 12 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_near(report.tree_cpu_s, 0.9);
+        assert_false(report.tree_is_fine);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static void test_range(void **state)
+{
+        static const struct {
+                const char *from, *to;
+                uint64_t skip_s, t0, t1;
+        } cases[] = {
+                { NULL, NULL, 0, 10 * S, 30 * S + 1 },
+                { NULL, NULL, 5, 15 * S, 30 * S + 1 },
+                { "+2s", "-3s", 0, 12 * S, 27 * S + 1 },
+                { "warm", "done", 0, 13 * S, 20 * S },
+                { "warm", "warm", 0, 0, 0 },
+                { "done", "done", 0, 0, 0 },
+                { "04:00:14Z", "2025-11-28T04:00:15.500Z", 0, 14 * S, 15500000000 },
+                { "2025-11-28 06:00:14+02:00", NULL, 0, 14 * S, 30 * S + 1 },
+                { "-2m", NULL, 0, 10 * S, 30 * S + 1 },
+                { "again", "again", 0, 0, 0 },
+        };
+        struct sample_run *s = begin();
+
+        (void) state;
+        infp_row_ts(sample_row(s, &infp_table_clock, 10 * S), INFP_CLOCK_REALTIME, SAMPLE_UNIX + (int64_t) (10 * S));
+        sample_put(s);
+        put_mark(s, 13 * S, "warm");
+        put_mark(s, 18 * S, "again");
+        put_mark(s, 20 * S, "done");
+        put_mark(s, 25 * S, "again");
+        finish(s, "host", 30 * S);
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                struct infp_range range;
+                const int r = infp_range_find(s->run, cases[i].from, cases[i].to, cases[i].skip_s * S, &range, &s->err);
+
+                if (!cases[i].t1) { /* from and to are the same mark */
+                        assert_int_equal(r, -EINVAL);
+                        continue;
+                }
+                sample_check(s, r);
+                assert_int_equal(range.t0, cases[i].t0);
+                assert_int_equal(range.t1, cases[i].t1);
+        }
+        sample_free(s);
+}
+
+static void test_bad_ranges(void **state)
+{
+        static const struct {
+                const char *from, *to, *text;
+        } cases[] = {
+                { "no such tag", NULL, "warm" },
+                { "+5x", NULL, "+5x" },
+                { "-", NULL, "-5m" },
+                { "25:00:00", NULL, "25:00:00" },
+                { "+20s", "+10s", "20.000 s" },
+                { NULL, "2025-13-01T00:00:00Z", "--to" },
+                { "04:00:14 rubbish", NULL, "warm" },
+        };
+        struct sample_run *s = begin();
+
+        (void) state;
+        put_mark(s, 13 * S, "warm");
+        finish(s, "host", 30 * S);
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                struct infp_range range;
+
+                assert_int_equal(infp_range_find(s->run, cases[i].from, cases[i].to, 0, &range, &s->err), -EINVAL);
+                assert_non_null(strstr(s->err.text, cases[i].text));
+        }
+        sample_free(s);
+}
+
+/* A clock that was set in between: the newest anchor before the moment holds, in both directions. */
+static void test_anchors(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_anchors anchors;
+
+        (void) state;
+        infp_row_ts(sample_row(s, &infp_table_clock, 10 * S), INFP_CLOCK_REALTIME, 1000 * (int64_t) S);
+        sample_put(s);
+        infp_row_ts(sample_row(s, &infp_table_clock, 20 * S), INFP_CLOCK_REALTIME, 5000 * (int64_t) S);
+        sample_put(s);
+        finish(s, "host", 30 * S);
+        sample_check(s, infp_anchors_read(s->run, &anchors, &s->err));
+        assert_int_equal(anchors.n, 2);
+        assert_int_equal(infp_anchors_unix_ns(&anchors, 12 * S), 1002 * S);
+        assert_int_equal(infp_anchors_unix_ns(&anchors, 9 * S), 999 * S);
+        assert_int_equal(infp_anchors_unix_ns(&anchors, 21 * S), 5001 * S);
+        assert_int_equal(infp_anchors_t_ns(&anchors, 1003 * (int64_t) S), 13 * S);
+        assert_int_equal(infp_anchors_t_ns(&anchors, 5002 * (int64_t) S), 22 * S);
+        infp_anchors_done(&anchors);
+        sample_free(s);
+}
+
+/* Berlin: +01:00 in winter, +02:00 in summer. A time without a date is the next one after the start of the run. */
+static void test_clock_times(void **state)
+{
+        static const int64_t near =
+                INT64_C(1764370800) * 1000000000; /* 2025-11-28 23:00:00 UTC, 00:00 of the 29th in Berlin */
+        static const struct {
+                const char *text;
+                int64_t unix_s; /* 0: not a time */
+        } cases[] = {
+                { "2025-11-28T23:30:00Z", 1764372600 },
+                { "2025-11-29T00:30:00", 1764372600 },
+                { "00:30", 1764372600 },
+                { "23:30:00Z", 1764372600 },
+                { "22:30:00Z", 1764455400 },
+                { "2026-07-01T12:00:00", 1782900000 },
+                { "2026-07-01 12:00:00 +0200", 1782900000 },
+                { "2026-07-01T12:00:00-03", 1782918000 },
+                { "12", 0 },
+                { "12:60", 0 },
+                { "2026-07-32T00:00:00", 0 },
+                { "", 0 },
+                { "12:00:00+", 0 },
+                { "noon", 0 },
+        };
+        int64_t unix_ns;
+
+        (void) state;
+        setenv("TZ", "Europe/Berlin", 1);
+        tzset();
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                const int r = infp_clock_parse(cases[i].text, near, &unix_ns);
+
+                assert_int_equal(r, cases[i].unix_s ? 0 : -EINVAL);
+                if (!r)
+                        assert_int_equal(unix_ns / 1000000000, cases[i].unix_s);
+        }
+        assert_int_equal(infp_clock_parse("2025-11-28T23:30:00.25Z", near, &unix_ns), 0);
+        assert_int_equal(unix_ns % 1000000000, 250000000);
+        setenv("TZ", "UTC", 1);
+        tzset();
+}
+
+/* The last word about each source counts; what works at the end is not absent. */
+static void test_absences(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        put_source(s, 10 * S, "gauge", "absent", "not yet there");
+        put_source(s, 10 * S, "counter", "absent", "no file");
+        put_source(s, 11 * S, "gauge", "ok", "");
+        put_source(s, 12 * S, "counter", "denied", "no right");
+        finish(s, "host", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.absences.n, 1);
+        assert_string_equal(report.absences.list[0].column, "counter");
+        assert_string_equal(report.absences.list[0].state, "denied");
+        assert_string_equal(report.absences.list[0].reason, "no right");
+        infp_report_done(&report);
+        make(s, NULL, "+500ms", 0, &report);
+        assert_int_equal(report.absences.n, 2);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static void test_nothing_was_recorded(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_out out;
+
+        (void) state;
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        infp_out_init(&out, -1, "nowhere");
+        infp_report_text(&out, &report, true);
+        infp_report_json(&out, &report);
+        assert_non_null(strstr(out.text.data, "not measured"));
+        assert_non_null(strstr(out.text.data, "\"tree_cpu_s\": null"));
+        infp_out_done(&out);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* No line is longer than the terminal, whatever the names. */
+static void test_text_fits(void **state)
+{
+        static const unsigned widths[] = { 80, 120 };
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        put_numbers(s, 10 * S, 50, 100, 500, 0.5);
+        put_numbers(s, 11 * S, 51, INT64_C(900719925474099), 480, 1.0);
+        for (uint64_t t = 10; t < 13; t++)
+                for (int64_t core = 0; core < 40; core++)
+                        put_core(s, t * S, core, (int64_t) (t - 10) * 2 * core, (int64_t) (t - 10) * 100);
+        put_tree(s, 10 * S, 1, 0, 0, 0);
+        put_tree(s, 11 * S, 1, 900000000, 80, 10);
+        put_source(s, 10 * S, "a_column_with_a_name_that_goes_on_and_on", "broken",
+                   "a reason that needs more than one line to be told, since whoever wrote it took the time to say "
+                   "what is wrong");
+        finish(s, "run", 12 * S);
+        free(s->run->info.command);
+        s->run->info.command = strdup(
+                "python3 -c 'a command \033[31m that is long' --and --has --many --arguments --which --do --not --fit");
+        make(s, NULL, NULL, 0, &report);
+        for (size_t i = 0; i < INFP_COUNT(widths); i++) {
+                struct infp_out out;
+                char *save = NULL;
+
+                infp_out_init(&out, -1, "nowhere");
+                out.width = widths[i];
+                infp_report_text(&out, &report, true);
+                assert_null(strchr(out.text.data, '\033'));
+                for (char *line = strtok_r(out.text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+                        if (infp_text_width(line, strlen(line)) > widths[i])
+                                fail_msg("longer than %u: %s", widths[i], line);
+                infp_out_done(&out);
+        }
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static void test_human(void **state)
+{
+        static const struct {
+                double value;
+                const char *base, *unit, *text;
+                bool rate;
+        } cases[] = {
+                { 0, "bytes", "bytes", "0 B", false },
+                { 1023, "bytes", "bytes", "1023 B", false },
+                { 1536, "bytes", "bytes", "1.50 KiB", false },
+                { 1073741824.0 * 1.25, "bytes", "bytes", "1.25 GiB", false },
+                { 1023.9 * 1024, "bytes", "bytes", "1.00 MiB", false },
+                { 1048576, "bytes", "bytes", "1.00 MiB/s", true },
+                { 0, "seconds", "cs", "0 s", false },
+                { 58.321, "seconds", "cs", "58.32 s", false },
+                { 0.0123, "seconds", "ns", "12.3 ms", false },
+                { 0.0000123, "seconds", "ns", "12.3 us", false },
+                { 725, "seconds", "s", "12 min 05 s", false },
+                { 86403, "seconds", "s", "24 h 00 min 03 s", false },
+                { 0.971, "seconds", "cs", "97.1 %", true },
+                { 0.6875, "ratio", "%", "68.8 %", false },
+                { 0.45, "ratio", "ratio", "0.450", false },
+                { 2.3e9, "hertz", "MHz", "2300 MHz", false },
+                { 1234567, "", "count", "1234567", false },
+                { 150.5, "", "count", "150.5/s", true },
+                { NAN, "bytes", "bytes", "-", false },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_human_value(&text, cases[i].value, cases[i].base, cases[i].unit, cases[i].rate);
+                assert_string_equal(text.data, cases[i].text);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_gauge),
+                cmocka_unit_test(test_mean_of_equal_values),
+                cmocka_unit_test(test_counters),
+                cmocka_unit_test(test_big_counters),
+                cmocka_unit_test(test_disparity),
+                cmocka_unit_test(test_cores),
+                cmocka_unit_test(test_core_that_comes_back),
+                cmocka_unit_test(test_cpu_of_the_tree),
+                cmocka_unit_test(test_cpu_of_ticks),
+                cmocka_unit_test(test_range),
+                cmocka_unit_test(test_bad_ranges),
+                cmocka_unit_test(test_anchors),
+                cmocka_unit_test(test_clock_times),
+                cmocka_unit_test(test_absences),
+                cmocka_unit_test(test_nothing_was_recorded),
+                cmocka_unit_test(test_text_fits),
+                cmocka_unit_test(test_human),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
