@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* The library's generated readers are not written for our warnings. */
 #pragma GCC diagnostic push
@@ -56,9 +57,9 @@ static int check_field(fb(Field_table_t) field, struct infp_err *err)
         if (fb(Field_vec_len)(fb(Field_children)(field)) > 0 || !fb(Field_type)(field) || !type_is_read(field))
                 return infp_fail(
                         err, -EBADMSG,
-                        "column '%s' has the Arrow type %s, which is not read: write it as a number, a text, a bool "
+                        "column '%s' has the Arrow type %.*s, which is not read: write it as a number, a text, a bool "
                         "or a timestamp",
-                        name, type);
+                        name, (int) strcspn(type, "_"), type); /* "Struct_" is C's word */
         if (dictionary && !fb(DictionaryEncoding_indexType)(dictionary))
                 return infp_fail(err, -EBADMSG, "column '%s' has a dictionary without an index type", name);
         if (!pairs_are_whole(fb(Field_custom_metadata)(field)))

@@ -159,6 +159,8 @@ static int wait_for_answer(int fd, int timeout_ms, int pid, struct infp_err *err
                                  timeout_ms);
         }
         n = recv(fd, text, sizeof(text), 0);
+        if (n < 0 && errno == ECONNRESET) /* it turned us away before it read us: first the reset comes, then why */
+                n = recv(fd, text, sizeof(text), MSG_DONTWAIT);
         if (n < 0)
                 return infp_fail_errno(err, -errno, "cannot hear the recorder (pid %d)", pid);
         if (n == 0)
@@ -178,7 +180,7 @@ int infp_live_send(const char *uuid, const char *message, size_t size, int timeo
         fd = connect_to(entry.uuid, timeout_ms, err);
         if (fd < 0)
                 return fd;
-        if (send(fd, message, size, MSG_NOSIGNAL) < 0)
+        if (send(fd, message, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
                 return infp_fail_errno(err, -errno, "cannot speak to the recorder (pid %d)", entry.pid);
         return wait_for_answer(fd, timeout_ms, entry.pid, err);
 }

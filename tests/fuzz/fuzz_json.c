@@ -41,14 +41,18 @@ static void run_json(const char *text, size_t size)
 static int take(void *context, const struct infp_row *row)
 {
         unsigned *left = context;
+        const char *text;
         size_t size;
 
         expect(row->t_ns > 0 && row->text_size <= row->text_cap);
-        for (unsigned i = 0; i < INFP_MARKS_N; i++)
-                if (row->table == &infp_table_marks && infp_row_has(row, i) &&
-                    infp_table_column(row->table, i + INFP_FIXED_COLUMNS)->type == INFP_STR)
-                        sum += strlen(infp_row_text(row, i, &size)) + size;
-        return *left && --*left ? 0 : -1;
+        for (unsigned i = 0; i + INFP_FIXED_COLUMNS < infp_table_width(row->table); i++) {
+                if (infp_table_column(row->table, i + INFP_FIXED_COLUMNS)->type != INFP_STR)
+                        continue;
+                text = infp_row_text(row, i, &size);
+                for (size_t k = 0; k < size; k++)
+                        sum += (unsigned char) text[k];
+        }
+        return --*left ? 0 : -1;
 }
 
 static void message(const char *text, size_t size)

@@ -343,8 +343,8 @@ static void asks_who_it_is(void **state)
                 if (fd < 0)
                         _exit(2);
                 send(fd, "{\"table\":\"marks\",\"rows\":[{\"t_ns\":1}]}", 37, MSG_NOSIGNAL);
-                if (recv(fd, text, sizeof(text) - 1, 0) <= 0)
-                        _exit(3);
+                if (recv(fd, text, sizeof(text) - 1, 0) <= 0 && recv(fd, text, sizeof(text) - 1, 0) <= 0)
+                        _exit(3); /* the first may be a reset, when it was turned away before it was read */
                 _exit(strstr(text, "only the user of the run and root may write into it") ? 0 : 4);
         }
         assert_int_equal(poll(&(struct pollfd){ .fd = infp_live_fd(live), .events = POLLIN }, 1, 5000), 1);
@@ -442,6 +442,7 @@ static void checks_each_cell(void **state)
 
 static int check_row(void *context, const struct infp_row *row)
 {
+        const char *text;
         size_t size;
 
         (void) context;
@@ -451,7 +452,9 @@ static int check_row(void *context, const struct infp_row *row)
         assert_int_equal(row->cell[SAMPLE_TICKS].u64, INT64_MAX);
         assert_true(row->cell[SAMPLE_RATIO].f64 == 0.25);
         assert_true(infp_row_has(row, SAMPLE_IS_ON) && !row->cell[SAMPLE_IS_ON].b);
-        assert_string_equal(infp_row_text(row, SAMPLE_NAME, &size), "caf\xc3\xa9 \\x41");
+        text = infp_row_text(row, SAMPLE_NAME, &size);
+        assert_int_equal(size, strlen("caf\xc3\xa9 \\x41"));
+        assert_memory_equal(text, "caf\xc3\xa9 \\x41", size);
         assert_int_equal(row->cell[SAMPLE_BORN].i64, INT64_C(1764302400123500000));
         return 0;
 }
