@@ -155,6 +155,8 @@ static struct infp_sched *make(const struct infp_sched_options *options)
         sched->hang_ns = options->hang_ns ? options->hang_ns : 3 * sched->period_ns;
         if (!options->hang_ns && sched->hang_ns < INFP_NS_PER_S)
                 sched->hang_ns = INFP_NS_PER_S;
+        if (!options->retry_ns)
+                sched->options.retry_ns = 10 * INFP_NS_PER_S;
         sched->target = (struct sched_slot){ .sched = sched, .name = "target" };
         pthread_mutex_init(&sched->lock, NULL);
         pthread_condattr_init(&attributes);

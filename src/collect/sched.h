@@ -20,6 +20,7 @@ struct infp_sched_options {
         void *notice_context;
         uint64_t target_floor_ns; /* the process table is read no more often than this; 0: at each tick */
         uint64_t hang_ns;         /* 0: 3 periods, at least 1 s */
+        uint64_t retry_ns;        /* pause of what hung, doubled at each time; 0: 10 s */
 };
 
 struct infp_sched;

@@ -5,8 +5,7 @@
 #include "collect/sched_parts.h"
 #include "collect/target.h"
 
-enum { MAX_DOUBLINGS = 6 };
-static const uint64_t first_retry_ns = 10 * INFP_NS_PER_S; /* of what hung; doubles up to 640 s */
+enum { MAX_DOUBLINGS = 6 }; /* of the pause of what hung: 640 s */
 
 enum taken { END, SKIP, RUN };
 
@@ -45,7 +44,7 @@ static bool leave(struct sched_worker *worker, struct sched_slot *slot)
 
                 slot->is_hung = false;
                 slot->worker = worker->sched->shared;
-                slot->retry_ns = infp_sched_now() + (first_retry_ns << (n ? n - 1 : 0));
+                slot->retry_ns = infp_sched_now() + (worker->sched->options.retry_ns << (n ? n - 1 : 0));
         }
         pthread_mutex_unlock(&worker->sched->lock);
         return goes_on;
