@@ -169,7 +169,7 @@ static void read_numbers(const struct infp_duck_column *c, const void *data, con
 {
         int64_t *integers = c->values;
         double *doubles = c->values;
-        wide value;
+        wide value = 0;
 
         for (idx_t row = 0; row < n; row++) {
                 integers[row] = 0;

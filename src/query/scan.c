@@ -126,6 +126,7 @@ static bool knows_all(const struct infp_scan *scan, const char *const *columns)
 /* The columns of the table: as the catalog has them, then those that only the segments know. */
 static int find_columns(struct infp_scan *scan, const char *const *columns, struct infp_err *err)
 {
+        static const struct infp_source_hint hint = { .no_rows = true };
         const struct infp_table *known = infp_catalog_find(scan->catalog, scan->parts->table);
         unsigned n;
         int r;
@@ -136,7 +137,7 @@ static int find_columns(struct infp_scan *scan, const char *const *columns, stru
                 struct infp_source *source;
                 const struct infp_table *table;
 
-                INFP_TRY(infp_source_open(scan->run, scan->parts, i, 0, 0, NULL, &source, &n, err));
+                INFP_TRY(infp_source_open(scan->run, scan->parts, i, &hint, &source, &n, err));
                 table = infp_source_table(source);
                 r = !table ? 0 : scan->base ? add_unknown(scan, table) : make_base(scan, table, !is_stamped(table));
                 infp_source_close(source);
@@ -348,28 +349,35 @@ static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_
         return to > from;
 }
 
-/* Reads until there is a batch with rows left. 1, 0 at the end, or a negative errno. */
+/* The next segment, or row of segments. 1, 0 when there is none, or a negative errno. */
+static int next_source(struct infp_scan *scan, struct infp_err *err)
+{
+        struct infp_source_hint hint = { scan->t0, scan->t1, scan->needed, false };
+        unsigned n;
+
+        scan->source = infp_source_close(scan->source);
+        if (scan->next_part >= scan->parts->n)
+                return 0;
+        INFP_TRY(infp_source_open(scan->run, scan->parts, scan->next_part, &hint, &scan->source, &n, err));
+        scan->next_part += n;
+        INFP_TRY(map_columns(scan, err));
+        return 1;
+}
+
+/* Reads until there is a batch. 1, 0 at the end, or a negative errno. */
 static int next_batch(struct infp_scan *scan, struct infp_err *err)
 {
         int r;
 
+        scan->at = 0;
+        scan->batch.n_rows = 0;
         for (;;) {
-                if (!scan->source) {
-                        unsigned n;
-
-                        if (scan->next_part >= scan->parts->n)
-                                return 0;
-                        INFP_TRY(infp_source_open(scan->run, scan->parts, scan->next_part, scan->t0, scan->t1,
-                                                  scan->needed, &scan->source, &n, err));
-                        scan->next_part += n;
-                        INFP_TRY(map_columns(scan, err));
-                }
-                r = infp_source_next(scan->source, &scan->batch, err);
-                scan->at = 0;
+                r = scan->source ? infp_source_next(scan->source, &scan->batch, err) : 0;
                 if (r != 0)
                         return r;
-                scan->source = infp_source_close(scan->source);
-                scan->batch.n_rows = 0;
+                r = next_source(scan, err);
+                if (r <= 0)
+                        return r;
         }
 }
 

@@ -1,6 +1,7 @@
 #include "query/source.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +17,34 @@ struct infp_source {
         struct infp_duck_result *result;
 };
 
+/* To open a database costs more than to read a small segment: one that is idle is kept for the next. */
+static struct infp_duck *idle;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int take_duck(struct infp_duck **ret, struct infp_err *err)
+{
+        pthread_mutex_lock(&idle_lock);
+        *ret = INFP_TAKE(idle);
+        pthread_mutex_unlock(&idle_lock);
+        return *ret ? 0 : infp_duck_open(ret, err);
+}
+
+static void give_duck(struct infp_duck *duck)
+{
+        pthread_mutex_lock(&idle_lock);
+        if (!idle)
+                idle = INFP_TAKE(duck);
+        pthread_mutex_unlock(&idle_lock);
+        infp_duck_close(duck);
+}
+
 struct infp_source *infp_source_close(struct infp_source *source)
 {
         if (source) {
                 infp_segment_close(source->segment);
                 infp_duck_result_free(source->result);
-                infp_duck_close(source->duck);
+                if (source->duck)
+                        give_duck(source->duck);
                 free(source);
         }
         return NULL;
@@ -57,31 +80,33 @@ static int select_list(struct infp_source *source, const char *from, const char 
 }
 
 static int open_parquet(struct infp_source *source, struct infp_run *run, const struct infp_parts *parts,
-                        unsigned index, unsigned n, uint64_t t0, uint64_t t1, const char *const *columns,
-                        struct infp_err *err)
+                        unsigned index, unsigned n, const struct infp_source_hint *hint, struct infp_err *err)
 {
         infp_autostr struct infp_str from = { 0 }, list = { 0 }, sql = { 0 };
 
-        INFP_TRY(infp_duck_open(&source->duck, err));
+        INFP_TRY(take_duck(&source->duck, err));
         infp_sql_read_parquet(&from, run, parts, index, n);
         if (from.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        if (columns)
-                INFP_TRY(select_list(source, from.data, columns, &list, err));
+        if (hint->columns)
+                INFP_TRY(select_list(source, from.data, hint->columns, &list, err));
         else
                 infp_str_puts(&list, "*");
         infp_str_printf(&sql, "SELECT %s FROM %s", list.failed ? "*" : list.data, from.data);
-        if (t0 || t1)
-                infp_str_printf(&sql, " WHERE t_ns >= %llu", (unsigned long long) t0);
-        if (t1)
-                infp_str_printf(&sql, " AND t_ns < %llu", (unsigned long long) t1);
+        if (hint->no_rows)
+                infp_str_puts(&sql, " LIMIT 0");
+        else if (hint->t0 || hint->t1)
+                infp_str_printf(&sql, " WHERE t_ns >= %llu", (unsigned long long) hint->t0);
+        if (!hint->no_rows && hint->t1)
+                infp_str_printf(&sql, " AND t_ns < %llu", (unsigned long long) hint->t1);
         if (sql.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         return infp_duck_query(source->duck, sql.data, &source->result, err);
 }
 
-int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index, uint64_t t0, uint64_t t1,
-                     const char *const *columns, struct infp_source **ret, unsigned *ret_n, struct infp_err *err)
+int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index,
+                     const struct infp_source_hint *hint, struct infp_source **ret, unsigned *ret_n,
+                     struct infp_err *err)
 {
         infp_cleanup(free_source) struct infp_source *source = calloc(1, sizeof(*source));
         unsigned n = 0;
@@ -98,7 +123,7 @@ int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsig
         if (r < 0 && r != -ENOENT && r != -ENODATA)
                 return r;
         if (r == -ENOENT)
-                INFP_TRY(open_parquet(source, run, parts, index, n ? n : 1, t0, t1, columns, err));
+                INFP_TRY(open_parquet(source, run, parts, index, n ? n : 1, hint, err));
         *ret = INFP_TAKE(source);
         *ret_n = n ? n : 1;
         return 0;

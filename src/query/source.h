@@ -10,10 +10,17 @@
 
 struct infp_source;
 
-/* Opens the parts from `index` on that are read together, *ret_n of them. t0, t1 as struct infp_scan_options: a help to skip
- * whole pieces, batches may hold rows outside. columns: names, ended by NULL, NULL = all; a help as well. */
-int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index, uint64_t t0, uint64_t t1,
-                     const char *const *columns, struct infp_source **ret, unsigned *ret_n, struct infp_err *err);
+/* What a reader will use of it: a help to skip what it will not; batches may hold more. */
+struct infp_source_hint {
+        uint64_t t0, t1;            /* as struct infp_scan_options */
+        const char *const *columns; /* ended by NULL; NULL: all */
+        bool no_rows;               /* only the columns are of interest */
+};
+
+/* Opens the parts from `index` on that are read together, *ret_n of them. */
+int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index,
+                     const struct infp_source_hint *hint, struct infp_source **ret, unsigned *ret_n,
+                     struct infp_err *err);
 struct infp_source *infp_source_close(struct infp_source *source); /* returns NULL */
 /* NULL: the segment is empty, not even its columns are known. */
 const struct infp_table *infp_source_table(const struct infp_source *source);
