@@ -1,12 +1,9 @@
 /* infprof report: what happened in a run, in plain words, as JSON or as a table. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/fd.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/output.h"
+#include "cli/reader.h"
 #include "view/report.h"
 
 static const struct infp_option options[] = {
@@ -25,9 +22,10 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-static int print(struct infp_out *out, const struct infp_report *report, const struct infp_arguments *arguments,
+static int print(struct infp_output *output, const struct infp_report *report, const struct infp_arguments *arguments,
                  struct infp_err *err)
 {
+        struct infp_out *out = &output->out;
         int r = 0;
 
         if (infp_argument_given(arguments, "json"))
@@ -36,25 +34,18 @@ static int print(struct infp_out *out, const struct infp_report *report, const s
                 r = infp_report_table(out, report, &infp_format_csv);
         else
                 infp_report_text(out, report, infp_argument_given(arguments, "all"));
-        return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_out_flush(out, err);
+        return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_output_finish(output, err);
 }
 
 static int print_to(const char *path, const struct infp_report *report, const struct infp_arguments *arguments,
                     struct infp_err *err)
 {
-        const bool is_stdout = !path || !strcmp(path, "-");
-        infp_autoclose int file = -1;
-        struct infp_out out;
+        struct infp_output output;
         int r;
 
-        if (!is_stdout) {
-                file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-                if (file < 0)
-                        return infp_fail_errno(err, -errno, "cannot create %s", path);
-        }
-        infp_out_init(&out, is_stdout ? STDOUT_FILENO : file, is_stdout ? "standard output" : path);
-        r = print(&out, report, arguments, err);
-        infp_out_done(&out);
+        INFP_TRY(infp_output_open(&output, path, "csv", err));
+        r = print(&output, report, arguments, err);
+        infp_output_done(&output);
         return r;
 }
 
@@ -85,11 +76,12 @@ static int run(const struct infp_arguments *arguments)
         struct infp_report report;
         struct infp_run *recording = NULL;
         struct infp_err err = { "" };
+        infp_autoclose int lock = -1;
         int r = check(arguments, &wanted);
 
         if (r)
                 return r;
-        r = infp_run_open(infp_argument(arguments, "run"), NULL, &recording, &err);
+        r = infp_reader_open(infp_argument(arguments, "run"), &recording, &lock, &err);
         if (r >= 0)
                 r = infp_report_make(recording, &wanted, &report, &err);
         if (r >= 0) {

@@ -273,11 +273,12 @@ static void check_live(struct infp_findings *findings)
 /* Where the library was loaded from: the loader tells only the kernel. */
 static void find_library(char *ret, size_t cap)
 {
+        infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         infp_autofree char *maps = NULL;
         char *save = NULL;
 
         *ret = 0;
-        if (infp_read_all_at(AT_FDCWD, "/proc/self/maps", 8 << 20, &maps) < 0)
+        if (infp_read_all_at(root, "proc/self/maps", 8 << 20, &maps) < 0)
                 return;
         for (char *line = strtok_r(maps, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
                 const char *path = strchr(line, '/');
