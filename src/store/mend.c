@@ -102,6 +102,18 @@ static void remove_file(struct mending *m, int dir_fd, const char *name)
                 note(m, -errno, (infp_fail_errno(&why, -errno, "cannot remove %s", name), &why));
 }
 
+static void set_aside(struct mending *m, const char *path)
+{
+        struct infp_err why = { "" };
+        char aside[400];
+
+        snprintf(aside, sizeof(aside), "%s.broken", path);
+        if (renameat(m->run->fd, path, m->run->fd, aside) == 0)
+                m->counts->n_broken++;
+        else
+                note(m, -errno, (infp_fail_errno(&why, -errno, "cannot rename %s", path), &why));
+}
+
 static void mend_one(struct mending *m, const char *path)
 {
         struct infp_err why = { "" };
@@ -112,6 +124,8 @@ static void mend_one(struct mending *m, const char *path)
         m->counts->n_segments++;
         if (r == -ENODATA)
                 remove_file(m, m->run->fd, path);
+        else if (r == -EBADMSG)
+                set_aside(m, path);
         else if (r < 0)
                 note(m, r, &why);
         if (r < 0 || !mended)

@@ -29,7 +29,6 @@ struct infp_run *infp_run_close(struct infp_run *run)
         return NULL;
 }
 
-/* "sits in a directory of uid 0, mode 0755": why the kernel said no, as far as it can be seen. */
 static int fail_to_make(struct infp_err *err, int r, const char *path)
 {
         if (r == -EEXIST || r == -ENOTDIR)
@@ -42,10 +41,11 @@ static int fail_to_make(struct infp_err *err, int r, const char *path)
         return infp_fail_errno(err, r, "cannot make directory %s", path);
 }
 
-/* mkdir -p. */
+/* mkdir -p. That a parent could not be made is the fault only when the directory then is not there. */
 static int make_directories(const char *path, struct infp_err *err)
 {
         infp_autofree char *copy = strdup(path);
+        int r, parent = 0;
 
         if (!copy)
                 return infp_fail(err, -ENOMEM, "not enough memory");
@@ -53,13 +53,14 @@ static int make_directories(const char *path, struct infp_err *err)
                 if (*at != '/')
                         continue;
                 *at = 0;
-                if (mkdir(copy, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-                        return fail_to_make(err, -errno, path);
+                if (mkdir(copy, 0777) < 0 && errno != EEXIST && parent == 0)
+                        parent = -errno;
                 *at = '/';
         }
-        if (mkdir(copy, 0777) < 0 && errno != EEXIST)
-                return fail_to_make(err, -errno, path);
-        return 0;
+        r = mkdir(copy, 0777) < 0 ? -errno : 0;
+        if (r == 0 || r == -EEXIST)
+                return 0;
+        return fail_to_make(err, r == -ENOENT && parent ? parent : r, path);
 }
 
 /* A reader tests the lock for a moment, hence the second try. Where the file system has no locks the pid must do. */

@@ -40,6 +40,8 @@ struct infp_run_info {
         unsigned n_collectors;
 };
 
+void infp_run_info_done(struct infp_run_info *info);
+
 struct infp_run {
         char *output;  /* path of the output directory as given */
         int output_fd; /* directory */

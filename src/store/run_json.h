@@ -6,7 +6,6 @@
 
 enum { INFP_RUN_JSON_MAX = 1 << 20 };
 
-void infp_run_info_done(struct infp_run_info *info);
 int infp_run_info_copy(const struct infp_run_info *from,
                        struct infp_run_info *ret); /* 0 or -ENOMEM; NULL texts become "" */
 

@@ -40,9 +40,10 @@ int infp_segment_next(struct infp_segment *segment, struct infp_batch *ret, bool
 int infp_segment_mend(int dir_fd, const char *path, uint64_t *ret_cut, struct infp_err *err);
 
 /* Mends the segments of a whole run and removes left-over *.part files, its own and those of the output directory that bear
- * its uuid. -EBUSY while its recorder lives. On another error it goes on with the rest and returns the first. */
+ * its uuid. A segment of which nothing can be read (zeros after a power cut) is set aside as <name>.broken. -EBUSY while its recorder lives. On another error it goes on with the rest and returns the first. */
 struct infp_mend {
         unsigned n_segments, n_mended, n_removed; /* looked at; made whole; files removed (empty segments, *.part) */
+        unsigned n_broken;                        /* set aside */
         uint64_t n_batches;                       /* kept in those that were mended */
         uint64_t bytes_cut;
 };

@@ -408,6 +408,8 @@ static void says_who_may_not(void **state)
                          "cannot write in %s/new: Permission denied; name a directory that you can write with -o", dir);
                 if (infp_run_create(in_dir("new"), &info, &run, &err) != -EACCES || strcmp(err.text, want) != 0)
                         _exit(3);
+                if (infp_run_create(in_dir("new/deep/er"), &info, &run, &err) != -EACCES)
+                        _exit(4); /* the fault of its parent, not "no such file" */
                 _exit(0);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);

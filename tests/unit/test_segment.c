@@ -315,7 +315,8 @@ static void mends_a_whole_run(void **state)
         assert_int_equal(test_write(&t, 0, 5), 0); /* no end marker */
         assert_int_equal(t.sink->rotate(t.sink, 2, &t.err), 0);
         put_file(t.run->fd, "sample/000002.arrows", s.data, ends[1] + 100);
-        put_file(t.run->fd, "sample/000003.arrows", s.data, ends[0] - 10); /* not even a schema */
+        put_file(t.run->fd, "sample/000003.arrows", s.data, ends[0] - 10);    /* not even a schema */
+        put_file(t.run->fd, "sample/000004.arrows", "\0\0\0\0\0\0\0\0\0", 9); /* never reached the disk */
         put_file(t.run->fd, "sample/000002.parquet.part", "x", 1);
         assert_int_equal(mkdirat(t.run->fd, "empty", 0700), 0);
         put_file(t.run->fd, "empty/000001.arrows", "", 0);
@@ -332,7 +333,9 @@ static void mends_a_whole_run(void **state)
         assert_string_equal(run->info.uuid, uuid);
         assert_int_equal(run->state, INFP_RUN_INTERRUPTED);
         assert_int_equal(infp_store_mend_run(run, &counts, &t.err), 0);
-        assert_int_equal(counts.n_segments, 4);
+        assert_int_equal(counts.n_segments, 5);
+        assert_int_equal(counts.n_broken, 1);
+        assert_int_equal(faccessat(run->fd, "sample/000004.arrows.broken", F_OK, 0), 0);
         assert_int_equal(counts.n_mended, 1); /* 000001 was ended by rotate */
         assert_int_equal(counts.n_batches, 1);
         assert_int_equal(counts.bytes_cut, 100);
