@@ -32,7 +32,7 @@ enum stat_field {
         ENV_START,
         ENV_END,
         N_FIELDS,
-        N_NEEDED = BLKIO + 1,
+        N_NEEDED = BLKIO + 2, /* one more than is used: the end of a cut text may be half a number */
 };
 
 struct cursor {

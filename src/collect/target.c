@@ -295,7 +295,8 @@ size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap)
 
         pthread_mutex_lock(&target->lock);
         n = target->n_pids;
-        memcpy(ret, target->pids, (n < cap ? n : cap) * sizeof(*ret));
+        for (size_t i = 0; i < n && i < cap; i++)
+                ret[i] = target->pids[i];
         pthread_mutex_unlock(&target->lock);
         return n;
 }

@@ -20,7 +20,7 @@ struct infp_entry {
         struct infp_process *process; /* NULL: not followed */
         int32_t pid, ppid;
         uint8_t state, n_tries;
-        bool in_tree;
+        bool in_tree, is_excluded;
         bool is_candidate; /* of this refresh: its place in the tree is being found */
         bool is_ended;     /* found out in this refresh; removed at its end */
 };

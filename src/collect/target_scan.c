@@ -113,6 +113,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
                 infp_process_files_close(&target->keeper, p->files);
                 e->is_ended = target->list.is_procfs && e->state != INFP_ENTRY_CHECK;
                 e->state = INFP_ENTRY_FRESH;
+                e->is_excluded = false;
                 e->n_tries = 0;
                 return let_go(target, e);
         }
@@ -156,8 +157,10 @@ static void look_at(struct infp_target *target, struct infp_entry *e)
                 e->state = INFP_ENTRY_SETTLED;
                 return;
         }
-        if (e->state == INFP_ENTRY_CHECK)
+        if (e->state == INFP_ENTRY_CHECK) {
                 e->n_tries = 0;
+                e->is_excluded = false;
+        }
         e->start_ticks = p.start_ticks;
         e->ppid = p.ppid;
         e->is_candidate = true;
@@ -167,7 +170,7 @@ static bool belongs(struct infp_target *target, const struct infp_entry *e)
 {
         const struct infp_entry *parent;
 
-        if (is_requested(&target->excluded, e->pid))
+        if (e->is_excluded)
                 return false;
         if (is_requested(&target->roots, e->pid))
                 return true;
@@ -201,8 +204,6 @@ static void settle(struct infp_target *target, struct infp_entry *e)
 
         e->state = is_sure || ++e->n_tries >= MAX_TRIES ? INFP_ENTRY_SETTLED : INFP_ENTRY_OPEN;
         e->is_candidate = false;
-        if (is_requested(&target->excluded, e->pid))
-                fulfil(&target->excluded, e->pid);
 }
 
 static int start_following(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
@@ -250,24 +251,30 @@ static void mark_roots(struct infp_target *target)
         }
 }
 
-/* New roots: whoever was settled as a stranger may be a root or a root's descendant. */
+/* New roots: whoever was settled as a stranger may be a root or a root's descendant. The command itself may have been seen
+ * while it was still a fork of us; other children that we had by then came with us through an exec and are none of its. */
 static void reopen_strangers(struct infp_target *target)
 {
-        for (size_t i = 0; i < target->n_entries; i++)
-                if (!target->entries[i].in_tree && target->entries[i].state == INFP_ENTRY_SETTLED) {
-                        target->entries[i].state = INFP_ENTRY_OPEN;
-                        target->entries[i].n_tries = 0;
-                }
+        for (size_t i = 0; i < target->n_entries; i++) {
+                struct infp_entry *e = &target->entries[i];
+
+                if (e->in_tree || e->state == INFP_ENTRY_FRESH ||
+                    (target->mode == INFP_MODE_RUN && !is_requested(&target->roots, e->pid)))
+                        continue;
+                e->state = INFP_ENTRY_OPEN;
+                e->n_tries = 0;
+        }
 }
 
-/* A helper that was taken for a part of the tree because it was seen before it was named. */
+/* Helpers; one may have been taken for a part of the tree because it was seen before it was named. */
 static int cast_out(struct infp_target *target)
 {
         for (unsigned i = 0; i < target->excluded.n; i++) {
                 struct infp_entry *e = infp_target_entry(target, target->excluded.pid[i]);
 
-                if (!e || e->is_ended || e->state == INFP_ENTRY_FRESH)
+                if (!e || e->is_ended)
                         continue;
+                e->is_excluded = true;
                 fulfil(&target->excluded, e->pid);
                 if (!e->in_tree)
                         continue;

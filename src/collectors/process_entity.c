@@ -32,7 +32,8 @@ static void find_start(struct processes *s, const struct infp_env *env, const st
 
         if (s->is_live) /* btime has whole seconds only */
                 boot = (int64_t) (infp_clock_ns(CLOCK_REALTIME) - infp_clock_ns(CLOCK_BOOTTIME));
-        u->has_start = (s->is_live || s->has_boot) && !__builtin_add_overflow(boot, since_boot, &u->start_unix_ns);
+        u->has_start = (s->is_live || s->has_boot) && p->start_ticks / env->ticks_per_s < INT32_MAX &&
+                       !__builtin_add_overflow(boot, since_boot, &u->start_unix_ns);
 }
 
 static void emit_entity(struct infp_emit *emit, const struct infp_process *p, const struct process_user *u)

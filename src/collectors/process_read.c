@@ -181,19 +181,32 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                 set(ret, PROCESS_CPU_NS, p->cpu_ns);
 }
 
+static int64_t plus(uint64_t a, uint64_t b)
+{
+        return (int64_t) (a + b);
+}
+
+/* 0 for more than 292 years of one core: that is no time. */
+static int64_t ticks_to_ns(const struct infp_env *env, uint64_t ticks)
+{
+        int64_t ns;
+
+        return __builtin_mul_overflow(ticks, INFP_NS_PER_S / env->ticks_per_s, &ns) ? 0 : ns;
+}
+
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
                           const struct process_cells *c)
 {
-        int64_t tick_ns = (int64_t) INFP_NS_PER_S / env->ticks_per_s, own = (int64_t) (p->utime + p->stime) * tick_ns;
-        int64_t *v = u->share.v;
+        int64_t own = ticks_to_ns(env, p->utime + p->stime), *v = u->share.v;
 
         if (p->cpu_ns > own)
                 own = p->cpu_ns;
-        v[COUNTER_USER] = (int64_t) p->utime + p->cutime;
-        v[COUNTER_SYSTEM] = (int64_t) p->stime + p->cstime;
-        v[COUNTER_CPU_NS] = own + (p->cutime + p->cstime) * tick_ns;
-        v[COUNTER_MINOR_FAULTS] = (int64_t) (p->minor_faults + p->child_minor_faults);
-        v[COUNTER_MAJOR_FAULTS] = (int64_t) (p->major_faults + p->child_major_faults);
+        v[COUNTER_USER] = plus(p->utime, (uint64_t) p->cutime);
+        v[COUNTER_SYSTEM] = plus(p->stime, (uint64_t) p->cstime);
+        v[COUNTER_CPU_NS] =
+                plus((uint64_t) own, (uint64_t) ticks_to_ns(env, (uint64_t) p->cutime + (uint64_t) p->cstime));
+        v[COUNTER_MINOR_FAULTS] = plus(p->minor_faults, p->child_minor_faults);
+        v[COUNTER_MAJOR_FAULTS] = plus(p->major_faults, p->child_major_faults);
         v[COUNTER_READ_CHARS] = c->v[PROCESS_READ_CHARS]; /* 0 where there is none */
         v[COUNTER_WRITE_CHARS] = c->v[PROCESS_WRITE_CHARS];
         v[COUNTER_READ_BYTES] = c->v[PROCESS_READ_BYTES];

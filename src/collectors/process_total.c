@@ -19,10 +19,21 @@ void process_total_done(struct process_total *total)
         total->n_live = total->cap_live = total->n_ended = total->cap_ended = 0;
 }
 
-static void add(struct process_share *to, const struct process_share *share)
+/* Numbers of a broken kernel or fixture may be anything: their sums wrap. */
+static int64_t plus(int64_t a, int64_t b)
 {
-        for (unsigned i = 0; i < COUNTER_N; i++)
-                to->v[i] += share->v[i];
+        return (int64_t) ((uint64_t) a + (uint64_t) b);
+}
+
+static int64_t minus(int64_t a, int64_t b)
+{
+        return (int64_t) ((uint64_t) a - (uint64_t) b);
+}
+
+static void add(struct process_share *to, const struct process_share *share, unsigned first)
+{
+        for (unsigned i = first; i < COUNTER_N; i++)
+                to->v[i] = plus(to->v[i], share->v[i]);
 }
 
 static void *grow(void *memory, size_t n, size_t *cap, size_t size)
@@ -42,8 +53,8 @@ static void gain_update(struct process_gain *gain, int64_t faults, int64_t ticks
 {
         gain->old_faults = gain->new_faults;
         gain->old_ticks = gain->new_ticks;
-        gain->new_faults = gain->is_known ? faults - gain->faults : 0;
-        gain->new_ticks = gain->is_known ? ticks - gain->ticks : 0;
+        gain->new_faults = gain->is_known ? minus(faults, gain->faults) : 0;
+        gain->new_ticks = gain->is_known ? minus(ticks, gain->ticks) : 0;
         gain->faults = faults;
         gain->ticks = ticks;
         gain->is_known = true;
@@ -69,8 +80,8 @@ int process_total_live(struct process_total *total, const struct infp_process *p
                 return -ENOMEM;
         total->live = grown;
         total->live[total->n_live++] = (struct live_process){ p->pid, p->ppid, gain };
-        gain_update(gain, (int64_t) p->child_minor_faults, p->cutime + p->cstime);
-        add(&total->sum, share);
+        gain_update(gain, (int64_t) p->child_minor_faults, plus(p->cutime, p->cstime));
+        add(&total->sum, share, 0);
         return 0;
 }
 
@@ -85,7 +96,7 @@ int process_total_ended(struct process_total *total, const struct infp_process *
                 .pid = p->pid,
                 .ppid = p->ppid,
                 .faults = (int64_t) (p->minor_faults + p->child_minor_faults),
-                .ticks = share->v[COUNTER_USER] + share->v[COUNTER_SYSTEM],
+                .ticks = plus(share->v[COUNTER_USER], share->v[COUNTER_SYSTEM]),
                 .share = *share,
         };
         return 0;
@@ -118,12 +129,12 @@ static const struct ended_process *find_ended(const struct process_total *total,
  * it, since both are sums that are rounded down. */
 static bool match(struct process_gain *gain, const struct ended_process *e)
 {
-        int64_t faults = gain->old_faults + gain->new_faults, ticks = gain->old_ticks + gain->new_ticks, rest;
+        int64_t faults = plus(gain->old_faults, gain->new_faults), ticks = plus(gain->old_ticks, gain->new_ticks), rest;
 
         if (faults < e->faults || ticks < e->ticks)
                 return false;
         rest = e->faults > gain->old_faults ? e->faults - gain->old_faults : 0;
-        gain->old_faults -= e->faults - rest;
+        gain->old_faults = minus(gain->old_faults, e->faults - rest);
         gain->new_faults -= rest;
         rest = e->ticks > gain->old_ticks ? e->ticks - gain->old_ticks : 0;
         gain->old_ticks -= e->ticks - rest;
@@ -157,12 +168,6 @@ static enum place find_place(struct process_total *total, const struct ended_pro
         return PLACE_OPEN;
 }
 
-static void keep_from(struct process_total *total, const struct process_share *share, unsigned first)
-{
-        for (unsigned i = first; i < COUNTER_N; i++)
-                total->lost.v[i] += share->v[i];
-}
-
 /* True when its place is known now. */
 static bool settle(struct process_total *total, const struct ended_process *e)
 {
@@ -172,13 +177,13 @@ static bool settle(struct process_total *total, const struct ended_process *e)
                 return false;
         switch (place) {
         case PLACE_PARENT:
-                keep_from(total, &e->share, COUNTER_FIRST_SWITCH);
+                add(&total->lost, &e->share, COUNTER_FIRST_SWITCH);
                 break;
         case PLACE_OURS:
-                keep_from(total, &e->share, COUNTER_FIRST_IO);
+                add(&total->lost, &e->share, COUNTER_FIRST_IO);
                 break;
         default:
-                keep_from(total, &e->share, 0);
+                add(&total->lost, &e->share, 0);
                 total->has_lost = total->has_lost || e->ticks > 0;
         }
         return true;
@@ -207,12 +212,12 @@ static void settle_all(struct process_total *total)
 
 static int64_t never_fall(struct never_falls *f, int64_t v)
 {
-        v += f->offset;
+        v = plus(v, f->offset);
         if (v >= f->last) {
                 f->n_below = 0;
                 f->last = v;
         } else if (++f->n_below > MAX_BELOW) {
-                f->offset += f->last - v;
+                f->offset = plus(f->offset, minus(f->last, v));
                 f->n_below = 0;
         }
         return f->last;
@@ -221,16 +226,20 @@ static int64_t never_fall(struct never_falls *f, int64_t v)
 void process_total_end(struct process_total *total, struct process_share *ret)
 {
         uint64_t tick_ns = INFP_NS_PER_S / total->ticks_per_s;
+        const struct infp_reaped *reaped = &total->reaped;
+        struct process_share ours = { .v = {
+                                              [COUNTER_USER] = (int64_t) (reaped->user_ns / tick_ns),
+                                              [COUNTER_SYSTEM] = (int64_t) (reaped->system_ns / tick_ns),
+                                              [COUNTER_CPU_NS] = (int64_t) (reaped->user_ns + reaped->system_ns),
+                                              [COUNTER_MINOR_FAULTS] = (int64_t) reaped->minor_faults,
+                                              [COUNTER_MAJOR_FAULTS] = (int64_t) reaped->major_faults,
+                                      } };
 
         settle_all(total);
-        add(&total->sum, &total->lost);
+        add(&total->sum, &total->lost, 0);
         for (size_t i = 0; i < total->n_ended; i++)
-                add(&total->sum, &total->ended[i].share);
-        total->sum.v[COUNTER_USER] += (int64_t) (total->reaped.user_ns / tick_ns);
-        total->sum.v[COUNTER_SYSTEM] += (int64_t) (total->reaped.system_ns / tick_ns);
-        total->sum.v[COUNTER_CPU_NS] += (int64_t) (total->reaped.user_ns + total->reaped.system_ns);
-        total->sum.v[COUNTER_MINOR_FAULTS] += (int64_t) total->reaped.minor_faults;
-        total->sum.v[COUNTER_MAJOR_FAULTS] += (int64_t) total->reaped.major_faults;
+                add(&total->sum, &total->ended[i].share, 0);
+        add(&total->sum, &ours, 0);
         for (unsigned i = 0; i < COUNTER_N; i++)
                 ret->v[i] = never_fall(&total->totals[i], total->sum.v[i]);
 }

@@ -165,6 +165,13 @@ static int sample_gone(struct processes *s, const struct infp_env *env, struct i
         return in_scope(env, p) ? process_total_ended(&s->total, p, &u->share) : 0;
 }
 
+static int64_t to_cs(const struct processes *s, int64_t ticks)
+{
+        uint32_t per_s = s->total.ticks_per_s;
+
+        return per_s == 100 ? ticks : ticks / per_s * 100 + ticks % per_s * 100 / per_s;
+}
+
 static void fill_tree(const struct processes *s, struct infp_row *row, const struct process_share *total)
 {
         static const struct {
@@ -181,8 +188,8 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
         infp_row_i64(row, TREE_RSS, s->gauges.rss);
         infp_row_i64(row, TREE_VMS, s->gauges.vms);
         infp_row_i64(row, TREE_CPU_NS, total->v[COUNTER_CPU_NS]);
-        infp_row_i64(row, TREE_USER, total->v[COUNTER_USER] * 100 / s->total.ticks_per_s);
-        infp_row_i64(row, TREE_SYSTEM, total->v[COUNTER_SYSTEM] * 100 / s->total.ticks_per_s);
+        infp_row_i64(row, TREE_USER, to_cs(s, total->v[COUNTER_USER]));
+        infp_row_i64(row, TREE_SYSTEM, to_cs(s, total->v[COUNTER_SYSTEM]));
         infp_row_i64(row, TREE_MINOR_FAULTS, total->v[COUNTER_MINOR_FAULTS]);
         infp_row_i64(row, TREE_MAJOR_FAULTS, total->v[COUNTER_MAJOR_FAULTS]);
         if (s->status != ACCESS_MISSING) {

@@ -1,0 +1,712 @@
+/* Who is followed, how a process is known, and what a broken /proc does. */
+#include "process_tree.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "collect/process_stat.h"
+#include "count_mallocs.h"
+
+static const char tail[] =
+        " 100 0 5 0 4321 87 7 -2 20 0 2 0 30010 33554432 256 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 42";
+
+static int parse(const char *name, const char *rest, struct infp_process *p)
+{
+        char text[1024];
+
+        snprintf(text, sizeof(text), "3001 (%s) %s%s%s", name, "R 2990 3001 3000 0 -1 4194560", tail, rest);
+        memset(p, 0, sizeof(*p));
+        return infp_process_stat_parse(text, strlen(text), p);
+}
+
+static void names_end_at_the_last_parenthesis(void **state)
+{
+        static const char *const names[] = { ") S 1 1 1 (",
+                                             "a) R 7 (b",
+                                             "",
+                                             "two words",
+                                             "x\ny",
+                                             "((",
+                                             "))",
+                                             ") ",
+                                             " ",
+                                             "\xff\xfe\x80",
+                                             "a name of a kernel thread that is longer than fifteen bytes" };
+        struct infp_process p;
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+                assert_int_equal(parse(names[i], " 0 0 0 0 0 0 0 0 0 0\n", &p), 0);
+                assert_int_equal(p.comm_size, strlen(names[i]));
+                assert_memory_equal(p.comm, names[i], p.comm_size);
+                assert_int_equal(p.pid, 3001);
+                assert_int_equal(p.state, 'R');
+                assert_int_equal(p.ppid, 2990);
+                assert_int_equal(p.session, 3000);
+                assert_int_equal(p.minor_faults, 100);
+                assert_int_equal(p.major_faults, 5);
+                assert_int_equal(p.utime, 4321);
+                assert_int_equal(p.stime, 87);
+                assert_int_equal(p.cutime, 7);
+                assert_int_equal(p.cstime, -2);
+                assert_int_equal(p.n_threads, 2);
+                assert_int_equal(p.start_ticks, 30010);
+                assert_int_equal(p.vsize_bytes, 33554432);
+                assert_int_equal(p.rss_pages, 256);
+                assert_int_equal(p.processor, 3);
+                assert_int_equal(p.blkio_ticks, 42);
+                assert_int_equal(p.image, 0);
+        }
+}
+
+static void an_exec_changes_the_image(void **state)
+{
+        const char *head = "1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1 1";
+        const char *layouts[] = { " 4096 8192 9000", " 4096 8192 9001", " 1 1 0" };
+        uint64_t image[3];
+        struct infp_process p;
+        char text[512];
+
+        (void) state;
+        for (int i = 0; i < 3; i++) {
+                snprintf(text, sizeof(text), "%s%s 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 1 2 3 4 5 6 7 0\n", head,
+                         layouts[i]);
+                assert_int_equal(infp_process_stat_parse(text, strlen(text), &p), 0);
+                image[i] = p.image;
+        }
+        assert_true(image[0] && image[1] && image[0] != image[1]);
+        assert_int_equal(image[2], 0); /* hidden from us */
+}
+
+static void broken_stat_is_refused(void **state)
+{
+        static const char *const broken[] = {
+                "",
+                "1",
+                "1 (",
+                "1 (x",
+                "1 (x)",
+                "1 (x) ",
+                "1 (x) S",
+                "(x) S 1",
+                "x (x) S 1 1",
+                "-1 (x) S 1",
+                "1 x S 1",
+                "1 (x)S 1",
+                "99999999999 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0",
+                "1 (x) S 99999999999 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0",
+                "1 (x) S 1 1 1 0 -1 0 0 0 0 0 99999999999999999999 0 0 0 20 0 1 0 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 17 "
+                "0 0 0 0",
+                "1 (x) S 1 1 1 0 - 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0",
+                "1 (x) S 1 1 1 0 1e9 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0",
+                "1 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 1 1",
+        };
+        struct infp_process p = { .pid = 77, .utime = 5 };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(broken) / sizeof(*broken); i++)
+                assert_int_equal(infp_process_stat_parse(broken[i], strlen(broken[i]), &p), -EBADMSG);
+        assert_int_equal(p.pid, 77);
+        assert_int_equal(p.utime, 5);
+}
+
+static void only_what_can_be_read_is_there(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-broken"));
+        struct infp_target *target = new_target(INFP_MODE_HOST, true, 0);
+
+        (void) state;
+        for (int tick = 0; tick < 5; tick++, m->clock_ns += INFP_NS_PER_S) {
+                refresh(target, &m->env);
+                /* 7006: 2^63 ticks are a number; 7007: no line end; 7011: rubbish behind the line. */
+                assert_int_equal(infp_target_count(target), 4);
+                assert_true(is_live(target, 7000) && is_live(target, 7006) && is_live(target, 7007) &&
+                            is_live(target, 7011));
+                assert_int_equal(process_of(target, 7000, false)->is_new, tick == 0);
+                assert_int_equal(process_of(target, 7000, false)->is_changed, tick == 0);
+                assert_int_equal(process_of(target, 7000, false)->cpu_ns, -1);
+        }
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void without_proc_there_is_an_error(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_HOST, true, 0);
+        struct infp_err err = { "" };
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        m = machine_open(tree_new(top));
+        assert_int_equal(infp_target_refresh(target, &m->env, &err), -ENOENT);
+        assert_non_null(strstr(err.text, "/proc"));
+        put_process(top, (struct fake_process){ .pid = 5 });
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 1);
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
+static void host_without_all_reads_nothing(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_HOST, false, 0);
+        int32_t pid;
+
+        (void) state;
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 0);
+        assert_int_equal(infp_target_pids(target, &pid, 1), 0);
+        assert_int_equal(infp_target_work(target).n_stat_reads, 0);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void tree_of_a_pid(void **state)
+{
+        struct machine *m = machine_open(report_root("15-comm-that-looks-like-a-stat-line/root"));
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 2990);
+        int32_t pids[8];
+
+        (void) state;
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 6);
+        for (int pid = 3001; pid <= 3005; pid++)
+                assert_true(process_of(target, pid, false)->in_tree);
+        assert_int_equal(process_of(target, 3001, false)->ppid, 2990);
+        assert_int_equal(infp_target_pids(target, pids, 8), 6);
+        assert_int_equal(pids[0], 2990);
+        assert_int_equal(infp_target_pids(target, pids, 2), 6);
+        infp_target_free(target);
+
+        target = new_target(INFP_MODE_PID, false, 3004);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 2);
+        assert_true(is_live(target, 3004) && is_live(target, 3005));
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void what_comes_to_us_is_ours(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 1000);
+        static const int ours[] = { 50, 1000, 1100, 1200, 1210 };
+        int32_t pids[8];
+
+        (void) state;
+        infp_target_exclude(target, 1300);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 5);
+        for (size_t i = 0; i < 5; i++)
+                assert_true(is_live(target, ours[i]));
+        assert_int_equal(infp_target_pids(target, pids, 8), 5);
+        assert_int_equal(pids[0], 1000);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 5);
+        infp_target_free(target);
+
+        /* With all of the machine's: the same tree, the others beside it. */
+        target = new_target(INFP_MODE_RUN, true, 1000);
+        infp_target_exclude(target, 1300);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 11);
+        assert_int_equal(infp_target_pids(target, pids, 8), 5);
+        assert_false(process_of(target, 1310, false)->in_tree);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void a_helper_named_late_is_cast_out(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 1000);
+
+        (void) state;
+        refresh(target, &m->env);
+        assert_true(is_live(target, 1300));
+        infp_target_exclude(target, 1300);
+        refresh(target, &m->env);
+        assert_false(is_live(target, 1300));
+        assert_non_null(process_of(target, 1300, true));
+        refresh(target, &m->env);
+        assert_null(process_of(target, 1300, true));
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void a_root_may_come_later(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 0);
+        pid_t root = 1400;
+
+        (void) state;
+        refresh(target, &m->env);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 0);
+        infp_target_set_root(target, &root, 1);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 2);
+        assert_true(is_live(target, 1410));
+        infp_target_free(target);
+        machine_close(m);
+}
+
+/* A shell that had children and then became us: they are not the command's. */
+static void children_that_came_with_us_are_strangers(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        pid_t root = 1000;
+
+        (void) state;
+        infp_target_exclude(target, 1300);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 0);
+        infp_target_set_root(target, &root, 1);
+        refresh(target, &m->env);
+        assert_true(is_live(target, 1000));
+        assert_false(is_live(target, 1200) || is_live(target, 1300));
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void once_in_the_tree_always_in_it(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 10);
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1 });
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 10 });
+        put_process(top, (struct fake_process){ .pid = 30, .ppid = 20 });
+        m = machine_open(top);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 3);
+        /* The middle one ends, its child goes to init and has a child of its own. */
+        remove_process(top, 20);
+        put_process(top, (struct fake_process){ .pid = 30, .ppid = 1 });
+        put_process(top, (struct fake_process){ .pid = 40, .ppid = 30 });
+        refresh(target, &m->env);
+        assert_non_null(process_of(target, 20, true));
+        assert_true(is_live(target, 30) && is_live(target, 40));
+        assert_int_equal(process_of(target, 30, false)->ppid, 1);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 3);
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
+/* Its parent is seen one refresh later than the process itself. */
+static void a_parent_that_comes_late(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 10);
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 10, .ppid = 1 });
+        put_process(top, (struct fake_process){ .pid = 30, .ppid = 20 });
+        m = machine_open(top);
+        refresh(target, &m->env);
+        assert_false(is_live(target, 30));
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 10 });
+        refresh(target, &m->env);
+        assert_true(is_live(target, 30));
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
+static void a_pid_used_again_is_another_process(void **state)
+{
+        const char *report = report_root("17-pid-reused-between-samples");
+        struct infp_target *target = new_target(INFP_MODE_HOST, true, 0);
+        struct infp_process *gone, *live;
+        struct machine *m;
+        uint64_t id;
+        char top[64];
+
+        (void) state;
+        tree_command("cp -a '%s/t0/.' '%s'", report, tree_new(top));
+        m = machine_open(top);
+        refresh(target, &m->env);
+        id = process_of(target, 5150, false)->id;
+        tree_command("cp -a '%s/t1/.' '%s'", report, top);
+        m->clock_ns += INFP_NS_PER_S;
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 3);
+        gone = process_of(target, 5150, true);
+        live = process_of(target, 5150, false);
+        assert_true(gone && live && live->is_new);
+        assert_true(gone->id == id && live->id != id);
+        assert_int_equal(gone->utime, 91234);
+        assert_int_equal(gone->start_ticks, 880000);
+        assert_int_equal(live->utime, 12);
+        assert_int_equal(live->start_ticks, 912345);
+        assert_ptr_equal(infp_target_at(target, 0), gone);
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
+static void others_are_read_once_a_second(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_PID, true, 10);
+        unsigned n_full = 0;
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 10, .ppid = 1 });
+        m = machine_open(top);
+        m->env.period_ms = 50;
+        for (int i = 0; i < 60; i++) {
+                refresh(target, &m->env);
+                n_full += infp_target_is_full(target);
+                /* A little early, a little late: no second is left out. */
+                m->clock_ns += 50 * INFP_NS_PER_MS + (i % 2 ? 1000 : -1000);
+        }
+        assert_int_equal(n_full, 3);
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
+static void what_we_waited_for_adds_up(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        struct rusage usage = { .ru_utime = { 1, 500000 }, .ru_stime = { 0, 250000 }, .ru_minflt = 7, .ru_majflt = 2 };
+        struct infp_reaped reaped;
+        struct machine *m = machine_open(fixture("processes-reparented"));
+
+        (void) state;
+        infp_target_add_reaped(target, &usage);
+        refresh(target, &m->env);
+        infp_target_add_reaped(target, &usage);
+        reaped = infp_target_reaped(target);
+        assert_int_equal(reaped.n, 2);
+        assert_int_equal(reaped.user_ns, UINT64_C(3000000000));
+        assert_int_equal(reaped.system_ns, 500000000);
+        assert_int_equal(reaped.minor_faults, 14);
+        assert_int_equal(reaped.major_faults, 4);
+        /* What came after the refresh began belongs to the next. */
+        assert_int_equal(infp_target_reaped_at_refresh(target).n, 1);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static pid_t read_pid(int fd)
+{
+        pid_t pid;
+
+        assert_int_equal(read(fd, &pid, sizeof(pid)), sizeof(pid));
+        return pid;
+}
+
+/* A command with a child, a grandchild of a session of its own, and a daemon that forked twice. */
+static pid_t start_family(pid_t ret[3])
+{
+        pid_t root, self;
+        int fd[2];
+
+        assert_int_equal(pipe(fd), 0);
+        root = fork_child();
+        if (root) {
+                close(fd[1]);
+                for (int i = 0; i < 3; i++)
+                        ret[i] = read_pid(fd[0]);
+                close(fd[0]);
+                return root;
+        }
+        for (int i = 0; i < 3; i++) {
+                pid_t child = fork_child();
+
+                if (!child && i == 1)
+                        setsid();
+                if (!child && i == 2) {
+                        pid_t middle = getpid();
+
+                        setsid();
+                        if (fork())
+                                _exit(0);
+                        while (getppid() == middle)
+                                sleep_ms(1);
+                }
+                if (!child) {
+                        self = getpid();
+                        assert_int_equal(write(fd[1], &self, sizeof(self)), sizeof(self));
+                        stand();
+                }
+                if (i == 2)
+                        waitpid(child, NULL, 0);
+                sleep_ms(20);
+        }
+        stand();
+}
+
+static void a_real_tree(void **state)
+{
+        struct machine *m = live_machine();
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        pid_t helper, root, family[3];
+        int32_t pids[8];
+
+        (void) state;
+        assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+        helper = fork_child();
+        if (!helper)
+                stand();
+        infp_target_exclude(target, helper);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 0);
+        root = start_family(family);
+        infp_target_set_root(target, &root, 1);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 4);
+        for (int i = 0; i < 3; i++)
+                assert_true(is_live(target, family[i]));
+        assert_int_equal(process_of(target, family[2], false)->ppid, getpid());
+        assert_int_equal(infp_target_pids(target, pids, 8), 4);
+        assert_int_equal(pids[0], root);
+        assert_true(process_of(target, root, false)->cpu_ns > 0);
+
+        end_child(root); /* its children have PDEATHSIG, the daemon lost it by its second fork */
+        for (int i = 0; i < 2; i++)
+                waitpid(family[i], NULL, 0);
+        refresh(target, &m->env);
+        assert_non_null(process_of(target, root, true));
+        assert_true(is_live(target, family[2]));
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 1);
+        end_child(family[2]);
+        end_child(helper);
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+/* Processes that come one by one are found at once, though all of /proc is listed at the first refreshes only. */
+static void new_processes_are_found_at_once(void **state)
+{
+        struct machine *m = live_machine();
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        pid_t child[20];
+
+        (void) state;
+        for (int i = 0; i < 20; i++) {
+                child[i] = fork_child();
+                if (!child[i])
+                        stand();
+                if (i == 0)
+                        infp_target_set_root(target, child, 1);
+                refresh(target, &m->env);
+                assert_true(is_live(target, child[i]));
+                assert_true(process_of(target, child[i], false)->is_new);
+                assert_int_equal(infp_target_count(target), i + 1);
+                sleep_ms(15);
+        }
+        /* Of other pid namespaces' /proc, or of pids that wrapped, all is listed: then there are no tails. */
+        assert_true(infp_target_work(target).n_lists + infp_target_work(target).n_tails >= 20);
+        for (int i = 0; i < 20; i++)
+                end_child(child[i]);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 20);
+        for (size_t i = 0; i < 20; i++)
+                assert_true(infp_target_at(target, i)->is_gone);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void a_real_pid_used_again(void **state)
+{
+        struct machine *m = live_machine();
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        pid_t first = fork_child(), second = 0;
+        uint64_t id;
+
+        (void) state;
+        if (!first)
+                stand();
+        infp_target_set_root(target, &first, 1);
+        for (int i = 0; i < 15; i++, sleep_ms(10)) /* until only the end of /proc is listed */
+                refresh(target, &m->env);
+        id = process_of(target, first, false)->id;
+        end_child(first);
+        sleep_ms(20); /* start times have steps of 10 ms */
+        for (int i = 0; i < 20 && second != first; i++) {
+                if (second)
+                        end_child(second);
+                if (!set_next_pid(first)) {
+                        print_message("pids cannot be chosen here\n");
+                        skip();
+                }
+                second = fork_child();
+                if (!second)
+                        stand();
+        }
+        assert_int_equal(second, first);
+        refresh(target, &m->env);
+        assert_int_equal(process_of(target, first, true)->id, id);
+        if (!is_live(target, first)) /* the pid went backwards: the whole list of the next refresh shows it */
+                refresh(target, &m->env);
+        assert_true(process_of(target, second, false)->id != id);
+        end_child(second);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void few_descriptors_are_enough(void **state)
+{
+        struct machine *m = live_machine();
+        struct rlimit before, few;
+        struct infp_target *target;
+        pid_t child[10];
+        char text[4096];
+        int fd;
+
+        (void) state;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        for (int i = 0; i < 10; i++) {
+                child[i] = fork_child();
+                if (!child[i])
+                        stand();
+        }
+        /* First with many kept, then none is left. */
+        target = new_target(INFP_MODE_RUN, false, child[0]);
+        few = (struct rlimit){ 256, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 10);
+        for (size_t i = 0; i < 10; i++)
+                assert_true(infp_process_read(target, &m->env, infp_target_at(target, i), "status", text,
+                                              sizeof(text)) > 0);
+        assert_int_equal(infp_target_work(target).n_kept, 20);
+        few.rlim_cur = 16;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        while ((fd = dup(0)) >= 0) /* closed with the process that ends this test's limits */
+                ;
+        for (size_t i = 0; i < 10; i++)
+                assert_true(infp_process_read(target, &m->env, infp_target_at(target, i), "io", text, sizeof(text)) >
+                            0);
+        sleep_ms(1000); /* stat is due */
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 10);
+        assert_true(infp_target_work(target).n_kept < 20);
+        infp_target_free(target);
+
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        for (fd = 3; fd < 16; fd++)
+                if (fd != m->env.root_fd)
+                        close(fd);
+        /* From the start with 16. */
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        target = new_target(INFP_MODE_RUN, false, child[0]);
+        for (int tick = 0; tick < 3; tick++) {
+                refresh(target, &m->env);
+                assert_int_equal(infp_target_count(target), 10);
+        }
+        assert_int_equal(infp_target_work(target).n_kept, 0);
+        infp_target_free(target);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        for (int i = 0; i < 10; i++)
+                end_child(child[i]);
+        machine_close(m);
+}
+
+static void an_unchanged_table_costs_no_memory(void **state)
+{
+        struct machine *m = live_machine();
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        pid_t child[5];
+        unsigned long before;
+        unsigned n_quiet = 0;
+
+        (void) state;
+        for (int i = 0; i < 5; i++) {
+                child[i] = fork_child();
+                if (!child[i])
+                        stand();
+        }
+        infp_target_set_root(target, child, 1);
+        for (int i = 0; i < 20; i++, sleep_ms(10))
+                refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), 5);
+        /* Others on this machine may start processes meanwhile: the table then grows, now and then. */
+        for (int i = 0; i < 50; i++) {
+                before = n_mallocs;
+                refresh(target, &m->env);
+                n_quiet += n_mallocs == before;
+        }
+        assert_true(n_quiet >= 45);
+        for (int i = 0; i < 5; i++)
+                end_child(child[i]);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+static void *ask(void *target)
+{
+        struct rusage usage = { .ru_minflt = 1 };
+        int32_t pids[4];
+
+        for (int i = 0; i < 2000; i++) {
+                infp_target_pids(target, pids, 4);
+                infp_target_add_reaped(target, &usage);
+                infp_target_exclude(target, 1300);
+        }
+        return NULL;
+}
+
+static void other_threads_may_ask(void **state)
+{
+        struct machine *m = machine_open(fixture("processes-reparented"));
+        struct infp_target *target = new_target(INFP_MODE_RUN, false, 1000);
+        pthread_t thread;
+
+        (void) state;
+        assert_int_equal(pthread_create(&thread, NULL, ask, target), 0);
+        for (int i = 0; i < 100; i++)
+                refresh(target, &m->env);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(infp_target_reaped(target).minor_faults, 2000);
+        infp_target_free(target);
+        machine_close(m);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(names_end_at_the_last_parenthesis),
+                cmocka_unit_test(an_exec_changes_the_image),
+                cmocka_unit_test(broken_stat_is_refused),
+                cmocka_unit_test(only_what_can_be_read_is_there),
+                cmocka_unit_test(without_proc_there_is_an_error),
+                cmocka_unit_test(host_without_all_reads_nothing),
+                cmocka_unit_test(tree_of_a_pid),
+                cmocka_unit_test(what_comes_to_us_is_ours),
+                cmocka_unit_test(a_helper_named_late_is_cast_out),
+                cmocka_unit_test(a_root_may_come_later),
+                cmocka_unit_test(children_that_came_with_us_are_strangers),
+                cmocka_unit_test(once_in_the_tree_always_in_it),
+                cmocka_unit_test(a_parent_that_comes_late),
+                cmocka_unit_test(a_pid_used_again_is_another_process),
+                cmocka_unit_test(others_are_read_once_a_second),
+                cmocka_unit_test(what_we_waited_for_adds_up),
+                cmocka_unit_test(a_real_tree),
+                cmocka_unit_test(new_processes_are_found_at_once),
+                cmocka_unit_test(a_real_pid_used_again),
+                cmocka_unit_test(few_descriptors_are_enough),
+                cmocka_unit_test(an_unchanged_table_costs_no_memory),
+                cmocka_unit_test(other_threads_may_ask),
+        };
+
+        return cmocka_run_group_tests_name("target", tests, NULL, NULL);
+}
