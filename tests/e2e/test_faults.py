@@ -151,7 +151,7 @@ def test_stopped_for_a_while(infprof, tmp_path):
     (["report", "-r", "/no/such/run"], 1, "/no/such/run"),
     (["query", "SELECT 1", "-r", "/no/such/run"], 1, "/no/such/run"),
     (["query"], 2, "SQL"),
-    (["export"], 2, "table"),
+    (["export"], 1, "no run in ./profiler-output"),
     (["snapshot", "--root", "/etc/passwd"], 1, "/etc/passwd"),
     (["mark"], 2, "TAG"),
     (["mark", "x"], 1, "record"),
