@@ -173,6 +173,8 @@ static void put_markdown_table(struct infp_str *out, const struct infp_table *ta
         infp_str_printf(out, "\n## `%s`\n\n%s", table->name, table->help);
         if (table->entity)
                 infp_str_puts(out, " Other tables name its rows by their `id`.");
+        if (table->on_change)
+                infp_str_puts(out, " Rows are written when something has changed: carry the last one forward.");
         if (table->section)
                 infp_str_printf(out, " In snapshots: `%s`.", table->section);
         if (table->series)
