@@ -16,7 +16,8 @@
         X(create_logical_type) X(destroy_logical_type) X(get_type_id) X(decimal_width) X(decimal_scale) X(decimal_internal_type) \
         X(data_chunk_get_vector) X(data_chunk_get_size) X(data_chunk_get_column_count) X(data_chunk_set_size) X(destroy_data_chunk) \
         X(vector_get_data) X(vector_get_validity) X(vector_ensure_validity_writable) X(vector_get_column_type) \
-        X(vector_assign_string_element_len) X(vector_reference_vector) X(get_varchar) X(get_int64) X(destroy_value) \
+        X(vector_assign_string_element_len) X(vector_reference_vector) X(create_vector) X(destroy_vector) X(slice_vector) \
+        X(create_selection_vector) X(destroy_selection_vector) X(selection_vector_get_data_ptr) X(get_varchar) X(get_int64) X(destroy_value) \
         X(create_table_function) X(destroy_table_function) X(table_function_set_name) X(table_function_add_parameter) \
         X(table_function_set_extra_info) X(table_function_set_bind) X(table_function_set_init) X(table_function_set_function) \
         X(table_function_supports_projection_pushdown) X(register_table_function) \

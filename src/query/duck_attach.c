@@ -61,14 +61,13 @@ static int list_entities(struct infp_duck_run *attached)
 }
 
 /* Several facts may carry the same id: one function an attribute is enough. */
-static int register_attributes(struct infp_duck *duck, const struct infp_table *table,
-                               const struct infp_shown_list *shown, struct infp_map *done, struct infp_err *err)
+static int register_attributes(struct infp_duck *duck, const struct infp_shown_list *shown, struct infp_map *done,
+                               struct infp_err *err)
 {
         for (unsigned i = 0; i < shown->n; i++) {
                 const struct infp_shown *s = &shown->shown[i];
                 uint64_t key = (uint64_t) (uintptr_t) s->attribute;
 
-                (void) table;
                 if (!s->entity || infp_map_get(done, key))
                         continue;
                 INFP_TRY(infp_duck_register_attribute(duck, s, err));
@@ -123,7 +122,7 @@ static int attach_table(struct infp_duck *duck, unsigned index, struct infp_map 
         drop_parquet(&attached->arrow[index]);
         if (infp_shown_make(table, &attached->catalog, &shown) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        INFP_TRY(register_attributes(duck, table, &shown, done, err));
+        INFP_TRY(register_attributes(duck, &shown, done, err));
         return create_view(duck, table, &shown, &parts, err);
 }
 
@@ -155,6 +154,7 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         if (!duck->attached)
                 return infp_fail(err, -ENOMEM, "out of memory");
         duck->attached->run = run;
+        duck->n_attached++;
         pthread_mutex_init(&duck->attached->lock, NULL);
         INFP_TRY(infp_catalog_read(run, &duck->attached->catalog, err));
         duck->attached->arrow = calloc(duck->attached->catalog.n_tables + 1, sizeof(*duck->attached->arrow));

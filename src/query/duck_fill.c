@@ -22,6 +22,15 @@ duckdb_type infp_duck_type(enum infp_type type)
         return DUCKDB_TYPE_VARCHAR;
 }
 
+void infp_duck_set_null(const struct infp_duck_api *api, duckdb_vector vector, idx_t row)
+{
+        uint64_t *validity;
+
+        api->vector_ensure_validity_writable(vector);
+        validity = api->vector_get_validity(vector);
+        validity[row / 64] &= ~(UINT64_C(1) << row % 64);
+}
+
 static void fill_validity(const struct infp_duck_api *api, duckdb_vector vector, const struct infp_batch *batch,
                           unsigned column, uint32_t from, uint32_t n)
 {

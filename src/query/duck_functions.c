@@ -1,4 +1,4 @@
-/* Scalar functions: infp_increase over model/rate.h, and one look-up for each attribute of an entity. */
+/* The scalar function infp_increase over model/rate.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +6,6 @@
 #include "base/mem.h"
 #include "model/rate.h"
 #include "query/duck_state.h"
-#include "query/views.h"
-
-static void set_null(const struct infp_duck_api *api, duckdb_vector vector, idx_t row)
-{
-        uint64_t *validity;
-
-        api->vector_ensure_validity_writable(vector);
-        validity = api->vector_get_validity(vector);
-        validity[row / 64] &= ~(UINT64_C(1) << row % 64);
-}
 
 /* Arguments of infp_increase: reset, before, after and perhaps range. */
 struct arguments {
@@ -85,7 +75,7 @@ static void run_increase(duckdb_function_info info, duckdb_data_chunk input, duc
                         return;
                 }
                 if (!reset || !increase(type, &a, (enum infp_reset) reset, row, api->vector_get_data(output)))
-                        set_null(api, output, row);
+                        infp_duck_set_null(api, output, row);
         }
 }
 
@@ -138,130 +128,4 @@ int infp_duck_register_functions(struct infp_duck *duck, struct infp_err *err)
         state = api->register_scalar_function_set(duck->connection, set);
         api->destroy_scalar_function_set(&set);
         return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the function infp_increase");
-}
-
-/* One attribute of one entity table. */
-struct attribute {
-        struct infp_duck *duck;
-        char *table, *column;
-        enum infp_type type;
-};
-
-static void free_attribute(void *data)
-{
-        struct attribute *attribute = data;
-
-        free(attribute->table);
-        free(attribute->column);
-        free(attribute);
-}
-
-/* Loads the entity table at its first use; the views are a picture of the run at the time of attach anyway. */
-static int entities_of(const struct attribute *attribute, const struct infp_entities **ret, struct infp_err *err)
-{
-        struct infp_duck_run *attached = attribute->duck->attached;
-        int r = -ENOENT;
-
-        if (!attached)
-                return infp_fail(err, -EINVAL, "no run is attached");
-        pthread_mutex_lock(&attached->lock);
-        for (unsigned i = 0; i < attached->n_entities; i++) {
-                struct infp_duck_entities *e = &attached->entities[i];
-
-                if (strcmp(e->table, attribute->table) != 0)
-                        continue;
-                if (!e->entities && !e->failed)
-                        e->failed =
-                                infp_entities_load(attached->run, e->table, &attached->catalog, &e->entities, &e->err);
-                *err = e->err;
-                *ret = e->entities;
-                r = e->failed;
-        }
-        pthread_mutex_unlock(&attached->lock);
-        return r;
-}
-
-static void put_value(const struct infp_duck_api *api, duckdb_vector output, idx_t row, enum infp_type type,
-                      const struct infp_value *value)
-{
-        if (!value)
-                set_null(api, output, row);
-        else if (type == INFP_STR)
-                api->vector_assign_string_element_len(output, row, value->text, value->size);
-        else if (type == INFP_BOOL)
-                ((bool *) api->vector_get_data(output))[row] = value->as.b;
-        else
-                ((uint64_t *) api->vector_get_data(output))[row] = value->as.u64;
-}
-
-static void look_up(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)
-{
-        const struct infp_duck_api *api;
-        const struct attribute *attribute;
-        const struct infp_entities *entities = NULL;
-        struct infp_err err = { "" };
-        const uint64_t *ids, *validity;
-        int column, r;
-
-        if (infp_duck_api_load(&api, &err) < 0)
-                return;
-        attribute = api->scalar_function_get_extra_info(info);
-        r = entities_of(attribute, &entities, &err);
-        column = r < 0 ? r : infp_entities_column(entities, attribute->column);
-        if (column < 0) {
-                api->scalar_function_set_error(info, err.text);
-                return;
-        }
-        ids = api->vector_get_data(api->data_chunk_get_vector(input, 0));
-        validity = api->vector_get_validity(api->data_chunk_get_vector(input, 0));
-        for (idx_t row = 0; row < api->data_chunk_get_size(input); row++)
-                put_value(api, output, row, attribute->type,
-                          infp_duck_has(validity, row) ? infp_entities_value(entities, ids[row], (unsigned) column)
-                                                       : NULL);
-}
-
-static struct attribute *make_attribute(struct infp_duck *duck, const struct infp_shown *shown)
-{
-        struct attribute *attribute = calloc(1, sizeof(*attribute));
-
-        if (!attribute)
-                return NULL;
-        *attribute = (struct attribute){ duck, strdup(shown->entity->name), strdup(shown->attribute->name),
-                                         shown->attribute->type };
-        if (!attribute->table || !attribute->column) {
-                free_attribute(attribute);
-                return NULL;
-        }
-        return attribute;
-}
-
-int infp_duck_register_attribute(struct infp_duck *duck, const struct infp_shown *shown, struct infp_err *err)
-{
-        const struct infp_duck_api *api = duck->api;
-        infp_autostr struct infp_str name = { 0 };
-        struct attribute *attribute = make_attribute(duck, shown);
-        duckdb_scalar_function f;
-        duckdb_logical_type id, type;
-        duckdb_state state;
-
-        infp_sql_attribute_function(&name, shown);
-        if (!attribute || name.failed) {
-                if (attribute)
-                        free_attribute(attribute);
-                return infp_fail(err, -ENOMEM, "out of memory");
-        }
-        f = api->create_scalar_function();
-        id = api->create_logical_type(DUCKDB_TYPE_UBIGINT);
-        type = api->create_logical_type(infp_duck_type(shown->attribute->type));
-        api->scalar_function_set_name(f, name.data);
-        api->scalar_function_add_parameter(f, id);
-        api->scalar_function_set_return_type(f, type);
-        api->scalar_function_set_special_handling(f); /* sees nulls */
-        api->scalar_function_set_extra_info(f, attribute, free_attribute);
-        api->scalar_function_set_function(f, look_up);
-        state = api->register_scalar_function(duck->connection, f);
-        api->destroy_logical_type(&id);
-        api->destroy_logical_type(&type);
-        api->destroy_scalar_function(&f);
-        return state == DuckDBSuccess ? 0 : infp_fail(err, -EINVAL, "DuckDB refuses the function %s", name.data);
 }

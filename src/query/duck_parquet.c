@@ -15,7 +15,7 @@
 /* A row group holds all columns in memory until it is full: fewer rows of many columns. */
 static unsigned group_rows(unsigned n_columns)
 {
-        unsigned rows = 4000000 / (n_columns ? n_columns : 1);
+        unsigned rows = 2000000 / (n_columns ? n_columns : 1);
 
         return rows > 122880 ? 122880 : rows < 2048 ? 2048 : rows / 2048 * 2048;
 }
@@ -27,7 +27,8 @@ static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, con
 
         infp_str_printf(&text, "COPY (\n%s\n) TO ", sql);
         infp_sql_text(&text, path);
-        infp_str_printf(&text, " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE %u)", group_rows(n_columns));
+        infp_str_printf(&text, " (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE %u)",
+                        group_rows(n_columns));
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         return infp_duck_do(duck, text.data, ret_rows, err);

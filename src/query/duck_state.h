@@ -29,6 +29,7 @@ struct infp_duck {
         duckdb_connection connection;
         duckdb_connection helper; /* for queries that this side asks while a result of `connection` is open */
         struct infp_duck_run *attached;
+        unsigned n_attached;          /* how often: tells what was made for an earlier one */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         /* The chunk whose cells are turned into texts (duck_cast.c). */
         struct {
@@ -52,7 +53,7 @@ int infp_duck_register_feeds(struct infp_duck *duck, struct infp_err *err);
 int infp_duck_register_cast(struct infp_duck *duck, struct infp_err *err);
 /* infp_increase (duck_functions.c). */
 int infp_duck_register_functions(struct infp_duck *duck, struct infp_err *err);
-/* The function behind an attribute of an entity. */
+/* The function behind an attribute of an entity (duck_attribute.c). */
 int infp_duck_register_attribute(struct infp_duck *duck, const struct infp_shown *shown, struct infp_err *err);
 
 /* The columns `which` (n of them) of the chunk as VARCHAR, in a chunk of the result that the caller destroys. */
@@ -64,6 +65,7 @@ static inline bool infp_duck_has(const uint64_t *validity, idx_t row)
 {
         return !validity || validity[row / 64] >> (row % 64) & 1;
 }
+void infp_duck_set_null(const struct infp_duck_api *api, duckdb_vector vector, idx_t row);
 /* Rows of one column of a batch into a vector. */
 void infp_duck_fill(const struct infp_duck_api *api, duckdb_vector vector, const struct infp_batch *batch,
                     unsigned column, uint32_t from, uint32_t n);

@@ -253,12 +253,30 @@ int infp_entities_load(struct infp_run *run, const char *table, const struct inf
         return r;
 }
 
-const struct infp_value *infp_entities_value(const struct infp_entities *e, uint64_t id, unsigned column)
+size_t infp_entities_count(const struct infp_entities *e)
+{
+        return e->n;
+}
+
+int64_t infp_entities_find(const struct infp_entities *e, uint64_t id)
 {
         const uint64_t *row = infp_map_get(&e->rows, id);
-        const struct infp_value *value = row ? &e->values[*row * e->width + column] : NULL;
 
-        return value && value->has ? value : NULL;
+        return row ? (int64_t) *row : -1;
+}
+
+const struct infp_value *infp_entities_at(const struct infp_entities *e, size_t number, unsigned column)
+{
+        const struct infp_value *value = &e->values[number * e->width + column];
+
+        return value->has ? value : NULL;
+}
+
+const struct infp_value *infp_entities_value(const struct infp_entities *e, uint64_t id, unsigned column)
+{
+        int64_t number = infp_entities_find(e, id);
+
+        return number < 0 ? NULL : infp_entities_at(e, (size_t) number, column);
 }
 
 int infp_entities_column(const struct infp_entities *e, const char *name)

@@ -47,6 +47,11 @@ struct infp_value {
         size_t size;
 };
 
+/* They are numbered from 0; -1: the id is unknown. */
+size_t infp_entities_count(const struct infp_entities *entities);
+int64_t infp_entities_find(const struct infp_entities *entities, uint64_t id);
+/* NULL: it has no value there. */
+const struct infp_value *infp_entities_at(const struct infp_entities *entities, size_t number, unsigned column);
 /* NULL: the id, or a value of it, is unknown. `column` as batches of the entity's table count. */
 const struct infp_value *infp_entities_value(const struct infp_entities *entities, uint64_t id, unsigned column);
 /* Index of a column in what was loaded, negative: it has none of that name. */

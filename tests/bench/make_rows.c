@@ -1,0 +1,250 @@
+/* A synthetic run on disk, written through the store as a recorder would.
+ *
+ *   make_rows samples DIR ROWS     table `samples`: 20,000 functions on 64 threads
+ *   make_rows day DIR SECONDS      one row a second in each table that is in the time series, a row a core of the detail tables
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "base/time.h"
+#include "collect/collector.h"
+#include "model/builder.h"
+#include "store/store.h"
+
+#define STARTED_UNIX INT64_C(1764302400000000000)
+
+enum { FUNCTIONS = 20000, THREADS = 64, MAX_TABLES = 128 };
+
+// clang-format off
+enum { SAMPLE_FUNCTION, SAMPLE_THREAD, SAMPLE_STATE, SAMPLE_WEIGHT, SAMPLE_BYTES };
+static const struct infp_column sample_columns[] = {
+        [SAMPLE_FUNCTION] = INFP_COLUMN(function, ID64, LABEL, none, MEASURED, NO, "function", 0, NULL, "Which function."),
+        [SAMPLE_THREAD] = INFP_COLUMN(thread, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Which thread."),
+        [SAMPLE_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "on_cpu, blocked or runnable."),
+        [SAMPLE_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Seconds that it stands for."),
+        [SAMPLE_BYTES] = INFP_COLUMN(bytes, U64, COUNTER, bytes, MEASURED, ZERO, NULL, 0, NULL, "Allocated so far."),
+};
+static const struct infp_column function_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, MEASURED, NO, "", 0, NULL, "Which function."),
+};
+static const struct infp_column function_columns[] = {
+        INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
+};
+// clang-format on
+static const struct infp_table samples = {
+        .name = "samples", .help = "Of the bench.", .columns = sample_columns, .n_columns = 5
+};
+static const struct infp_table functions = { .name = "function",
+                                             .help = "Of the bench.",
+                                             .keys = function_keys,
+                                             .n_keys = 1,
+                                             .columns = function_columns,
+                                             .n_columns = 1,
+                                             .entity = true };
+
+static struct {
+        struct infp_run *run;
+        struct infp_sink *sink;
+        struct infp_row row;
+        char text[4096];
+        uint32_t seq;
+        const struct infp_table *tables[MAX_TABLES];
+        struct infp_builder *builders[MAX_TABLES];
+} w;
+
+static void must(int r, const struct infp_err *err)
+{
+        if (r >= 0)
+                return;
+        fprintf(stderr, "make_rows: %s (%s)\n", err->text, strerror(-r));
+        exit(1);
+}
+
+static void flush(unsigned i)
+{
+        struct infp_batch batch = infp_builder_batch(w.builders[i], 0);
+        struct infp_err err = { "" };
+
+        if (batch.n_rows)
+                must(w.sink->batch(w.sink, &batch, &err), &err);
+        infp_builder_reset(w.builders[i]);
+}
+
+static unsigned index_of(const struct infp_table *table)
+{
+        struct infp_err err = { "" };
+        unsigned i = 0;
+
+        while (w.tables[i] && w.tables[i] != table)
+                i++;
+        if (!w.tables[i]) {
+                w.tables[i] = table;
+                w.builders[i] = infp_builder_new(table, INFP_BATCH_ROWS);
+                must(w.builders[i] ? w.sink->table_begin(w.sink, table, &err) : -ENOMEM, &err);
+        }
+        return i;
+}
+
+static void put(void)
+{
+        unsigned i = index_of(w.row.table);
+        int64_t unix_ns = STARTED_UNIX + (int64_t) w.row.t_ns;
+
+        if (infp_builder_append(w.builders[i], &w.row, unix_ns) < 0) {
+                flush(i);
+                while (infp_builder_append(w.builders[i], &w.row, unix_ns) < 0)
+                        infp_builder_grow(w.builders[i], sizeof(w.text));
+        }
+}
+
+/* What the recorder does each few seconds; a day's segments are closed every 15 minutes. */
+static void flush_all(bool rotate)
+{
+        struct infp_err err = { "" };
+
+        for (unsigned i = 0; w.tables[i]; i++)
+                flush(i);
+        if (w.sink->wants_rotation || rotate)
+                must(w.sink->rotate(w.sink, ++w.seq, &err), &err);
+        w.sink->wants_rotation = false;
+}
+
+static uint64_t mix(uint64_t x)
+{
+        x ^= x >> 33;
+        x *= UINT64_C(0xff51afd7ed558ccd);
+        x ^= x >> 33;
+        x *= UINT64_C(0xc4ceb9fe1a85ec53);
+        return x ^ x >> 33;
+}
+
+static void describe(const struct infp_table *table)
+{
+        for (unsigned i = 0; i < infp_table_width(table); i++) {
+                infp_columns_row(&w.row, table, i, 1);
+                put();
+        }
+}
+
+static void make_samples(uint64_t n)
+{
+        static const char *const states[] = { "on_cpu", "blocked", "runnable" };
+        char name[64];
+
+        describe(&samples);
+        describe(&functions);
+        for (uint64_t i = 0; i < FUNCTIONS; i++) {
+                infp_row_begin(&w.row, &functions, 1);
+                infp_row_id(&w.row, 0, mix(i + 1));
+                snprintf(name, sizeof(name), "layer_%u::forward_%u(float const*)", (unsigned) i / 100, (unsigned) i);
+                infp_row_str(&w.row, 1, name);
+                put();
+        }
+        for (uint64_t i = 0; i < n; i++) {
+                uint64_t dice = mix(i + 12345);
+
+                infp_row_begin(&w.row, &samples, i * 100000);
+                infp_row_id(&w.row, SAMPLE_FUNCTION, mix(dice % FUNCTIONS + 1));
+                infp_row_i64(&w.row, SAMPLE_THREAD, (int64_t) (dice >> 32) % THREADS);
+                infp_row_str(&w.row, SAMPLE_STATE, states[(dice >> 40) % 3]);
+                infp_row_f64(&w.row, SAMPLE_WEIGHT, (double) (dice >> 44) / 1048576.0);
+                infp_row_u64(&w.row, SAMPLE_BYTES, i * 128);
+                put();
+                if (i % INFP_BATCH_ROWS == 0)
+                        flush_all(false);
+        }
+}
+
+/* Plausible values: counters grow, gauges swing, labels stay. */
+static void fill(const struct infp_table *table, uint64_t second, uint64_t instance)
+{
+        infp_row_begin(&w.row, table, second * INFP_NS_PER_S + instance);
+        for (unsigned i = 0; i + INFP_FIXED_COLUMNS < infp_table_width(table); i++) {
+                const struct infp_column *c = infp_table_column(table, i + INFP_FIXED_COLUMNS);
+                uint64_t dice = mix(second * 1000 + i * 17 + instance), v = dice % 1000;
+
+                if (i < table->n_keys)
+                        v = instance;
+                else if (c->kind == INFP_COUNTER)
+                        v = second * (100 + i) + dice % 100;
+                else if (c->kind == INFP_LABEL)
+                        v = i;
+                if (c->type == INFP_I64)
+                        infp_row_i64(&w.row, i, (int64_t) v);
+                else if (c->type == INFP_U64)
+                        infp_row_u64(&w.row, i, v);
+                else if (c->type == INFP_F64)
+                        infp_row_f64(&w.row, i, (double) v / 10);
+                else if (c->type == INFP_BOOL)
+                        infp_row_bool(&w.row, i, v % 2);
+                else if (c->type == INFP_ID64)
+                        infp_row_id(&w.row, i, mix(v));
+                else if (c->type == INFP_TS_NS)
+                        infp_row_ts(&w.row, i, STARTED_UNIX);
+                else
+                        infp_row_str(&w.row, i, i < table->n_keys ? (instance ? "eth1" : "eth0") : "text");
+        }
+        put();
+}
+
+static void make_day(uint64_t seconds)
+{
+        const struct infp_table *const *all = infp_all_tables();
+
+        for (unsigned i = 0; all[i]; i++)
+                describe(all[i]);
+        for (uint64_t second = 0; second < seconds; second++) {
+                infp_row_begin(&w.row, &infp_table_ticks, second * INFP_NS_PER_S);
+                infp_row_i64(&w.row, INFP_TICKS_NUMBER, (int64_t) second);
+                infp_row_i64(&w.row, INFP_TICKS_DEADLINE, (int64_t) (second * INFP_NS_PER_S));
+                put();
+                for (unsigned i = 0; all[i]; i++)
+                        if (all[i]->series)
+                                fill(all[i], second, 0);
+                        else if (all[i]->n_keys && !all[i]->entity && all[i]->section)
+                                for (uint64_t instance = 0; instance < 2; instance++)
+                                        fill(all[i], second, instance);
+                if (second % 5 == 4)
+                        flush_all(second % 900 == 899);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        struct infp_run_info info = {
+                .command = (char *) "bench",
+                .mode = (char *) "run",
+                .format = (char *) "parquet",
+                .version = (char *) INFP_VERSION,
+                .hostname = (char *) "bench",
+                .recorder_pid = getpid(),
+                .period_ms = 1000,
+                .started_unix_ns = STARTED_UNIX,
+        };
+        struct infp_err err = { "usage: make_rows samples|day DIR N" };
+        uint64_t n = 0;
+
+        if (argc != 4 || infp_parse_u64(argv[3], strlen(argv[3]), &n) < 0)
+                must(-EINVAL, &err);
+        infp_uuid_make(info.uuid);
+        must(infp_run_create(argv[2], &info, &w.run, &err), &err);
+        must(infp_store_sink_new(w.run, NULL, &w.sink, &err), &err);
+        w.row.text = w.text;
+        w.row.text_cap = sizeof(w.text);
+        w.seq = 1;
+        if (strcmp(argv[1], "day") == 0)
+                make_day(n);
+        else
+                make_samples(n);
+        flush_all(false);
+        must(w.sink->end(w.sink, &err), &err);
+        w.run->info.ended_unix_ns = STARTED_UNIX + INT64_C(1000000000);
+        w.run->info.ended_t_ns = INFP_NS_PER_S;
+        must(infp_run_save(w.run, &err), &err);
+        return 0;
+}
