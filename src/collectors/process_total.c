@@ -125,20 +125,29 @@ static const struct ended_process *find_ended(const struct process_total *total,
         return NULL;
 }
 
+/* Takes `what` out of a gain, out of the newer part first. True when the older one was needed. */
+static bool take(int64_t *newer, int64_t *older, int64_t what)
+{
+        int64_t rest = what > *newer ? minus(what, *newer) : 0;
+
+        *newer = minus(*newer, minus(what, rest));
+        *older = minus(*older, rest);
+        return rest > 0;
+}
+
 /* Takes what the ended process had used out of the gain, if that is large enough: it is at least as much when the gain holds
  * it, since both are sums that are rounded down. */
-static bool match(struct process_gain *gain, const struct ended_process *e)
+static bool match(struct process_total *total, struct process_gain *gain, const struct ended_process *e)
 {
-        int64_t faults = plus(gain->old_faults, gain->new_faults), ticks = plus(gain->old_ticks, gain->new_ticks), rest;
+        bool was_double;
 
-        if (faults < e->faults || ticks < e->ticks)
+        if (plus(gain->old_faults, gain->new_faults) < e->faults || plus(gain->old_ticks, gain->new_ticks) < e->ticks)
                 return false;
-        rest = e->faults > gain->old_faults ? e->faults - gain->old_faults : 0;
-        gain->old_faults = minus(gain->old_faults, e->faults - rest);
-        gain->new_faults -= rest;
-        rest = e->ticks > gain->old_ticks ? e->ticks - gain->old_ticks : 0;
-        gain->old_ticks -= e->ticks - rest;
-        gain->new_ticks -= rest;
+        was_double = take(&gain->new_faults, &gain->old_faults, e->faults);
+        was_double |= take(&gain->new_ticks, &gain->old_ticks, e->ticks);
+        /* It was waited for between its own read and its parent's: the last totals have it twice. */
+        for (unsigned i = 0; was_double && i < COUNTER_FIRST_SWITCH; i++)
+                total->totals[i].excess = plus(total->totals[i].excess, e->share.v[i]);
         return true;
 }
 
@@ -157,13 +166,13 @@ static enum place find_place(struct process_total *total, const struct ended_pro
         for (; n < MAX_STEPS && !find_live(total, pid) && (parent = find_ended(total, pid)) && parent != e; n++)
                 pid = parent->ppid;
         for (; n < MAX_STEPS && (live = find_live(total, pid)); n++) {
-                if (match(live->gain, e))
+                if (match(total, live->gain, e))
                         return PLACE_PARENT;
                 if (!has_lost_parent)
                         return PLACE_OPEN;
                 pid = live->ppid;
         }
-        if (total->is_ours_known && match(&total->ours, e))
+        if (total->is_ours_known && match(total, &total->ours, e))
                 return PLACE_OURS;
         return PLACE_OPEN;
 }
@@ -215,9 +224,12 @@ static int64_t never_fall(struct never_falls *f, int64_t v)
         v = plus(v, f->offset);
         if (v >= f->last) {
                 f->n_below = 0;
+                f->excess = 0;
                 f->last = v;
+        } else if (minus(f->last, v) <= f->excess) {
+                f->n_below = 0; /* it waits until the truth has come up to it */
         } else if (++f->n_below > MAX_BELOW) {
-                f->offset = plus(f->offset, minus(f->last, v));
+                f->offset = plus(f->offset, minus(minus(f->last, v), f->excess));
                 f->n_below = 0;
         }
         return f->last;

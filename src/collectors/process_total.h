@@ -68,6 +68,7 @@ struct process_total {
 
         struct never_falls {
                 int64_t last, offset;
+                int64_t excess; /* how much of `last` is known to have counted twice */
                 unsigned n_below;
         } totals[COUNTER_N];
         struct infp_reaped reaped;
