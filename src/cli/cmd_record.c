@@ -1,11 +1,13 @@
 /* infprof record: records a command and its tree, an attached target, or the machine. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/record_finish.h"
@@ -224,11 +226,24 @@ static int record_it(struct record *r)
         return code;
 }
 
+/* Where we were started without standard descriptors, our own files would get their numbers, and what we say would be written
+ * into one of them. Closed at exec: the command has them as we had. */
+static void hold_standard_descriptors(void)
+{
+        int fd;
+
+        do
+                fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        infp_close(fd);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         struct infp_err err = { "" };
         int code;
 
+        hold_standard_descriptors();
         if (infp_record_options_read(arguments, &record.options, &err) < 0)
                 return fail_ours(&err);
         if (record.options.command && infp_child_check(record.options.command, &code, &err) < 0) {

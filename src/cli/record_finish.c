@@ -23,6 +23,7 @@ static int spawn_finish(const char *path, const struct infp_signals *signals, pi
         posix_spawnattr_init(&attributes);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO); /* stdout is the command's alone */
+        posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDERR_FILENO); /* even where it is closed at exec */
         posix_spawnattr_setsigmask(&attributes, &signals->old_mask);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
         /* Inherited by the child; from here on we only wait ourselves. */

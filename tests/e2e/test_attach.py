@@ -1,0 +1,161 @@
+"""Attaching to what runs already: by pid, by name, by port; and finding it again."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from test_record import wait_for
+
+
+class Recording:
+    def __init__(self, infprof, run_dir, *options):
+        self.run_dir = run_dir
+        self.process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish", *map(str, options)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def pids(self):
+        """Processes seen in the tree so far."""
+        if not list(self.run_dir.glob("*.infprof")):
+            return set()
+        return {row["pId"] for row in self.run_dir.run().table("process")}
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        self.stdout, self.stderr = self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+@pytest.fixture
+def recording(infprof, run_dir):
+    made = []
+
+    def begin(*options):
+        made.append(Recording(infprof, run_dir, *options))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+@pytest.fixture
+def start():
+    """start(words...): a process that is gone after the test."""
+    made = []
+
+    def call(*words, **options):
+        made.append(subprocess.Popen(list(map(str, words)), **options))
+        return made[-1]
+
+    yield call
+    for process in made:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.san
+def test_by_pid(recording, start, run_dir):
+    target = start("sh", "-c", "sleep 100 & sleep 1.5; kill $!; exit 0")
+    time.sleep(0.3)
+    one = recording("--pid", target.pid)
+    target.wait()
+    assert one.wait() == 0  # it ends with its target
+    assert one.stdout == ""
+    assert "the target has ended" in one.stderr
+    rows = run_dir.run().table("process")
+    assert [row["pName"] for row in rows].count("sleep") == 2
+    assert target.pid in one.pids()
+    assert run_dir.run().info["mode"] == "pid"
+    assert {row["pState"] for row in run_dir.run().table("processes")} >= {"S", "X"}
+
+
+def test_several_pids(recording, start, run_dir):
+    targets = [start("sleep", seconds) for seconds in (1, 2)]
+    one = recording("--pid", targets[0].pid, "--pid", targets[1].pid)
+    for target in targets:
+        target.wait()
+    assert one.wait() == 0
+    assert {target.pid for target in targets} <= one.pids()
+
+
+def test_the_target_is_left_alone(recording, start):
+    target = start("sleep", "30")
+    one = recording("--pid", target.pid)
+    wait_for(lambda: target.pid in one.pids(), "the target is seen")
+    assert one.end() == 0
+    assert target.poll() is None
+
+
+def test_by_name_with_a_restart(recording, start, tmp_path):
+    name = f"target-{os.getpid()}"
+    program = tmp_path / name
+    os.symlink(sys.executable, program)
+    words = [program, "-c", "import time; time.sleep(60)"]
+    one = recording("--name", f"target-{os.getpid()}")
+    time.sleep(1)
+    first = start(*words)  # infprof was there before it
+    wait_for(lambda: first.pid in one.pids(), "the first is seen")
+    first.kill()
+    first.wait()
+    second = start(*words)
+    wait_for(lambda: second.pid in one.pids(), "the second is seen")
+    assert one.process.pid not in one.pids()  # its own command line holds the name
+    assert one.end() == 0
+    said = one.stderr
+    assert "waiting for the target to appear" in said
+    assert f"recording process {first.pid}" in said
+    assert f"recording process {second.pid} now" in said
+
+
+def test_bad_expression(recording):
+    one = recording("--name", "a(b")
+    assert one.wait() == 125
+    assert "a(b" in one.stderr
+
+
+SERVER = """
+import os, socket, sys, time
+listener = socket.socket(getattr(socket, sys.argv[2]))
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("::1" if sys.argv[2] == "AF_INET6" else "127.0.0.1", int(sys.argv[1])))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+os.fork()  # a worker that shares the socket
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6"])
+def test_by_port_with_a_restart(recording, start, family):
+    try:
+        socket.socket(getattr(socket, family)).bind(("::1" if family == "AF_INET6" else "127.0.0.1", 0))
+    except OSError as error:
+        pytest.skip(f"no {family} here: {error}")
+    first = start(sys.executable, "-c", SERVER, 0, family, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    port = int(first.stdout.readline())
+    one = recording("--port", port)
+    wait_for(lambda: len(one.pids()) == 2, "the server and its worker are seen")
+    assert first.pid in one.pids()
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    second = start(sys.executable, "-c", SERVER, port, family, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    second.stdout.readline()
+    wait_for(lambda: second.pid in one.pids(), "the second is seen")
+    assert one.end(signal.SIGTERM) == 0
+    os.killpg(second.pid, signal.SIGKILL)
+
+
+def test_duration(recording):
+    begin = time.monotonic()
+    one = recording("--pid", os.getpid(), "--duration", "1s")
+    assert one.wait() == 0
+    assert time.monotonic() - begin < 20

@@ -1,0 +1,345 @@
+"""Recording a command: it is as if infprof were not there, and what it did is on disk."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def wait_for(condition, what, seconds=30):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    pytest.fail(f"{what} did not happen within {seconds} s")
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("script, code", [
+    ("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("kill -SEGV $$", 139),
+])
+def test_exit_code_is_the_commands(record, script, code):
+    done = record("-t", "50", command=["sh", "-c", script])
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.run.info["exit_code"] == code
+
+
+def test_finish_says_where_the_run_is(record, run_dir):
+    done = record("-t", "50", command=["true"])
+    assert done.returncode == 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("infprof: ") and "infprof report -r " in last and str(run_dir) in last
+    assert done.run.info["finished"] is True
+
+
+def test_programs_that_exec_does_not_know(record, tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("exit 9\n")
+    plain.chmod(0o755)
+    assert record(command=[plain]).returncode == 9  # as execvp: a script without a first line is the shell's
+    orphan = tmp_path / "orphan"
+    orphan.write_text("#!/no/such/interpreter\n")
+    orphan.chmod(0o755)
+    done = record(command=[orphan])
+    assert done.returncode == 127
+    assert str(orphan) in done.stderr and "interpreter" in done.stderr
+
+
+@pytest.mark.san
+def test_standard_streams_are_the_commands(infprof, run_dir):
+    """10 MB through both pipes at once: nothing of ours in stdout, no deadlock, every byte."""
+    data = bytes(range(256)) * 40000
+    done = subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "50", "--no-finish", "--", "cat"], input=data,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 0
+    assert done.stdout == data
+    done = subprocess.run([infprof, "record", "-o", str(run_dir), "--no-finish", "--", "sh", "-c", "echo to-stderr >&2"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.stdout == ""
+    assert "to-stderr" in done.stderr.splitlines()
+
+
+# What a program can see of how it was started.
+WORLD = """
+import json, os, resource, signal, sys
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+print(json.dumps({
+    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")), "cwd": os.getcwd(), "umask": status["Umask"],
+    "masks": [status[name] for name in ("SigBlk", "SigIgn", "SigCgt")], "nice": os.nice(0), "session": os.getsid(0),
+    "limits": [resource.getrlimit(limit) for limit in range(16)], "argv": sys.argv[1:],
+    "environment": {k: v for k, v in os.environ.items() if k not in ("INFPROF_RUN", "_", "LC_CTYPE")},
+    "dumpable": status["CapEff"], "no_new_privs": status["NoNewPrivs"], "oom": open("/proc/self/oom_score_adj").read(),
+}))
+"""
+
+
+def odd_world():
+    """Ignored and blocked signals, another umask, a low limit: all of it has to arrive."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
+    os.umask(0o027)
+    os.nice(3)
+
+
+@pytest.mark.parametrize("prepare", [None, odd_world], ids=["plain", "odd"])
+def test_the_command_sees_no_difference(infprof, run_dir, prepare):
+    command = [sys.executable, "-c", WORLD, "an argument", "", "--flag", "-t"]
+    alone = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=prepare, timeout=60)
+    below = subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "50", "--", *command], stdout=subprocess.PIPE,
+                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=prepare, timeout=60)
+    assert below.returncode == alone.returncode == 0, below.stderr.decode()
+    assert json.loads(below.stdout) == json.loads(alone.stdout)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_descriptors_stay_closed(infprof, run_dir, tmp_path, closed):
+    seen = tmp_path / "seen"
+    look = f"for n in 0 1 2; do test -e /proc/$$/fd/$n && echo $n; done > {seen}; exit 6"
+    done = subprocess.run(["sh", "-c", f"exec '{infprof}' record -o '{run_dir}' -t 50 -- sh -c '{look}' {closed}"], timeout=60)
+    assert done.returncode == 6
+    open_ones = {"0", "1", "2"} - {"0" if "<" in part else "2" if "2" in part else "1" for part in closed.split()}
+    assert set(seen.read_text().split()) - {"1"} == open_ones - {"1"}  # the redirection has opened 1
+    run = run_dir.run()
+    assert run.info["finished"] and len(run.table("cpu")) >= 1  # and nothing of ours was written into a segment
+
+
+def test_the_command_knows_its_run(record):
+    done = record("--no-finish", command=["sh", "-c", "echo $INFPROF_RUN"])
+    assert done.stdout.strip() == done.run.uuid
+
+
+def test_first_sample_comes_before_the_command(record):
+    program = "import time; print(time.monotonic_ns())"
+    # The interpreter needs 20 ms to start; /proc/self/stat would say the start to 10 ms only.
+    done = record("-t", "1000", "--no-finish", command=[sys.executable, "-S", "-c", program])
+    ticks = done.run.table("ticks")
+    assert ticks[0]["tick"] == 0
+    assert ticks[0]["t_ns"] + ticks[0]["busy_ns"] < int(done.stdout)
+    for table in ("cpu", "mem", "net", "self"):
+        assert done.run.table(table)[0]["t_ns"] < int(done.stdout), table
+    assert all(row["tree_processes"] == 0 for row in done.run.table("tree")[:1])
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("period_ms, seconds", [(10, 2), (50, 3), (130, 3)])
+def test_no_drift(record, period_ms, seconds):
+    done = record("-t", period_ms, "--no-finish", "--no-snapshots", command=["sleep", seconds])
+    assert done.returncode == 0, done.stderr
+    ticks = done.run.table("ticks")
+    period = period_ms * 1_000_000
+    for before, row in zip(ticks, ticks[1:]):
+        assert row["deadline_ns"] == ticks[0]["deadline_ns"] + row["tick"] * period
+        assert row["tick"] - before["tick"] - 1 == row["missed"] - before["missed"]
+        assert row["t_ns"] == row["deadline_ns"] + row["late_ns"]
+    assert all(0 <= row["late_ns"] < period for row in ticks[:-1])
+    assert len(ticks) + ticks[-1]["missed"] >= seconds * 1000 / period_ms
+    assert len(done.run.table("cpu")) >= len(ticks) - 1
+
+
+def test_rows_are_on_disk_within_five_seconds(infprof, run_dir):
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "250", "--no-finish", "--", "sleep", "20"],
+                               stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: list(run_dir.glob("*.infprof/cpu/*.arrows")), "the first flush")
+        ages = []
+        for _ in range(24):
+            time.sleep(0.4)
+            ages.append((time.monotonic_ns() - run_dir.run().table("cpu")[-1]["t_ns"]) / 1e9)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+    assert max(ages) < 5.5, ages  # the reader itself needs a while
+    assert min(ages) < 3, ages    # and it is not only the start
+
+
+# Signals
+
+TRAPS = """
+trap 'echo term; exit 40' TERM
+trap 'echo usr1' USR1
+trap 'echo int' INT
+trap 'echo hup' HUP
+echo ready
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.san
+def test_signals_of_processes_are_passed_on(infprof, run_dir):
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish", "--", "sh", "-c", TRAPS],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    for number, word in ((signal.SIGUSR1, "usr1"), (signal.SIGHUP, "hup"), (signal.SIGINT, "int"), (signal.SIGTERM, "term")):
+        process.send_signal(number)
+        assert process.stdout.readline() == word + "\n"
+    assert process.wait(timeout=60) == 40
+
+
+def test_what_the_command_sends_its_parent_does_not_come_back(record):
+    done = record("-t", "50", "--no-finish", command=["sh", "-c", "trap 'echo back' USR1; kill -USR1 $PPID; sleep 0.5; exit 5"])
+    assert done.returncode == 5
+    assert "back" not in done.stdout
+
+
+def test_kill_9_leaves_the_command_alone(infprof, run_dir):
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sh", "-c", "echo $$; exec sleep 30"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    child = int(process.stdout.readline())
+    wait_for(lambda: len(run_dir.run().table("cpu")) > 20, "some flushes")
+    process.kill()
+    assert process.wait(timeout=30) == -signal.SIGKILL
+    rows = run_dir.run().table("cpu")
+    assert len(rows) > 20 and all(row["vCpuTime"] is not None for row in rows)
+    time.sleep(0.3)
+    assert pathlib.Path(f"/proc/{child}/comm").read_text() == "sleep\n"
+    os.kill(child, signal.SIGKILL)
+    done = subprocess.run([infprof, "recover", str(run_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert len(run_dir.run().table("cpu")) == len(rows)
+
+
+def test_killed_before_the_command_runs(infprof, run_dir, tmp_path):
+    """At its gate the command is only a fork of infprof: it must not run when infprof is gone by then."""
+    for _ in range(15):
+        marker = tmp_path / "ran"
+        process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "--", "touch", str(marker)], stderr=subprocess.DEVNULL)
+        time.sleep(0.004)
+        process.kill()
+        process.wait()
+    left = subprocess.run(["pgrep", "-f", f"record -o {run_dir}"], stdout=subprocess.PIPE, text=True)
+    assert left.stdout == ""
+
+
+# The tree
+
+@pytest.mark.san
+def test_the_run_ends_with_the_tree(record):
+    begin = time.monotonic()
+    done = record("-t", "100", "--no-finish", command=["sh", "-c", "(sleep 2; exit 9) & (setsid sleep 1.5 &) ; exit 4"])
+    assert done.returncode == 4
+    assert time.monotonic() - begin >= 2
+    said = [line for line in done.stderr.splitlines() if "waiting for" in line]
+    # The subshell with its sleep, and the sleep of a session of its own that came to us.
+    assert len(said) == 1 and "waiting for 3 descendants" in said[0]
+    names = [row["pName"] for row in done.run.table("process")]
+    assert names.count("sleep") == 2
+    last = done.run.table("tree")[-1]
+    assert last["tree_processes"] == 0
+
+
+def test_the_run_ends_with_the_child(record):
+    begin = time.monotonic()
+    done = record("-t", "100", "--wait", "child", "--no-finish", command=["sh", "-c", "sleep 3 > /dev/null 2>&1 & exit 4"])
+    assert done.returncode == 4
+    assert time.monotonic() - begin < 2.5
+    assert "waiting for" not in done.stderr
+
+
+def test_cpu_time_of_what_was_reaped_counts(record):
+    burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+    done = record("-t", "500", "--no-finish", command=["sh", "-c", f"({burn}) & ({burn}) & wait; (setsid sh -c '{burn}' &); sleep 0.5"])
+    total = done.run.table("tree")[-1]["tree_cpu_ns"]
+    reference = os.times()
+    subprocess.run(["sh", "-c", f"({burn}) & ({burn}) & ({burn}) & wait"], check=True)
+    now = os.times()
+    expected = (now.children_user + now.children_system - reference.children_user - reference.children_system) * 1e9
+    assert 0.5 * expected < total < 2 * expected  # the same work twice on a machine with other users
+
+
+def test_duration_leaves_the_command(infprof, run_dir):
+    begin = time.monotonic()
+    done = subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "100", "--duration", "1s", "--",
+                           "sh", "-c", "exec sleep 30 2> /dev/null"],
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 0
+    assert 1 <= time.monotonic() - begin < 20
+    pid = int(done.stderr.split("(process ")[1].split(")")[0])
+    assert "runs on" in done.stderr
+    assert pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+    os.kill(pid, signal.SIGKILL)
+    assert run_dir.run().info["exit_code"] is None
+    assert len(run_dir.run().table("ticks")) >= 10
+
+
+def test_children_from_before_are_not_the_tree(infprof, run_dir):
+    begin = time.monotonic()
+    done = subprocess.run(["sh", "-c", f"sleep 4 2> /dev/null & exec '{infprof}' record -o '{run_dir}' -t 100 --no-finish -- sh -c 'sleep 0.5; exit 8'"],
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 8
+    assert time.monotonic() - begin < 3.5
+    assert "waiting" not in done.stderr
+    assert [row["pName"] for row in run_dir.run().table("process")].count("sleep") == 1
+
+
+# Files
+
+def test_a_snapshot_a_tick(record):
+    done = record("-t", "100", "--no-finish", command=["sleep", "1"])
+    ticks = done.run.table("ticks")
+    assert len(done.run.snapshots()) == len(ticks)
+    times = [int(path.stem[len(done.run.uuid) + 1:]) for path in done.run.snapshots()]
+    assert [json.loads(path.read_text())["timestamp"] for path in done.run.snapshots()] == times
+    static = json.loads((done.run.output / f"static_{done.run.uuid}.json").read_text())
+    assert static["uuid"] == done.run.uuid and static["host"]["vNumProcessors"] >= 1
+
+
+def test_no_snapshots_and_their_limit(record, run_dir):
+    done = record("-t", "50", "--no-snapshots", "--no-finish", command=["sleep", "0.5"])
+    assert done.run.snapshots() == []
+    done = record("-t", "20", "--snapshot-limit", "64K", "--no-finish", command=["sleep", "2"])
+    size = sum(path.stat().st_size for path in done.run.snapshots())
+    assert 0 < size <= 64 * 1024
+    assert "snapshot" in done.stderr
+
+
+def test_many_runs_in_one_directory(record, run_dir):
+    uuids = {record("--no-finish", command=["true"]).run.uuid for _ in range(3)}
+    assert len(uuids) == 3
+    assert len(list(run_dir.glob("*.infprof/run.json"))) == 3
+
+
+def test_secrets_are_masked(record):
+    done = record("-t", "50", "--no-finish", command=["sh", "-c", "sleep 0.3", "--api-key", "abc123", "TOKEN=xyz789"])
+    text = (done.run.path / "run.json").read_text() + str(done.run.table("process"))
+    assert "abc123" not in text and "xyz789" not in text and "***" in text
+    done = record("-t", "50", "--no-finish", "--keep-secrets", command=["sh", "-c", "sleep 0.3", "--api-key", "abc123"])
+    assert "abc123" in done.run.info["command"]
+    assert "abc123" in str(done.run.table("process"))
+
+
+def test_run_json(record):
+    before = time.time() * 1000
+    done = record("-t", "70", "-f", "csv", "--no-finish", command=["sleep", "0.3"])
+    info = done.run.info
+    assert (info["mode"], info["format"], info["period_ms"], info["finished"]) == ("run", "csv", 70, False)
+    assert before - 1 <= info["started"] <= info["ended"] <= time.time() * 1000 + 1
+    assert int(info["ended_t_ns"]) > int(info["started_t_ns"])
+    assert {"cpu", "mem", "processes", "self"} <= {collector["name"] for collector in info["collectors"]}
+
+
+def test_the_short_form_records_the_machine(infprof, run_dir):
+    process = subprocess.Popen([infprof, "-o", str(run_dir), "-t", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: run_dir.exists() and len(list(run_dir.glob("*-*.json"))) > 5, "some snapshots")
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0 and stdout == "", stderr
+    assert run_dir.run().info["mode"] == "host"
+    assert run_dir.run().info["finished"] is True
+
+
+def test_the_wall_clock_is_anchored(record):
+    done = record("-t", "100", "--no-finish", command=["sleep", "0.5"])
+    anchors = done.run.table("clock")
+    assert [row["reason"] for row in anchors] == ["start", "end"]
+    row = done.run.table("cpu")[-1]
+    offset = time.time_ns() - time.monotonic_ns()
+    assert abs(row["time"].timestamp() * 1e9 - row["t_ns"] - offset) < 50e6
