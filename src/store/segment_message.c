@@ -30,6 +30,8 @@ int infp_segment_load(struct infp_segment *s, uint64_t size, struct infp_err *er
                 return 0;
         if (s->offset >= s->window_at && s->offset + size <= s->window_at + s->window_size)
                 return 1;
+        if (want > left)
+                want = (size_t) left;
         if (want > s->window_cap) {
                 free(s->window);
                 s->window = malloc(want);
@@ -40,8 +42,6 @@ int infp_segment_load(struct infp_segment *s, uint64_t size, struct infp_err *er
         }
         s->window_at = s->offset;
         s->window_size = 0;
-        if (want > left)
-                want = (size_t) left;
         while (s->window_size < want) {
                 n = pread(s->fd, s->window + s->window_size, want - s->window_size,
                           (off_t) (s->offset + s->window_size));
