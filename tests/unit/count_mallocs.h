@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdlib.h>
 
 static _Atomic unsigned long n_mallocs;
 
