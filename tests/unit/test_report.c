@@ -1,4 +1,4 @@
-/* Statistics, cores, ranges and the report as a whole; every expectation was computed by hand. */
+/* Statistics, cores and the report as a whole; every expectation was computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,14 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "analyze/report.h"
 #include "base/mem.h"
 #include "query_sample.h"
-#include "view/human.h"
 #include "view/report.h"
 
 #define S UINT64_C(1000000000)
@@ -130,12 +128,6 @@ static void put_tree(struct sample_run *s, uint64_t t_ns, int64_t rss, int64_t c
         sample_put(s);
 }
 
-static void put_mark(struct sample_run *s, uint64_t t_ns, const char *tag)
-{
-        infp_row_str(sample_row(s, &infp_table_marks, t_ns), INFP_MARKS_TAG, tag);
-        sample_put(s);
-}
-
 static void put_source(struct sample_run *s, uint64_t t_ns, const char *column, const char *word, const char *reason)
 {
         struct infp_row *row = sample_row(s, &infp_table_sources, t_ns);
@@ -150,9 +142,9 @@ static void put_source(struct sample_run *s, uint64_t t_ns, const char *column, 
 
 static struct sample_run *begin(void)
 {
-        static const struct infp_table *const tables[] = { &numbers_table,    &core_table,       &tree_table,
-                                                           &host_table,       &infp_table_marks, &infp_table_sources,
-                                                           &infp_table_clock, &infp_table_ticks, NULL };
+        static const struct infp_table *const tables[] = {
+                &numbers_table, &core_table, &tree_table, &host_table, &infp_table_sources, &infp_table_ticks, NULL
+        };
         struct sample_run *s = sample_new("csv");
 
         sample_describe(s, tables);
@@ -345,140 +337,6 @@ static void test_cpu_of_ticks(void **state)
         sample_free(s);
 }
 
-static void test_range(void **state)
-{
-        static const struct {
-                const char *from, *to;
-                uint64_t skip_s, t0, t1;
-        } cases[] = {
-                { NULL, NULL, 0, 10 * S, 30 * S + 1 },
-                { NULL, NULL, 5, 15 * S, 30 * S + 1 },
-                { "+2s", "-3s", 0, 12 * S, 27 * S + 1 },
-                { "warm", "done", 0, 13 * S, 20 * S },
-                { "warm", "warm", 0, 0, 0 },
-                { "done", "done", 0, 0, 0 },
-                { "04:00:14Z", "2025-11-28T04:00:15.500Z", 0, 14 * S, 15500000000 },
-                { "2025-11-28 06:00:14+02:00", NULL, 0, 14 * S, 30 * S + 1 },
-                { "-2m", NULL, 0, 10 * S, 30 * S + 1 },
-                { "again", "again", 0, 0, 0 },
-        };
-        struct sample_run *s = begin();
-
-        (void) state;
-        infp_row_ts(sample_row(s, &infp_table_clock, 10 * S), INFP_CLOCK_REALTIME, SAMPLE_UNIX + (int64_t) (10 * S));
-        sample_put(s);
-        put_mark(s, 13 * S, "warm");
-        put_mark(s, 18 * S, "again");
-        put_mark(s, 20 * S, "done");
-        put_mark(s, 25 * S, "again");
-        finish(s, "host", 30 * S);
-        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
-                struct infp_range range;
-                const int r = infp_range_find(s->run, cases[i].from, cases[i].to, cases[i].skip_s * S, &range, &s->err);
-
-                if (!cases[i].t1) { /* from and to are the same mark */
-                        assert_int_equal(r, -EINVAL);
-                        continue;
-                }
-                sample_check(s, r);
-                assert_int_equal(range.t0, cases[i].t0);
-                assert_int_equal(range.t1, cases[i].t1);
-        }
-        sample_free(s);
-}
-
-static void test_bad_ranges(void **state)
-{
-        static const struct {
-                const char *from, *to, *text;
-        } cases[] = {
-                { "no such tag", NULL, "warm" },
-                { "+5x", NULL, "+5x" },
-                { "-", NULL, "-5m" },
-                { "25:00:00", NULL, "25:00:00" },
-                { "+20s", "+10s", "20.000 s" },
-                { NULL, "2025-13-01T00:00:00Z", "--to" },
-                { "04:00:14 rubbish", NULL, "warm" },
-        };
-        struct sample_run *s = begin();
-
-        (void) state;
-        put_mark(s, 13 * S, "warm");
-        finish(s, "host", 30 * S);
-        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
-                struct infp_range range;
-
-                assert_int_equal(infp_range_find(s->run, cases[i].from, cases[i].to, 0, &range, &s->err), -EINVAL);
-                assert_non_null(strstr(s->err.text, cases[i].text));
-        }
-        sample_free(s);
-}
-
-/* A clock that was set in between: the newest anchor before the moment holds, in both directions. */
-static void test_anchors(void **state)
-{
-        struct sample_run *s = begin();
-        struct infp_anchors anchors;
-
-        (void) state;
-        infp_row_ts(sample_row(s, &infp_table_clock, 10 * S), INFP_CLOCK_REALTIME, 1000 * (int64_t) S);
-        sample_put(s);
-        infp_row_ts(sample_row(s, &infp_table_clock, 20 * S), INFP_CLOCK_REALTIME, 5000 * (int64_t) S);
-        sample_put(s);
-        finish(s, "host", 30 * S);
-        sample_check(s, infp_anchors_read(s->run, &anchors, &s->err));
-        assert_int_equal(anchors.n, 2);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 12 * S), 1002 * S);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 9 * S), 999 * S);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 21 * S), 5001 * S);
-        assert_int_equal(infp_anchors_t_ns(&anchors, 1003 * (int64_t) S), 13 * S);
-        assert_int_equal(infp_anchors_t_ns(&anchors, 5002 * (int64_t) S), 22 * S);
-        infp_anchors_done(&anchors);
-        sample_free(s);
-}
-
-/* Berlin: +01:00 in winter, +02:00 in summer. A time without a date is the next one after the start of the run. */
-static void test_clock_times(void **state)
-{
-        static const int64_t near =
-                INT64_C(1764370800) * 1000000000; /* 2025-11-28 23:00:00 UTC, 00:00 of the 29th in Berlin */
-        static const struct {
-                const char *text;
-                int64_t unix_s; /* 0: not a time */
-        } cases[] = {
-                { "2025-11-28T23:30:00Z", 1764372600 },
-                { "2025-11-29T00:30:00", 1764372600 },
-                { "00:30", 1764372600 },
-                { "23:30:00Z", 1764372600 },
-                { "22:30:00Z", 1764455400 },
-                { "2026-07-01T12:00:00", 1782900000 },
-                { "2026-07-01 12:00:00 +0200", 1782900000 },
-                { "2026-07-01T12:00:00-03", 1782918000 },
-                { "12", 0 },
-                { "12:60", 0 },
-                { "2026-07-32T00:00:00", 0 },
-                { "", 0 },
-                { "12:00:00+", 0 },
-                { "noon", 0 },
-        };
-        int64_t unix_ns;
-
-        (void) state;
-        setenv("TZ", "Europe/Berlin", 1);
-        tzset();
-        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
-                const int r = infp_clock_parse(cases[i].text, near, &unix_ns);
-
-                assert_int_equal(r, cases[i].unix_s ? 0 : -EINVAL);
-                if (!r)
-                        assert_int_equal(unix_ns / 1000000000, cases[i].unix_s);
-        }
-        assert_int_equal(infp_clock_parse("2025-11-28T23:30:00.25Z", near, &unix_ns), 0);
-        assert_int_equal(unix_ns % 1000000000, 250000000);
-        setenv("TZ", "UTC", 1);
-        tzset();
-}
-
 /* The last word about each source counts; what works at the end is not absent. */
 static void test_absences(void **state)
 {
@@ -562,43 +420,6 @@ static void test_text_fits(void **state)
         sample_free(s);
 }
 
-static void test_human(void **state)
-{
-        static const struct {
-                double value;
-                const char *base, *unit, *text;
-                bool rate;
-        } cases[] = {
-                { 0, "bytes", "bytes", "0 B", false },
-                { 1023, "bytes", "bytes", "1023 B", false },
-                { 1536, "bytes", "bytes", "1.50 KiB", false },
-                { 1073741824.0 * 1.25, "bytes", "bytes", "1.25 GiB", false },
-                { 1023.9 * 1024, "bytes", "bytes", "1.00 MiB", false },
-                { 1048576, "bytes", "bytes", "1.00 MiB/s", true },
-                { 0, "seconds", "cs", "0 s", false },
-                { 58.321, "seconds", "cs", "58.32 s", false },
-                { 0.0123, "seconds", "ns", "12.3 ms", false },
-                { 0.0000123, "seconds", "ns", "12.3 us", false },
-                { 725, "seconds", "s", "12 min 05 s", false },
-                { 86403, "seconds", "s", "24 h 00 min 03 s", false },
-                { 0.971, "seconds", "cs", "97.1 %", true },
-                { 0.6875, "ratio", "%", "68.8 %", false },
-                { 0.45, "ratio", "ratio", "0.450", false },
-                { 2.3e9, "hertz", "MHz", "2300 MHz", false },
-                { 1234567, "", "count", "1234567", false },
-                { 150.5, "", "count", "150.5/s", true },
-                { NAN, "bytes", "bytes", "-", false },
-        };
-
-        (void) state;
-        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
-                infp_autostr struct infp_str text = { 0 };
-
-                infp_human_value(&text, cases[i].value, cases[i].base, cases[i].unit, cases[i].rate);
-                assert_string_equal(text.data, cases[i].text);
-        }
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -611,14 +432,9 @@ int main(void)
                 cmocka_unit_test(test_core_that_comes_back),
                 cmocka_unit_test(test_cpu_of_the_tree),
                 cmocka_unit_test(test_cpu_of_ticks),
-                cmocka_unit_test(test_range),
-                cmocka_unit_test(test_bad_ranges),
-                cmocka_unit_test(test_anchors),
-                cmocka_unit_test(test_clock_times),
                 cmocka_unit_test(test_absences),
                 cmocka_unit_test(test_nothing_was_recorded),
                 cmocka_unit_test(test_text_fits),
-                cmocka_unit_test(test_human),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

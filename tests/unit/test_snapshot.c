@@ -1,4 +1,6 @@
 /* The nesting of a snapshot, byte for byte, and the files that the sink writes. */
+#include "count_mallocs.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -286,8 +288,12 @@ static void test_files(void **state)
 
         assert_int_equal(infp_snapshot_sink_new(&options, &sink, NULL), 0);
         assert_true(sink->each_tick);
-        for (int64_t i = 0; i < 6; i++)
+        for (int64_t i = 0; i < 6; i++) {
+                const unsigned long before = n_mallocs;
+
                 assert_int_equal(sink->tick_end(sink, 1, 1703462400000 + i, &err), 0);
+                assert_true(i == 0 || n_mallocs == before);
+        }
         assert_int_equal(count_files(fd), 3);
         assert_int_equal(n_notices, 1);
         assert_int_equal(infp_snapshot_bytes(sink), 3 * text.size);

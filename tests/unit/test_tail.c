@@ -1,5 +1,6 @@
 /* The tail: what is shown is what is true now. */
-#include <malloc.h>
+#include "count_mallocs.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -364,6 +365,48 @@ static void test_many_keys(void **state)
         infp_tail_free(tail);
 }
 
+/* Rows of 50 processes, one of which ends and one begins at each tick: once the most have been seen, nothing is allocated. */
+static void test_no_allocation(void **state)
+{
+        struct infp_sink *tail = new_tail();
+        struct infp_last last = infp_tail_last(tail);
+        struct infp_builder *rows = infp_builder_new(&facts, 64), *new_things = infp_builder_new(&things, 64);
+        unsigned long before = 0;
+        struct infp_batch batch;
+
+        (void) state;
+        for (uint64_t t = 1; t <= 3000; t++) {
+                infp_builder_reset(rows);
+                infp_builder_reset(new_things);
+                infp_builder_row_begin(new_things, t * S, 0);
+                infp_builder_set(new_things, 2, (union infp_cell){ .u64 = 1000 + t }, NULL, 0);
+                infp_builder_set(new_things, 3, (union infp_cell){ 0 }, "a name", 6);
+                infp_builder_row_end(new_things);
+                for (uint64_t i = t > 50 ? t - 50 : 1; i <= t; i++) {
+                        infp_builder_row_begin(rows, t * S, 0);
+                        infp_builder_set(rows, 2, (union infp_cell){ .u64 = 1000 + i }, NULL, 0);
+                        infp_builder_set(rows, 3, (union infp_cell){ 0 }, i + 50 == t ? "X" : "S", 1);
+                        infp_builder_set(rows, 4, (union infp_cell){ .i64 = (int64_t) t }, NULL, 0);
+                        infp_builder_row_end(rows);
+                }
+                batch = infp_builder_batch(new_things, 0);
+                assert_int_equal(tail->batch(tail, &batch, NULL), 0);
+                batch = infp_builder_batch(rows, 0);
+                assert_int_equal(tail->batch(tail, &batch, NULL), 0);
+                tick(tail, t * S);
+                for (uint32_t from = 0; last.rows(last.context, &facts, from, &batch);)
+                        from += batch.n_rows;
+                assert_true(last.entity(last.context, "process", 1000 + t, &batch));
+                if (t == 1000)
+                        before = n_mallocs;
+        }
+        assert_true(before > 0);
+        assert_int_equal(n_mallocs, before);
+        infp_builder_free(rows);
+        infp_builder_free(new_things);
+        infp_tail_free(tail);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -375,6 +418,7 @@ int main(void)
                 cmocka_unit_test(test_churn_is_bounded),
                 cmocka_unit_test(test_sources_by_source),
                 cmocka_unit_test(test_many_keys),
+                cmocka_unit_test(test_no_allocation),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
