@@ -140,15 +140,19 @@ static bool is_whole_disk(struct infp_span name)
         return take(&name, "nvme") && skip(&name, isdigit) && take(&name, "n") && skip(&name, isdigit) && !name.size;
 }
 
-/* sda1 of sda, nvme0n1p2 of nvme0n1: the kernel lists partitions behind their disk. */
-static bool is_partition(struct infp_span name, struct infp_span of)
+/* sda1, nvme0n1p2: digits behind a whole disk, with a p between where the disk itself ends in a digit. */
+static bool is_partition(struct infp_span name)
 {
-        if (!of.size || name.size <= of.size || memcmp(name.at, of.at, of.size))
+        size_t size = name.size;
+
+        while (name.size && isdigit((unsigned char) name.at[name.size - 1]))
+                name.size--;
+        if (name.size == size || !name.size)
                 return false;
-        name.at += of.size;
-        name.size -= of.size;
-        take(&name, "p");
-        return skip(&name, isdigit) && !name.size;
+        if (is_whole_disk(name))
+                return true;
+        name.size--;
+        return name.at[name.size] == 'p' && is_whole_disk(name);
 }
 
 static bool is_unused(const struct infp_span *words)
@@ -174,17 +178,13 @@ static void emit_device(struct disk *disk, struct infp_emit *emit, size_t n, uin
         infp_emit_commit(emit);
 }
 
-/* One line; *whole is the last whole disk before it. */
-static void take_line(struct disk *disk, struct infp_emit *emit, struct infp_span line, struct infp_span *whole,
-                      uint64_t t_ns)
+static void take_line(struct disk *disk, struct infp_emit *emit, struct infp_span line, uint64_t t_ns)
 {
         size_t n = infp_span_words(line, disk->words, INFP_FIELD_WORDS);
         bool is_whole = is_whole_disk(disk->words[WORD_NAME]);
 
         infp_sums_line(&disk->sums, n);
-        if (is_whole)
-                *whole = disk->words[WORD_NAME];
-        else if (n < FEWEST_WORDS || is_partition(disk->words[WORD_NAME], *whole) || is_unused(disk->words))
+        if (!is_whole && (n < FEWEST_WORDS || is_partition(disk->words[WORD_NAME]) || is_unused(disk->words)))
                 return;
         drop_bogus(disk->words);
         emit_device(disk, emit, n, t_ns);
@@ -197,14 +197,15 @@ static int disk_sample(void *state, const struct infp_env *env, struct infp_emit
         struct disk *disk = state;
         uint64_t t_ns = env->now_ns(env);
         int r = infp_procfile_read(&disk->file, env->root_fd, "proc/diskstats");
-        struct infp_span text = infp_whole_words(infp_procfile_text(&disk->file)), line, whole = { "", 0 };
+        struct infp_span text = infp_whole_words(infp_procfile_text(&disk->file)), line;
         struct infp_row *row;
+        bool is_cut;
 
         if (r < 0)
                 return infp_fail_errno(err, r, "/proc/diskstats cannot be read");
         disk->sums = (struct infp_sums){ 0 };
         while (infp_span_line(&text, &line))
-                take_line(disk, emit, line, &whole, t_ns);
+                take_line(disk, emit, line, t_ns);
         /* Nothing to add up is not a sum of 0. */
         if (!disk->sums.n) {
                 infp_emit_source(emit, &disk_table, -1, NULL, INFP_ABSENT, "/proc/diskstats shows no whole disk", NULL);
@@ -212,8 +213,8 @@ static int disk_sample(void *state, const struct infp_env *env, struct infp_emit
         }
         infp_emit_source(emit, &disk_table, -1, NULL, INFP_OK, NULL, NULL);
         row = infp_emit_begin(emit, &disk_table, t_ns);
-        infp_sums_row(&disk->sums, &disk->sum_fields, infp_sums_is_cut(&disk->sums, infp_procfile_text(&disk->file)),
-                      row);
+        is_cut = infp_sums_is_cut(&disk->sums, infp_procfile_text(&disk->file), FEWEST_WORDS);
+        infp_sums_row(&disk->sums, &disk->sum_fields, is_cut, row);
         infp_fields_explain(&disk->sum_fields, emit, 0);
         infp_emit_commit(emit);
         return 0;

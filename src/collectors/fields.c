@@ -143,10 +143,15 @@ void infp_sums_line(struct infp_sums *sums, size_t n_words)
                 sums->most_words = n_words;
 }
 
-bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text)
+bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text, size_t fewest_words)
 {
-        /* infp_whole_words may have taken one word away. */
-        return text.size && text.at[text.size - 1] != '\n' && sums->last_words + 1 < sums->most_words;
+        size_t most = sums->most_words > fewest_words ? sums->most_words : fewest_words;
+        struct infp_span kept = infp_whole_words(text);
+
+        if (kept.size == text.size && (!text.size || text.at[text.size - 1] == '\n'))
+                return false;
+        /* The last word was taken away: it may have been all that there was of its line, or the last of a whole one. */
+        return !kept.size || kept.at[kept.size - 1] == '\n' || sums->last_words + 1 < most;
 }
 
 void infp_sums_add(struct infp_sums *sums, const struct infp_fields *fields, const struct infp_span *words, size_t n)

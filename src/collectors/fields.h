@@ -44,7 +44,7 @@ void infp_sums_line(struct infp_sums *sums, size_t n_words);
 void infp_sums_add(struct infp_sums *sums, const struct infp_fields *fields, const struct infp_span *words, size_t n);
 /* Nothing can be said of a text that was cut: devices are missing behind the cut. */
 void infp_sums_row(const struct infp_sums *sums, const struct infp_fields *fields, bool is_cut, struct infp_row *row);
-bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text);
+bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text, size_t fewest_words);
 
 /* The text without a last word that nothing ends. The kernel ends each line: what stands before the end of a text that was
  * cut may be the first digits of another number. */

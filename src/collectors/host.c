@@ -65,6 +65,7 @@ static const struct infp_table host_table = {
 };
 
 struct host {
+        struct infp_procfile stat;
         struct infp_fields mem_fields;
         bool has_row;
         uint64_t hash; /* of the row that was written last, without what moves by itself */
@@ -75,9 +76,13 @@ struct host {
 
 static int host_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
+        struct host *host = state;
+
         (void) env;
         (void) err;
-        infp_fields_init(&((struct host *) state)->mem_fields, &host_table, "meminfo", "/proc/meminfo", 0);
+        /* Not kept open: it is read at the start, and when the wall clock was set. */
+        host->stat = (struct infp_procfile){ .fd = -1, .reopen = true };
+        infp_fields_init(&host->mem_fields, &host_table, "meminfo", "/proc/meminfo", 0);
         return 0;
 }
 
@@ -152,22 +157,19 @@ static void set_kernel(const struct infp_env *env, struct infp_row *row)
 }
 
 /* /proc/stat says it, but of a machine with hundreds of cores it is long: read again only when the wall clock was set. */
-static bool read_boot_time(const struct infp_env *env, int64_t *ret)
+static bool read_boot_time(struct host *host, const struct infp_env *env, int64_t *ret)
 {
-        struct infp_procfile file = INFP_PROCFILE_INIT;
         struct infp_span text, line;
-        bool found = false;
 
-        if (infp_procfile_read(&file, env->root_fd, "proc/stat") >= 0) {
-                text = infp_procfile_text(&file);
-                while (!found && infp_span_line(&text, &line))
-                        if (infp_span_starts(line, "btime ")) {
-                                infp_span_word(&line);
-                                found = !infp_span_i64(infp_span_word(&line), ret);
-                        }
-        }
-        infp_procfile_done(&file);
-        return found;
+        if (infp_procfile_read(&host->stat, env->root_fd, "proc/stat") < 0)
+                return false;
+        text = infp_whole_words(infp_procfile_text(&host->stat));
+        while (infp_span_line(&text, &line))
+                if (infp_span_starts(line, "btime ")) {
+                        infp_span_word(&line);
+                        return !infp_span_i64(infp_span_word(&line), ret);
+                }
+        return false;
 }
 
 static bool is_near(int64_t a, int64_t b)
@@ -185,7 +187,7 @@ static void set_boot_time(struct host *host, const struct infp_env *env, struct 
                 infp_row_i64(row, HOST_BOOT_TIME, t);
                 return;
         }
-        if (!read_boot_time(env, &t))
+        if (!read_boot_time(host, env, &t))
                 return;
         /* It is computed from two clocks and wavers by a second. */
         host->boot_time = host->has_row && is_near(t, host->boot_time) ? host->boot_time : t;
@@ -207,7 +209,7 @@ static void set_cpus(struct host *host, const struct infp_env *env, struct infp_
         char text[64];
         uint64_t khz;
 
-        if (infp_host_online(env, &host->online) < 0)
+        if (infp_host_online(env, &host->stat, &host->online) < 0)
                 host->online.n = 0;
         if (host->online.n) {
                 infp_row_i64(row, HOST_PROCESSORS, host->online.n);
@@ -362,7 +364,7 @@ static int host_sample(void *state, const struct infp_env *env, struct infp_emit
 
 static void host_close(void *state)
 {
-        (void) state;
+        infp_procfile_done(&((struct host *) state)->stat);
 }
 
 static const struct infp_table *const host_tables[] = { &host_table, NULL };

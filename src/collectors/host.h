@@ -53,8 +53,8 @@ struct infp_host_caches {
 /* Reads a small file below the root, without blanks at its ends; an empty span when that fails. `text` holds it. */
 struct infp_span infp_host_read(const struct infp_env *env, const char *path, char *text, size_t cap);
 
-/* The CPUs that are online: /sys, else /proc/stat. 0 or a negative errno. */
-int infp_host_online(const struct infp_env *env, struct infp_cpus *cpus);
+/* The CPUs that are online: /sys, else /proc/stat, for whose text the caller has the memory. 0 or a negative errno. */
+int infp_host_online(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus);
 /* Sums the caches of these CPUs; one that several share counts once. Allocates. */
 void infp_host_caches(const struct infp_env *env, const struct infp_cpus *cpus, struct infp_host_caches *ret);
 void infp_host_cpu_type(const struct infp_env *env, struct infp_row *row);

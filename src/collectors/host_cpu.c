@@ -23,11 +23,10 @@ struct infp_span infp_host_read(const struct infp_env *env, const char *path, ch
 }
 
 /* Kernels without /sys, and fixture trees: the lines "cpuN" of /proc/stat. */
-static int online_by_stat(const struct infp_env *env, struct infp_cpus *cpus)
+static int online_by_stat(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus)
 {
-        struct infp_procfile file = INFP_PROCFILE_INIT;
-        int r = infp_procfile_read(&file, env->root_fd, "proc/stat");
-        struct infp_span text = infp_procfile_text(&file), line;
+        int r = infp_procfile_read(stat, env->root_fd, "proc/stat");
+        struct infp_span text = infp_procfile_text(stat), line;
         uint64_t cpu;
 
         memset(cpus, 0, sizeof(*cpus));
@@ -41,18 +40,17 @@ static int online_by_stat(const struct infp_env *env, struct infp_cpus *cpus)
                 cpus->bits[cpu / 64] |= UINT64_C(1) << (cpu % 64);
                 cpus->n++;
         }
-        infp_procfile_done(&file);
         return r < 0 ? r : cpus->n ? 0 : -ENOENT;
 }
 
-int infp_host_online(const struct infp_env *env, struct infp_cpus *cpus)
+int infp_host_online(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus)
 {
         char text[1024];
         struct infp_span list = infp_host_read(env, "sys/devices/system/cpu/online", text, sizeof(text));
 
         if (list.size && !infp_cpus_parse(cpus, list) && cpus->n)
                 return 0;
-        return online_by_stat(env, cpus);
+        return online_by_stat(env, stat, cpus);
 }
 
 static int kind_of_cache(uint64_t level, struct infp_span type)

@@ -66,6 +66,8 @@ static const struct infp_table interface_table = {
         .section = "net_interface",
 };
 
+enum { FEWEST_WORDS = 16 };
+
 struct net {
         struct infp_procfile file;
         struct infp_fields sum_fields, interface_fields;
@@ -102,11 +104,9 @@ static void take_line(struct net *net, struct infp_emit *emit, struct infp_span 
         struct infp_span rest = { "", 0 }, name = infp_span_cut(line, ':', &rest);
         size_t n;
 
-        if (name.size == line.size)
-                return;
-        name = infp_span_trim(name);
         n = infp_span_words(rest, net->words, INFP_FIELD_WORDS);
         infp_sums_line(&net->sums, n);
+        name = infp_span_trim(name);
         if (!name.size || !n)
                 return;
         emit_interface(net, emit, name, n, t_ns);
@@ -121,6 +121,7 @@ static int net_sample(void *state, const struct infp_env *env, struct infp_emit 
         int r = infp_procfile_read(&net->file, env->root_fd, "proc/net/dev");
         struct infp_span text = infp_whole_words(infp_procfile_text(&net->file)), line;
         struct infp_row *row;
+        bool is_cut;
 
         if (r < 0)
                 return infp_fail_errno(err, r, "/proc/net/dev cannot be read");
@@ -134,7 +135,8 @@ static int net_sample(void *state, const struct infp_env *env, struct infp_emit 
         }
         infp_emit_source(emit, &net_table, -1, NULL, INFP_OK, NULL, NULL);
         row = infp_emit_begin(emit, &net_table, t_ns);
-        infp_sums_row(&net->sums, &net->sum_fields, infp_sums_is_cut(&net->sums, infp_procfile_text(&net->file)), row);
+        is_cut = infp_sums_is_cut(&net->sums, infp_procfile_text(&net->file), FEWEST_WORDS);
+        infp_sums_row(&net->sums, &net->sum_fields, is_cut, row);
         infp_fields_explain(&net->sum_fields, emit, 0);
         infp_emit_commit(emit);
         return 0;

@@ -1,0 +1,154 @@
+/* Collector threads allocate nothing once they are warm: counted, on machines that stay as they are and on this one. */
+#include "machine.h"
+
+#include <stdatomic.h>
+
+#include "collect/collector.h"
+
+static atomic_bool is_counting;
+static atomic_uint n_allocations;
+
+static void count_one(void)
+{
+        if (atomic_load(&is_counting))
+                atomic_fetch_add(&n_allocations, 1);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
+                                              void (*free_hook)(const volatile void *));
+
+static void on_malloc(const volatile void *p, size_t size)
+{
+        (void) p;
+        (void) size;
+        count_one();
+}
+
+static void on_free(const volatile void *p)
+{
+        (void) p;
+}
+
+static void install(void)
+{
+        assert_true(__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) > 0);
+}
+#else
+/* The program's own functions stand before those of the C library, also for the library itself. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+        count_one();
+        return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+        count_one();
+        return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+        count_one();
+        return __libc_realloc(p, size);
+}
+
+static void install(void)
+{
+}
+#endif
+
+static const char *const names[] = { "cpu", "cpu_clock", "mem", "disk", "net", "host" };
+enum { N = sizeof(names) / sizeof(names[0]), WARM = 3, COUNTED = 5 };
+
+static int put_nowhere(void *context, const struct infp_row *row)
+{
+        *(uint64_t *) context += row->valid[0];
+        return 0;
+}
+
+static void sample(struct infp_collector_state *s, struct machine *m)
+{
+        for (unsigned i = 0; i < N; i++)
+                if (!s[i].is_closed)
+                        assert_int_equal(infp_collector_sample(&s[i], &m->env, &m->emit, machine_notice, m), 0);
+        m->clock_ns += UINT64_C(20000000000);
+}
+
+static void count_on(const char *root)
+{
+        static struct infp_collector_state s[N];
+        struct machine *m = machine_open(root);
+        uint64_t sum = 0;
+
+        infp_emit_init(&m->emit, put_nowhere, &sum);
+        for (unsigned i = 0; i < N; i++)
+                infp_collector_open(&s[i], infp_collector_find(names[i]), &m->env, &m->emit, machine_notice, m);
+        for (int i = 0; i < WARM; i++)
+                sample(s, m);
+        atomic_store(&n_allocations, 0);
+        atomic_store(&is_counting, true);
+        for (int i = 0; i < COUNTED; i++)
+                sample(s, m);
+        atomic_store(&is_counting, false);
+        if (atomic_load(&n_allocations))
+                fail_msg("%u allocations in %d samples of %s", atomic_load(&n_allocations), COUNTED, root);
+        for (unsigned i = 0; i < N; i++)
+                infp_collector_close(&s[i]);
+        machine_close(m);
+}
+
+static void fixture_machines(void **state)
+{
+        (void) state;
+        count_on(fixture("bare-metal"));
+        count_on(fixture("vm"));
+        count_on(fixture("hybrid-cgroup"));
+}
+
+static void this_machine(void **state)
+{
+        (void) state;
+        count_on("/");
+}
+
+/* The counter counts. */
+static void counter(void **state)
+{
+        char *p;
+
+        (void) state;
+        atomic_store(&n_allocations, 0);
+        atomic_store(&is_counting, true);
+        p = malloc(strlen(names[0]) + 1);
+        atomic_store(&is_counting, false);
+        strcpy(p, names[0]);
+        assert_string_equal(p, "cpu");
+        free(p);
+        assert_int_equal(atomic_load(&n_allocations), 1);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(counter),
+                cmocka_unit_test(fixture_machines),
+                cmocka_unit_test(this_machine),
+        };
+
+        install();
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
