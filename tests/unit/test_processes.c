@@ -130,13 +130,13 @@ static void reused(enum infp_mode mode, bool all, pid_t root)
         char top[64];
         size_t n;
 
-        tree_command("cp -a '%s/t0/.' '%s'", report, tree_new(top));
+        tree_command("cp -r --no-preserve=mode '%s/t0/.' '%s'", report, tree_new(top));
         m = machine_open(top);
         watch_open(&w, m, new_target(mode, all, root));
         watch_sample(&w);
         first = entity_of(m, 5150)->cell[0].u64;
         assert_int_equal(tree_value(m, "tree_cpu_user") + tree_value(m, "tree_cpu_system"), 91237 + 3212);
-        tree_command("cp -a '%s/t1/.' '%s'", report, top);
+        tree_command("cp -r --no-preserve=mode '%s/t1/.' '%s'", report, top);
         for (int tick = 0; tick < 4; tick++) {
                 m->clock_ns += INFP_NS_PER_S;
                 watch_tick(&w);
