@@ -8,6 +8,10 @@ import subprocess
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+DUCKDB = TOP / ".deps" / "duckdb" / "libduckdb.so"
+# Builds in other folders than build/ have no library beside the binary.
+if DUCKDB.exists():
+    os.environ.setdefault("INFPROF_LIBDUCKDB", str(DUCKDB))
 
 
 @pytest.fixture(scope="session")
