@@ -200,30 +200,37 @@ uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns)
         return anchors->anchors[at].t_ns + (uint64_t) after;
 }
 
-/* The newest stamp in the run: of `ticks`, which has a row a tick. */
-static int find_end(struct infp_run *run, uint64_t *ret, struct infp_err *err)
+/* The ends of the run: from run.json, else (still recorded, killed, unreadable) from `ticks`, which has a row a tick. */
+static int find_ends(struct infp_run *run, struct infp_range *range, struct infp_err *err)
 {
         static const char *const columns[] = { NULL };
         const struct infp_scan_options options = { .columns = columns };
+        uint64_t first = UINT64_MAX, last = 0;
         struct infp_scan *scan;
         struct infp_batch batch;
         int r;
 
-        *ret = run->info.ended_t_ns;
-        if (*ret)
+        range->start = run->info.started_t_ns;
+        range->end = run->info.ended_t_ns;
+        if (range->start && range->end)
                 return 0;
-        *ret = run->info.started_t_ns;
         r = infp_scan_open(run, "ticks", &options, &scan, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
+        if (r < 0 && r != -ENOENT)
                 return r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++)
-                        if ((uint64_t) infp_batch_i64(&batch, 0, row) > *ret)
-                                *ret = (uint64_t) infp_batch_i64(&batch, 0, row);
-        infp_scan_close(scan);
-        return r;
+        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
+
+                        first = t_ns < first ? t_ns : first;
+                        last = t_ns > last ? t_ns : last;
+                }
+        if (r != -ENOENT)
+                infp_scan_close(scan);
+        if (!range->start && first != UINT64_MAX)
+                range->start = first;
+        if (!range->end)
+                range->end = last > range->start ? last : range->start;
+        return r == -ENOENT ? 0 : r;
 }
 
 struct marks {
@@ -318,8 +325,8 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err)
 {
-        *ret = (struct infp_range){ .start = run->info.started_t_ns };
-        INFP_TRY(find_end(run, &ret->end, err));
+        *ret = (struct infp_range){ 0 };
+        INFP_TRY(find_ends(run, ret, err));
         ret->end++;
         ret->t0 = ret->start;
         ret->t1 = ret->end;

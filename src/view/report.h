@@ -5,7 +5,7 @@
 #include "view/format.h"
 
 /* Sections of plain words and units that people read, cut to out->width (80 columns where that is 0). all: also the metrics
- * that were 0 or did not change. */
+ * that did not change. */
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_json(struct infp_out *out, const struct infp_report *report);
 /* A row a metric, in any table format. 0 or a negative errno. */

@@ -136,9 +136,10 @@ void infp_report_facts(struct infp_out *out, const struct infp_report *report)
         say_own(&facts, report);
 }
 
+/* What never changed says little; the sections above hold what matters of it. */
 static bool is_quiet(const struct infp_report_metric *m)
 {
-        return !m->stat.n || (m->stat.min == 0 && m->stat.max == 0);
+        return !m->stat.n || m->stat.min == m->stat.max;
 }
 
 static void put_metric(struct infp_out *out, const struct infp_report_metric *m, bool totals)
@@ -189,10 +190,8 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
                          "that of the "
                          "population.",
                          2, 2);
-        if (n_quiet) {
-                infp_str_printf(&out->text, "  %u more were 0 throughout or had no value (--all shows them).\n",
-                                n_quiet);
-        }
+        if (n_quiet)
+                infp_str_printf(&out->text, "  %u more did not change or had no value (--all shows them).\n", n_quiet);
 }
 
 static bool same_reason(const struct infp_absence *a, const struct infp_absence *b)

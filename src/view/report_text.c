@@ -82,6 +82,26 @@ static void put_moment(char *ret, size_t size, int64_t unix_ns, const char *form
                 snprintf(ret, size, "%lld", (long long) t);
 }
 
+static void put_times(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_run_info *info = &report->run->info;
+        const double whole = (double) (report->range.end - 1 - report->range.start) / 1e9;
+        char from[64], to[64], every[32] = "", ended[64] = "", of[64] = "";
+
+        put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S");
+        put_moment(to, sizeof(to), report->to_unix_ns, "%Y-%m-%d %H:%M:%S %z");
+        if (info->period_ms)
+                snprintf(every, sizeof(every), ", every %u ms", info->period_ms);
+        infp_report_line(out, "time", "%s to %s%s", from, strncmp(from, to, 11) ? to : to + 11, every);
+        if (info->exit_code > 128 && info->exit_code <= 128 + 64)
+                snprintf(ended, sizeof(ended), ", exit code %d (signal %d)", info->exit_code, info->exit_code - 128);
+        else if (info->exit_code >= 0)
+                snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
+        if (report->is_part)
+                snprintf(of, sizeof(of), " of %s", infp_human(whole, "seconds", "s", false).text);
+        infp_report_line(out, "lasted", "%s%s%s", infp_human(report->wall_s, "seconds", "s", false).text, of, ended);
+}
+
 static void put_head(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const states[] = {
@@ -91,7 +111,6 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 [INFP_RUN_FINISHED] = "finished",
         };
         const struct infp_run_info *info = &report->run->info;
-        char from[64], to[64];
 
         infp_str_printf(&out->text, "%sRun %s%s  %s\n", out->colour ? "\033[1m" : "", info->uuid,
                         out->colour ? "\033[0m" : "", states[report->run->state]);
@@ -99,26 +118,12 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "command", "%s", info->command);
         else
                 infp_report_line(out, "target", "%s",
-                                 strcmp(info->mode, "pid") ? "the machine" : "attached by its pid");
+                                 !*info->mode                 ? "unknown"
+                                 : strcmp(info->mode, "host") ? "a process that ran already"
+                                                              : "the machine");
         if (*info->hostname)
                 infp_report_line(out, "machine", "%s", info->hostname);
-        put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S");
-        put_moment(to, sizeof(to), report->to_unix_ns, "%Y-%m-%d %H:%M:%S %z");
-        infp_report_line(out, "time", "%s to %s, every %u ms", from, strncmp(from, to, 11) ? to : to + 11,
-                         info->period_ms);
-        const double whole = (double) (report->range.end - 1 - report->range.start) / 1e9;
-        char ended[64] = "";
-
-        if (info->exit_code > 128)
-                snprintf(ended, sizeof(ended), ", ended by signal %d (exit code %d)", info->exit_code - 128,
-                         info->exit_code);
-        else if (info->exit_code >= 0)
-                snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
-        if (report->is_part)
-                infp_report_line(out, "lasted", "%s of %s%s", infp_human(report->wall_s, "seconds", "s", false).text,
-                                 infp_human(whole, "seconds", "s", false).text, ended);
-        else
-                infp_report_line(out, "lasted", "%s%s", infp_human(report->wall_s, "seconds", "s", false).text, ended);
+        put_times(out, report);
 }
 
 /* A tick of 10 ms is much of a short interval; over the run the error is one tick. */
@@ -161,6 +166,10 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "threads", "%.3g on average, %.0f at most", threads->stat.mean,
                                  threads->stat.max);
         put_steps(out, report);
+        if (!strcmp(report->run->info.mode, "pid"))
+                infp_report_line(out, "note",
+                                 "what it used before infprof was attached is not in it, nor what children used that "
+                                 "ended unseen and that it has not waited for");
 }
 
 static void put_core(struct infp_out *out, const struct infp_core *core)
