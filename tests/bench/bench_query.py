@@ -3,14 +3,13 @@
 
   bench_query.py [--infprof PATH] [--rows N] [--seconds N] [-r ROUNDS] [--json FILE]
 
-The runs are made by tests/bench/make_rows.c through the store. CPU time of the whole process is what counts (children's rusage),
-the best of ROUNDS; the budget of design section 7 is the group-by's. Exit code 1 when it is broken.
+The runs are made by tests/bench/make_rows.c through the store. CPU time of the whole process is what counts, the
+best of ROUNDS; the budget of design section 7 is the group-by's. Exit code 1 when it is broken.
 """
 import argparse
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,13 +27,15 @@ QUERIES = {
 
 def run(words):
     """CPU seconds, peak resident MiB of that child, output."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = child.communicate()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if child.returncode:
-        sys.exit(f"{' '.join(map(str, words))}: {err.decode()}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024, out.decode()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(words, stdout=out, stderr=err)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if child.returncode:
+            sys.exit(f"{' '.join(map(str, words))}: {err.read().decode()}")
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, out.read().decode()
 
 
 def best(words, rounds):
