@@ -10,52 +10,29 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-enum disk_cell {
-        DISK_READ_BYTES,
-        DISK_WRITE_BYTES,
-        DISK_READS,
-        DISK_WRITES,
-        DISK_READ_TIME,
-        DISK_WRITE_TIME,
-        DISK_IO_TIME,
-        DISK_IN_FLIGHT,
-        DISK_READ_SECTORS,
-        DISK_WRITE_SECTORS,
-        DISK_READS_MERGED,
-        DISK_WRITES_MERGED,
-        DISK_WEIGHTED_TIME,
-        DISK_DISCARDS,
-        DISK_DISCARDS_MERGED,
-        DISK_DISCARD_BYTES,
-        DISK_DISCARD_TIME,
-        DISK_FLUSHES,
-        DISK_FLUSH_TIME,
-        DISK_N,
-};
-
 /* A smaller value is not a new start here: the sum falls when a disk is taken away, and the kernel cuts the times of each
  * disk to 32 bits, so that they wrap after 49.7 days of I/O. Either way the honest increase of that interval is 0. */
 // clang-format off
 static const struct infp_column disk_columns[] = {
-        [DISK_READ_BYTES] = INFP_COLUMN(vDiskReadBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:5", 512, "infprof_host_disk_read_bytes_total", "Bytes read."),
-        [DISK_WRITE_BYTES] = INFP_COLUMN(vDiskWriteBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:9", 512, "infprof_host_disk_written_bytes_total", "Bytes written."),
-        [DISK_READS] = INFP_COLUMN(vDiskSuccessfulReads, I64, COUNTER, count, MEASURED, NONE, "diskstats:3", 0, "infprof_host_disk_reads_total", "Reads completed."),
-        [DISK_WRITES] = INFP_COLUMN(vDiskSuccessfulWrites, I64, COUNTER, count, MEASURED, NONE, "diskstats:7", 0, "infprof_host_disk_writes_total", "Writes completed."),
-        [DISK_READ_TIME] = INFP_COLUMN(vDiskReadTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:6", 0, "infprof_host_disk_read_time_seconds_total", "Time of all reads together; a disk serves several at once."),
-        [DISK_WRITE_TIME] = INFP_COLUMN(vDiskWriteTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:10", 0, "infprof_host_disk_write_time_seconds_total", "Time of all writes together; a disk serves several at once."),
-        [DISK_IO_TIME] = INFP_COLUMN(vDiskIOTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:12", 0, "infprof_host_disk_io_time_seconds_total", "Time in which the disk had work; the sum adds it up over disks."),
-        [DISK_IN_FLIGHT] = INFP_COLUMN(vDiskIOInProgress, I64, GAUGE, count, MEASURED, NO, "diskstats:11", 0, "infprof_host_disk_io_in_progress", "Requests in flight."),
-        [DISK_READ_SECTORS] = INFP_COLUMN(vDiskSectorReads, I64, COUNTER, sectors, MEASURED, NONE, "diskstats:5", 0, NULL, "Sectors of 512 bytes read."),
-        [DISK_WRITE_SECTORS] = INFP_COLUMN(vDiskSectorWrites, I64, COUNTER, sectors, MEASURED, NONE, "diskstats:9", 0, NULL, "Sectors of 512 bytes written."),
-        [DISK_READS_MERGED] = INFP_COLUMN(vDiskMergedReads, I64, COUNTER, count, MEASURED, NONE, "diskstats:4", 0, "infprof_host_disk_reads_merged_total", "Reads that were joined with a neighbour before the disk saw them."),
-        [DISK_WRITES_MERGED] = INFP_COLUMN(vDiskMergedWrites, I64, COUNTER, count, MEASURED, NONE, "diskstats:8", 0, "infprof_host_disk_writes_merged_total", "Writes that were joined with a neighbour before the disk saw them."),
-        [DISK_WEIGHTED_TIME] = INFP_COLUMN(vDiskWeightedIOTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:13", 0, "infprof_host_disk_weighted_io_time_seconds_total", "Time with work times the requests in flight: its rate is the mean queue length."),
-        [DISK_DISCARDS] = INFP_COLUMN(vDiskDiscards, I64, COUNTER, count, MEASURED, NONE, "diskstats:14", 0, "infprof_host_disk_discards_total", "Discards completed (since Linux 4.18)."),
-        [DISK_DISCARDS_MERGED] = INFP_COLUMN(vDiskMergedDiscards, I64, COUNTER, count, MEASURED, NONE, "diskstats:15", 0, "infprof_host_disk_discards_merged_total", "Discards that were joined with a neighbour."),
-        [DISK_DISCARD_BYTES] = INFP_COLUMN(vDiskDiscardBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:16", 512, "infprof_host_disk_discarded_bytes_total", "Bytes discarded."),
-        [DISK_DISCARD_TIME] = INFP_COLUMN(vDiskDiscardTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:17", 0, "infprof_host_disk_discard_time_seconds_total", "Time of all discards together."),
-        [DISK_FLUSHES] = INFP_COLUMN(vDiskFlushes, I64, COUNTER, count, MEASURED, NONE, "diskstats:18", 0, "infprof_host_disk_flushes_total", "Flushes completed (since Linux 5.5)."),
-        [DISK_FLUSH_TIME] = INFP_COLUMN(vDiskFlushTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:19", 0, "infprof_host_disk_flush_time_seconds_total", "Time of all flushes together."),
+        INFP_COLUMN(vDiskReadBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:5", 512, "infprof_host_disk_read_bytes_total", "Bytes read."),
+        INFP_COLUMN(vDiskWriteBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:9", 512, "infprof_host_disk_written_bytes_total", "Bytes written."),
+        INFP_COLUMN(vDiskSuccessfulReads, I64, COUNTER, count, MEASURED, NONE, "diskstats:3", 0, "infprof_host_disk_reads_total", "Reads completed."),
+        INFP_COLUMN(vDiskSuccessfulWrites, I64, COUNTER, count, MEASURED, NONE, "diskstats:7", 0, "infprof_host_disk_writes_total", "Writes completed."),
+        INFP_COLUMN(vDiskReadTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:6", 0, "infprof_host_disk_read_time_seconds_total", "Time of all reads together; a disk serves several at once."),
+        INFP_COLUMN(vDiskWriteTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:10", 0, "infprof_host_disk_write_time_seconds_total", "Time of all writes together; a disk serves several at once."),
+        INFP_COLUMN(vDiskIOTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:12", 0, "infprof_host_disk_io_time_seconds_total", "Time in which the disk had work; the sum adds it up over disks."),
+        INFP_COLUMN(vDiskIOInProgress, I64, GAUGE, count, MEASURED, NO, "diskstats:11", 0, "infprof_host_disk_io_in_progress", "Requests in flight."),
+        INFP_COLUMN(vDiskSectorReads, I64, COUNTER, sectors, MEASURED, NONE, "diskstats:5", 0, NULL, "Sectors of 512 bytes read."),
+        INFP_COLUMN(vDiskSectorWrites, I64, COUNTER, sectors, MEASURED, NONE, "diskstats:9", 0, NULL, "Sectors of 512 bytes written."),
+        INFP_COLUMN(vDiskMergedReads, I64, COUNTER, count, MEASURED, NONE, "diskstats:4", 0, "infprof_host_disk_reads_merged_total", "Reads that were joined with a neighbour before the disk saw them."),
+        INFP_COLUMN(vDiskMergedWrites, I64, COUNTER, count, MEASURED, NONE, "diskstats:8", 0, "infprof_host_disk_writes_merged_total", "Writes that were joined with a neighbour before the disk saw them."),
+        INFP_COLUMN(vDiskWeightedIOTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:13", 0, "infprof_host_disk_weighted_io_time_seconds_total", "Time with work times the requests in flight: its rate is the mean queue length."),
+        INFP_COLUMN(vDiskDiscards, I64, COUNTER, count, MEASURED, NONE, "diskstats:14", 0, "infprof_host_disk_discards_total", "Discards completed (since Linux 4.18)."),
+        INFP_COLUMN(vDiskMergedDiscards, I64, COUNTER, count, MEASURED, NONE, "diskstats:15", 0, "infprof_host_disk_discards_merged_total", "Discards that were joined with a neighbour."),
+        INFP_COLUMN(vDiskDiscardBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:16", 512, "infprof_host_disk_discarded_bytes_total", "Bytes discarded."),
+        INFP_COLUMN(vDiskDiscardTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:17", 0, "infprof_host_disk_discard_time_seconds_total", "Time of all discards together."),
+        INFP_COLUMN(vDiskFlushes, I64, COUNTER, count, MEASURED, NONE, "diskstats:18", 0, "infprof_host_disk_flushes_total", "Flushes completed (since Linux 5.5)."),
+        INFP_COLUMN(vDiskFlushTime, I64, COUNTER, ms, MEASURED, NONE, "diskstats:19", 0, "infprof_host_disk_flush_time_seconds_total", "Time of all flushes together."),
 };
 
 static const struct infp_column device_keys[] = {
@@ -67,7 +44,7 @@ static const struct infp_table disk_table = {
         .name = "disk",
         .help = "Sums over the whole disks (sd, hd, vd, xvd, nvme, mmcblk); no partitions, no layers above disks.",
         .columns = disk_columns,
-        .n_columns = DISK_N,
+        .n_columns = INFP_COUNT(disk_columns),
         .section = "disk",
         .series = "",
 };
@@ -78,7 +55,7 @@ static const struct infp_table device_table = {
         .keys = device_keys,
         .n_keys = 1,
         .columns = disk_columns,
-        .n_columns = DISK_N,
+        .n_columns = INFP_COUNT(disk_columns),
         .section = "disk_device",
 };
 

@@ -1,45 +1,28 @@
 /* Network interfaces: /proc/net/dev of the network namespace that infprof runs in. */
 #include <errno.h>
 
+#include "base/mem.h"
 #include "collect/collector.h"
 #include "collectors/fields.h"
-
-enum net_cell {
-        NET_RX_BYTES,
-        NET_TX_BYTES,
-        NET_RX_PACKETS,
-        NET_TX_PACKETS,
-        NET_RX_ERRORS,
-        NET_TX_ERRORS,
-        NET_RX_DROPS,
-        NET_TX_DROPS,
-        NET_RX_FIFO,
-        NET_RX_FRAME,
-        NET_RX_MULTICAST,
-        NET_TX_FIFO,
-        NET_TX_COLLISIONS,
-        NET_TX_CARRIER,
-        NET_N,
-};
 
 /* A smaller value is not a new start here: the sum falls whenever an interface goes away, as those of containers do all the
  * time, and taking the rest for an increase would invent traffic. */
 // clang-format off
 static const struct infp_column net_columns[] = {
-        [NET_RX_BYTES] = INFP_COLUMN(vNetworkBytesRecvd, I64, COUNTER, bytes, MEASURED, NONE, "dev:0", 0, "infprof_host_network_received_bytes_total", "Bytes received."),
-        [NET_TX_BYTES] = INFP_COLUMN(vNetworkBytesSent, I64, COUNTER, bytes, MEASURED, NONE, "dev:8", 0, "infprof_host_network_sent_bytes_total", "Bytes sent."),
-        [NET_RX_PACKETS] = INFP_COLUMN(vNetworkPacketsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:1", 0, "infprof_host_network_received_packets_total", "Packets received."),
-        [NET_TX_PACKETS] = INFP_COLUMN(vNetworkPacketsSent, I64, COUNTER, count, MEASURED, NONE, "dev:9", 0, "infprof_host_network_sent_packets_total", "Packets sent."),
-        [NET_RX_ERRORS] = INFP_COLUMN(vNetworkErrorsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:2", 0, "infprof_host_network_receive_errors_total", "Packets received with an error."),
-        [NET_TX_ERRORS] = INFP_COLUMN(vNetworkErrorsSent, I64, COUNTER, count, MEASURED, NONE, "dev:10", 0, "infprof_host_network_send_errors_total", "Packets that could not be sent."),
-        [NET_RX_DROPS] = INFP_COLUMN(vNetworkDropsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:3", 0, "infprof_host_network_receive_drops_total", "Packets received and dropped."),
-        [NET_TX_DROPS] = INFP_COLUMN(vNetworkDropsSent, I64, COUNTER, count, MEASURED, NONE, "dev:11", 0, "infprof_host_network_send_drops_total", "Packets dropped before they were sent."),
-        [NET_RX_FIFO] = INFP_COLUMN(vNetworkFifoRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:4", 0, "infprof_host_network_receive_fifo_errors_total", "Packets lost because the receive queue was full."),
-        [NET_RX_FRAME] = INFP_COLUMN(vNetworkFrameErrors, I64, COUNTER, count, MEASURED, NONE, "dev:5", 0, "infprof_host_network_frame_errors_total", "Packets received with a length, checksum or frame error."),
-        [NET_RX_MULTICAST] = INFP_COLUMN(vNetworkMulticastRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:7", 0, "infprof_host_network_received_multicast_total", "Multicast packets received."),
-        [NET_TX_FIFO] = INFP_COLUMN(vNetworkFifoSent, I64, COUNTER, count, MEASURED, NONE, "dev:12", 0, "infprof_host_network_send_fifo_errors_total", "Packets lost because the send queue was full."),
-        [NET_TX_COLLISIONS] = INFP_COLUMN(vNetworkCollisions, I64, COUNTER, count, MEASURED, NONE, "dev:13", 0, "infprof_host_network_collisions_total", "Collisions while sending."),
-        [NET_TX_CARRIER] = INFP_COLUMN(vNetworkCarrierErrors, I64, COUNTER, count, MEASURED, NONE, "dev:14", 0, "infprof_host_network_carrier_errors_total", "Losses of the carrier while sending."),
+        INFP_COLUMN(vNetworkBytesRecvd, I64, COUNTER, bytes, MEASURED, NONE, "dev:0", 0, "infprof_host_network_received_bytes_total", "Bytes received."),
+        INFP_COLUMN(vNetworkBytesSent, I64, COUNTER, bytes, MEASURED, NONE, "dev:8", 0, "infprof_host_network_sent_bytes_total", "Bytes sent."),
+        INFP_COLUMN(vNetworkPacketsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:1", 0, "infprof_host_network_received_packets_total", "Packets received."),
+        INFP_COLUMN(vNetworkPacketsSent, I64, COUNTER, count, MEASURED, NONE, "dev:9", 0, "infprof_host_network_sent_packets_total", "Packets sent."),
+        INFP_COLUMN(vNetworkErrorsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:2", 0, "infprof_host_network_receive_errors_total", "Packets received with an error."),
+        INFP_COLUMN(vNetworkErrorsSent, I64, COUNTER, count, MEASURED, NONE, "dev:10", 0, "infprof_host_network_send_errors_total", "Packets that could not be sent."),
+        INFP_COLUMN(vNetworkDropsRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:3", 0, "infprof_host_network_receive_drops_total", "Packets received and dropped."),
+        INFP_COLUMN(vNetworkDropsSent, I64, COUNTER, count, MEASURED, NONE, "dev:11", 0, "infprof_host_network_send_drops_total", "Packets dropped before they were sent."),
+        INFP_COLUMN(vNetworkFifoRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:4", 0, "infprof_host_network_receive_fifo_errors_total", "Packets lost because the receive queue was full."),
+        INFP_COLUMN(vNetworkFrameErrors, I64, COUNTER, count, MEASURED, NONE, "dev:5", 0, "infprof_host_network_frame_errors_total", "Packets received with a length, checksum or frame error."),
+        INFP_COLUMN(vNetworkMulticastRecvd, I64, COUNTER, count, MEASURED, NONE, "dev:7", 0, "infprof_host_network_received_multicast_total", "Multicast packets received."),
+        INFP_COLUMN(vNetworkFifoSent, I64, COUNTER, count, MEASURED, NONE, "dev:12", 0, "infprof_host_network_send_fifo_errors_total", "Packets lost because the send queue was full."),
+        INFP_COLUMN(vNetworkCollisions, I64, COUNTER, count, MEASURED, NONE, "dev:13", 0, "infprof_host_network_collisions_total", "Collisions while sending."),
+        INFP_COLUMN(vNetworkCarrierErrors, I64, COUNTER, count, MEASURED, NONE, "dev:14", 0, "infprof_host_network_carrier_errors_total", "Losses of the carrier while sending."),
 };
 
 static const struct infp_column interface_keys[] = {
@@ -51,7 +34,7 @@ static const struct infp_table net_table = {
         .name = "net",
         .help = "Sums over all interfaces but lo; a bridge and the interfaces below it both count.",
         .columns = net_columns,
-        .n_columns = NET_N,
+        .n_columns = INFP_COUNT(net_columns),
         .section = "net",
         .series = "",
 };
@@ -62,7 +45,7 @@ static const struct infp_table interface_table = {
         .keys = interface_keys,
         .n_keys = 1,
         .columns = net_columns,
-        .n_columns = NET_N,
+        .n_columns = INFP_COUNT(net_columns),
         .section = "net_interface",
 };
 

@@ -162,6 +162,9 @@ static const char *prom_fault(const struct infp_column *c)
                 return "Prometheus names of counters, and only theirs, must end in _total";
         if (c->kind == INFP_COUNTER)
                 n -= strlen(total);
+        /* A plain quotient needs no unit in its name (load1, as everybody's dashboards call it); a percentage does. */
+        if (strcmp(base, "ratio") == 0 && c->unit->factor == 1)
+                return NULL;
         if (*base && !(ends_with(c->prom, n, base) && n > strlen(base) && c->prom[n - strlen(base) - 1] == '_'))
                 return "its Prometheus name must end in the base unit's name";
         return NULL;
