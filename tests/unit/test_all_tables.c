@@ -1,0 +1,137 @@
+/* Every table that this build can write keeps the rules of schema.h, and the metrics of the mission are among them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "collect/collector.h"
+
+static void test_each_table_is_sound(void **state)
+{
+        const struct infp_table *const *tables = infp_all_tables();
+        struct infp_err err = { "" };
+        unsigned n = 0, faults = 0;
+
+        (void) state;
+        for (; tables[n]; n++) {
+                if (infp_table_check(tables[n], &err) < 0) {
+                        print_error("%s: %s\n", tables[n]->name, err.text);
+                        faults++;
+                }
+                for (unsigned k = 0; k < n; k++)
+                        assert_string_not_equal(tables[n]->name, tables[k]->name);
+        }
+        assert_int_equal(faults, 0);
+        assert_true(n >= 15);
+}
+
+/* A bare name of the time series belongs to one table: two would overwrite each other. */
+static void test_names_of_the_series_are_unique(void **state)
+{
+        const struct infp_table *const *tables = infp_all_tables();
+        static const char *seen[4096];
+        unsigned n = 0;
+
+        (void) state;
+        for (unsigned t = 0; tables[t]; t++) {
+                if (!tables[t]->series || tables[t]->series[0])
+                        continue;
+                for (unsigned i = 0; i < tables[t]->n_columns; i++) {
+                        for (unsigned k = 0; k < n; k++)
+                                assert_string_not_equal(seen[k], tables[t]->columns[i].name);
+                        assert_true(n < INFP_COUNT(seen));
+                        seen[n++] = tables[t]->columns[i].name;
+                }
+        }
+        assert_true(n >= 40);
+}
+
+/* A Prometheus name means one thing: the same in each table that has it, apart from a table and its detail. */
+static void test_prometheus_names_mean_one_metric(void **state)
+{
+        const struct infp_table *const *tables = infp_all_tables();
+
+        (void) state;
+        for (unsigned a = 0; tables[a]; a++)
+                for (unsigned i = 0; i < tables[a]->n_columns; i++)
+                        for (unsigned b = 0; b <= a; b++)
+                                for (unsigned k = 0; k < tables[b]->n_columns; k++) {
+                                        const struct infp_column *x = &tables[a]->columns[i],
+                                                                 *y = &tables[b]->columns[k];
+
+                                        if (x->prom && y->prom && strcmp(x->prom, y->prom) == 0)
+                                                assert_string_equal(x->name, y->name);
+                                }
+}
+
+static void test_the_missions_names(void **state)
+{
+        static const struct {
+                const char *table, *unit;
+                const char *columns[20];
+        } wanted[] = {
+                { "cpu",
+                  "cs",
+                  { "vCpuTime", "vCpuTimeUserMode", "vCpuTimeKernelMode", "vCpuIdleTime", "vCpuTimeIOWait",
+                    "vCpuTimeIntSrvc", "vCpuTimeSoftIntSrvc", "vCpuNice", "vCpuSteal" } },
+                { "cpu", "count", { "vCpuContextSwitches" } },
+                { "cpu", "ratio", { "vLoadAvg" } },
+                { "cpu_clock", "MHz", { "vCpuMhz" } },
+                { "mem",
+                  "bytes",
+                  { "vMemoryTotal", "vMemoryFree", "vMemoryUsed", "vMemoryBuffers", "vMemoryCached", "vSwapTotal",
+                    "vSwapFree", "vSwapUsed" } },
+                { "mem", "%", { "vMemoryPercent" } },
+                { "mem", "count", { "vPgFault", "vMajorPageFault" } },
+                { "disk", "bytes", { "vDiskReadBytes", "vDiskWriteBytes" } },
+                { "disk",
+                  "count",
+                  { "vDiskSuccessfulReads", "vDiskSuccessfulWrites", "vDiskIOInProgress", "vDiskMergedReads",
+                    "vDiskMergedWrites" } },
+                { "disk", "ms", { "vDiskReadTime", "vDiskWriteTime", "vDiskIOTime", "vDiskWeightedIOTime" } },
+                { "disk", "sectors", { "vDiskSectorReads", "vDiskSectorWrites" } },
+                { "net", "bytes", { "vNetworkBytesRecvd", "vNetworkBytesSent" } },
+                { "net",
+                  "count",
+                  { "vNetworkPacketsRecvd", "vNetworkPacketsSent", "vNetworkErrorsRecvd", "vNetworkErrorsSent",
+                    "vNetworkDropsRecvd", "vNetworkDropsSent" } },
+                { "processes",
+                  "cs",
+                  { "pCpuTimeUserMode", "pCpuTimeKernelMode", "pChildrenUserMode", "pChildrenKernelMode" } },
+                { "processes",
+                  "count",
+                  { "pNumThreads", "pVoluntaryContextSwitches", "pNonvoluntaryContextSwitches" } },
+                { "processes", "bytes", { "pVirtualMemoryBytes", "pResidentSetSize" } },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(wanted); i++) {
+                const struct infp_table *table = infp_table_by_name(wanted[i].table);
+
+                assert_non_null(table);
+                for (size_t k = 0; wanted[i].columns[k]; k++) {
+                        int at = infp_table_find(table, wanted[i].columns[k]);
+
+                        if (at < 0)
+                                print_error("%s has no %s\n", wanted[i].table, wanted[i].columns[k]);
+                        assert_true(at >= 0);
+                        assert_string_equal(infp_table_column(table, (unsigned) at)->unit->name, wanted[i].unit);
+                }
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_each_table_is_sound),
+                cmocka_unit_test(test_names_of_the_series_are_unique),
+                cmocka_unit_test(test_prometheus_names_mean_one_metric),
+                cmocka_unit_test(test_the_missions_names),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
