@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The two diffs of CONTRIBUTING.md are real: applied to a copy of the tree they build, and what they promise is there.
 
-  contributing.py TOP BUILD     BUILD: a configured build directory whose compiler and options are taken over
+  contributing.py TOP
 """
 import json
 import pathlib
@@ -29,23 +29,23 @@ def run(words, **options):
 
 
 def main():
-    top, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    top = pathlib.Path(sys.argv[1])
     found = diffs((top / "CONTRIBUTING.md").read_text())
     if set(found) != set(PROMISES):
         sys.exit(f"CONTRIBUTING.md holds the diffs {sorted(found)}, not {sorted(PROMISES)}")
     with tempfile.TemporaryDirectory() as work:
         copy = pathlib.Path(work) / "infprof"
         copy.mkdir()
-        for name in ("src", "meson.build", "meson_options.txt"):
+        for name in ("src", "tools", "meson.build", "meson_options.txt"):
             (shutil.copytree if (top / name).is_dir() else shutil.copy)(top / name, copy / name)
         (copy / "subprojects").symlink_to(top / "subprojects")
         (copy / ".deps").symlink_to(top / ".deps")
         for diff in found.values():
-            subprocess.run(["patch", "-p1", "-s", "-F0"], cwd=copy, input=diff, text=True, check=True)
+            subprocess.run(["git", "apply", "--unidiff-zero", "-"], cwd=copy, input=diff, text=True, check=True)
         run([top / ".deps/venv/bin/meson", "setup", "build", "--buildtype=plain", "-Dc_args=-O0"], cwd=copy)
         run(["ninja", "-C", "build", "infprof"], cwd=copy)
         known = json.loads(run([copy / "build/infprof", "metrics", "--json"]))
-        listed = {(row["table_name"], row["column_name"]) for row in known}
+        listed = {(row["table"], row["name"]) for row in known}
         for name, promise in PROMISES.items():
             if promise not in listed:
                 sys.exit(f"the diff '{name}' does not bring {promise}")
