@@ -2,11 +2,8 @@
  * put right). `static_<uuid>.json` is made from the same row. */
 #include "collectors/host.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/timex.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/fd.h"
@@ -86,74 +83,54 @@ static int host_open(void *state, const struct infp_env *env, struct infp_err *e
         return 0;
 }
 
-/* Columns whose key is a path hold what that file says: adding one is one line of the table. */
-static void set_from_files(const struct infp_env *env, struct infp_row *row)
+static void explain_file(struct infp_emit *emit, unsigned cell, const char *path, int r)
 {
-        char text[1024];
+        char reason[192];
+
+        if (r < 0)
+                snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
+        else
+                snprintf(reason, sizeof(reason), "/%s does not say it", path);
+        infp_emit_source(emit, &host_table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT, reason,
+                         NULL);
+}
+
+static void set_from_text(struct infp_row *row, unsigned cell, struct infp_span value)
+{
         uint64_t v;
 
+        switch (host_columns[cell].type) {
+        case INFP_STR:
+                if (value.size)
+                        infp_row_bytes(row, cell, value.at, value.size);
+                break;
+        case INFP_BOOL:
+                if (!infp_span_u64(value, &v) && v <= 1)
+                        infp_row_bool(row, cell, v);
+                break;
+        default:
+                if (!infp_span_u64(value, &v))
+                        infp_row_raw(row, cell, v);
+        }
+}
+
+/* Columns whose key is a path hold what that file says: adding one is one line of the table. */
+static void set_from_files(const struct infp_env *env, struct infp_emit *emit)
+{
+        char text[1024];
+
         for (unsigned i = 0; i < HOST_N; i++) {
-                const struct infp_column *c = &host_columns[i];
-                struct infp_span value;
+                const char *path = host_columns[i].key;
+                ssize_t n;
 
-                if (!c->key || !strchr(c->key, '/'))
+                if (!path || !strchr(path, '/'))
                         continue;
-                value = infp_host_read(env, c->key, text, sizeof(text));
-                if (c->type == INFP_STR && value.size)
-                        infp_row_bytes(row, i, value.at, value.size);
-                else if (c->type == INFP_BOOL && !infp_span_u64(value, &v) && v <= 1)
-                        infp_row_bool(row, i, v);
-                else if (c->type == INFP_I64 && !infp_span_u64(value, &v))
-                        infp_row_raw(row, i, v);
+                n = infp_read_at(env->root_fd, path, text, sizeof(text));
+                if (n > 0)
+                        set_from_text(&emit->row, i, infp_span_trim((struct infp_span){ text, (size_t) n }));
+                if (!infp_row_has(&emit->row, i))
+                        explain_file(emit, i, path, n < 0 ? (int) n : 0);
         }
-}
-
-static void set_id(const struct infp_env *env, struct infp_row *row)
-{
-        static const char *const paths[] = { "sys/class/dmi/id/product_uuid", "etc/machine-id" };
-        char text[128];
-
-        for (size_t i = 0; i < INFP_COUNT(paths); i++) {
-                struct infp_span value = infp_host_read(env, paths[i], text, sizeof(text));
-                size_t n = value.size;
-
-                /* Boards whose maker forgot it have all 0 or all F. */
-                while (n && strchr("0Ff-", value.at[n - 1]))
-                        n--;
-                if (n && !memchr(value.at, '\n', value.size)) {
-                        infp_row_bytes(row, HOST_ID, value.at, value.size);
-                        return;
-                }
-        }
-        infp_row_str(row, HOST_ID, "unavailable");
-}
-
-static void set_kernel(const struct infp_env *env, struct infp_row *row)
-{
-        static const char *const parts[] = { "ostype", "osrelease", "version", "arch" };
-        char path[64], text[1024], all[2048];
-        size_t n = 0;
-        struct utsname name;
-
-        /* The file is there since Linux 6.1. */
-        if (!infp_row_has(row, HOST_ARCHITECTURE) && env->is_live && !uname(&name))
-                infp_row_str(row, HOST_ARCHITECTURE, name.machine);
-        for (size_t i = 0; i < INFP_COUNT(parts); i++) {
-                struct infp_span value;
-
-                snprintf(path, sizeof(path), "proc/sys/kernel/%s", parts[i]);
-                value = infp_host_read(env, path, text, sizeof(text));
-                if (!value.size && i == 3 && infp_row_has(row, HOST_ARCHITECTURE))
-                        value.at = infp_row_text(row, HOST_ARCHITECTURE, &value.size);
-                if (!value.size || n + value.size + 1 > sizeof(all))
-                        continue;
-                if (n)
-                        all[n++] = ' ';
-                memcpy(all + n, value.at, value.size);
-                n += value.size;
-        }
-        if (n)
-                infp_row_bytes(row, HOST_KERNEL_INFO, all, n);
 }
 
 /* /proc/stat says it, but of a machine with hundreds of cores it is long: read again only when the wall clock was set. */
@@ -230,90 +207,6 @@ static void set_cpus(struct host *host, const struct infp_env *env, struct infp_
                 infp_row_f64(row, HOST_MAX_MHZ, (double) khz / 1000);
 }
 
-/* The word in brackets of "always [madvise] never". */
-static void set_thp(const struct infp_env *env, struct infp_row *row)
-{
-        char text[128];
-        struct infp_span all = infp_host_read(env, "sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)),
-                         word;
-
-        while ((word = infp_span_word(&all)).size)
-                if (word.size > 2 && word.at[0] == '[' && word.at[word.size - 1] == ']')
-                        infp_row_bytes(row, HOST_THP, word.at + 1, word.size - 2);
-}
-
-static void set_os(const struct infp_env *env, struct infp_row *row)
-{
-        char text[4096];
-        struct infp_span all = infp_host_read(env, "etc/os-release", text, sizeof(text)), line, value;
-
-        while (infp_span_line(&all, &line)) {
-                if (!infp_span_starts(line, "PRETTY_NAME="))
-                        continue;
-                infp_span_cut(line, '=', &value);
-                while (value.size && strchr("\"'", value.at[0]))
-                        value.at++, value.size--;
-                while (value.size && strchr("\"'", value.at[value.size - 1]))
-                        value.size--;
-                if (value.size)
-                        infp_row_bytes(row, HOST_OS, value.at, value.size);
-        }
-}
-
-static void set_machine(const struct infp_env *env, struct infp_row *row)
-{
-        char vendor[128], product[128], both[260];
-        struct infp_span v = infp_host_read(env, "sys/class/dmi/id/sys_vendor", vendor, sizeof(vendor));
-        struct infp_span p = infp_host_read(env, "sys/class/dmi/id/product_name", product, sizeof(product));
-        int n = snprintf(both, sizeof(both), "%.*s%s%.*s", (int) v.size, v.at, v.size && p.size ? " " : "",
-                         (int) p.size, p.at);
-
-        if (n > 0)
-                infp_row_bytes(row, HOST_MACHINE, both, (size_t) n);
-}
-
-static void set_settings(const struct infp_env *env, struct infp_row *row)
-{
-        struct infp_cpus nodes;
-        char text[256];
-
-        set_thp(env, row);
-        set_os(env, row);
-        set_machine(env, row);
-        if (!infp_cpus_parse(&nodes, infp_host_read(env, "sys/devices/system/node/online", text, sizeof(text))) &&
-            nodes.n)
-                infp_row_i64(row, HOST_NUMA_NODES, nodes.n);
-        infp_row_i64(row, HOST_PAGE_SIZE, env->page_size);
-        infp_row_i64(row, HOST_TICKS, env->ticks_per_s);
-}
-
-static void no_time(struct infp_emit *emit, int r, const char *reason)
-{
-        for (unsigned cell = HOST_TIME_SYNCED; cell <= HOST_TIME_MAX_ERROR; cell++)
-                infp_emit_source(emit, &host_table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT,
-                                 reason, NULL);
-}
-
-/* Only the running kernel can be asked, by a system call that a sandbox may refuse. */
-static void set_time_sync(const struct infp_env *env, struct infp_emit *emit)
-{
-        struct timex t = { 0 };
-        int state;
-
-        if (!env->is_live) {
-                no_time(emit, 0, "asked of the running machine only");
-                return;
-        }
-        state = adjtimex(&t);
-        if (state < 0) {
-                no_time(emit, -errno, "the kernel does not let adjtimex be called");
-                return;
-        }
-        infp_row_bool(&emit->row, HOST_TIME_SYNCED, state != TIME_ERROR && !(t.status & STA_UNSYNC));
-        infp_row_i64(&emit->row, HOST_TIME_OFFSET, t.status & STA_NANO ? t.offset : t.offset * 1000);
-        infp_row_i64(&emit->row, HOST_TIME_MAX_ERROR, t.maxerror);
-}
-
 /* What the row says, without the figures that move all the time. */
 static uint64_t hash_of(const struct infp_row *row)
 {
@@ -344,14 +237,11 @@ static int host_sample(void *state, const struct infp_env *env, struct infp_emit
         uint64_t hash;
 
         (void) err;
-        set_from_files(env, row);
-        set_id(env, row);
-        set_kernel(env, row);
+        set_from_files(env, emit);
         set_boot_time(host, env, row);
         set_cpus(host, env, row);
         set_memory(host, env, row);
-        set_settings(env, row);
-        set_time_sync(env, emit);
+        infp_host_facts(env, emit);
         infp_host_limits(env, emit, &host->online);
         hash = hash_of(row);
         if (host->has_row && hash == host->hash)

@@ -1,4 +1,4 @@
-/* Parts of the collector `host`: what kind of machine this is (host_cpu.c) and how much of it we may use (host_limits.c). */
+/* Parts of the collector `host`: its CPUs (host_cpu.c), how much of them we may use (host_limits.c), the rest (host_facts.c). */
 #pragma once
 
 #include "collect/collector.h"
@@ -57,6 +57,8 @@ struct infp_span infp_host_read(const struct infp_env *env, const char *path, ch
 int infp_host_online(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus);
 /* Sums the caches of these CPUs; one that several share counts once. Allocates. */
 void infp_host_caches(const struct infp_env *env, const struct infp_cpus *cpus, struct infp_host_caches *ret);
+/* Identity, kernel, distribution, board, settings and clock. The architecture is in the row already where a file says it. */
+void infp_host_facts(const struct infp_env *env, struct infp_emit *emit);
 void infp_host_cpu_type(const struct infp_env *env, struct infp_row *row);
 void infp_host_hypervisor(const struct infp_env *env, struct infp_row *row);
 

@@ -90,7 +90,7 @@ static void bare_metal(void **state)
                YES("host", NULL, "vCpuSmt"), I64("host", NULL, "vNumaNodes", 1),
                TEXT("host", NULL, "vTransparentHugePages", "madvise"), I64("host", NULL, "vSwappiness", 60),
                TEXT("host", NULL, "vBootId", "00000000-0000-4000-8000-00000000b001"),
-               I64("host", NULL, "vPageSize", 4096));
+               ABSENT("host", NULL, "vPageSize"));
         machine_close(m);
 }
 
