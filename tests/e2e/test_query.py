@@ -1,0 +1,252 @@
+"""SQL over finished, unfinished and live runs: formats, errors, interrupts, machines without DuckDB."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pyarrow.parquet
+import pytest
+
+WITHOUT = {"INFPROF_LIBDUCKDB": "/nowhere/libduckdb.so"}
+
+
+def run(words, **options):
+    options.setdefault("timeout", 120)
+    if "env" in options:
+        options["env"] = {**os.environ, **options["env"]}
+    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def answer(infprof, output, sql, *words):
+    done = run([infprof, "query", "-r", output, "--json", *words, sql])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def output(infprof, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("query") / "out"
+    done = run([infprof, "record", "-o", directory, "-t", "100", "--no-snapshots", "--", "sleep", "1.2"])
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("words, text", [
+    ([], "a\tb\n1\tx y\n\t\n"),
+    (["-f", "tsv"], "a\tb\n1\tx y\n\t\n"),
+    (["-f", "csv"], "a,b\n1,x y\n,\n"),
+    (["--json"], '[\n{"a":1,"b":"x y"},\n{"a":null,"b":null}\n]\n'),
+    (["-f", "jsonl"], '{"a":1,"b":"x y"}\n{"a":null,"b":null}\n'),
+])
+def test_formats(infprof, output, words, text):
+    done = run([infprof, "query", "-r", output, *words, "SELECT * FROM (VALUES (1, 'x y'), (NULL, NULL)) t(a, b)"])
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+def test_table_for_people(infprof, output):
+    done = run([infprof, "query", "-r", output, "-f", "table", "SELECT 42 AS answer, 'text' AS word"])
+    assert done.returncode == 0
+    assert [line.split() for line in done.stdout.splitlines() if line.strip()][0] == ["answer", "word"]
+    assert "42" in done.stdout and "text" in done.stdout
+
+
+def test_every_digit(infprof, output, tmp_path):
+    """Integers beyond 2^53, sums that DuckDB makes 128 bits wide, and what exceeds 64 bits."""
+    sql = """SELECT 9007199254740993 AS a, sum(x) AS b, 18446744073709551615::UBIGINT AS c, 18446744073709551616::HUGEINT AS d,
+                    0.1 AS e, 1e300 AS f, -0.5::FLOAT AS g FROM (VALUES (9007199254740993), (2)) t(x)"""
+    done = run([infprof, "query", "-r", output, "-f", "csv", sql])
+    assert done.stdout.splitlines()[1] == "9007199254740993,9007199254740995,18446744073709551615,18446744073709551616,0.1,1e+300,-0.5"
+    assert answer(infprof, output, sql)[0] == {"a": 9007199254740993, "b": 9007199254740995, "c": 18446744073709551615,
+                                              "d": "18446744073709551616", "e": 0.1, "f": 1e300, "g": -0.5}
+    file = tmp_path / "x.parquet"
+    assert run([infprof, "query", "-r", output, "-o", file, "SELECT sum(x) AS b FROM (VALUES (9007199254740993), (2)) t(x)"]).returncode == 0
+    assert pyarrow.parquet.read_table(file).to_pylist() == [{"b": 9007199254740995}]
+    assert str(pyarrow.parquet.read_schema(file).field("b").type) == "int64"
+
+
+def test_types_without_a_column_of_ours(infprof, output):
+    sql = """SELECT DATE '2026-11-28' AS day, INTERVAL 90 SECOND AS took, [1, 2] AS list, {'k': 'v'} AS pair,
+                    time_bucket(INTERVAL 1 MINUTE, TIMESTAMP '2026-11-28 04:05:06') AS minute, true AS yes"""
+    assert answer(infprof, output, sql) == [{"day": "2026-11-28", "took": "00:01:30", "list": "[1, 2]", "pair": "{'k': v}",
+                                            "minute": 1795838700000, "yes": True}]
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("sql, text", [
+    ("SELEC 1", 'syntax error at or near "SELEC"'),
+    ("SELECT nonsense FROM cpu", "nonsense"),
+    ("SELECT * FROM nowhere", "Table with name nowhere does not exist"),
+    ("", "no SQL statement"),
+    ("SELECT error('my own words')", "my own words"),
+    ("SELECT * FROM 's3://bucket/x.parquet'", "httpfs"),
+])
+def test_errors_are_duckdbs(infprof, output, sql, text):
+    done = run([infprof, "query", "-r", output, sql])
+    assert done.returncode == 1
+    assert text in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("words, code, text", [
+    ([], 2, "one SQL statement"),
+    (["SELECT 1", "SELECT 2"], 2, "one SQL statement"),
+    (["-f", "yaml", "SELECT 1"], 2, "no format 'yaml'"),
+    (["-o", "/nowhere/x.csv", "SELECT 1"], 1, "/nowhere/x.csv"),
+    (["-o", "/nowhere/x.parquet", "SELECT 1"], 1, "/nowhere/x.parquet"),
+])
+def test_bad_words(infprof, output, words, code, text):
+    done = run([infprof, "query", "-r", output, *words])
+    assert (done.returncode, text in done.stderr) == (code, True), done.stderr
+
+
+def test_a_failed_query_leaves_the_file_as_it_was(infprof, output, tmp_path):
+    for name in ("x.csv", "x.parquet", "x.arrows"):
+        file = tmp_path / name
+        file.write_text("mine")
+        done = run([infprof, "query", "-r", output, "-o", file, "SELECT error('late') FROM range(5000) t(x) WHERE x = 4500"])
+        assert done.returncode == 1
+        assert file.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.arrows", "x.csv", "x.parquet"]
+
+
+def test_standard_input(infprof, output):
+    done = run([infprof, "query", "-r", output, "-"], input="SELECT 1 AS a;\nSELECT 2 AS b;\n")
+    assert (done.returncode, done.stdout) == (0, "b\n2\n")
+
+
+def test_what_is_there(infprof, output):
+    names = {row["table_name"] for row in answer(infprof, output, "SELECT table_name FROM information_schema.tables")}
+    assert {"cpu", "mem", "processes", "timeseries", "ticks", "marks"} <= names
+    assert answer(infprof, output, "SELECT count(*) AS n FROM marks") == [{"n": 0}]
+    row = answer(infprof, output, "SELECT pName, pCmdline FROM processes WHERE pInTree LIMIT 1")[0]
+    assert row == {"pName": "sleep", "pCmdline": "sleep 1.2"}
+
+
+def test_rates(infprof, output):
+    """The increase in SQL is the code of reports: it sums up to the difference of a counter that never fell."""
+    sql = """SELECT sum(i) AS total, max(vCpuContextSwitches) - min(vCpuContextSwitches) AS right_one, min(i) >= 0 AS positive FROM
+             (SELECT infp_increase('zero', lag(vCpuContextSwitches) OVER (ORDER BY t_ns), vCpuContextSwitches) AS i, * FROM cpu)"""
+    row = answer(infprof, output, sql)[0]
+    assert row["total"] == row["right_one"] > 0 and row["positive"]
+
+
+def test_a_reader_that_leaves(infprof, output):
+    """infprof query ... | head: no complaint."""
+    process = subprocess.Popen([infprof, "query", "-r", str(output), "SELECT * FROM range(3000000)"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdout.read(100)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) in (0, -signal.SIGPIPE)
+
+
+def test_interrupt(infprof, output):
+    process = subprocess.Popen([infprof, "query", "-r", str(output),
+                                "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range = 7"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert time.monotonic() - began < 10
+    assert process.stdout.read() == b""
+
+
+def test_no_file_is_left_anywhere(infprof, output, tmp_path):
+    done = run([infprof, "query", "-r", output, "SELECT count(*) FROM (SELECT random() AS x FROM range(2000000) ORDER BY x)"], cwd=tmp_path,
+               env={"HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.san
+def test_live_run(infprof, run_dir):
+    """A query sees what was sampled a moment ago, not what was flushed up to five seconds before."""
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-snapshots", "--no-finish", "--duration", "30s"],
+                               stderr=subprocess.PIPE)
+    try:
+        time.sleep(2)
+        for _ in range(2):
+            done = run([infprof, "query", "-r", run_dir, "--json", "SELECT max(t_ns) AS newest, count(*) AS n FROM cpu"])
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            assert done.returncode == 0, done.stderr
+            row = json.loads(done.stdout)[0]
+            assert row["n"] >= 10
+            assert now - row["newest"] < 2_500_000_000
+        assert run([infprof, "tables", "-r", run_dir]).returncode == 0
+        assert "vCpuTime" in run([infprof, "export", "-r", run_dir]).stdout.splitlines()[0]
+        refused = run([infprof, "finish", "-r", run_dir])
+        assert refused.returncode == 1 and "still being recorded" in refused.stderr
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+
+def test_tables(infprof, output):
+    rows = {row["table_name"]: row for row in json.loads(run([infprof, "tables", "-r", output, "--json"]).stdout)}
+    assert rows["cpu"]["rows"] >= 10 and rows["marks"]["rows"] == 0 and rows["timeseries"]["rows"] == rows["ticks"]["rows"]
+    assert all(row["help"] for row in rows.values())
+    columns = {row["column_name"]: row for row in json.loads(run([infprof, "tables", "cpu", "-r", output, "--json"]).stdout)}
+    assert columns["vCpuTime"]["unit"] == "cs" and columns["vCpuTime"]["kind"] == "counter" and columns["vCpuTimeIOWait"]["reset"] == "none"
+    done = run([infprof, "tables", "nowhere", "-r", output])
+    assert done.returncode == 1 and "no table nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("words, n", [(["--from", "+0.3s", "--to", "+0.8s"], 5), (["--from", "-0.45s"], 5), (["--to", "+0.25s"], 3)])
+def test_export_of_a_range(infprof, output, words, n):
+    for table in ("cpu", "timeseries"):
+        done = run([infprof, "export", table, "-r", output, "-f", "csv", *words])
+        assert done.returncode == 0, done.stderr
+        assert n - 2 <= len(done.stdout.splitlines()) - 1 <= n + 2, (table, done.stdout)
+
+
+def test_export_of_what_is_not_there(infprof, output):
+    for words, text in ((["nowhere"], "no table nowhere"), (["cpu", "--from", "no such mark"], "no such mark"), (["-f", "yaml"], "no format 'yaml'")):
+        done = run([infprof, "export", *words, "-r", output])
+        assert done.returncode in (1, 2) and text in done.stderr, done.stderr
+
+
+@pytest.mark.san
+def test_without_duckdb(infprof, run_dir):
+    """Everything but SQL and Parquet works; one notice says what is missing; with DuckDB `finish` makes up for it."""
+    done = run([infprof, "record", "-o", run_dir, "-t", "100", "--no-snapshots", "--", "sleep", "0.5"], env=WITHOUT)
+    assert done.returncode == 0
+    assert done.stderr.count("DuckDB") == 1, done.stderr
+    assert not list(run_dir.rglob("*.parquet")) and len(list(run_dir.rglob("*.arrows"))) > 10
+    series = next(run_dir.glob("*.csv"))
+    assert len(series.read_text().splitlines()) >= 5
+    for words in (["report"], ["tables"], ["export"], ["export", "processes", "--json"], ["export", "cpu", "-f", "arrow"]):
+        done = run([infprof, *words, "-r", run_dir], env=WITHOUT, **({"encoding": "latin1"} if "arrow" in words else {}))
+        assert done.returncode == 0 and done.stdout, (words, done.stderr)
+    assert run([infprof, "export", "-r", run_dir], env=WITHOUT).stdout == series.read_text()
+    for words in (["query", "SELECT 1"], ["export", "cpu", "-f", "parquet"]):
+        done = run([infprof, *words, "-r", run_dir], env=WITHOUT)
+        assert done.returncode == 1 and "/nowhere/libduckdb.so" in done.stderr
+    assert run([infprof, "finish", "-r", run_dir]).returncode == 0
+    assert not list(run_dir.rglob("*.arrows")) and len(list(run_dir.glob("*.parquet"))) == 1
+    done = run([infprof, "report", "-r", run_dir], env=WITHOUT)
+    assert done.returncode == 1 and "DuckDB" in done.stderr
+
+
+def test_output_directories_with_strange_names(infprof, tmp_path):
+    """Quotes, patterns and blanks in a path are DuckDB's business nowhere."""
+    for name in ("it's", "a[b]*?", "two words", "x=1", "üñ", 'q"q', "%41"):
+        directory = tmp_path / name
+        assert run([infprof, "record", "-o", directory, "--no-snapshots", "--", "true"]).returncode == 0
+        assert len(list(directory.rglob("cpu/*.parquet"))) == 1, name
+        assert answer(infprof, directory, "SELECT count(*) AS n FROM cpu")[0]["n"] >= 1
+        assert answer(infprof, directory, "SELECT count(*) AS n FROM timeseries")[0]["n"] >= 1
+        file = directory / "out.parquet"
+        assert run([infprof, "query", "-r", directory, "-o", file, "SELECT 1 AS x"]).returncode == 0
+        assert pyarrow.parquet.read_table(file).to_pylist() == [{"x": 1}]
+        shutil.rmtree(directory)
+
+
+def test_locale_does_not_matter(infprof, output):
+    """Numbers have points whatever the user's language is."""
+    sql = "SELECT 0.45 AS a, 1234567.5 AS b"
+    done = [run([infprof, "query", "-r", output, "-f", "csv", sql], env={"LC_ALL": locale}) for locale in ("C", "de_DE.UTF-8")]
+    assert done[0].stdout == done[1].stdout == "a,b\n0.45,1234567.5\n"

@@ -1,0 +1,199 @@
+"""What a killed recorder leaves is readable at once, and `recover` makes a finished run of it; `finish` may be repeated."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pyarrow.parquet
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own")
+
+
+def run(words, **options):
+    options.setdefault("timeout", 120)
+    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def count(infprof, output, table):
+    done = run([infprof, "query", "-r", output, "-f", "csv", f"SELECT count(*) FROM {table}"])
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[1])
+
+
+def start(infprof, output, *options):
+    return subprocess.Popen([infprof, "record", "-o", str(output), "-t", "50", "--no-snapshots", *options, "--duration", "60s"],
+                            stderr=subprocess.PIPE)
+
+
+@pytest.fixture
+def killed(infprof, run_dir):
+    """A run whose recorder was killed. A reader made it write out what it held, so that there is something to recover."""
+    process = start(infprof, run_dir, "-f", "csv")
+    time.sleep(1.5)
+    assert count(infprof, run_dir, "cpu") >= 20
+    process.kill()
+    process.wait()
+    return run_dir
+
+
+@pytest.mark.san
+def test_killed_run(infprof, killed):
+    before = count(infprof, killed, "cpu")
+    assert before >= 20
+    refused = run([infprof, "finish", "-r", killed])
+    assert refused.returncode == 1 and "infprof recover" in refused.stderr
+    done = run([infprof, "recover", killed])
+    assert done.returncode == 0, done.stderr
+    uuid = killed.run().uuid
+    assert done.stdout.startswith(f"{uuid}: its recorder died; ") and f"{uuid}.csv" in done.stdout
+    assert count(infprof, killed, "cpu") == before
+    assert not list(killed.rglob("*.arrows")) and not list(killed.rglob("*.part"))
+    info = killed.run().info
+    assert info["finished"] is True and int(info["ended_unix_ns"]) > int(info["started_unix_ns"])
+    lines = (killed / f"{uuid}.csv").read_text().splitlines()
+    assert len(lines) - 1 == count(infprof, killed, "ticks")
+    again = run([infprof, "recover", killed])
+    assert (again.returncode, again.stdout) == (0, f"nothing to recover in {killed}\n")
+    assert run([infprof, "report", "-r", killed]).returncode == 0
+
+
+def test_torn_and_empty_segments(infprof, killed):
+    """A power cut: the last message of a segment is half there, another segment is empty, a third is noise."""
+    path = killed.run().path
+    rows = count(infprof, killed, "cpu")
+    segment = path / "cpu" / "000001.arrows"
+    os.truncate(segment, segment.stat().st_size - 7)
+    os.truncate(path / "net" / "000001.arrows", 0)
+    (path / "mem" / "000001.arrows").write_bytes(os.urandom(5000))
+    (path / "disk" / "000001.parquet.part").write_bytes(b"half")
+    done = run([infprof, "recover", killed])
+    assert done.returncode == 0, done.stderr
+    assert "torn" in done.stdout
+    assert 0 < count(infprof, killed, "cpu") < rows
+    assert count(infprof, killed, "net") == 0 and count(infprof, killed, "disk") >= 20
+    assert not list(killed.rglob("*.part"))
+    assert pyarrow.parquet.read_table(path / "cpu" / "000001.parquet").num_rows == count(infprof, killed, "cpu")
+
+
+def test_lost_run_json(infprof, killed):
+    path = killed.run().path
+    (path / "run.json").write_text('{"uuid": "trunc')
+    done = run([infprof, "recover", killed])
+    assert done.returncode == 0, done.stderr
+    assert "run.json" in done.stderr
+    assert json.loads((path / "run.json").read_text())["finished"] is True
+    assert count(infprof, killed, "cpu") >= 20
+    assert len(list(killed.glob("*.parquet"))) == 1
+
+
+def test_live_runs_are_left_alone(infprof, run_dir):
+    dead, live = start(infprof, run_dir), None
+    try:
+        time.sleep(1.5)
+        dead.kill()
+        dead.wait()
+        live = start(infprof, run_dir)
+        time.sleep(1.5)
+        done = run([infprof, "recover", run_dir])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("its recorder died") == 1
+        assert f"still being recorded by process {live.pid}" in done.stderr
+        assert live.poll() is None
+        assert len(list(run_dir.glob("*.parquet"))) == 1
+    finally:
+        for process in filter(None, (dead, live)):
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+    assert len(list(run_dir.glob("*.parquet"))) == 2
+
+
+def test_one_of_many(infprof, killed):
+    other = start(infprof, killed)
+    time.sleep(1.5)
+    other.kill()
+    other.wait()
+    first, second = sorted(path.name[:36] for path in killed.glob("*.infprof"))
+    assert run([infprof, "recover", second], cwd=killed).returncode == 1  # it is sought in ./profiler-output
+    done = run([infprof, "recover", killed / f"{second}.infprof"])
+    assert done.returncode == 0 and done.stdout.startswith(second), done.stderr
+    assert json.loads((killed / f"{first}.infprof" / "run.json").read_text())["finished"] is False
+    shutil.move(killed, killed.parent / "profiler-output")
+    done = run([infprof, "recover", first[:-2]], cwd=killed.parent)
+    assert done.returncode == 0 and done.stdout.startswith(first), done.stderr
+
+
+@pytest.mark.parametrize("words, code, text", [(["/nowhere"], 1, "/nowhere"), (["a", "b"], 2, "one directory"), ([], 1, "profiler-output")])
+def test_nothing_there(infprof, tmp_path, words, code, text):
+    done = run([infprof, "recover", *words], cwd=tmp_path)
+    assert done.returncode == code and text in done.stderr, done.stderr
+
+
+@pytest.mark.san
+def test_finish_again(infprof, run_dir):
+    """Killed anywhere in finish: both files of a segment, or a left-over .part; doing it again changes nothing that is right."""
+    assert run([infprof, "record", "-o", run_dir, "-t", "50", "--no-snapshots", "--no-finish", "--", "sleep", "0.5"]).returncode == 0
+    keep = run_dir.parent / "raw"
+    shutil.copytree(run_dir, keep)
+    assert run([infprof, "finish", "-r", run_dir]).returncode == 0
+    path = run_dir.run().path
+    series = next(run_dir.glob("*.parquet")).read_bytes()
+    rows = count(infprof, run_dir, "cpu")
+    shutil.copy(keep / path.name / "cpu" / "000001.arrows", path / "cpu" / "000001.arrows")
+    assert count(infprof, run_dir, "cpu") == rows  # Parquet wins
+    assert run([infprof, "finish", "-r", run_dir]).returncode == 0
+    assert not list(run_dir.rglob("*.arrows"))
+    assert count(infprof, run_dir, "cpu") == rows
+    assert next(run_dir.glob("*.parquet")).read_bytes() == series
+
+
+def test_two_at_once(infprof, run_dir):
+    assert run([infprof, "record", "-o", run_dir, "-t", "50", "--no-snapshots", "--no-finish", "--", "sleep", "0.5"]).returncode == 0
+    both = [subprocess.Popen([infprof, "finish", "-r", str(run_dir)], stderr=subprocess.PIPE) for _ in range(3)]
+    for process in both:
+        assert process.wait(timeout=60) == 0, process.stderr.read()
+    assert not list(run_dir.rglob("*.arrows")) and not list(run_dir.rglob("*.part"))
+    assert count(infprof, run_dir, "cpu") >= 8
+
+
+def test_killed_in_finish(infprof, run_dir):
+    """At random moments: every row is there afterwards, once."""
+    assert run([infprof, "record", "-o", run_dir, "-t", "20", "--no-snapshots", "--no-finish", "-p", "--", "sleep", "1"]).returncode == 0
+    names = ("cpu", "processes", "columns")
+    rows = [count(infprof, run_dir, name) for name in names]
+    for wait in (0.02, 0.06, 0.1, 0.15, 0.2):
+        process = subprocess.Popen([infprof, "finish", "-r", str(run_dir)])
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+        assert [count(infprof, run_dir, name) for name in names] == rows
+    assert run([infprof, "finish", "-r", run_dir]).returncode == 0
+    assert [count(infprof, run_dir, name) for name in names] == rows
+    assert not list(run_dir.rglob("*.arrows"))
+
+
+@needs_root
+def test_live_full_disk_in_finish(infprof, run_dir, tmp_path):
+    """Nothing is lost, the sentence says what to do, and doing it again with room finishes the run."""
+    assert run([infprof, "record", "-o", run_dir, "-t", "20", "--no-snapshots", "--no-finish", "-p", "--", "sleep", "1.5"]).returncode == 0
+    rows = count(infprof, run_dir, "processes")
+    small = tmp_path / "small"
+    small.mkdir()
+    kib = sum(path.stat().st_size for path in run_dir.rglob("*") if path.is_file()) // 1024
+    done = run(["unshare", "--mount", "sh", "-ec", f"""
+        mount -t tmpfs -o size={2 * kib + 400}k tmpfs {small}
+        cp -r {run_dir} {small}/out
+        head -c {4 * kib + 800}k /dev/zero > {small}/filler 2>/dev/null || true
+        set +e
+        {infprof} finish -r {small}/out; echo "first=$?"
+        {infprof} query -r {small}/out -f csv 'SELECT count(*) FROM processes' | tail -1
+        find {small}/out -name '*.part' | wc -l
+        rm {small}/filler
+        {infprof} finish -r {small}/out; echo "second=$?"
+        {infprof} query -r {small}/out -f csv 'SELECT count(*) FROM processes' | tail -1
+        find {small}/out -name '*.arrows' | wc -l
+    """])
+    assert done.stdout.split() == ["first=1", str(rows), "0", "second=0", str(rows), "0"], done.stdout + done.stderr
+    assert "no space left on the disk" in done.stderr.lower() and "infprof finish -r" in done.stderr, done.stderr
