@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+
+enum { SPARE_DESCRIPTORS = 8 };
 
 int infp_close(int fd)
 {
@@ -17,6 +20,13 @@ int infp_close(int fd)
                 errno = saved;
         }
         return -1;
+}
+
+bool infp_fd_is_scarce(int fd)
+{
+        struct rlimit limit;
+
+        return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (rlim_t) fd + 1 + SPARE_DESCRIPTORS;
 }
 
 void infp_close_ptr_(int *fd)

@@ -10,6 +10,9 @@ int infp_close(int fd);
 void infp_close_ptr_(int *fd);
 #define infp_autoclose __attribute__((cleanup(infp_close_ptr_)))
 
+/* One of the last descriptors below RLIMIT_NOFILE: not to be kept, since everybody else has to open and close files, too. */
+bool infp_fd_is_scarce(int fd);
+
 /* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put behind them); a leading '/' of path is
  * dropped, so that a fixture tree can stand for the machine. Returns the number of bytes or a negative errno. One open,
  * reads until end or cap, close: no allocation. */

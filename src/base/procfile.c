@@ -46,6 +46,7 @@ int infp_procfile_open(struct infp_procfile *file, int root_fd, const char *path
                 file->fd = -1;
                 return -errno;
         }
+        file->is_scarce = infp_fd_is_scarce(file->fd);
         return 0;
 }
 
@@ -127,7 +128,7 @@ int infp_procfile_read(struct infp_procfile *file, int root_fd, const char *path
         }
         if (r < 0)
                 set_size(file, 0);
-        if (file->reopen)
+        if (file->reopen || file->is_scarce)
                 file->fd = infp_close(file->fd);
         return r;
 }

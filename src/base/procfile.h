@@ -17,7 +17,8 @@ struct infp_procfile {
         int fd;     /* -1 while closed */
         char *data; /* size bytes and a 0 */
         size_t size, cap;
-        bool reopen; /* the file lies in a fixture tree and can be replaced: open it anew each time */
+        bool reopen;    /* the file lies in a fixture tree and can be replaced: open it anew each time */
+        bool is_scarce; /* its descriptor is one of the last below the limit: given back after each read */
 };
 
 #define INFP_PROCFILE_INIT \

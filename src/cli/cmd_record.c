@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -23,6 +24,7 @@
 #include "view/snapshot.h"
 
 enum { RING_BYTES = 1 << 20, RING_BYTES_ALL = 4 << 20, MAX_SINKS = 4 };
+enum { ENOUGH_DESCRIPTORS = 4096, FEW_DESCRIPTORS = 24 };
 
 /* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
 static struct record {
@@ -70,6 +72,20 @@ static int open_target(struct record *r, struct infp_err *err)
         return infp_target_new(mode, o->all_processes, &r->env.target, err);
 }
 
+/* Sources keep files open. Only ours: the command has its own limit by now. How many there may be. */
+static rlim_t raise_descriptor_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return RLIM_INFINITY;
+        if (limit.rlim_cur < ENOUGH_DESCRIPTORS && limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max < ENOUGH_DESCRIPTORS ? limit.rlim_max : ENOUGH_DESCRIPTORS;
+                setrlimit(RLIMIT_NOFILE, &limit);
+        }
+        return limit.rlim_cur;
+}
+
 /* The command is forked before anything of this process is changed, see child.h. */
 static int open_child(struct record *r, struct infp_err *err)
 {
@@ -113,6 +129,7 @@ static int open_sinks(struct record *r, struct infp_err *err)
 static int begin(struct record *r, struct infp_err *err)
 {
         struct infp_err live_err = { "" };
+        rlim_t n;
 
         INFP_TRY(open_target(r, err));
         infp_uuid_make(r->info.uuid);
@@ -121,7 +138,12 @@ static int begin(struct record *r, struct infp_err *err)
         snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
         INFP_TRY(open_child(r, err));
         INFP_TRY(open_sinks(r, err));
-        if (infp_live_publish(r->info.uuid, r->options.output, &r->live, &live_err) < 0)
+        n = raise_descriptor_limit();
+        if (n < FEW_DESCRIPTORS)
+                infp_say("record: only %d descriptors are allowed (ulimit -n): this run can be found by no `infprof "
+                         "mark`",
+                         (int) n);
+        else if (infp_live_publish(r->info.uuid, r->options.output, &r->live, &live_err) < 0)
                 infp_say("record: %s (the recording goes on; `infprof mark` will not find it)", live_err.text);
         return 0;
 }

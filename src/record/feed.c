@@ -32,21 +32,28 @@ static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, cons
 
         if (feed->notices->stats)
                 infp_stat_add(&feed->notices->stats->errors, 1);
-        s->is_failing = true;
+        s->has_failed = true;
         if (is_news(s, r))
                 infp_notice(feed->notices, "%s: %s (the recording goes on, and it is tried again)", s->sink->name,
                             text);
 }
 
-static void worked(struct infp_feed *feed, struct infp_feed_sink *s)
+/* At the end of a tick or flush. The first one that went well again is told. */
+static void sum_up(struct infp_feed *feed, struct infp_feed_sink *s)
 {
-        if (!s->is_failing)
+        bool was_failing = s->is_failing;
+
+        s->is_failing = s->has_failed;
+        s->has_failed = false;
+        if (!was_failing || s->is_failing || s->said_recovery)
                 return;
-        s->is_failing = false;
-        if (!s->said_recovery)
+        s->said_recovery = true;
+        s->n_lost_said = s->n_lost;
+        if (s->n_lost)
                 infp_notice(feed->notices, "%s: works again; %" PRIu64 " rows were lost meanwhile", s->sink->name,
                             s->n_lost);
-        s->said_recovery = true;
+        else
+                infp_notice(feed->notices, "%s: works again", s->sink->name);
 }
 
 void infp_feed_tables(struct infp_feed *feed, const struct infp_table *const *tables)
@@ -76,10 +83,8 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
                 if (s->sink->each_tick != each_tick)
                         continue;
                 r = s->sink->batch(s->sink, batch, &own);
-                if (r >= 0) {
-                        worked(feed, s);
+                if (r >= 0)
                         continue;
-                }
                 s->n_lost += batch->n_rows;
                 failed(feed, s, r, &own);
                 if (first == 0 && err)
@@ -96,11 +101,12 @@ void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, i
                 struct infp_err err = { "" };
                 int r;
 
-                if (s->sink->each_tick != each_tick || !s->sink->tick_end)
+                if (s->sink->each_tick != each_tick)
                         continue;
-                r = s->sink->tick_end(s->sink, t_ns, unix_ms, &err);
+                r = s->sink->tick_end ? s->sink->tick_end(s->sink, t_ns, unix_ms, &err) : 0;
                 if (r < 0)
                         failed(feed, s, r, &err);
+                sum_up(feed, s);
         }
 }
 
@@ -144,7 +150,7 @@ void infp_feed_end(struct infp_feed *feed)
 
                 if (r < 0)
                         failed(feed, s, r, &err);
-                if (s->n_lost && s->is_failing)
-                        infp_notice(feed->notices, "%s: %" PRIu64 " rows were lost", s->sink->name, s->n_lost);
+                if (s->n_lost > s->n_lost_said)
+                        infp_notice(feed->notices, "%s: %" PRIu64 " rows were lost in all", s->sink->name, s->n_lost);
         }
 }

@@ -13,7 +13,9 @@ struct infp_feed {
                 struct infp_sink *sink;
                 int said[INFP_FEED_SAID]; /* errnos of which a notice was given */
                 uint64_t n_lost;          /* rows that it did not take */
+                bool has_failed;          /* since the last end of a tick or flush */
                 bool is_failing, said_recovery;
+                uint64_t n_lost_said;
         } sinks[INFP_FEED_SINKS];
 };
 

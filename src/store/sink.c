@@ -154,6 +154,8 @@ static int append(struct store *s, struct store_table *t)
                 return r;
         t->is_changed = true;
         s->bytes += s->out.size;
+        if (infp_fd_is_scarce(t->fd))
+                t->fd = infp_close(t->fd);
         return 0;
 }
 
