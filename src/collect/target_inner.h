@@ -42,13 +42,14 @@ struct infp_target {
         struct infp_process_list list;
         bool is_open, is_full;
         struct infp_keeper keeper;
-        struct infp_entry *entries, *merged; /* all pids, by pid; the second is where the next are made */
+        struct infp_entry *entries, *merged; /* all pids, by pid; the second is for the part that was listed */
         size_t n_entries, cap_entries, cap_merged;
         struct infp_process **followed; /* the gone of this tick first */
         size_t n_gone, n_followed, cap_followed;
         uint64_t next_full_ns, n_refreshes, n_stat_reads;
         struct infp_pid_requests roots, excluded;
         bool has_new_roots;
+        bool has_unsettled, has_ended; /* entries that are not settled; that are to be swept away */
         bool has_roots; /* named at any time: before that our own child is no command yet, but a fork of us at its gate */
 
         /* Shared. */

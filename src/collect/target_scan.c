@@ -113,6 +113,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
                 infp_process_files_close(&target->keeper, p->files);
                 e->is_ended = target->list.is_procfs && e->state != INFP_ENTRY_CHECK;
                 e->state = INFP_ENTRY_FRESH;
+                target->has_unsettled = target->has_ended = true;
                 e->is_excluded = false;
                 e->n_tries = 0;
                 return let_go(target, e);
@@ -148,11 +149,13 @@ static void look_at(struct infp_target *target, struct infp_entry *e)
 
         target->n_stat_reads++;
         if (has_ended(n)) {
-                e->is_ended = true;
+                e->is_ended = target->has_ended = true;
                 return;
         }
-        if (n < 0 || infp_process_stat_parse(text, (size_t) n, &p) < 0 || p.pid != e->pid)
-                return; /* looked at again the next time */
+        if (n < 0 || infp_process_stat_parse(text, (size_t) n, &p) < 0 || p.pid != e->pid) {
+                target->has_unsettled = true; /* looked at again the next time */
+                return;
+        }
         if (e->state == INFP_ENTRY_CHECK && p.start_ticks == e->start_ticks) {
                 e->state = INFP_ENTRY_SETTLED;
                 return;
@@ -203,6 +206,7 @@ static void settle(struct infp_target *target, struct infp_entry *e)
                        (parent && !parent->is_ended && (parent->state == INFP_ENTRY_SETTLED || parent->in_tree));
 
         e->state = is_sure || ++e->n_tries >= MAX_TRIES ? INFP_ENTRY_SETTLED : INFP_ENTRY_OPEN;
+        target->has_unsettled |= e->state == INFP_ENTRY_OPEN;
         e->is_candidate = false;
 }
 
@@ -221,6 +225,7 @@ static int start_following(struct infp_target *target, const struct infp_env *en
                 infp_process_end(target, p);
                 e->is_ended = r == -ESRCH && target->list.is_procfs;
                 e->state = INFP_ENTRY_FRESH; /* another one by now, or looked at again */
+                target->has_unsettled = target->has_ended = true;
                 e->in_tree = false;
                 return 0;
         }
@@ -263,6 +268,7 @@ static void reopen_strangers(struct infp_target *target)
                         continue;
                 e->state = INFP_ENTRY_OPEN;
                 e->n_tries = 0;
+                target->has_unsettled = true;
         }
 }
 
@@ -303,6 +309,17 @@ static void find_candidates(struct infp_target *target)
         }
 }
 
+static int place_new(struct infp_target *target, const struct infp_env *env)
+{
+        target->has_unsettled = false;
+        find_candidates(target);
+        grow_tree(target);
+        for (size_t i = 0; i < target->n_entries; i++)
+                if (target->entries[i].is_candidate)
+                        INFP_TRY(place(target, env, &target->entries[i]));
+        return 0;
+}
+
 /* Those that have begun before this refresh are read first: what one of them has waited for is then in its times only if it
  * is not among the live any more, and nothing counts twice. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env)
@@ -313,11 +330,8 @@ int infp_target_scan(struct infp_target *target, const struct infp_env *env)
         if (target->has_new_roots)
                 reopen_strangers(target);
         INFP_TRY(cast_out(target));
-        find_candidates(target);
-        grow_tree(target);
-        for (size_t i = 0; i < target->n_entries; i++)
-                if (target->entries[i].is_candidate)
-                        INFP_TRY(place(target, env, &target->entries[i]));
+        if (target->has_unsettled)
+                INFP_TRY(place_new(target, env));
         mark_roots(target);
         return 0;
 }
