@@ -29,17 +29,18 @@ void infp_sched_wake_reader(const struct infp_sched *sched)
         (void) !write(sched->options.wake_fd, &one, sizeof one); /* EAGAIN: it has been woken 2^64 - 2 times */
 }
 
-/* The emitter of a slot. A burst that fills half of the ring wakes the reader before the tick is over. */
+/* The emitter of a slot. A burst that fills half of the ring wakes the reader before the tick is over, and each time anew:
+ * the first rows of hundreds of processes are more than one ring holds. */
 static int put(void *context, const struct infp_row *row)
 {
         struct sched_slot *slot = context;
         struct sched_worker *worker = slot->worker;
         int r = infp_rowring_put(worker->ring, row);
+        bool is_half_full = infp_rowring_used(worker->ring) > infp_rowring_size(worker->ring) / 2;
 
-        if (!worker->is_woken && infp_rowring_used(worker->ring) > infp_rowring_size(worker->ring) / 2) {
-                worker->is_woken = true;
+        if (is_half_full && !worker->is_woken)
                 infp_sched_wake_reader(slot->sched);
-        }
+        worker->is_woken = is_half_full;
         return r;
 }
 

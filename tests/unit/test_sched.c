@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -94,6 +95,24 @@ static int sample_gone(void *state, const struct infp_env *env, struct infp_emit
         return s->n == 2 ? infp_fail(err, -ENODEV, "pulled out") : count(s, env, emit, &table_c);
 }
 
+/* More rows in one tick than three rings hold. It waits for the reader whenever half of the ring and a little more is
+ * filled: a reader that sleeps on is not waited for longer, and rows are lost. */
+enum { BURST_ROWS = 3500, BURST_AHEAD = 700 };
+static atomic_long n_taken;
+
+static int sample_burst(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
+{
+        struct state *s = state;
+
+        (void) err;
+        while (s->n < BURST_ROWS) {
+                for (unsigned i = 0; i < 3000 && s->n - atomic_load(&n_taken) > BURST_AHEAD; i++)
+                        usleep(1000);
+                count(s, env, emit, &table_c);
+        }
+        return 0;
+}
+
 static void close_any(void *state)
 {
         (void) state;
@@ -112,6 +131,7 @@ static const struct infp_collector own_b = COLLECTOR("b", tables_b, INFP_MAY_BLO
 static const struct infp_collector slow = COLLECTOR("c", tables_c, 0, 50, open_any, sample_c);
 static const struct infp_collector own = COLLECTOR("c", tables_c, INFP_MAY_BLOCK, 0, open_any, sample_c);
 static const struct infp_collector broken = COLLECTOR("c", tables_c, 0, 0, open_broken, sample_c);
+static const struct infp_collector burst = COLLECTOR("c", tables_c, 0, 0, open_any, sample_burst);
 static const struct infp_collector gone = COLLECTOR("c", tables_c, INFP_MAY_BLOCK, 0, open_any, sample_gone);
 
 enum { MAX_TICKS = 4096 };
@@ -533,12 +553,39 @@ static void test_no_allocation_in_real_sources(void **state)
         close(w.wake_fd);
 }
 
+/* The reader sleeps until it is woken, as the recorder does. */
+static void test_burst_wakes_the_reader_again(void **state)
+{
+        static const struct infp_collector *const collectors[] = { &burst, NULL };
+        static struct infp_row row;
+        struct infp_rowring_tick tick;
+        struct world w;
+        uint64_t count;
+
+        (void) state;
+        atomic_store(&n_taken, 0);
+        start(&w, collectors, 60000);
+        while (w.n_c < BURST_ROWS) {
+                struct pollfd wake = { .fd = w.wake_fd, .events = POLLIN };
+
+                assert_int_equal(poll(&wake, 1, 2000), 1);
+                assert_int_equal(read(w.wake_fd, &count, sizeof count), sizeof count);
+                for (enum infp_rowring_kind kind; (kind = infp_rowring_next(infp_sched_ring(w.sched, 0), &row, &tick));)
+                        if (kind == INFP_ROWRING_ROW)
+                                take(&w, &row);
+                atomic_store(&n_taken, w.n_c);
+        }
+        assert_int_equal(infp_sched_dropped(w.sched), 0);
+        stop(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_grid),
                 cmocka_unit_test(test_period_of_a_collector),
                 cmocka_unit_test(test_settings),
+                cmocka_unit_test(test_burst_wakes_the_reader_again),
                 cmocka_unit_test(test_hanging_in_the_shared_thread),
                 cmocka_unit_test(test_hanging_in_an_own_thread),
                 cmocka_unit_test(test_nobody_refreshes_under_a_walker),
