@@ -46,8 +46,9 @@ static void serve_live(struct infp_session *s)
         };
         struct infp_err err = { "" };
 
-        if (!s->options->live)
+        if (!s->is_live_ready)
                 return;
+        s->is_live_ready = false;
         infp_live_serve(s->options->live, &taker);
         if (!infp_live_waiting(s->options->live))
                 return;
@@ -104,7 +105,7 @@ static uint64_t due_ns(struct infp_session *s)
 static void wait_for_news(struct infp_session *s, uint64_t due)
 {
         struct pollfd fds[INFP_LIVE_CLIENTS + 4];
-        unsigned n = 0;
+        unsigned n = 0, n_own;
         uint64_t now = infp_session_now(), count;
         struct timespec timeout = infp_timespec(due > now ? due - now : 0);
         const struct infp_child *child = s->options->child;
@@ -113,10 +114,15 @@ static void wait_for_news(struct infp_session *s, uint64_t due)
         fds[n++] = (struct pollfd){ .fd = s->options->signals->fd, .events = POLLIN };
         if (child && child->error_fd >= 0 && s->is_released)
                 fds[n++] = (struct pollfd){ .fd = child->error_fd, .events = POLLIN };
+        n_own = n;
         if (s->options->live)
                 n += infp_live_pollfds(s->options->live, fds + n);
-        if (ppoll(fds, n, due == UINT64_MAX ? NULL : &timeout, NULL) > 0 && fds[0].revents & POLLIN)
+        if (ppoll(fds, n, due == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+                return;
+        if (fds[0].revents & POLLIN)
                 (void) !read(s->wake_fd, &count, sizeof(count));
+        for (unsigned i = n_own; i < n; i++)
+                s->is_live_ready |= fds[i].revents != 0;
 }
 
 static void work(struct infp_session *s)

@@ -22,6 +22,7 @@ struct infp_session {
         struct infp_err exec_err;
         uint64_t look_ns; /* next look at an attached target */
         bool has_target, said_problem;
+        bool is_live_ready;
         bool has_reader;
         uint64_t reader_ns; /* last look for readers */
         uint64_t n_ring_drops;
