@@ -158,6 +158,7 @@ const struct infp_command infp_command_query = {
                 "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "
                 "them: a rate is\n"
                 "infp_increase(reset, before, after) over the time between, where reset is the column's in `columns`.\n"
+                "INFPROF_SQL_THREADS=1 keeps a query to one core, beside a server that needs the others.\n"
                 "\n"
                 "examples:\n"
                 "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"

@@ -121,23 +121,34 @@ static int limit_memory(struct infp_duck *duck, struct infp_err *err)
         return infp_duck_do(duck, sql, NULL, err);
 }
 
-static int open_database(struct infp_duck *duck, struct infp_err *err)
+static int configure(const struct infp_duck *duck, duckdb_config config, struct infp_err *err)
 {
-        /* No file beside the user's, no download, no spill into the working directory: it fails instead. */
-        static const char *const settings[][2] = {
+        /* No file beside the user's, no download, no spill into the working directory: it fails instead. DuckDB itself takes as
+         * many threads as the affinity and the cgroup give CPUs. */
+        const char *threads = getenv("INFPROF_SQL_THREADS");
+        const char *const settings[][2] = {
                 { "autoinstall_known_extensions", "false" },
                 { "autoload_known_extensions", "false" },
                 { "temp_directory", "" },
+                { "threads", threads },
         };
+
+        for (unsigned i = 0; i < INFP_COUNT(settings); i++)
+                if (settings[i][1] && duck->api->set_config(config, settings[i][0], settings[i][1]) != DuckDBSuccess)
+                        return infp_fail(err, -EINVAL, "DuckDB does not take the setting %s = '%s'", settings[i][0],
+                                         settings[i][1]);
+        return 0;
+}
+
+static int open_database(struct infp_duck *duck, struct infp_err *err)
+{
         duckdb_config config;
         char *text = NULL;
-        int r = 0;
+        int r;
 
         if (duck->api->create_config(&config) != DuckDBSuccess)
                 return infp_fail(err, -ENOMEM, "DuckDB gives no configuration");
-        for (unsigned i = 0; r == 0 && i < INFP_COUNT(settings); i++)
-                if (duck->api->set_config(config, settings[i][0], settings[i][1]) != DuckDBSuccess)
-                        r = infp_fail(err, -ENOPKG, "this DuckDB has no setting %s", settings[i][0]);
+        r = configure(duck, config, err);
         if (r == 0 && duck->api->open_ext(NULL, &duck->database, config, &text) != DuckDBSuccess)
                 r = infp_duck_fail_text(text, err);
         if (text)

@@ -9,7 +9,7 @@
 #include "query/scan.h"
 
 /* A database in memory: it writes no file but those that SQL names, opens no connection, uses at most half of the memory that
- * is available. One thread at a time. */
+ * is available, and as many threads as there are CPUs for it, or INFPROF_SQL_THREADS. One caller at a time. */
 struct infp_duck;
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err);
 struct infp_duck *infp_duck_close(struct infp_duck *duck); /* NULL is fine; returns NULL */
