@@ -169,6 +169,12 @@ static void wind_up(struct infp_session *s)
         serve_live(s);
 }
 
+/* A collector's thread has something to say. */
+static void notice(void *context, const char *text)
+{
+        infp_notice(context, "%s", text);
+}
+
 static int open_parts(struct infp_session *s, struct infp_err *err)
 {
         const struct infp_session_options *options = s->options;
@@ -183,8 +189,8 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                 .ring_bytes = options->ring_bytes,
                 .wake_fd = s->wake_fd,
                 .stats = options->notices.stats,
-                .notice = options->notices.say,
-                .notice_context = options->notices.context,
+                .notice = notice,
+                .notice_context = (void *) &options->notices,
         };
 
         INFP_TRY(infp_recorder_new(&recorder_options, &s->recorder, err));

@@ -343,3 +343,51 @@ def test_the_wall_clock_is_anchored(record):
     row = done.run.table("cpu")[-1]
     offset = time.time_ns() - time.monotonic_ns()
     assert abs(row["time"].timestamp() * 1e9 - row["t_ns"] - offset) < 50e6
+
+
+def test_nohup_holds(infprof, run_dir):
+    """Started with SIGHUP ignored, the machine's recording does not end by it; SIGINT of a process does end it."""
+    def prepare():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does to the background jobs of a script
+
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish"], stderr=subprocess.PIPE,
+                               preexec_fn=prepare)
+    wait_for(lambda: run_dir.exists() and len(list(run_dir.glob("*-*.json"))) > 3, "some snapshots")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces of its own")
+
+
+@needs_root
+def test_live_full_disk_from_the_start(infprof, tmp_path):
+    script = f"""
+        mount -t tmpfs -o size=64k tmpfs {tmp_path}
+        head -c 65536 /dev/zero > {tmp_path}/x 2> /dev/null || true
+        set +e
+        '{infprof}' record -o {tmp_path}/out -- echo ran
+        echo code=$?
+    """
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=60)
+    assert "code=125" in done.stdout and "ran" not in done.stdout
+    assert "No space left on device" in done.stderr and str(tmp_path) in done.stderr
+
+
+@needs_root
+def test_live_process_1_of_a_container_stays(infprof, run_dir):
+    """With process 1 the whole pid namespace would end: when the recording is over it waits for the command."""
+    begin = time.monotonic()
+    done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", infprof, "record", "-o", str(run_dir), "-t", "100",
+                           "--duration", "1s", "--", "sh", "-c", "sleep 3; echo end; exit 9"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 9
+    assert done.stdout == "end\n"
+    assert time.monotonic() - begin >= 3
+    assert int(run_dir.run().info["ended_t_ns"]) - int(run_dir.run().info["started_t_ns"]) < 2.5e9
