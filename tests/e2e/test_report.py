@@ -195,7 +195,7 @@ def test_doctor(infprof, tmp_path):
     assert done.returncode == 0 and found["ok"]
     text = subprocess.run([infprof, "doctor"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=60).stdout
     assert "The essentials work." in text
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)  # a path is never cut
 
 
 def test_doctor_of_a_broken_machine(infprof, tmp_path):
