@@ -29,12 +29,21 @@ static int take_duck(struct infp_duck **ret, struct infp_err *err)
         return *ret ? 0 : infp_duck_open(ret, err);
 }
 
+/* The empty query makes DuckDB let go of the last one: its plan, its open files. At exit the idle one is left to the system: the
+ * library's thread-local objects are gone before any handler of ours could close it. */
 static void give_duck(struct infp_duck *duck)
 {
-        pthread_mutex_lock(&idle_lock);
-        if (!idle)
-                idle = INFP_TAKE(duck);
-        pthread_mutex_unlock(&idle_lock);
+        struct infp_duck_result *nothing = NULL;
+
+        if (infp_duck_query(duck, "SELECT 1", &nothing, NULL) == 0) {
+                while (infp_duck_result_next(nothing, &(struct infp_batch){ 0 }, NULL) > 0)
+                        ;
+                infp_duck_result_free(nothing);
+                pthread_mutex_lock(&idle_lock);
+                if (!idle)
+                        idle = INFP_TAKE(duck);
+                pthread_mutex_unlock(&idle_lock);
+        }
         infp_duck_close(duck);
 }
 
