@@ -133,6 +133,12 @@ void infp_json_null(struct infp_json *json)
         infp_str_puts(json->out, "null");
 }
 
+void infp_json_raw(struct infp_json *json, const char *text, size_t size)
+{
+        separate(json);
+        infp_str_put(json->out, text, size);
+}
+
 static void put_control(struct infp_str *out, unsigned char c)
 {
         static const char hex[] = "0123456789abcdef";

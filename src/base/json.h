@@ -29,6 +29,8 @@ void infp_json_u64(struct infp_json *json, uint64_t v);
 void infp_json_f64(struct infp_json *json, double v); /* not finite: null */
 void infp_json_bool(struct infp_json *json, bool v);
 void infp_json_null(struct infp_json *json);
+/* A value that is JSON already, as it is. */
+void infp_json_raw(struct infp_json *json, const char *text, size_t size);
 
 /* Only the quoted and escaped string, for writers of other shapes. */
 void infp_json_quote(struct infp_str *out, const char *text, size_t size);

@@ -16,4 +16,13 @@ struct infp_last {
         bool (*rows)(void *context, const struct infp_table *table, uint32_t from, struct infp_batch *ret);
         /* The row of a thing by its id, borrowed until the next call of this function; false when it is unknown. */
         bool (*entity)(void *context, const char *table, uint64_t id, struct infp_batch *ret);
+
+        /* For a view that shows the same rows at each tick: the text that it made of a row may stay with the row. NULL: rows
+         * keep no text. `kept` gives that of row number `index` back (1, borrowed until the next call of anything here) until
+         * the row, or a thing that its keys name, has changed: 0. -ENOENT: there is no such row. */
+        int (*kept)(void *context, const struct infp_table *table, uint32_t index, const char **ret_text,
+                    size_t *ret_size);
+        void (*keep)(void *context, const struct infp_table *table, uint32_t index, const char *text, size_t size);
+        /* One row by its number; borrowed until the next call of this function; false: no such row, or no memory. */
+        bool (*row)(void *context, const struct infp_table *table, uint32_t index, struct infp_batch *ret);
 };

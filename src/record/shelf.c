@@ -32,6 +32,7 @@ void infp_shelf_done(struct infp_shelf *s)
         for (size_t i = 0; i < s->n_slots; i++) {
                 free(s->slots[i].cells);
                 infp_str_done(&s->slots[i].texts);
+                infp_str_done(&s->slots[i].view_text);
         }
         free(s->slots);
         free(s->order);
@@ -208,7 +209,7 @@ static int slot_new(struct infp_shelf *s, uint32_t *ret)
         return 0;
 }
 
-static int fill(const struct infp_shelf *s, struct infp_slot *slot, const struct infp_batch *batch, uint32_t row,
+static int fill(struct infp_shelf *s, struct infp_slot *slot, const struct infp_batch *batch, uint32_t row,
                 uint64_t tick)
 {
         infp_str_clear(&slot->texts);
@@ -217,6 +218,7 @@ static int fill(const struct infp_shelf *s, struct infp_slot *slot, const struct
         slot->unix_ns = infp_batch_i64(batch, 1, row);
         slot->tick = tick;
         slot->is_last = false;
+        slot->version = ++s->n_versions;
         for (unsigned i = 0; i < s->n_cells; i++) {
                 const unsigned column = INFP_FIXED_COLUMNS + i;
                 size_t size;

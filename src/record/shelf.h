@@ -21,6 +21,11 @@ struct infp_slot {
         bool mark;              /* for whoever collects what nobody names */
         union infp_cell *cells; /* keys first, as in a row; texts lie in `texts` */
         struct infp_str texts;
+        uint64_t version; /* no other state of a row of this shelf has it */
+
+        /* What a view made of the row, and of which versions of it and of the things that its keys name. */
+        struct infp_str view_text;
+        uint64_t view_stamp;
 };
 
 struct infp_shelf {
@@ -31,6 +36,7 @@ struct infp_shelf {
         int entity_cell;      /* the ID64 key, -1 */
         uint64_t max_age_ns;  /* 0: never too old */
         size_t n_after_sweep; /* rows left by the last sweep of unnamed things */
+        uint64_t n_versions;
 
         struct infp_slot *slots;
         size_t n_slots, cap_slots;

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "collect/collector.h"
 #include "record/shelf.h"
 
-enum { FEW_THINGS = 256 };
+/* Texts of views: of 500 processes they take 1.5 MiB. Beyond the limit rows are shown without. */
+enum { FEW_THINGS = 256, MAX_VIEW_TEXTS = 16 << 20, MAX_VIEW_TEXT = 64 << 10 };
 
 /* `processes` repeats an unchanged row each 60 s (design.md: readers carry the last row forward). */
 static const uint64_t repeat_ns = 60 * INFP_NS_PER_S;
@@ -20,6 +22,7 @@ struct tail {
         struct infp_shelf *shelves;
         unsigned n_shelves;
         uint64_t tick, n_dropped;
+        size_t n_view_texts; /* bytes of memory for texts of views */
 };
 
 static struct tail *tail_of(const struct infp_sink *sink)
@@ -205,9 +208,77 @@ static bool last_entity(void *context, const char *table, uint64_t id, struct in
         return slot && infp_shelf_row(s, slot, ret);
 }
 
+static bool last_row(void *context, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
+{
+        struct infp_shelf *s = shelf_find(context, table->name);
+
+        return s && index < s->n_order && infp_shelf_row(s, infp_shelf_at(s, index), ret);
+}
+
+/* Another one whenever the row, or one of the things that its keys name, is another. */
+static uint64_t stamp_of(const struct tail *tail, const struct infp_shelf *s, const struct infp_slot *slot)
+{
+        uint64_t versions[8] = { slot->version };
+        unsigned n = 1;
+
+        for (unsigned i = 0; i < s->n_key_cells && n < INFP_COUNT(versions); i++) {
+                const struct infp_column *c = infp_table_column(s->table, INFP_FIXED_COLUMNS + i);
+                const struct infp_shelf *things =
+                        c->type == INFP_ID64 && c->key && *c->key ? shelf_find(tail, c->key) : NULL;
+                const struct infp_slot *thing = things ? infp_shelf_by_id(things, slot->cells[i].u64) : NULL;
+
+                versions[n++] = thing ? thing->version : 0;
+        }
+        return infp_hash64(versions, n * sizeof(*versions), 0);
+}
+
+static int last_kept(void *context, const struct infp_table *table, uint32_t index, const char **ret_text,
+                     size_t *ret_size)
+{
+        const struct infp_shelf *s = shelf_find(context, table->name);
+        const struct infp_slot *slot;
+
+        if (!s || index >= s->n_order)
+                return -ENOENT;
+        slot = infp_shelf_at(s, index);
+        if (!slot->view_text.size || slot->view_stamp != stamp_of(context, s, slot))
+                return 0;
+        *ret_text = slot->view_text.data;
+        *ret_size = slot->view_text.size;
+        return 1;
+}
+
+/* The memory stays with the slot, and grows by powers of two: a row whose numbers get longer seldom needs more. */
+static void last_keep(void *context, const struct infp_table *table, uint32_t index, const char *text, size_t size)
+{
+        struct tail *tail = context;
+        struct infp_shelf *s = shelf_find(tail, table->name);
+        struct infp_slot *slot;
+
+        if (!s || index >= s->n_order)
+                return;
+        slot = infp_shelf_at(s, index);
+        infp_str_clear(&slot->view_text);
+        if (size >= MAX_VIEW_TEXT || (size >= slot->view_text.cap && tail->n_view_texts + 2 * size > MAX_VIEW_TEXTS))
+                return;
+        tail->n_view_texts -= slot->view_text.cap;
+        infp_str_put(&slot->view_text, text, size);
+        tail->n_view_texts += slot->view_text.cap;
+        if (slot->view_text.failed)
+                infp_str_clear(&slot->view_text);
+        else
+                slot->view_stamp = stamp_of(tail, s, slot);
+}
+
 struct infp_last infp_tail_last(struct infp_sink *sink)
 {
         return (struct infp_last){
-                .context = tail_of(sink), .table = last_table, .rows = last_rows, .entity = last_entity
+                .context = tail_of(sink),
+                .table = last_table,
+                .rows = last_rows,
+                .entity = last_entity,
+                .kept = last_kept,
+                .keep = last_keep,
+                .row = last_row,
         };
 }

@@ -105,10 +105,55 @@ static void put_row(struct infp_json *json, const struct infp_last *last, const 
         }
 }
 
+/* The row as it stands in the list is left with its keeper. */
+static void put_and_keep(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                         uint32_t index)
+{
+        struct infp_str *out = json->out;
+        size_t from = out->size;
+        struct infp_batch batch;
+
+        if (!last->row(last->context, table, index, &batch)) {
+                out->failed = true;
+                return;
+        }
+        infp_json_object(json);
+        put_row(json, last, table, &batch, 0);
+        infp_json_object_end(json);
+        if (out->failed)
+                return;
+        from += out->data[from] == ',';
+        last->keep(last->context, table, index, out->data + from, out->size - from);
+}
+
+/* Rows that are carried forward look the same at each tick, down to the time of their reading: of 500 processes on a quiet
+ * machine that is nearly all of the file, and making it anew took as much time as reading the processes. */
+static void put_kept_list(struct infp_json *json, const struct infp_last *last, const struct infp_table *table)
+{
+        infp_json_array(json);
+        for (uint32_t index = 0; !json->out->failed; index++) {
+                const char *text;
+                size_t size;
+                const int r = last->kept(last->context, table, index, &text, &size);
+
+                if (r < 0)
+                        break;
+                if (r > 0)
+                        infp_json_raw(json, text, size);
+                else
+                        put_and_keep(json, last, table, index);
+        }
+        infp_json_array_end(json);
+}
+
 static void put_list(struct infp_json *json, const struct infp_last *last, const struct infp_table *table)
 {
         struct infp_batch batch;
 
+        if (last->kept && table->on_change && json->indent == 0) {
+                put_kept_list(json, last, table);
+                return;
+        }
         infp_json_array(json);
         for (uint32_t from = 0; last->rows(last->context, table, from, &batch); from += batch.n_rows)
                 for (uint32_t row = 0; row < batch.n_rows; row++) {

@@ -35,6 +35,8 @@ static void fill(struct infp_json *json)
         infp_json_object(json);
         infp_json_key(json, "in");
         infp_json_bool(json, false);
+        infp_json_key(json, "raw");
+        infp_json_raw(json, "[0, 1]", 6);
         infp_json_object_end(json);
         infp_json_object_end(json);
 }
@@ -49,7 +51,7 @@ static void one_line(void **state)
         fill(&json);
         assert_string_equal(s.data,
                             "{\"i\":-5,\"list\":[18446744073709551615,0.5,1.0,null,true,null,{},[]],\"s\":\"x\","
-                            "\"o\":{\"in\":false}}");
+                            "\"o\":{\"in\":false,\"raw\":[0, 1]}}");
 }
 
 static void indented(void **state)
