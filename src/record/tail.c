@@ -38,6 +38,23 @@ static struct infp_shelf *shelf_find(const struct tail *tail, const char *name)
         return NULL;
 }
 
+/* For each row of a snapshot: tables are nearly always known by their address, and few are entities. */
+static struct infp_shelf *shelf_of(const struct tail *tail, const struct infp_table *table)
+{
+        for (unsigned i = 0; i < tail->n_shelves; i++)
+                if (tail->shelves[i].table == table)
+                        return &tail->shelves[i];
+        return shelf_find(tail, table->name);
+}
+
+static struct infp_shelf *things_find(const struct tail *tail, const char *name)
+{
+        for (unsigned i = 0; i < tail->n_shelves; i++)
+                if (tail->shelves[i].table->entity && !strcmp(tail->shelves[i].table->name, name))
+                        return &tail->shelves[i];
+        return NULL;
+}
+
 static uint32_t period_of(const struct tail *tail, const struct infp_table *table)
 {
         for (const struct infp_collector *const *c = infp_collectors; *c; c++)
@@ -70,7 +87,7 @@ static int table_begin(struct infp_sink *sink, const struct infp_table *table, s
 static int batch(struct infp_sink *sink, const struct infp_batch *rows, struct infp_err *err)
 {
         struct tail *tail = tail_of(sink);
-        struct infp_shelf *s = shelf_find(tail, rows->table->name);
+        struct infp_shelf *s = shelf_of(tail, rows->table);
 
         if (!s)
                 return 0;
@@ -195,14 +212,14 @@ static const struct infp_table *last_table(void *context, unsigned index)
 
 static bool last_rows(void *context, const struct infp_table *table, uint32_t from, struct infp_batch *ret)
 {
-        struct infp_shelf *s = shelf_find(context, table->name);
+        struct infp_shelf *s = shelf_of(context, table);
 
         return s && infp_shelf_rows(s, from, ret);
 }
 
 static bool last_entity(void *context, const char *table, uint64_t id, struct infp_batch *ret)
 {
-        struct infp_shelf *s = table ? shelf_find(context, table) : NULL;
+        struct infp_shelf *s = table ? things_find(context, table) : NULL;
         const struct infp_slot *slot = s ? infp_shelf_by_id(s, id) : NULL;
 
         return slot && infp_shelf_row(s, slot, ret);
@@ -210,7 +227,7 @@ static bool last_entity(void *context, const char *table, uint64_t id, struct in
 
 static bool last_row(void *context, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
 {
-        struct infp_shelf *s = shelf_find(context, table->name);
+        struct infp_shelf *s = shelf_of(context, table);
 
         return s && index < s->n_order && infp_shelf_row(s, infp_shelf_at(s, index), ret);
 }
@@ -224,7 +241,7 @@ static uint64_t stamp_of(const struct tail *tail, const struct infp_shelf *s, co
         for (unsigned i = 0; i < s->n_key_cells && n < INFP_COUNT(versions); i++) {
                 const struct infp_column *c = infp_table_column(s->table, INFP_FIXED_COLUMNS + i);
                 const struct infp_shelf *things =
-                        c->type == INFP_ID64 && c->key && *c->key ? shelf_find(tail, c->key) : NULL;
+                        c->type == INFP_ID64 && c->key && *c->key ? things_find(tail, c->key) : NULL;
                 const struct infp_slot *thing = things ? infp_shelf_by_id(things, slot->cells[i].u64) : NULL;
 
                 versions[n++] = thing ? thing->version : 0;
@@ -235,7 +252,7 @@ static uint64_t stamp_of(const struct tail *tail, const struct infp_shelf *s, co
 static int last_kept(void *context, const struct infp_table *table, uint32_t index, const char **ret_text,
                      size_t *ret_size)
 {
-        const struct infp_shelf *s = shelf_find(context, table->name);
+        const struct infp_shelf *s = shelf_of(context, table);
         const struct infp_slot *slot;
 
         if (!s || index >= s->n_order)
@@ -252,7 +269,7 @@ static int last_kept(void *context, const struct infp_table *table, uint32_t ind
 static void last_keep(void *context, const struct infp_table *table, uint32_t index, const char *text, size_t size)
 {
         struct tail *tail = context;
-        struct infp_shelf *s = shelf_find(tail, table->name);
+        struct infp_shelf *s = shelf_of(tail, table);
         struct infp_slot *slot;
 
         if (!s || index >= s->n_order)
