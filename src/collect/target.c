@@ -72,7 +72,7 @@ struct infp_target *infp_target_free(struct infp_target *target)
 
 static void request(struct infp_pid_requests *requests, int32_t pid)
 {
-        if (requests->n == INFP_MAX_REQUESTS) { /* the oldest has had its time */
+        if (requests->n == INFP_TARGET_ROOTS) { /* the oldest has had its time */
                 memmove(requests->pid, requests->pid + 1, sizeof(requests->pid) - sizeof(*requests->pid));
                 memmove(requests->age, requests->age + 1, sizeof(requests->age) - sizeof(*requests->age));
                 requests->n--;

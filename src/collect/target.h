@@ -49,6 +49,8 @@ struct infp_target;
  * in_tree still tells the target's. */
 int infp_target_new(enum infp_mode mode, bool all, struct infp_target **ret, struct infp_err *err);
 struct infp_target *infp_target_free(struct infp_target *target);
+/* Names roots; between two refreshes this many at most, of more the last ones count. */
+enum { INFP_TARGET_ROOTS = 256 };
 void infp_target_set_root(struct infp_target *target, const pid_t *pids, size_t n);
 enum infp_mode infp_target_mode(const struct infp_target *target);
 bool infp_target_all(const struct infp_target *target);

@@ -25,12 +25,10 @@ struct infp_entry {
         bool is_ended;     /* found out in this refresh; removed at its end */
 };
 
-enum { INFP_MAX_REQUESTS = 64 };
-
 /* Pids that somebody named and that wait for the next refresh. */
 struct infp_pid_requests {
-        int32_t pid[INFP_MAX_REQUESTS];
-        uint8_t age[INFP_MAX_REQUESTS];
+        int32_t pid[INFP_TARGET_ROOTS];
+        uint8_t age[INFP_TARGET_ROOTS];
         unsigned n;
 };
 

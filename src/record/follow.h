@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "collect/env.h"
+#include "collect/target.h"
 
-enum { INFP_FOLLOW_PIDS = 256 };
+enum { INFP_FOLLOW_PIDS = INFP_TARGET_ROOTS };
 
 struct infp_follow_options {
         const pid_t *pids; /* these processes; the run ends with the last of them */

@@ -242,6 +242,29 @@ static void a_root_may_come_later(void **state)
         machine_close(m);
 }
 
+/* `--name python` can mean many. */
+static void all_roots_that_are_named_are_followed(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 0);
+        pid_t roots[INFP_TARGET_ROOTS];
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        for (int i = 0; i < INFP_TARGET_ROOTS; i++) {
+                roots[i] = 1000 + i;
+                put_process(top, (struct fake_process){ .pid = roots[i], .ppid = 1 });
+        }
+        m = machine_open(top);
+        infp_target_set_root(target, roots, INFP_TARGET_ROOTS);
+        refresh(target, &m->env);
+        assert_int_equal(infp_target_count(target), INFP_TARGET_ROOTS);
+        infp_target_free(target);
+        machine_close(m);
+        tree_remove(top);
+}
+
 /* A shell that had children and then became us: they are not the command's. */
 static void children_that_came_with_us_are_strangers(void **state)
 {
@@ -402,6 +425,7 @@ int main(void)
                 cmocka_unit_test(what_comes_to_us_is_ours),
                 cmocka_unit_test(a_helper_named_late_is_cast_out),
                 cmocka_unit_test(a_root_may_come_later),
+                cmocka_unit_test(all_roots_that_are_named_are_followed),
                 cmocka_unit_test(children_that_came_with_us_are_strangers),
                 cmocka_unit_test(once_in_the_tree_always_in_it),
                 cmocka_unit_test(a_parent_that_comes_late),
