@@ -29,18 +29,31 @@ void infp_sched_wake_reader(const struct infp_sched *sched)
         (void) !write(sched->options.wake_fd, &one, sizeof one); /* EAGAIN: it has been woken 2^64 - 2 times */
 }
 
-/* The emitter of a slot. A burst that fills half of the ring wakes the reader before the tick is over, and each time anew:
- * the first rows of hundreds of processes are more than one ring holds. */
+/* A burst that fills a quarter of the ring wakes the reader before the tick is over, and again for each further quarter: the
+ * first rows of hundreds of processes are more than one ring holds. Woken, it takes all that is there before it sleeps again, so
+ * that without a good piece taken since then it is still awake. */
+static void wake_for_burst(struct sched_worker *worker)
+{
+        size_t size = infp_rowring_size(worker->ring);
+        uint64_t taken;
+
+        if (infp_rowring_used(worker->ring) <= size / 4)
+                return;
+        taken = infp_rowring_taken(worker->ring);
+        if (worker->is_woken && taken - worker->woken_at < size / 8)
+                return;
+        worker->is_woken = true;
+        worker->woken_at = taken;
+        infp_sched_wake_reader(worker->sched);
+}
+
+/* The emitter of a slot. */
 static int put(void *context, const struct infp_row *row)
 {
         struct sched_slot *slot = context;
-        struct sched_worker *worker = slot->worker;
-        int r = infp_rowring_put(worker->ring, row);
-        bool is_half_full = infp_rowring_used(worker->ring) > infp_rowring_size(worker->ring) / 2;
+        int r = infp_rowring_put(slot->worker->ring, row);
 
-        if (is_half_full && !worker->is_woken)
-                infp_sched_wake_reader(slot->sched);
-        worker->is_woken = is_half_full;
+        wake_for_burst(slot->worker);
         return r;
 }
 

@@ -41,7 +41,8 @@ struct sched_worker {
         uint64_t call_ns, n_calls;
         uint64_t wake_ns;                  /* when it means to wake up */
         uint64_t watched_call, watched_ns; /* of the watch: when it first saw this call */
-        bool is_woken; /* its ring is more than half full, and this thread has woken the reader for that */
+        bool is_woken; /* this thread has woken the reader within this tick, when it had taken woken_at bytes */
+        uint64_t woken_at;
 };
 
 struct infp_sched {

@@ -80,10 +80,10 @@ static char *reserve(struct infp_rowring *ring, size_t size, size_t spare, uint6
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
         uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
         size_t at = head & (ring->size - 1), to_end = ring->size - at, need = size;
-        /* When the reader has seen all, and a quarter of the ring was used, go back to the start: the ring then stays at a
-         * quarter of its memory instead of touching all of it in turn. Until the reader has followed, what lies behind
-         * counts as used, so that going back any sooner would leave a burst of rows without room. */
-        bool wrap = size > to_end || (head == tail && at >= ring->size / 4 && at >= size + spare);
+        /* When the reader has seen all, and half of the ring was used, go back to the start: the ring then stays at half of
+         * its memory instead of touching all of it in turn. Until the reader has followed, what lies behind counts as used:
+         * going back any sooner would leave a burst of rows without room. */
+        bool wrap = size > to_end || (head == tail && at >= ring->size / 2 && at >= size + spare);
 
         if (wrap)
                 need += to_end;
@@ -192,6 +192,11 @@ size_t infp_rowring_used(const struct infp_rowring *ring)
         uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 
         return atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
+}
+
+uint64_t infp_rowring_taken(const struct infp_rowring *ring)
+{
+        return atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
 size_t infp_rowring_size(const struct infp_rowring *ring)

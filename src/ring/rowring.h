@@ -31,5 +31,6 @@ enum infp_rowring_kind infp_rowring_next(struct infp_rowring *ring, struct infp_
 
 /* Any thread. */
 size_t infp_rowring_used(const struct infp_rowring *ring);
+uint64_t infp_rowring_taken(const struct infp_rowring *ring); /* bytes that the reader has given back since the start */
 size_t infp_rowring_size(const struct infp_rowring *ring);
 uint64_t infp_rowring_dropped(const struct infp_rowring *ring);

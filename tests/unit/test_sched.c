@@ -95,9 +95,9 @@ static int sample_gone(void *state, const struct infp_env *env, struct infp_emit
         return s->n == 2 ? infp_fail(err, -ENODEV, "pulled out") : count(s, env, emit, &table_c);
 }
 
-/* More rows in one tick than three rings hold. It waits for the reader whenever half of the ring and a little more is
- * filled: a reader that sleeps on is not waited for longer, and rows are lost. */
-enum { BURST_ROWS = 3500, BURST_AHEAD = 700 };
+/* More rows in one tick than three rings of 64 KiB hold. It waits for the reader whenever a quarter of the ring and a little
+ * more is filled, and at most 3 s: a reader that sleeps on loses rows. */
+enum { BURST_ROWS = 3500, BURST_AHEAD = 400 };
 static atomic_long n_taken;
 
 static int sample_burst(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
