@@ -1,7 +1,10 @@
 /* infprof: finds the verb, hands it its arguments. Options without a verb are the short form of `record`. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "cli/command.h"
 
 static const struct infp_command *find_command(const char *name)
@@ -55,11 +58,24 @@ static int explain(const char *verb)
         return INFP_EXIT_USAGE;
 }
 
+/* A standard descriptor that is closed would be given to the next file that we open, and our words would go into that file.
+ * O_PATH: it can be read and written as little as a closed one. Closed on exec: a command finds it closed, as we did. */
+static void fill_standard_descriptors(void)
+{
+        int fd;
+
+        do
+                fd = open("/", O_PATH | O_CLOEXEC);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        infp_close(fd);
+}
+
 int main(int argc, char **argv)
 {
         const struct infp_command *command;
         const char *first = argc > 1 ? argv[1] : "help";
 
+        fill_standard_descriptors();
         if (strcmp(first, "help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "--help") == 0)
                 return argc > 2 ? explain(argv[2]) : print_overview();
         if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
