@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "collect/collector.h"
 #include "model/builder.h"
+#include "model/prom_name.h"
 #include "view/format.h"
 
 enum { NAME, TABLE, TYPE, UNIT, KIND, QUALITY, RESET, IS_KEY, SOURCE_KEY, SECTION, SERIES, PROM, HELP, N };
@@ -65,6 +66,7 @@ static void set(struct infp_builder *b, unsigned column, const char *text)
 static void fill_all(struct infp_builder *b, const struct infp_table *table, unsigned index)
 {
         const struct infp_column *c = infp_table_column(table, index);
+        infp_autostr struct infp_str prom = { 0 };
 
         set(b, NAME, c->name);
         set(b, TABLE, table->name);
@@ -77,7 +79,7 @@ static void fill_all(struct infp_builder *b, const struct infp_table *table, uns
         set(b, SOURCE_KEY, c->key);
         set(b, SECTION, table->section);
         set(b, SERIES, table->series);
-        set(b, PROM, c->prom);
+        set(b, PROM, infp_prom_name(&prom, table, c) ? prom.data : NULL);
         set(b, HELP, c->help);
 }
 
@@ -186,6 +188,7 @@ static void put_markdown_table(struct infp_str *out, const struct infp_table *ta
                            "|\n|---|---|---|---|---|---|---|\n");
         for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
                 const struct infp_column *c = infp_table_column(table, i);
+                infp_autostr struct infp_str prom = { 0 };
 
                 infp_str_puts(out, "|");
                 infp_str_printf(out, is_key(table, i) ? " **`%s`** |" : " `%s` |", c->name);
@@ -194,7 +197,7 @@ static void put_markdown_table(struct infp_str *out, const struct infp_table *ta
                 put_cell(out, c->kind == INFP_COUNTER && c->reset == INFP_RESET_NONE ? "counter, may step back"
                                                                                      : infp_kind_name(c->kind));
                 put_cell(out, infp_quality_name(c->quality));
-                put_code(out, c->prom);
+                put_code(out, infp_prom_name(&prom, table, c) ? prom.data : NULL);
                 put_cell(out, c->help);
                 infp_str_puts(out, "\n");
         }

@@ -1,5 +1,6 @@
 #include "model/tables.h"
 
+#include "model/prom_name.h"
 #include "model/row.h"
 
 // clang-format off
@@ -105,6 +106,7 @@ static void optional(struct infp_row *row, unsigned cell, const char *text)
 void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsigned index, uint64_t t_ns)
 {
         const struct infp_column *c = infp_table_column(table, index);
+        infp_autostr struct infp_str prom = { 0 };
 
         infp_row_begin(row, &infp_table_columns, t_ns);
         infp_row_str(row, INFP_COLUMNS_TABLE, table->name);
@@ -120,7 +122,7 @@ void infp_columns_row(struct infp_row *row, const struct infp_table *table, unsi
                       index >= INFP_FIXED_COLUMNS && index < (unsigned) INFP_FIXED_COLUMNS + table->n_keys);
         optional(row, INFP_COLUMNS_KEY, c->key);
         infp_row_i64(row, INFP_COLUMNS_SCALE, c->scale ? c->scale : 1);
-        optional(row, INFP_COLUMNS_PROM, c->prom);
+        optional(row, INFP_COLUMNS_PROM, infp_prom_name(&prom, table, c) ? prom.data : NULL);
         infp_row_str(row, INFP_COLUMNS_HELP, c->help);
         infp_row_bool(row, INFP_COLUMNS_ENTITY, table->entity);
         optional(row, INFP_COLUMNS_SECTION, table->section);

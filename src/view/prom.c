@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "model/prom_name.h"
 
 enum { SPILL_BYTES = 1 << 20, COPY_BYTES = 64 * 1024 };
 
@@ -24,7 +25,7 @@ struct infp_prom {
         bool stamped;
         struct family *families;
         unsigned n_families;
-        struct infp_str labels;
+        struct infp_str labels, name; /* scratch */
 };
 
 int infp_prom_new(bool stamped, struct infp_prom **ret)
@@ -51,17 +52,22 @@ struct infp_prom *infp_prom_free(struct infp_prom *prom)
         }
         free(prom->families);
         infp_str_done(&prom->labels);
+        infp_str_done(&prom->name);
         free(prom);
         return NULL;
 }
 
 /* Index of the family, or -ENOMEM. */
-static int family_of(struct infp_prom *prom, const struct infp_column *column)
+static int family_of(struct infp_prom *prom, const struct infp_table *table, const struct infp_column *column)
 {
         struct family *families, *f;
 
+        infp_str_clear(&prom->name);
+        infp_prom_name(&prom->name, table, column);
+        if (prom->name.failed)
+                return -ENOMEM;
         for (unsigned i = 0; i < prom->n_families; i++)
-                if (!strcmp(prom->families[i].name, column->prom))
+                if (!strcmp(prom->families[i].name, prom->name.data))
                         return (int) i;
         families = reallocarray(prom->families, prom->n_families + 1, sizeof(*families));
         if (!families)
@@ -69,7 +75,7 @@ static int family_of(struct infp_prom *prom, const struct infp_column *column)
         prom->families = families;
         f = &families[prom->n_families];
         *f = (struct family){
-                .name = strdup(column->prom), .help = strdup(column->help), .kind = column->kind, .fd = -1
+                .name = strdup(prom->name.data), .help = strdup(column->help), .kind = column->kind, .fd = -1
         };
         if (!f->name || !f->help) {
                 free(f->name);
@@ -243,7 +249,7 @@ int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const 
                 families[i] = -1;
                 if (!c->prom || c->kind == INFP_LABEL || c->type == INFP_STR || c->type == INFP_ID64)
                         continue;
-                families[i] = family_of(prom, c);
+                families[i] = family_of(prom, table, c);
                 if (families[i] < 0)
                         return families[i];
         }

@@ -1,5 +1,6 @@
-/* Prometheus text (exposition format 0.0.4) from rows of any table: name, help and unit factor come from the column's line,
- * labels from the keys, and from those label columns that have a Prometheus name (also of the things that ids name). */
+/* Prometheus text (exposition format 0.0.4) from rows of any table: help and unit factor come from the column's line, the name
+ * by model/prom_name.h, labels from the keys, and from those label columns that have a Prometheus name (also of the things that
+ * ids name). */
 #pragma once
 
 #include <stdbool.h>

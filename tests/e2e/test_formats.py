@@ -4,6 +4,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -314,6 +315,13 @@ def test_prometheus_page(infprof, output):
     _, cpu = by_pyarrow(finished, "cpu")
     line = next(line for line in page.splitlines() if line.startswith("infprof_host_cpu_user_seconds_total "))
     assert float(line.split()[1]) == pytest.approx(cpu["vCpuTimeUserMode"][-1] / 100, rel=1e-12)
-    assert 'infprof_host_cpu_user_seconds_total{core="0"}' in page
+    assert 'infprof_cpu_core_user_seconds_total{core="0"}' in page
+    # sum() over a family counts nothing twice: the samples of a name have the same labels.
+    labels = {}
+    for sample in page.splitlines():
+        if not sample.startswith("#"):
+            name, _, rest = sample.rpartition(" ")[0].partition("{")
+            labels.setdefault(name, set()).add(tuple(re.findall(r'(\w+)="', rest)))
+    assert all(len(found) == 1 for name, found in labels.items() if not name.startswith("infprof_process_")), labels
     many = run([infprof, "export", "cpu", "-r", finished, "-f", "prom"]).decode()
     assert len([line for line in many.splitlines() if line.startswith("infprof_host_cpu_user_seconds_total ")]) == len(cpu["t_ns"])

@@ -141,7 +141,8 @@ def test_prometheus_text(infprof):
     names = {name for name, _ in page}
     assert all(name.startswith("infprof_") for name in names)
     assert page["infprof_host_cpu_user_seconds_total", ""] > 0
-    cores = [labels for name, labels in page if name == "infprof_host_cpu_user_seconds_total" and labels]
+    assert [labels for name, labels in page if name == "infprof_host_cpu_user_seconds_total"] == [""]
+    cores = [labels for name, labels in page if name == "infprof_cpu_core_user_seconds_total"]
     assert sorted(cores) == sorted(f'core="{core}"' for core in range(len(cores)))
     assert ("infprof_process_threads", f'pid="{os.getpid()}",name="{open("/proc/self/comm").read().strip()}"') in page
 
@@ -150,7 +151,7 @@ def test_prometheus_units(infprof):
     """Report 2: 107501 cs of user time are 1075.01 s, and no rounding shows; report 21: 68.75 % is a ratio of 0.6875."""
     page = page_of(run(infprof, "--prom", "--root", root(2, "t0")).stdout)
     assert page["infprof_host_cpu_user_seconds_total", ""] == 1075.01
-    assert page["infprof_host_cpu_user_seconds_total", 'core="3"'] == 298.7
+    assert page["infprof_cpu_core_user_seconds_total", 'core="3"'] == 298.7
     text = run(infprof, "--prom", "--root", root(21)).stdout.decode()
     assert re.search(r"^infprof_host_memory_\w*ratio 0\.6875$", text, re.M), text
 

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "model/builder.h"
+#include "model/prom_name.h"
 #include "view/prom.h"
 
 // clang-format off
@@ -89,6 +90,40 @@ static char *written(struct infp_prom *prom)
         close(fd);
         infp_prom_free(prom);
         return text;
+}
+
+static void test_names(void **state)
+{
+        static const struct {
+                const char *table, *prom, *expected;
+                unsigned n_keys;
+        } cases[] = {
+                { "cpu", "infprof_host_cpu_user_seconds_total", "infprof_host_cpu_user_seconds_total", 0 },
+                { "cpu_core", "infprof_host_cpu_user_seconds_total", "infprof_cpu_core_user_seconds_total", 1 },
+                { "disk_device", "infprof_host_disk_read_bytes_total", "infprof_disk_device_read_bytes_total", 1 },
+                { "net_interface", "infprof_host_network_sent_bytes_total", "infprof_net_interface_sent_bytes_total",
+                  1 },
+                { "net_interface", "infprof_host_mtu_bytes", "infprof_net_interface_mtu_bytes", 1 },
+                { "net_interface", "infprof_host_network", "infprof_net_interface_network", 1 },
+                { "processes", "infprof_process_threads", "infprof_process_threads", 1 },
+                { "process", "pid", "pid", 1 },
+                /* As a run's own table `columns` gives it back. */
+                { "cpu_core", "infprof_cpu_core_user_seconds_total", "infprof_cpu_core_user_seconds_total", 1 },
+                { "cpu", NULL, NULL, 1 },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                const struct infp_table table = { .name = cases[i].table,
+                                                  .keys = keys,
+                                                  .n_keys = (uint16_t) cases[i].n_keys };
+                const struct infp_column column = { .name = "x", .prom = cases[i].prom };
+                infp_autostr struct infp_str name = { 0 };
+
+                assert_int_equal(infp_prom_name(&name, &table, &column), cases[i].expected != NULL);
+                if (cases[i].expected)
+                        assert_string_equal(name.data, cases[i].expected);
+        }
 }
 
 /* 4321 cs are 43.21 s and not 43.21000000000001; percent becomes a ratio; absent values have no line. */
@@ -189,6 +224,7 @@ static void test_an_export(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_names),
                 cmocka_unit_test(test_a_page),
                 cmocka_unit_test(test_labels_of_things),
                 cmocka_unit_test(test_an_export),
