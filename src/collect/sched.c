@@ -34,13 +34,11 @@ void infp_sched_wake_reader(const struct infp_sched *sched)
  * that without a good piece taken since then it is still awake. */
 static void wake_for_burst(struct sched_worker *worker)
 {
+        /* One reading of the reader's position for both tests: it goes on meanwhile. */
+        uint64_t taken = infp_rowring_taken(worker->ring), used = infp_rowring_written(worker->ring) - taken;
         size_t size = infp_rowring_size(worker->ring);
-        uint64_t taken;
 
-        if (infp_rowring_used(worker->ring) <= size / 4)
-                return;
-        taken = infp_rowring_taken(worker->ring);
-        if (worker->is_woken && taken - worker->woken_at < size / 8)
+        if (used <= size / 4 || (worker->is_woken && taken - worker->woken_at < size / 8))
                 return;
         worker->is_woken = true;
         worker->woken_at = taken;

@@ -133,6 +133,17 @@ static int refresh(struct sched_worker *worker, const struct plan *plan)
         return leave(worker, &sched->target) ? r >= 0 : -1;
 }
 
+/* Ticks before `next` that were not taken are left out, and counted. */
+static void skip_to(struct infp_sched *sched, uint64_t next)
+{
+        if (next <= sched->tick)
+                return;
+        sched->n_missed += next - sched->tick;
+        if (sched->options.stats)
+                __atomic_fetch_add(&sched->options.stats->ticks_missed, next - sched->tick, __ATOMIC_RELAXED);
+        sched->tick = next;
+}
+
 static void write_tick(struct sched_worker *worker, uint64_t begin, unsigned n_due)
 {
         struct infp_sched *sched = worker->sched;
@@ -149,19 +160,7 @@ static void write_tick(struct sched_worker *worker, uint64_t begin, unsigned n_d
         infp_rowring_put(worker->ring, row);
         infp_rowring_put_tick(worker->ring, &(struct infp_rowring_tick){ .number = sched->tick, .t_ns = begin });
         sched->tick++;
-}
-
-/* Ticks that were due over a period ago are left out: the sampling stays on its grid. */
-static void skip_missed(struct infp_sched *sched, uint64_t now)
-{
-        uint64_t newest = (now - sched->start_ns) / sched->period_ns;
-
-        if (newest <= sched->tick)
-                return;
-        sched->n_missed += newest - sched->tick;
-        if (sched->options.stats)
-                __atomic_fetch_add(&sched->options.stats->ticks_missed, newest - sched->tick, __ATOMIC_RELAXED);
-        sched->tick = newest;
+        skip_to(sched, (begin - sched->start_ns) / sched->period_ns + 1); /* one tick in each cell of the grid */
 }
 
 /* False: the thread ends. */
@@ -173,8 +172,10 @@ static bool run_plan(struct sched_worker *worker, const struct plan *plan)
 
         if (is_fresh < 0)
                 return false;
-        if (plan->is_tick)
-                skip_missed(sched, plan->now);
+        /* What was due over a period ago is left out: the sampling stays on its grid. The first tick is always taken, however
+         * long the thread had to wait for its CPU. */
+        if (plan->is_tick && sched->tick > 0)
+                skip_to(sched, (plan->now - sched->start_ns) / sched->period_ns);
         for (unsigned i = 0; i < sched->n_shared; i++) {
                 struct sched_slot *slot = &sched->slots[i];
                 enum taken taken;

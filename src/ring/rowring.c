@@ -194,6 +194,11 @@ size_t infp_rowring_used(const struct infp_rowring *ring)
         return atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
 }
 
+uint64_t infp_rowring_written(const struct infp_rowring *ring)
+{
+        return atomic_load_explicit(&ring->head, memory_order_acquire);
+}
+
 uint64_t infp_rowring_taken(const struct infp_rowring *ring)
 {
         return atomic_load_explicit(&ring->tail, memory_order_acquire);

@@ -31,6 +31,8 @@ enum infp_rowring_kind infp_rowring_next(struct infp_rowring *ring, struct infp_
 
 /* Any thread. */
 size_t infp_rowring_used(const struct infp_rowring *ring);
-uint64_t infp_rowring_taken(const struct infp_rowring *ring); /* bytes that the reader has given back since the start */
+/* Bytes since the start that the writer has written and that the reader has given back; between them lies what is used. */
+uint64_t infp_rowring_written(const struct infp_rowring *ring);
+uint64_t infp_rowring_taken(const struct infp_rowring *ring);
 size_t infp_rowring_size(const struct infp_rowring *ring);
 uint64_t infp_rowring_dropped(const struct infp_rowring *ring);
