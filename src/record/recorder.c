@@ -275,7 +275,8 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
         struct infp_rowring_tick tick;
         unsigned n_ticks = 0;
 
-        for (;;) {
+        /* Where ticks take longer to write than they are apart the ring is never empty: whoever drains it has more to do. */
+        while (n_ticks < INFP_DRAIN_TICKS) {
                 switch (infp_rowring_next(ring, &recorder->ring_row, &tick)) {
                 case INFP_ROWRING_EMPTY:
                         return n_ticks;
@@ -288,6 +289,7 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
                         break;
                 }
         }
+        return n_ticks;
 }
 
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns)

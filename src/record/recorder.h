@@ -35,7 +35,9 @@ void infp_recorder_begin(struct infp_recorder *recorder);
 void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row);
 int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
 
-/* Takes all that lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen. */
+/* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
+ * INFP_DRAIN_TICKS of them it returns though more may lie there. */
+enum { INFP_DRAIN_TICKS = 4 };
 unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring);
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);
 

@@ -62,8 +62,9 @@ static void drain(struct infp_session *s)
         struct infp_rowring *ring;
         uint64_t dropped;
 
+        s->has_more = false;
         for (unsigned i = 0; (ring = infp_sched_ring(s->sched, i)); i++)
-                infp_recorder_drain(s->recorder, ring);
+                s->has_more |= infp_recorder_drain(s->recorder, ring) == INFP_DRAIN_TICKS;
         dropped = infp_sched_dropped(s->sched);
         if (dropped == s->n_ring_drops)
                 return;
@@ -93,10 +94,12 @@ static uint64_t due_ns(struct infp_session *s)
 {
         uint64_t due = earliest(infp_recorder_due_ns(s->recorder), infp_sched_watch_due_ns(s->sched));
 
+        if (s->has_more)
+                return 0;
         due = earliest(due, infp_session_target_due_ns(s));
         if (!s->is_released)
                 due = earliest(due, s->start_ns + first_sample_ns);
-        else if (s->options->duration_ns)
+        else if (s->options->duration_ns && s->options->duration_ns < UINT64_MAX - s->release_ns)
                 due = earliest(due, s->release_ns + s->options->duration_ns);
         return due;
 }
@@ -160,11 +163,13 @@ static void wind_up(struct infp_session *s)
 {
         infp_sched_stop_begin(s->sched);
         while (!infp_sched_is_ended(s->sched)) {
-                wait_for_news(s, infp_session_now() + INFP_NS_PER_S / 4);
+                wait_for_news(s, s->has_more ? 0 : infp_session_now() + INFP_NS_PER_S / 4);
                 drain(s);
                 infp_session_take_signals(s);
         }
-        drain(s);
+        do
+                drain(s);
+        while (s->has_more);
         infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
         serve_live(s);
 }

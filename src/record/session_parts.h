@@ -25,6 +25,7 @@ struct infp_session {
         bool is_live_ready;
         bool has_reader;
         uint64_t reader_ns; /* last look for readers */
+        bool has_more;      /* in the rings than was taken in this turn */
         uint64_t n_ring_drops;
 };
 

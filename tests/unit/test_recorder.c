@@ -436,6 +436,21 @@ static void test_drains_rings(void **state)
         infp_rowring_free(ring);
 }
 
+/* Of a backlog not all at once: signals and the end of the command wait meanwhile. */
+static void test_drains_a_few_ticks_at_once(void **state)
+{
+        struct world *w = *state;
+        struct infp_rowring *ring;
+
+        assert_int_equal(infp_rowring_new(1 << 16, &ring), 0);
+        for (unsigned i = 0; i < INFP_DRAIN_TICKS + 1; i++)
+                infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ i, w->now_ns });
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), INFP_DRAIN_TICKS);
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), 1);
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), 0);
+        infp_rowring_free(ring);
+}
+
 static void test_no_allocation_between_flushes(void **state)
 {
         struct world *w = *state;
@@ -475,6 +490,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_many_rows, begin, end),
                 cmocka_unit_test_setup_teardown(test_unknown_table, begin, end),
                 cmocka_unit_test_setup_teardown(test_drains_rings, begin, end),
+                cmocka_unit_test_setup_teardown(test_drains_a_few_ticks_at_once, begin, end),
                 cmocka_unit_test_setup_teardown(test_no_allocation_between_flushes, begin, end),
         };
 
