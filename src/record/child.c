@@ -313,6 +313,16 @@ void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid
         }
 }
 
+bool infp_child_is_stopped(const struct infp_child *child)
+{
+        siginfo_t info = { .si_pid = 0 };
+
+        if (!child->stopped_by)
+                return false;
+        return waitid(P_PID, (id_t) child->pid, &info, WCONTINUED | WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               info.si_pid == 0;
+}
+
 int infp_child_exit_code(const struct infp_child *child)
 {
         return WIFSIGNALED(child->status) ? 128 + WTERMSIG(child->status) : WEXITSTATUS(child->status);

@@ -50,6 +50,8 @@ void infp_child_abandon(struct infp_child *child);
 /* Collects all that ended, without waiting; each but the strangers is given to `reaped`. */
 void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid_t pid, const struct rusage *usage),
                      void *context);
+/* As it is now: that it goes on may be known before infp_child_reap has heard of it. */
+bool infp_child_is_stopped(const struct infp_child *child);
 bool infp_child_is_stranger(const struct infp_child *child, pid_t pid);
 
 int infp_child_exit_code(const struct infp_child *child); /* of the command: 128 + signal when it died by one */

@@ -18,6 +18,7 @@ struct infp_session {
         bool is_command_over, said_waiting;
         uint64_t over_ns;      /* when the command ended and others of its tree lived on */
         unsigned n_interrupts; /* Ctrl-C so far */
+        bool is_told_to_stop;  /* SIGTSTP has come to us, and no SIGCONT since */
         int exec_code;         /* 126, 127 when exec failed */
         struct infp_err exec_err;
         uint64_t look_ns; /* next look at an attached target */

@@ -35,18 +35,16 @@ static void reaped(void *context, pid_t pid, const struct rusage *usage)
         infp_target_add_reaped(s->options->env->target, usage);
 }
 
-/* A stop by the terminal (Ctrl-Z) or by job control is the whole job's: the shell waits for us, so we stop as well, after
- * what we hold is written. SIGSTOP is somebody's who wants to look at the command: the recording goes on. */
+/* A stop of the whole job (Ctrl-Z, or an editor that stops its process group) has come to us, too: the shell waits for us, so
+ * we stop with the command, after what we hold is written. Who stops the command alone wants to look at it: the recording goes
+ * on. SIGTTIN and SIGTTOU, also the whole job's, have stopped us already. */
 static void stop_with_child(struct infp_session *s)
 {
-        int by = s->options->child->stopped_by;
-
-        if (by != SIGTSTP && by != SIGTTIN && by != SIGTTOU)
+        if (s->options->child->stopped_by != SIGTSTP || !s->is_told_to_stop)
                 return;
+        s->is_told_to_stop = false;
         infp_recorder_flush(s->recorder, NULL);
         kill(getpid(), SIGSTOP);
-        /* Here we go on: by the shell's SIGCONT, which the command has got as well. */
-        s->options->child->stopped_by = 0;
 }
 
 static void command_ended(struct infp_session *s)
@@ -158,7 +156,7 @@ static void pass_on(struct infp_session *s, const struct infp_signal *signal)
         struct infp_child *child = s->options->child;
 
         /* The shell continues the whole job at once: a second SIGCONT would be one too many. */
-        if (signal->number == SIGCONT && !child->stopped_by)
+        if (signal->number == SIGCONT && !infp_child_is_stopped(child))
                 return;
         if (signal->has_value)
                 sigqueue(child->pid, signal->number, (union sigval){ .sival_int = signal->value });
@@ -178,6 +176,8 @@ static void take_for_child(struct infp_session *s, const struct infp_signal *sig
 
         if (signal->number == SIGINT && !signal->by_process && ++s->n_interrupts > 1)
                 s->result->skip_finish = true;
+        if (signal->number == SIGTSTP || signal->number == SIGCONT)
+                s->is_told_to_stop = signal->number == SIGTSTP;
         if (s->is_command_over || child->state == INFP_CHILD_FAILED) {
                 /* What we still wait for is not the command: the user has had enough. */
                 s->is_ending |= is_end(signal->number);
