@@ -17,7 +17,7 @@ def live(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "60"],
                                stderr=subprocess.DEVNULL)
     end = time.monotonic() + 30
-    while not list(run_dir.glob("*.infprof/cpu/*.arrows")):
+    while not list(run_dir.glob("*.infprof/columns/*.arrows")):
         assert time.monotonic() < end, "no row within 30 s"
         time.sleep(0.05)
     yield run_dir.run()

@@ -148,10 +148,10 @@ def test_background_job(terminal, infprof, run_dir):
 
 def test_the_terminal_is_the_commands(terminal, infprof, run_dir):
     terminal.type(f"'{infprof}' record -o '{run_dir}' -t 100 --no-finish -- sh -c "
-                  "'test -t 0 && test -t 1 && test -t 2 && tty; ps -o tpgid=,pgid= -p $$'\n")
+                  "'test -t 0 && test -t 1 && test -t 2 && tty; cat /proc/$$/stat'\n")
     terminal.expect(r"/dev/pts/\d+\n")
-    match = terminal.expect(r"\s*(\d+)\s+(\d+)\n")
-    assert match.group(1) == match.group(2)  # in the foreground
+    words = terminal.expect(r"\d+ \(sh\) (.*)\n").group(1).split()
+    assert words[2] == words[5]  # its process group is the one in the foreground
 
 
 def test_hang_up(terminal, infprof, run_dir):
