@@ -9,9 +9,17 @@
 
 /* The first five are work. vCpuTimeUserMode holds the guests' time already. */
 enum { WORK_PARTS = 5, DOMINANCE = 70 };
-static const char *const part_names[INFP_CORE_PARTS] = {
-        "vCpuTimeUserMode",    "vCpuNice",     "vCpuTimeKernelMode", "vCpuTimeIntSrvc",
-        "vCpuTimeSoftIntSrvc", "vCpuIdleTime", "vCpuTimeIOWait",     "vCpuSteal",
+const char *const infp_cores_columns[] = {
+        "vCpuTimeUserMode",
+        "vCpuNice",
+        "vCpuTimeKernelMode",
+        "vCpuTimeIntSrvc",
+        "vCpuTimeSoftIntSrvc",
+        "vCpuIdleTime",
+        "vCpuTimeIOWait",
+        "vCpuSteal",
+        "core",
+        NULL,
 };
 
 void infp_cores_done(struct infp_cores *cores)
@@ -46,9 +54,9 @@ double infp_disparity(double *loads, unsigned n)
 static void find_columns(struct infp_cores *cores, const struct infp_table *table)
 {
         cores->table = table;
-        cores->key = infp_table_find(table, "core");
+        cores->key = infp_table_find(table, infp_cores_columns[INFP_CORE_PARTS]);
         for (unsigned i = 0; i < INFP_CORE_PARTS; i++)
-                cores->columns[i] = infp_table_find(table, part_names[i]);
+                cores->columns[i] = infp_table_find(table, infp_cores_columns[i]);
 }
 
 /* The core by its number, made at its place when it is new; NULL without memory. */

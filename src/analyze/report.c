@@ -68,16 +68,35 @@ static int add_metrics(struct infp_report_metric **metrics, unsigned *n, const s
         return 0;
 }
 
+/* The numbers of a table by name, ended by NULL; NULL without memory. */
+static const char **numbers_of(const struct infp_table *table)
+{
+        const unsigned width = infp_table_width(table);
+        const char **names = calloc(width + 1, sizeof(*names));
+        unsigned n = 0;
+
+        for (unsigned i = INFP_FIXED_COLUMNS; names && i < width; i++)
+                if (is_number(infp_table_column(table, i)))
+                        names[n++] = infp_table_column(table, i)->name;
+        return names;
+}
+
 /* Streams a table without keys through the statistics of its columns. */
-static int read_metrics(struct infp_run *run, const char *name, const struct infp_scan_options *options,
+static int read_metrics(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
                         struct infp_report_metric **metrics, unsigned *n, struct infp_err *err)
 {
+        infp_autofree const char **names = numbers_of(known);
+        struct infp_scan_options options = *wanted;
         const unsigned before = *n;
         struct infp_scan *scan;
         struct infp_batch batch;
         const struct infp_table *table;
-        int r = infp_scan_open(run, name, options, &scan, err);
+        int r;
 
+        if (!names)
+                return out_of_memory(err);
+        options.columns = names;
+        r = infp_scan_open(run, known->name, &options, &scan, err);
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
@@ -101,12 +120,31 @@ static int read_metrics(struct infp_run *run, const char *name, const struct inf
         return r;
 }
 
+/* Scans only those of the wanted columns that the run has. -ENOENT: it has no such table. */
+static int open_columns(struct infp_run *run, const char *table, const char *const *wanted,
+                        const struct infp_scan_options *given, struct infp_scan **ret, struct infp_err *err)
+{
+        const struct infp_table *known = infp_catalog_find(given->catalog, table);
+        struct infp_scan_options options = *given;
+        const char *names[16];
+        unsigned n = 0;
+
+        if (!known)
+                return -ENOENT;
+        for (; *wanted && n + 1 < INFP_COUNT(names); wanted++)
+                if (infp_table_find(known, *wanted) >= 0)
+                        names[n++] = *wanted;
+        names[n] = NULL;
+        options.columns = names;
+        return infp_scan_open(run, table, &options, ret, err);
+}
+
 static int read_cores(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
         struct infp_scan *scan;
         struct infp_batch batch;
-        int r = infp_scan_open(run, "cpu_core", options, &scan, err);
+        int r = open_columns(run, "cpu_core", infp_cores_columns, options, &scan, err);
 
         if (r == -ENOENT)
                 return 0;
@@ -165,17 +203,17 @@ static void add_tick(struct infp_report_ticks *ticks, const struct infp_batch *b
 static int read_ticks(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
-        static const char *const names[] = { "late_ns", "busy_ns", "missed" };
-        int columns[INFP_COUNT(names)];
+        static const char *const names[] = { "late_ns", "busy_ns", "missed", NULL };
+        int columns[INFP_COUNT(names) - 1];
         struct infp_scan *scan;
         struct infp_batch batch;
-        int r = infp_scan_open(run, "ticks", options, &scan, err);
+        int r = open_columns(run, "ticks", names, options, &scan, err);
 
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
                 return r;
-        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+        for (unsigned i = 0; i < INFP_COUNT(columns); i++)
                 columns[i] = infp_table_find(infp_scan_table(scan), names[i]);
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
@@ -194,15 +232,16 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
 {
         struct infp_catalog catalog = { 0 };
         struct infp_scan_options options = { .t0 = report->range.t0, .t1 = report->range.t1 };
+        const struct infp_table *self;
         int r = infp_catalog_read(run, &catalog, err);
 
         options.catalog = &catalog;
         for (unsigned i = 0; r >= 0 && i < catalog.n_tables; i++)
                 if (is_read(&catalog.tables[i]))
-                        r = read_metrics(run, catalog.tables[i].name, &options, &report->metrics, &report->n_metrics,
-                                         err);
-        if (r >= 0)
-                r = read_metrics(run, "self", &options, &report->self, &report->n_self, err);
+                        r = read_metrics(run, &catalog.tables[i], &options, &report->metrics, &report->n_metrics, err);
+        self = infp_catalog_find(&catalog, "self");
+        if (r >= 0 && self)
+                r = read_metrics(run, self, &options, &report->self, &report->n_self, err);
         if (r >= 0)
                 r = read_cores(report, run, &options, err);
         if (r >= 0)

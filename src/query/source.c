@@ -64,6 +64,17 @@ static void free_source(struct infp_source **source)
         infp_source_close(*source);
 }
 
+/* Those of the columns that the files have, in one look at the files: of a day there are hundreds. */
+static void put_existing(struct infp_str *sql, const char *const *columns)
+{
+        infp_str_puts(sql, "COLUMNS(c -> c IN (");
+        for (unsigned i = 0; columns[i]; i++) {
+                infp_str_puts(sql, i ? "," : "");
+                infp_sql_text(sql, columns[i]);
+        }
+        infp_str_puts(sql, "))");
+}
+
 /* Only the columns that the files have can be named, so they are asked first. */
 static int select_list(struct infp_source *source, const char *from, const char *const *columns, struct infp_str *ret,
                        struct infp_err *err)
@@ -88,20 +99,12 @@ static int select_list(struct infp_source *source, const char *from, const char 
         return 0;
 }
 
-static int open_parquet(struct infp_source *source, struct infp_run *run, const struct infp_parts *parts,
-                        unsigned index, unsigned n, const struct infp_source_hint *hint, struct infp_err *err)
+static int select_rows(struct infp_source *source, const char *from, const struct infp_str *list,
+                       const struct infp_source_hint *hint, struct infp_err *err)
 {
-        infp_autostr struct infp_str from = { 0 }, list = { 0 }, sql = { 0 };
+        infp_autostr struct infp_str sql = { 0 };
 
-        INFP_TRY(take_duck(&source->duck, err));
-        infp_sql_read_parquet(&from, run, parts, index, n);
-        if (from.failed)
-                return infp_fail(err, -ENOMEM, "out of memory");
-        if (hint->columns)
-                INFP_TRY(select_list(source, from.data, hint->columns, &list, err));
-        else
-                infp_str_puts(&list, "*");
-        infp_str_printf(&sql, "SELECT %s FROM %s", list.failed ? "*" : list.data, from.data);
+        infp_str_printf(&sql, "SELECT %s FROM %s", list->failed ? "*" : list->data, from);
         if (hint->no_rows)
                 infp_str_puts(&sql, " LIMIT 0");
         else if (hint->t0 || hint->t1)
@@ -111,6 +114,28 @@ static int open_parquet(struct infp_source *source, struct infp_run *run, const 
         if (sql.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         return infp_duck_query(source->duck, sql.data, &source->result, err);
+}
+
+static int open_parquet(struct infp_source *source, struct infp_run *run, const struct infp_parts *parts,
+                        unsigned index, unsigned n, const struct infp_source_hint *hint, struct infp_err *err)
+{
+        infp_autostr struct infp_str from = { 0 }, list = { 0 };
+
+        INFP_TRY(take_duck(&source->duck, err));
+        infp_sql_read_parquet(&from, run, parts, index, n);
+        if (from.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        if (!hint->columns || !hint->columns[0]) {
+                infp_str_puts(&list, hint->columns ? "NULL AS nothing" : "*");
+                return select_rows(source, from.data, &list, hint, err);
+        }
+        put_existing(&list, hint->columns);
+        if (select_rows(source, from.data, &list, hint, NULL) == 0)
+                return 0;
+        /* None of them is there, or the files are broken. */
+        infp_str_clear(&list);
+        INFP_TRY(select_list(source, from.data, hint->columns, &list, err));
+        return select_rows(source, from.data, &list, hint, err);
 }
 
 int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsigned index,

@@ -243,8 +243,8 @@ int main(int argc, char **argv)
                 make_samples(n);
         flush_all(false);
         must(w.sink->end(w.sink, &err), &err);
-        w.run->info.ended_unix_ns = STARTED_UNIX + INT64_C(1000000000);
-        w.run->info.ended_t_ns = INFP_NS_PER_S;
+        w.run->info.ended_unix_ns = STARTED_UNIX + (int64_t) w.row.t_ns;
+        w.run->info.ended_t_ns = w.row.t_ns;
         must(infp_run_save(w.run, &err), &err);
         return 0;
 }
