@@ -303,7 +303,10 @@ void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid
                 if (pid < 0 && errno == EINTR)
                         continue;
                 if (pid <= 0) {
-                        child->has_children = pid == 0 && (child->n_strangers == 0 || any_child(is_of_the_tree, child));
+                        child->has_children = pid == 0;
+                        /* Asked at each turn, and dear with strangers: of interest only behind the command's end. */
+                        if (child->has_children && child->n_strangers && child->state == INFP_CHILD_ENDED)
+                                child->has_children = any_child(is_of_the_tree, child);
                         return;
                 }
                 if (pid == child->pid)

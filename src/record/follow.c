@@ -224,12 +224,40 @@ bool infp_follow_look(struct infp_follow *follow, const struct infp_env *env)
         return n < before || follow->n_roots != before;
 }
 
+/* Threads have a directory in /proc, too, though it is not listed. Returns the process of a thread, else 0. */
+static pid_t process_of_thread(const struct infp_env *env, pid_t pid)
+{
+        char path[32], text[4096];
+        ssize_t n;
+        struct infp_span all, line;
+        uint64_t process;
+
+        snprintf(path, sizeof path, "proc/%d/status", (int) pid);
+        n = infp_read_at(env->root_fd, path, text, sizeof text);
+        all = (struct infp_span){ text, n > 0 ? (size_t) n : 0 };
+        while (infp_span_line(&all, &line)) {
+                if (!infp_span_starts(line, "Tgid:"))
+                        continue;
+                infp_span_word(&line);
+                if (infp_span_u64(infp_span_word(&line), &process) < 0 || process > INT32_MAX)
+                        return 0;
+                return (pid_t) process == pid ? 0 : (pid_t) process;
+        }
+        return 0;
+}
+
 static int add_pid(struct infp_follow *follow, pid_t pid, const struct infp_env *env, struct infp_err *err)
 {
         struct infp_process process;
+        pid_t whole;
 
         if (!infp_process_look(env->root_fd, pid, &process))
                 return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
+        whole = process_of_thread(env, pid);
+        if (whole)
+                return infp_fail(err, -ESRCH,
+                                 "there is no process %d: it is a thread of process %d, which can be recorded",
+                                 (int) pid, (int) whole);
         if (follow->n_roots == INFP_FOLLOW_PIDS)
                 return infp_fail(err, -E2BIG, "more than %d processes", INFP_FOLLOW_PIDS);
         follow->roots[follow->n_roots++] = (struct infp_followed){ pid, process.start_ticks };

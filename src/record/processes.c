@@ -19,7 +19,10 @@ bool infp_process_look(int root_fd, pid_t pid, struct infp_process *ret)
         snprintf(path, sizeof(path), "proc/%d/stat", (int) pid);
         n = infp_read_at(root_fd, path, text, sizeof(text));
         *ret = (struct infp_process){ 0 };
-        return n > 0 && infp_process_stat_parse(text, (size_t) n, ret) == 0 && ret->state != 'Z' && ret->state != 'X';
+        if (n <= 0 || infp_process_stat_parse(text, (size_t) n, ret) < 0)
+                return false;
+        /* A main thread that has ended before the others is a zombie, too. */
+        return (ret->state != 'Z' && ret->state != 'X') || ret->n_threads > 1;
 }
 
 int infp_process_each(int root_fd, bool (*each)(void *context, const struct infp_process *process), void *context)
