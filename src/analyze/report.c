@@ -8,116 +8,13 @@
 #include "base/mem.h"
 #include "query/scan.h"
 
-static void metrics_done(struct infp_report_metric *metrics, unsigned n)
-{
-        for (unsigned i = 0; i < n; i++) {
-                free(metrics[i].table);
-                free(metrics[i].name);
-                free(metrics[i].unit);
-                free(metrics[i].base);
-        }
-        free(metrics);
-}
-
 void infp_report_done(struct infp_report *report)
 {
-        metrics_done(report->metrics, report->n_metrics);
-        metrics_done(report->self, report->n_self);
+        infp_metrics_done(report->metrics, report->n_metrics);
+        infp_metrics_done(report->self, report->n_self);
         infp_cores_done(&report->cores);
         infp_absences_done(&report->absences);
         *report = (struct infp_report){ 0 };
-}
-
-static bool is_number(const struct infp_column *c)
-{
-        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
-}
-
-static int out_of_memory(struct infp_err *err)
-{
-        return infp_fail(err, -ENOMEM, "no memory for the report");
-}
-
-/* A metric for each number of the table; *columns says where each stands in the scan's batches. */
-static int add_metrics(struct infp_report_metric **metrics, unsigned *n, const struct infp_table *table)
-{
-        const unsigned width = infp_table_width(table);
-        struct infp_report_metric *more = reallocarray(*metrics, *n + width, sizeof(*more));
-
-        if (!more)
-                return -ENOMEM;
-        *metrics = more;
-        for (unsigned i = INFP_FIXED_COLUMNS; i < width; i++) {
-                const struct infp_column *c = infp_table_column(table, i);
-                struct infp_report_metric *m = &more[*n];
-
-                if (!is_number(c))
-                        continue;
-                *m = (struct infp_report_metric){
-                        .table = strdup(table->name),
-                        .name = strdup(c->name),
-                        .unit = strdup(c->unit->name),
-                        .base = strdup(c->unit->base),
-                        .factor = c->unit->factor,
-                        .column = *c,
-                };
-                (*n)++;
-                if (!m->table || !m->name || !m->unit || !m->base)
-                        return -ENOMEM;
-        }
-        return 0;
-}
-
-/* The numbers of a table by name, ended by NULL; NULL without memory. */
-static const char **numbers_of(const struct infp_table *table)
-{
-        const unsigned width = infp_table_width(table);
-        const char **names = calloc(width + 1, sizeof(*names));
-        unsigned n = 0;
-
-        for (unsigned i = INFP_FIXED_COLUMNS; names && i < width; i++)
-                if (is_number(infp_table_column(table, i)))
-                        names[n++] = infp_table_column(table, i)->name;
-        return names;
-}
-
-/* Streams a table without keys through the statistics of its columns. */
-static int read_metrics(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
-                        struct infp_report_metric **metrics, unsigned *n, struct infp_err *err)
-{
-        infp_autofree const char **names = numbers_of(known);
-        struct infp_scan_options options = *wanted;
-        const unsigned before = *n;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        const struct infp_table *table;
-        int r;
-
-        if (!names)
-                return out_of_memory(err);
-        options.columns = names;
-        r = infp_scan_open(run, known->name, &options, &scan, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        table = infp_scan_table(scan);
-        if (add_metrics(metrics, n, table) < 0)
-                r = out_of_memory(err);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0) {
-                unsigned at = before;
-
-                /* Column by column: the values of one lie side by side. */
-                for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
-                        if (!is_number(infp_table_column(table, i)))
-                                continue;
-                        for (uint32_t row = 0; row < batch.n_rows; row++)
-                                infp_stat_add(&(*metrics)[at].stat, &batch, i, row);
-                        at++;
-                }
-        }
-        infp_scan_close(scan);
-        return r;
 }
 
 /* Scans only those of the wanted columns that the run has. -ENOENT: it has no such table. */
@@ -222,10 +119,10 @@ static int read_ticks(struct infp_report *report, struct infp_run *run, const st
         return r;
 }
 
-/* The tables that have one row a sample and stand in the time series under their own names. */
+/* The tables of the time series. */
 static bool is_read(const struct infp_table *table)
 {
-        return !table->entity && !table->n_keys && table->series && !*table->series;
+        return !table->entity && !table->plain && table->series;
 }
 
 static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
@@ -238,10 +135,11 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         options.catalog = &catalog;
         for (unsigned i = 0; r >= 0 && i < catalog.n_tables; i++)
                 if (is_read(&catalog.tables[i]))
-                        r = read_metrics(run, &catalog.tables[i], &options, &report->metrics, &report->n_metrics, err);
+                        r = infp_metrics_read(run, &catalog.tables[i], &options, &report->metrics, &report->n_metrics,
+                                              err);
         self = infp_catalog_find(&catalog, "self");
         if (r >= 0 && self)
-                r = read_metrics(run, self, &options, &report->self, &report->n_self, err);
+                r = infp_metrics_read(run, self, &options, &report->self, &report->n_self, err);
         if (r >= 0)
                 r = read_cores(report, run, &options, err);
         if (r >= 0)

@@ -7,19 +7,10 @@
 
 #include "analyze/absent.h"
 #include "analyze/cores.h"
+#include "analyze/metrics.h"
 #include "analyze/range.h"
-#include "analyze/stat.h"
 #include "base/err.h"
-#include "model/schema.h"
 #include "store/run.h"
-
-/* A column of a table that has one row a sample. Texts belong to the report. */
-struct infp_report_metric {
-        char *table, *name, *unit, *base;
-        double factor;             /* value x factor is in the base unit */
-        struct infp_column column; /* its name, unit and help are not to be used */
-        struct infp_stat stat;
-};
 
 struct infp_report {
         const struct infp_run *run; /* borrowed */

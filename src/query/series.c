@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "model/builder.h"
 #include "model/tables.h"
+#include "query/instances.h"
 #include "query/series_plan.h"
 
 enum { ROWS = 256 };
@@ -176,7 +177,7 @@ static int keep_row(struct infp_series *s, unsigned feed_index, uint32_t row)
         int slot;
 
         infp_str_clear(&s->key);
-        infp_series_key(&s->key, batch, row);
+        infp_instance_key(&s->key, batch, row);
         slot = infp_series_slot_of(&s->plan, feed_index, &s->key);
         if (slot < 0)
                 return 0;

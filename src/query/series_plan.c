@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
+#include "query/instances.h"
 
 void infp_series_plan_done(struct infp_series_plan *plan)
 {
@@ -60,29 +61,6 @@ static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
         return 0;
 }
 
-void infp_series_key(struct infp_str *key, const struct infp_batch *batch, uint32_t row)
-{
-        for (unsigned i = INFP_FIXED_COLUMNS; i < (unsigned) INFP_FIXED_COLUMNS + batch->table->n_keys; i++) {
-                enum infp_type type = infp_table_column(batch->table, i)->type;
-                uint64_t value = 0;
-                size_t size = 0;
-                const char *text = "";
-
-                infp_str_putc(key, infp_batch_has(batch, i, row) ? '1' : '0');
-                if (type == INFP_STR)
-                        text = infp_batch_str(batch, i, row, &size);
-                else if (type == INFP_BOOL)
-                        value = infp_batch_bool(batch, i, row);
-                else if (type == INFP_U64 || type == INFP_ID64)
-                        value = infp_batch_u64(batch, i, row);
-                else if (type != INFP_F64)
-                        value = (uint64_t) infp_batch_i64(batch, i, row);
-                infp_str_put(key, &value, sizeof(value));
-                infp_str_put(key, &size, sizeof(size));
-                infp_str_put(key, text, size);
-        }
-}
-
 int infp_series_slot_of(const struct infp_series_plan *plan, unsigned feed, const struct infp_str *key)
 {
         for (unsigned i = 0; i < plan->n_slots; i++) {
@@ -95,80 +73,30 @@ int infp_series_slot_of(const struct infp_series_plan *plan, unsigned feed, cons
         return -1;
 }
 
-static int add_slot(struct infp_series_plan *plan, unsigned feed, const struct infp_str *key, const char *prefix)
+/* Takes over what the instance holds. */
+static int add_slot(struct infp_series_plan *plan, unsigned feed, struct infp_instance *instance)
 {
         struct infp_series_slot *more = realloc(plan->slots, (plan->n_slots + 1) * sizeof(*more));
-        struct infp_series_slot slot = { .feed = feed, .key_size = key->size };
 
         if (!more)
                 return -ENOMEM;
         plan->slots = more;
-        slot.prefix = strdup(prefix);
-        slot.key = malloc(key->size + 1);
-        if (!slot.prefix || !slot.key || key->failed) {
-                free(slot.prefix);
-                free(slot.key);
-                return -ENOMEM;
-        }
-        if (key->size)
-                memcpy(slot.key, key->data, key->size);
-        plan->slots[plan->n_slots++] = slot;
+        plan->slots[plan->n_slots++] = (struct infp_series_slot){ .feed = feed,
+                                                                  .key = INFP_TAKE(instance->key),
+                                                                  .key_size = instance->key_size,
+                                                                  .prefix = INFP_TAKE(instance->prefix) };
         return 0;
-}
-
-/* Instances are numbered in the order in which they first appear; a table under bare names shows only its first one. */
-static int add_instances(struct infp_series_plan *plan, unsigned feed, const struct infp_batch *batch, unsigned *n)
-{
-        const char *series = plan->feeds[feed].table->series;
-
-        for (uint32_t row = 0; row < batch->n_rows; row++) {
-                infp_autostr struct infp_str key = { 0 };
-                char prefix[128] = "";
-
-                if (*n && !*series)
-                        return 0;
-                infp_series_key(&key, batch, row);
-                if (infp_series_slot_of(plan, feed, &key) >= 0)
-                        continue;
-                if (*series)
-                        snprintf(prefix, sizeof(prefix), "%.80s%u_", series, *n);
-                INFP_TRY(add_slot(plan, feed, &key, prefix));
-                ++*n;
-        }
-        return 0;
-}
-
-static int find_instances(struct infp_run *run, struct infp_series_plan *plan, unsigned feed, struct infp_err *err)
-{
-        const struct infp_table *table = plan->feeds[feed].table;
-        infp_autofree const char **keys = calloc(table->n_keys + 1u, sizeof(*keys));
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        unsigned n = 0;
-        int r;
-
-        if (!keys)
-                return infp_fail(err, -ENOMEM, "out of memory");
-        for (unsigned i = 0; i < table->n_keys; i++)
-                keys[i] = table->keys[i].name;
-        INFP_TRY(infp_scan_open(run, table->name,
-                                &(struct infp_scan_options){ .columns = keys, .catalog = &plan->catalog }, &scan, err));
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                if (add_instances(plan, feed, &batch, &n) < 0) {
-                        r = infp_fail(err, -ENOMEM, "out of memory");
-                        break;
-                }
-        infp_scan_close(scan);
-        return r;
 }
 
 static int find_slots(struct infp_run *run, struct infp_series_plan *plan, struct infp_err *err)
 {
         for (unsigned i = 0; i < plan->n_feeds; i++) {
-                if (plan->feeds[i].table->n_keys)
-                        INFP_TRY(find_instances(run, plan, i, err));
-                else if (add_slot(plan, i, &(struct infp_str){ 0 }, "") < 0)
-                        return infp_fail(err, -ENOMEM, "out of memory");
+                infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
+
+                INFP_TRY(infp_instances_find(run, plan->feeds[i].table, &plan->catalog, &instances, err));
+                for (unsigned k = 0; k < instances.n; k++)
+                        if (add_slot(plan, i, &instances.list[k]) < 0)
+                                return infp_fail(err, -ENOMEM, "out of memory");
         }
         return 0;
 }

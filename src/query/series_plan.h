@@ -37,7 +37,5 @@ struct infp_series_plan {
 int infp_series_plan_make(struct infp_run *run, struct infp_series_plan *ret, struct infp_err *err);
 void infp_series_plan_done(struct infp_series_plan *plan);
 
-/* The key cells of a row, appended as bytes. */
-void infp_series_key(struct infp_str *key, const struct infp_batch *batch, uint32_t row);
-/* The slot of a row of a feed, -1: none (an instance that came later, or the second of a table under bare names). */
+/* The slot of a row of a feed by its key (query/instances.h); -1: none. */
 int infp_series_slot_of(const struct infp_series_plan *plan, unsigned feed, const struct infp_str *key);

@@ -1,0 +1,23 @@
+/* Statistics of every number of a table, under the names of the time series: those of a keyed table by instance. */
+#pragma once
+
+#include <stdint.h>
+
+#include "analyze/stat.h"
+#include "base/err.h"
+#include "model/schema.h"
+#include "query/scan.h"
+
+/* Texts belong to it. */
+struct infp_report_metric {
+        char *table, *name, *unit, *base;
+        double factor;             /* value x factor is in the base unit */
+        struct infp_column column; /* its name, unit and help are not to be used */
+        struct infp_stat stat;
+};
+
+/* Appends the metrics of the table, with the rows in the range of `wanted`, whose catalog must be set and hold the table. Only
+ * the columns that are needed are read, once. */
+int infp_metrics_read(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
+                      struct infp_report_metric **metrics, unsigned *n, struct infp_err *err);
+void infp_metrics_done(struct infp_report_metric *metrics, unsigned n);

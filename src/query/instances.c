@@ -1,0 +1,132 @@
+#include "query/instances.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void infp_instances_done(struct infp_instances *instances)
+{
+        for (unsigned i = 0; i < instances->n; i++) {
+                free(instances->list[i].key);
+                free(instances->list[i].prefix);
+        }
+        free(instances->list);
+        infp_str_done(&instances->scratch);
+        *instances = (struct infp_instances){ 0 };
+}
+
+void infp_instance_key(struct infp_str *key, const struct infp_batch *batch, uint32_t row)
+{
+        for (unsigned i = INFP_FIXED_COLUMNS; i < (unsigned) INFP_FIXED_COLUMNS + batch->table->n_keys; i++) {
+                enum infp_type type = infp_table_column(batch->table, i)->type;
+                uint64_t value = 0;
+                size_t size = 0;
+                const char *text = "";
+
+                infp_str_putc(key, infp_batch_has(batch, i, row) ? '1' : '0');
+                if (type == INFP_STR)
+                        text = infp_batch_str(batch, i, row, &size);
+                else if (type == INFP_BOOL)
+                        value = infp_batch_bool(batch, i, row);
+                else if (type == INFP_U64 || type == INFP_ID64)
+                        value = infp_batch_u64(batch, i, row);
+                else if (type != INFP_F64)
+                        value = (uint64_t) infp_batch_i64(batch, i, row);
+                infp_str_put(key, &value, sizeof(value));
+                infp_str_put(key, &size, sizeof(size));
+                infp_str_put(key, text, size);
+        }
+}
+
+static int find(const struct infp_instances *instances, const struct infp_str *key)
+{
+        for (unsigned i = 0; i < instances->n; i++)
+                if (instances->list[i].key_size == key->size &&
+                    (!key->size || memcmp(instances->list[i].key, key->data, key->size) == 0))
+                        return (int) i;
+        return -1;
+}
+
+int infp_instances_of(struct infp_instances *instances, const struct infp_batch *batch, uint32_t row)
+{
+        infp_str_clear(&instances->scratch);
+        infp_instance_key(&instances->scratch, batch, row);
+        return find(instances, &instances->scratch);
+}
+
+static int add(struct infp_instances *instances, const struct infp_str *key, const char *prefix)
+{
+        struct infp_instance *more = reallocarray(instances->list, instances->n + 1, sizeof(*more));
+        struct infp_instance instance = { .key_size = key->size };
+
+        if (!more)
+                return -ENOMEM;
+        instances->list = more;
+        instance.prefix = strdup(prefix);
+        instance.key = malloc(key->size + 1);
+        if (!instance.prefix || !instance.key || key->failed) {
+                free(instance.prefix);
+                free(instance.key);
+                return -ENOMEM;
+        }
+        if (key->size)
+                memcpy(instance.key, key->data, key->size);
+        instances->list[instances->n++] = instance;
+        return 0;
+}
+
+static int add_all(struct infp_instances *instances, const char *series, const struct infp_batch *batch)
+{
+        for (uint32_t row = 0; row < batch->n_rows; row++) {
+                char prefix[128] = "";
+
+                if (instances->n && !*series)
+                        return 0;
+                if (infp_instances_of(instances, batch, row) >= 0)
+                        continue;
+                if (*series)
+                        snprintf(prefix, sizeof(prefix), "%.80s%u_", series, instances->n);
+                INFP_TRY(add(instances, &instances->scratch, prefix));
+        }
+        return 0;
+}
+
+static int read_keys(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
+                     struct infp_instances *instances, struct infp_err *err)
+{
+        infp_autofree const char **keys = calloc(table->n_keys + 1u, sizeof(*keys));
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r;
+
+        if (!keys)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        for (unsigned i = 0; i < table->n_keys; i++)
+                keys[i] = table->keys[i].name;
+        INFP_TRY(infp_scan_open(run, table->name, &(struct infp_scan_options){ .columns = keys, .catalog = catalog },
+                                &scan, err));
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                if (add_all(instances, table->series, &batch) < 0) {
+                        r = infp_fail(err, -ENOMEM, "out of memory");
+                        break;
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
+int infp_instances_find(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
+                        struct infp_instances *ret, struct infp_err *err)
+{
+        infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
+
+        if (table->n_keys)
+                INFP_TRY(read_keys(run, table, catalog, &instances, err));
+        else if (add(&instances, &instances.scratch, "") < 0)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        *ret = instances;
+        instances = (struct infp_instances){ 0 };
+        return 0;
+}

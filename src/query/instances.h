@@ -1,0 +1,26 @@
+/* The instances of a keyed table in the time series: numbered in the order in which they first appear in the run. A table under
+ * bare names has one, its first; a table without keys has one as well. */
+#pragma once
+
+#include "base/str.h"
+#include "query/scan.h"
+
+struct infp_instances {
+        struct infp_instance {
+                char *key; /* the key cells as bytes */
+                size_t key_size;
+                char *prefix; /* "container0_", "" */
+        } * list;
+        unsigned n;
+        struct infp_str scratch;
+};
+
+/* Looks through the whole run. The table must be the catalog's. */
+int infp_instances_find(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
+                        struct infp_instances *ret, struct infp_err *err);
+void infp_instances_done(struct infp_instances *instances);
+/* The number of the instance that a row is about; -1: none (one that came later, or the second of a table under bare names). */
+int infp_instances_of(struct infp_instances *instances, const struct infp_batch *batch, uint32_t row);
+
+/* The key cells of a row, appended as bytes. */
+void infp_instance_key(struct infp_str *key, const struct infp_batch *batch, uint32_t row);
