@@ -39,7 +39,7 @@ docs: build ## generate docs/metrics.md anew
 	@tools/build build docs
 
 install: build ## install below PREFIX (/usr/local), DESTDIR is put in front
-	@.deps/venv/bin/meson install -C build --no-rebuild --quiet
+	@.deps/venv/bin/meson install -C build --no-rebuild --quiet --skip-subprojects
 
 build-asan build-tsan build-clang build-fuzz:
 	@tools/setup check

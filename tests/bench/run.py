@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""All benchmarks; what `make bench` runs. Figures with budgets fail the run when they are over; the rest is printed.
+
+  run.py [--infprof PATH] [--quick]
+"""
+import argparse
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+MONITORS = TOP.parent / "shared" / "truth" / "monitors.py"
+
+
+def title(text):
+    print(f"\n== {text}", flush=True)
+
+
+def run(words, **options):
+    print("$ " + shlex.join(os.path.relpath(word, TOP) if str(word).startswith(str(TOP)) else str(word) for word in words), flush=True)
+    return subprocess.run([str(word) for word in words], cwd=TOP, **options).returncode
+
+
+def peers(infprof, seconds):
+    """Other monitors and infprof in one run: CPU per sample with 500 processes present."""
+    if not MONITORS.exists():
+        print(f"{MONITORS} is not here: no comparison with other monitors")
+        return
+    environment = {**os.environ, "INFPROF": f"{infprof} record -o $OUT -t 1000 -p --duration 3600"}
+    with tempfile.TemporaryDirectory() as work:
+        os.symlink(TOP / ".deps" / "bench" / "venv", os.path.join(work, "venv"))
+        run([sys.executable, MONITORS, "-n", "500", "-s", str(seconds), "-d", work, "pidstat", "psrecord", "psrecord+children",
+             "node_exporter", "top", "infprof"], env=environment)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
+    parser.add_argument("--quick", action="store_true", help="one round, short: to see that it runs")
+    options = parser.parse_args()
+    rounds, seconds = ("1", "5") if options.quick else ("3", "15")
+
+    title("What a recording costs (CPU of infprof's own threads, median of interleaved rounds)")
+    code = run([sys.executable, HERE / "bench_cost.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds])
+    title("Beside other monitors, 1 Hz, every process (one JSON line each)")
+    peers(options.infprof, seconds)
+    title("Reading")
+    code |= run([sys.executable, HERE / "bench_query.py", "--infprof", options.infprof, "-r", rounds,
+                 *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
+    print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
+    return 1 if code else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
