@@ -85,6 +85,34 @@ static int read_host(struct infp_report *report, struct infp_run *run, struct in
         return r;
 }
 
+/* A recorder that ends in order writes a last anchor of the clock, whatever became of its run.json later (recover, finish). */
+static int find_end(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        static const char *const names[] = { "reason", NULL };
+        const struct infp_scan_options options = { .columns = names };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r;
+
+        if (run->state == INFP_RUN_RECORDING)
+                return 0;
+        r = infp_scan_open(run, "clock", &options, &scan, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const int column = infp_table_find(batch.table, names[0]);
+                        size_t size;
+                        const char *reason = infp_batch_str(&batch, (unsigned) column, row, &size);
+
+                        report->is_cut = size != 3 || memcmp(reason, "end", 3) != 0;
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
 /* The sample at the end comes before its time: it is not late, and says nothing about the others. */
 static void add_tick(struct infp_report_ticks *ticks, const struct infp_batch *batch, const int *columns, uint32_t row)
 {
@@ -261,6 +289,8 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                 r = read_tables(ret, run, err);
         if (r >= 0)
                 r = read_host(ret, run, err);
+        if (r >= 0)
+                r = find_end(ret, run, err);
         if (r >= 0)
                 r = infp_absences_read(run, ret->range.t1, &ret->absences, err);
         if (r < 0) {

@@ -16,6 +16,7 @@ struct infp_report {
         const struct infp_run *run; /* borrowed */
         struct infp_range range;
         bool is_part; /* of the run: a range was asked for */
+        bool is_cut;  /* its recorder died; the run is not recorded any more */
         int64_t from_unix_ns, to_unix_ns;
         double wall_s; /* of the range */
 

@@ -15,7 +15,7 @@ static const struct infp_option options[] = {
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "skip", "TIME", "leave out the beginning, such as 60s of warming up", false },
-        { 'a', "all", NULL, "list the metrics that did not change as well", false },
+        { 'a', "all", NULL, "list every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
         { 0, "csv", NULL, "a line a metric: mean, std, min, max, total", false },
         { 'o', "output", "FILE", "write there instead of standard output (-)", false },

@@ -4,8 +4,8 @@
 #include "analyze/report.h"
 #include "view/format.h"
 
-/* Sections of plain words and units that people read, cut to out->width (80 columns where that is 0). all: also the metrics
- * that did not change. */
+/* Sections of plain words and units that people read, cut to out->width (80 columns where that is 0). all: every metric,
+ * not only what the run was about and what is asked first of a machine. */
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_json(struct infp_out *out, const struct infp_report *report);
 /* A row a metric, in any table format. 0 or a negative errno. */

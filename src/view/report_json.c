@@ -52,6 +52,8 @@ static void put_run(struct infp_json *json, const struct infp_report *report)
                 infp_json_i64(json, info->exit_code);
         else
                 infp_json_null(json);
+        infp_json_key(json, "cut_short");
+        infp_json_bool(json, report->is_cut);
         infp_json_key(json, "from");
         infp_json_i64(json, infp_unix_ms(report->from_unix_ns));
         infp_json_key(json, "to");

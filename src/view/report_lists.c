@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 28, CELL_WIDTH = 12, TOTALS_FROM_WIDTH = 100 };
@@ -106,6 +107,22 @@ static void say_network(struct facts *facts, const struct infp_report *report)
         }
 }
 
+/* Shorter than a period: between two samples it came and went. */
+static void say_unseen(struct facts *facts, const struct infp_report *report)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        if (infp_report_max(report, "tree_processes") != 0 || strcmp(report->run->info.mode, "run"))
+                return;
+        infp_str_printf(
+                &text,
+                "The command ran between two samples (one in %u ms): its CPU time is whole, but its memory, threads "
+                "and I/O were not seen. A smaller -t sees them.",
+                report->run->info.period_ms);
+        if (text.size)
+                say(facts, text.data);
+}
+
 static void say_own(struct facts *facts, const struct infp_report *report)
 {
         const struct infp_report_self self = infp_report_self(report);
@@ -133,6 +150,7 @@ void infp_report_facts(struct infp_out *out, const struct infp_report *report)
         say_cpu(&facts, report);
         say_memory(&facts, report);
         say_network(&facts, report);
+        say_unseen(&facts, report);
         say_own(&facts, report);
 }
 
@@ -140,6 +158,28 @@ void infp_report_facts(struct infp_out *out, const struct infp_report *report)
 static bool is_quiet(const struct infp_report_metric *m)
 {
         return !m->stat.n || m->stat.min == m->stat.max;
+}
+
+static bool is_one_of(const char *const *names, size_t n, const char *name)
+{
+        for (size_t i = 0; i < n; i++)
+                if (!strcmp(names[i], name))
+                        return true;
+        return false;
+}
+
+/* The kernel counts more than a hundred things of the machine: those that a person asks for first are shown unasked. */
+static bool is_detail(const struct infp_report_metric *m)
+{
+        static const char *const tables[] = { "cpu", "cpu_clock", "disk", "mem", "net" };
+        static const char *const first[] = { "vCpuTimeUserMode", "vCpuTimeKernelMode", "vCpuTimeIOWait",
+                                             "vCpuSteal",        "vLoadAvg",           "vMemoryUsed",
+                                             "vMemoryFree",      "vSwapUsed",          "vDiskReadTime",
+                                             "vDiskWriteTime",   "vDiskReadBytes",     "vDiskWriteBytes",
+                                             "vDiskIOTime",      "vMemoryCached",      "vNetworkBytesRecvd",
+                                             "vNetworkBytesSent" };
+
+        return is_one_of(tables, INFP_COUNT(tables), m->table) && !is_one_of(first, INFP_COUNT(first), m->name);
 }
 
 static void put_metric(struct infp_out *out, const struct infp_report_metric *m, bool totals)
@@ -159,24 +199,19 @@ static void put_metric(struct infp_out *out, const struct infp_report_metric *m,
         infp_str_putc(&out->text, '\n');
 }
 
-void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all)
+/* What the run was about comes first. How many were left out. */
+static unsigned put_metrics(struct infp_out *out, const struct infp_report *report, bool all, bool totals)
 {
-        const bool totals = out->width >= TOTALS_FROM_WIDTH;
         const char *table = "";
-        unsigned n_quiet = 0;
-        char title[160];
+        unsigned n_left_out = 0;
 
-        snprintf(title, sizeof(title), "%-*s%*s%*s%*s%*s%s", NAME_WIDTH + 2, "Metrics", CELL_WIDTH, "mean", CELL_WIDTH,
-                 "std", CELL_WIDTH, "min", CELL_WIDTH, "max", totals ? "           total" : "");
-        infp_report_title(out, title);
-        /* What the run was about comes first. */
         for (unsigned i = 0; i < 2 * report->n_metrics; i++) {
                 const struct infp_report_metric *m = &report->metrics[i % report->n_metrics];
 
                 if (!strcmp(m->table, "tree") != (i < report->n_metrics))
                         continue;
-                if (!all && is_quiet(m)) {
-                        n_quiet++;
+                if (!all && (is_quiet(m) || is_detail(m))) {
+                        n_left_out++;
                         continue;
                 }
                 if (strcmp(table, m->table))
@@ -184,14 +219,35 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
                 table = m->table;
                 put_metric(out, m, totals);
         }
+        return n_left_out;
+}
+
+void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all)
+{
+        const bool totals = out->width >= TOTALS_FROM_WIDTH;
+        unsigned n_left_out;
+        char text[240];
+
+        snprintf(text, sizeof(text), "%-*s%*s%*s%*s%*s%s", NAME_WIDTH + 2, "Metrics", CELL_WIDTH, "mean", CELL_WIDTH,
+                 "std", CELL_WIDTH, "min", CELL_WIDTH, "max", totals ? "           total" : "");
+        infp_report_title(out, text);
+        n_left_out = put_metrics(out, report, all, totals);
+        if (n_left_out < report->n_metrics) {
+                infp_str_puts(&out->text, "  ");
+                infp_report_wrap(
+                        out,
+                        "Counters are shown as rates between samples, weighted by time; times as shares of it. std is "
+                        "that of the population.",
+                        2, 2);
+        }
+        if (!n_left_out)
+                return;
+        snprintf(text, sizeof(text),
+                 "%u more were left out: details of the machine, and what did not change or had no value (--all "
+                 "shows them).",
+                 n_left_out);
         infp_str_puts(&out->text, "  ");
-        infp_report_wrap(out,
-                         "Counters are shown as rates between samples, weighted by time; times as shares of it. std is "
-                         "that of the "
-                         "population.",
-                         2, 2);
-        if (n_quiet)
-                infp_str_printf(&out->text, "  %u more did not change or had no value (--all shows them).\n", n_quiet);
+        infp_report_wrap(out, text, 2, 2);
 }
 
 static bool same_reason(const struct infp_absence *a, const struct infp_absence *b)

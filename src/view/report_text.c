@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "view/human.h"
 #include "view/report.h"
 #include "view/report_parts.h"
@@ -99,7 +100,8 @@ static void put_times(struct infp_out *out, const struct infp_report *report)
                 snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
         if (report->is_part)
                 snprintf(of, sizeof(of), " of %s", infp_human(whole, "seconds", "s", false).text);
-        infp_report_line(out, "lasted", "%s%s%s", infp_human(report->wall_s, "seconds", "s", false).text, of, ended);
+        infp_report_line(out, "lasted", "%s%s%s%s", infp_human(report->wall_s, "seconds", "s", false).text, of, ended,
+                         report->is_cut ? "; then the recorder died: what came later is not known" : "");
 }
 
 static void put_head(struct infp_out *out, const struct infp_report *report)
@@ -126,6 +128,11 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         put_times(out, report);
 }
 
+static bool is_host(const struct infp_report *report)
+{
+        return strcmp(report->run->info.mode, "host") == 0;
+}
+
 /* A tick of 10 ms is much of a short interval; over the run the error is one tick. */
 static void put_steps(struct infp_out *out, const struct infp_report *report)
 {
@@ -139,16 +146,38 @@ static void put_steps(struct infp_out *out, const struct infp_report *report)
                 report->tree_is_fine ? "CPU clocks (ns); user and system: ticks of 10 ms%s" : "ticks of 10 ms%s", step);
 }
 
+/* The machine has no tree. A mean is a rate of seconds a second. */
+static void put_machine_cpu(struct infp_out *out, const struct infp_report *report)
+{
+        static const char *const parts[][2] = { { "user", "vCpuTimeUserMode" },
+                                                { "system", "vCpuTimeKernelMode" },
+                                                { "I/O wait", "vCpuTimeIOWait" },
+                                                { "stolen", "vCpuSteal" } };
+
+        infp_report_title(out, "CPU of the machine");
+        for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
+                const double total = infp_report_total(report, parts[i][1]),
+                             mean = infp_report_mean(report, parts[i][1]);
+
+                if (!isnan(total) && (total > 0 || i < 2))
+                        infp_report_line(out, parts[i][0], "%s: %.2f cores on average",
+                                         infp_human(total, "seconds", "s", false).text, mean);
+        }
+}
+
 static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_metric *threads = infp_report_find(report, "tree_threads");
         const double cores = report->tree_cpu_s / report->wall_s, peak = infp_report_max(report, "tree_cpu_ns");
         const double cpus = report->effective_cpus;
 
-        infp_report_title(out,
-                          strcmp(report->run->info.mode, "host") ? "CPU of the process tree" : "CPU of all processes");
+        if (is_host(report) && isnan(report->tree_cpu_s)) {
+                put_machine_cpu(out, report);
+                return;
+        }
+        infp_report_title(out, is_host(report) ? "CPU of all processes" : "CPU of the process tree");
         if (isnan(report->tree_cpu_s)) {
-                infp_report_line(out, "total", "not measured; the reason is below");
+                infp_report_line(out, "total", "not measured%s", report->absences.n ? "; the reason is below" : "");
                 return;
         }
         char of[80] = "";
@@ -241,54 +270,74 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
                                  (unsigned long long) cores->n_dominant_changes);
 }
 
-static void put_pair_title(struct infp_out *out, const char *label, const char *a, const char *b)
+/* Lines of two figures below a title, which stands there only if there is a line. */
+struct pairs {
+        struct infp_out *out;
+        const char *title, *a, *b;
+        bool any;
+};
+
+static void put_pair(struct pairs *pairs, const char *label, double a, double b, const char *base)
 {
         char title[80];
 
-        snprintf(title, sizeof(title), "%-32s %14s %14s", label, a, b);
-        infp_report_title(out, title);
-}
-
-static void put_pair(struct infp_out *out, const char *label, double a, double b, const char *base)
-{
         if (isnan(a) && isnan(b))
                 return;
-        infp_str_printf(&out->text, "  %-30s %14s %14s\n", label, infp_human(a, base, "", false).text,
+        if (!pairs->any) {
+                snprintf(title, sizeof(title), "%-32s %14s %14s", pairs->title, pairs->a, pairs->b);
+                infp_report_title(pairs->out, title);
+        }
+        pairs->any = true;
+        infp_str_printf(&pairs->out->text, "  %-31s %13s %14s\n", label, infp_human(a, base, "", false).text,
                         infp_human(b, base, "", false).text);
 }
 
-static void put_gauge(struct infp_out *out, const struct infp_report *report, const char *label, const char *name)
+/* Of the tree; with -p and no command, of all processes. */
+static void put_tree_pair(struct pairs *pairs, const struct infp_report *report, const char *label, double a, double b)
 {
-        put_pair(out, label, infp_report_mean(report, name), infp_report_max(report, name), "bytes");
+        char text[64];
+
+        snprintf(text, sizeof(text), "%s: %s", is_host(report) ? "processes" : "tree", label);
+        put_pair(pairs, text, a, b, "bytes");
+}
+
+static void put_tree_gauge(struct pairs *pairs, const struct infp_report *report, const char *label, const char *name)
+{
+        put_tree_pair(pairs, report, label, infp_report_mean(report, name), infp_report_max(report, name));
+}
+
+static void put_gauge(struct pairs *pairs, const struct infp_report *report, const char *label, const char *name)
+{
+        put_pair(pairs, label, infp_report_mean(report, name), infp_report_max(report, name), "bytes");
 }
 
 static void put_memory(struct infp_out *out, const struct infp_report *report)
 {
-        put_pair_title(out, "Memory", "mean", "most");
-        put_gauge(out, report, "tree: in RAM (RSS)", "tree_rss_bytes");
-        put_gauge(out, report, "tree: address space (VMS)", "tree_vms_bytes");
-        put_gauge(out, report, "tree: in swap", "tree_swap_bytes");
-        put_gauge(out, report, "machine: used", "vMemoryUsed");
-        put_gauge(out, report, "machine: swap used", "vSwapUsed");
-        if (!isnan(report->memory_limit_bytes))
+        struct pairs pairs = { .out = out, .title = "Memory", .a = "mean", .b = "most" };
+
+        put_tree_gauge(&pairs, report, "in RAM (RSS)", "tree_rss_bytes");
+        put_tree_gauge(&pairs, report, "address space (VMS)", "tree_vms_bytes");
+        put_tree_gauge(&pairs, report, "in swap", "tree_swap_bytes");
+        put_gauge(&pairs, report, "machine: used", "vMemoryUsed");
+        put_gauge(&pairs, report, "machine: swap used", "vSwapUsed");
+        if (pairs.any && !isnan(report->memory_limit_bytes))
                 infp_report_line(out, "limit", "%s by the control group",
                                  infp_human(report->memory_limit_bytes, "bytes", "", false).text);
 }
 
-static void put_totals(struct infp_out *out, const struct infp_report *report, const char *label, const char *a,
-                       const char *b)
-{
-        put_pair(out, label, infp_report_total(report, a), infp_report_total(report, b), "bytes");
-}
-
 static void put_traffic(struct infp_out *out, const struct infp_report *report)
 {
-        put_pair_title(out, "I/O", "read", "written");
-        put_totals(out, report, "tree: by calls, caches too", "tree_rchar", "tree_wchar");
-        put_totals(out, report, "tree: block devices", "tree_read_bytes", "tree_write_bytes");
-        put_totals(out, report, "machine: disks", "vDiskReadBytes", "vDiskWriteBytes");
-        put_pair_title(out, "Network", "received", "sent");
-        put_totals(out, report, "machine: all but lo", "vNetworkBytesRecvd", "vNetworkBytesSent");
+        struct pairs io = { .out = out, .title = "I/O", .a = "read", .b = "written" };
+        struct pairs network = { .out = out, .title = "Network", .a = "received", .b = "sent" };
+
+        put_tree_pair(&io, report, "by calls, caches too", infp_report_total(report, "tree_rchar"),
+                      infp_report_total(report, "tree_wchar"));
+        put_tree_pair(&io, report, "block devices", infp_report_total(report, "tree_read_bytes"),
+                      infp_report_total(report, "tree_write_bytes"));
+        put_pair(&io, "machine: disks", infp_report_total(report, "vDiskReadBytes"),
+                 infp_report_total(report, "vDiskWriteBytes"), "bytes");
+        put_pair(&network, "machine: all but lo", infp_report_total(report, "vNetworkBytesRecvd"),
+                 infp_report_total(report, "vNetworkBytesSent"), "bytes");
 }
 
 static void put_cost(struct infp_out *out, const struct infp_report *report)

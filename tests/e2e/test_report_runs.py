@@ -1,0 +1,180 @@
+"""Reports of runs that are not as usual: attached, without a tree, of one sample, killed, of a binary without DuckDB."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+BUSY = "import time\nend = time.process_time() + 30\nprint('up', flush=True)\nwhile time.process_time() < end: sum(range(1000))"
+
+
+def report(infprof, output, *words, **arguments):
+    done = subprocess.run([infprof, "report", "-r", str(output), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=60, **arguments)
+    assert done.returncode == 0, done.stderr
+    for word in ("nan", "inf"):  # no figure is better than a figure that is none
+        assert not re.search(rf"\b{word}\b", done.stdout), done.stdout
+    return done.stdout
+
+
+def as_json(infprof, output, *words, **arguments):
+    return json.loads(report(infprof, output, "--json", *words, **arguments))
+
+
+def plain(text):
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture
+def busy():
+    """A process that computes and has done so for a second before anybody looks."""
+    with subprocess.Popen(["python3", "-S", "-c", BUSY], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        time.sleep(1)
+        yield process
+        process.kill()
+
+
+@pytest.mark.san
+def test_attached(infprof, record, run_dir, busy):
+    """What it had used before is not in it: /proc knows how much that was at the start and at the end."""
+    def cpu_seconds():
+        with open(f"/proc/{busy.pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+
+    before = cpu_seconds()
+    assert before >= 0.2
+    done = record("-t", "50", "--pid", busy.pid, "--duration", "1s")
+    after = cpu_seconds()
+    assert done.returncode == 0, done.stderr
+    found = as_json(infprof, run_dir)
+    assert found["mode"] == "pid" and found["exit_code"] is None and not found["cut_short"]
+    assert 0 < found["tree_cpu_s"] <= after - before
+    assert found["tree_cpu_s"] <= found["wall_s"] * 1.05
+    # The increase of its own rows: nothing is added to it.
+    rows = run_dir.run().table("tree")
+    assert found["tree_cpu_s"] == pytest.approx((rows[-1]["tree_cpu_ns"] - rows[0]["tree_cpu_ns"]) / 1e9, rel=1e-9)
+    text = plain(report(infprof, run_dir))
+    assert "a process that ran already" in text and "what it used before infprof was attached is not in it" in text
+
+
+def test_the_machine(infprof, run_dir):
+    """Without processes the CPU time is that of the cores."""
+    assert subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "100", "--duration", "0.7s"], stderr=subprocess.PIPE).returncode == 0
+    found = as_json(infprof, run_dir)
+    assert found["mode"] == "host" and found["tree_cpu_s"] is None
+    rows = run_dir.run().table("cpu")
+    seconds = (rows[-1]["vCpuTimeUserMode"] - rows[0]["vCpuTimeUserMode"]) / 100
+    text = report(infprof, run_dir)
+    shown = re.search(r"CPU of the machine\n  user +([\d.]+) (m?)s: ([\d.]+) cores", text)
+    assert float(shown[1]) / (1000 if shown[2] else 1) == pytest.approx(seconds, rel=0.02, abs=0.0006)
+    assert float(shown[3]) == pytest.approx(seconds * 1e9 / (rows[-1]["t_ns"] - rows[0]["t_ns"]), abs=0.006)
+    assert "tree:" not in text and "processes:" not in text and "machine: used" in text
+
+
+def test_all_processes(infprof, run_dir):
+    assert subprocess.run([infprof, "record", "-o", str(run_dir), "-p", "--duration", "2.2s"], stderr=subprocess.PIPE).returncode == 0
+    text = report(infprof, run_dir)
+    assert "CPU of all processes" in text and "processes: in RAM (RSS)" in text and "tree:" not in text
+    assert as_json(infprof, run_dir)["tree_cpu_s"] >= 0
+
+
+def test_between_two_samples(infprof, record, run_dir):
+    """The command came and went: rates are null, what is known of it is its CPU time."""
+    assert record("-t", "60000", command=["python3", "-S", "-c", "sum(range(10**7))"]).returncode == 0
+    found = as_json(infprof, run_dir)
+    assert found["tree_cpu_s"] > 0.02
+    assert found["metrics"]["vCpuTime"]["n"] <= 1 and found["metrics"]["vMemoryFree"]["n"] in (1, 2)
+    if found["metrics"]["vCpuTime"]["n"] == 0:
+        assert found["metrics"]["vCpuTime"]["mean"] is None and found["metrics"]["vCpuTime"]["total"] is None
+    text = plain(report(infprof, run_dir))
+    assert "ran between two samples" in text and "A smaller -t sees them" in text
+    assert "cpu" in report(infprof, run_dir, "--all")
+
+
+@pytest.mark.san
+def test_killed_and_recovered(infprof, run_dir):
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "4"], stderr=subprocess.DEVNULL)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed = as_json(infprof, run_dir)
+    assert killed["state"] == "interrupted" and killed["cut_short"] and killed["metrics"]["vMemoryFree"]["n"] >= 1
+    assert "infprof recover" in plain(report(infprof, run_dir))
+    assert subprocess.run([infprof, "recover", str(run_dir)], stdout=subprocess.DEVNULL, timeout=60).returncode == 0
+    recovered = as_json(infprof, run_dir)
+    assert recovered.pop("state") == "finished" and killed.pop("state")
+    assert recovered == killed
+    assert "then the recorder died: what came later is not known" in plain(report(infprof, run_dir))
+
+
+def test_a_live_run_is_not_cut_short(infprof, run_dir):
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "30"], stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(1.5)
+        found = as_json(infprof, run_dir)
+        assert found["state"] == "recording" and not found["cut_short"]
+        assert "still recording" in report(infprof, run_dir)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+    assert not as_json(infprof, run_dir)["cut_short"]
+
+
+def test_without_duckdb(infprof, run_dir, tmp_path):
+    """A copy of the binary with nothing beside it: the tables stay Arrow, and the report of the same rows is the same."""
+    alone = tmp_path / "alone" / "infprof"
+    alone.parent.mkdir()
+    shutil.copy(infprof, alone)
+    without = {**os.environ, "INFPROF_LIBDUCKDB": "/nonexistent"}
+    done = subprocess.run([alone, "record", "-o", run_dir, "-t", "50", "--", "sleep", "0.5"], env=without, stderr=subprocess.PIPE, text=True,
+                          timeout=60)
+    assert done.returncode == 0 and "DuckDB" in done.stderr
+    run = run_dir.run()
+    assert {path.suffix for path in pathlib.Path(run.path).glob("*/*")} == {".arrows"}
+    found = as_json(alone, run_dir, env=without)
+    assert found["state"] == "finished" and found["exit_code"] == 0 and found["metrics"]["vMemoryFree"]["n"] >= 8
+    assert found == as_json(infprof, run_dir)
+    assert "Cost of infprof itself" in report(alone, run_dir, env=without)
+
+
+def test_parquet_without_duckdb(infprof, record, run_dir, tmp_path):
+    """Says what is missing, in one line."""
+    assert record("-t", "100", command=["sleep", "0.3"]).returncode == 0
+    if not any(run_dir.run().path.glob("*/*.parquet")):
+        pytest.skip("this machine has no DuckDB")
+    done = subprocess.run([infprof, "report", "-r", run_dir], env={**os.environ, "INFPROF_LIBDUCKDB": "/nonexistent"}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and "DuckDB" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_listed(infprof, record, run_dir):
+    """By default the tree's metrics and what is asked first of a machine; --all lists as many as --json holds."""
+    assert record("-t", "50", command=["python3", "-S", "-c", "open('/dev/shm/x', 'w').close(); sum(range(10**7))"]).returncode == 0
+    metrics = as_json(infprof, run_dir)["metrics"]
+
+    def listed(*words):
+        section = re.split(r"\n(?=Metrics )", report(infprof, run_dir, *words))[1].split("\n\n")[0]
+        return {match for match in re.findall(r"^  (\w+) ", section, re.M) if match in metrics}, section
+
+    few, section = listed()
+    assert "tree_rss_bytes" in few and "vMemoryFree" in few and "vCpuTimeUserMode" in few
+    assert not few & {"vInterrupts", "vSoftInterrupts", "vNumaHit", "vMemoryPageTables", "vDiskFlushes"}
+    assert len([name for name in few if name.startswith("v")]) <= 16
+    left_out = int(re.search(r"(\d+) more were left out", section)[1])
+    assert left_out == len(metrics) - len(few)
+    everything, section = listed("--all")
+    assert everything == set(metrics) and "left out" not in section
+
+
+def test_first_metrics_are_there(infprof):
+    """Names that the report knows are names of this build."""
+    source = (pathlib.Path(__file__).resolve().parents[2] / "src" / "view" / "report_lists.c").read_text()
+    names = re.findall(r'"(v[A-Z]\w+)"', source)
+    known = {row["name"] for row in json.loads(subprocess.run([infprof, "metrics", "--json"], stdout=subprocess.PIPE, check=True).stdout)}
+    assert len(names) >= 16 and set(names) <= known
