@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from namespaces import unshare
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own, other user ids")
 
 
@@ -20,7 +22,7 @@ def run(words, **options):
 
 def in_namespace(script, **options):
     """Runs a shell script where mounts are its own."""
-    return run(["unshare", "--mount", "sh", "-ec", script], **options)
+    return run([*unshare(), "sh", "-ec", script], **options)
 
 
 def query(infprof, output, sql):

@@ -9,6 +9,8 @@ import time
 import pyarrow.parquet
 import pytest
 
+from namespaces import unshare
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own")
 
 
@@ -182,7 +184,7 @@ def test_live_full_disk_in_finish(infprof, run_dir, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     kib = sum(path.stat().st_size for path in run_dir.rglob("*") if path.is_file()) // 1024
-    done = run(["unshare", "--mount", "sh", "-ec", f"""
+    done = run([*unshare(), "sh", "-ec", f"""
         mount -t tmpfs -o size={2 * kib + 400}k tmpfs {small}
         cp -r {run_dir} {small}/out
         head -c {4 * kib + 800}k /dev/zero > {small}/filler 2>/dev/null || true

@@ -16,7 +16,7 @@ MAX_BYTES = 400_000
 
 
 def tracked(top):
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=top, stdout=subprocess.PIPE, check=True).stdout
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=top, stdout=subprocess.PIPE, check=True).stdout
     return [top / name for name in listed.decode().split("\0") if name and (top / name).is_file()]
 
 
