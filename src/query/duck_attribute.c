@@ -91,14 +91,42 @@ struct ids {
         idx_t n;
 };
 
+/* Equal ids may be one constant, and of a constant's result DuckDB takes the first value as it lies there, without regard to a
+ * selection: such results are made flat. */
+static bool are_equal(const struct ids *in)
+{
+        bool has = infp_duck_has(in->validity, 0);
+
+        for (idx_t row = 1; row < in->n; row++)
+                if (infp_duck_has(in->validity, row) != has || (has && in->ids[row] != in->ids[0]))
+                        return false;
+        return true;
+}
+
+static void repeat_text(const struct infp_duck_api *api, const struct infp_value *value, idx_t n, duckdb_vector output)
+{
+        for (idx_t row = 0; row < n; row++)
+                if (value)
+                        api->vector_assign_string_element_len(output, row, value->text, value->size);
+                else
+                        infp_duck_set_null(api, output, row);
+}
+
 static void look_up_texts(struct attribute *attribute, const struct infp_entities *entities, unsigned column,
                           const struct ids *in, duckdb_vector output)
 {
         const struct infp_duck_api *api = attribute->duck->api;
-        duckdb_selection_vector selection = api->create_selection_vector(in->n);
-        uint32_t *chosen = api->selection_vector_get_data_ptr(selection),
-                 nothing = (uint32_t) infp_entities_count(entities);
+        duckdb_selection_vector selection;
+        uint32_t *chosen, nothing = (uint32_t) infp_entities_count(entities);
 
+        if (are_equal(in)) {
+                bool has = infp_duck_has(in->validity, 0);
+
+                repeat_text(api, has ? infp_entities_value(entities, in->ids[0], column) : NULL, in->n, output);
+                return;
+        }
+        selection = api->create_selection_vector(in->n);
+        chosen = api->selection_vector_get_data_ptr(selection);
         for (idx_t row = 0; row < in->n; row++) {
                 int64_t number = infp_duck_has(in->validity, row) ? infp_entities_find(entities, in->ids[row]) : -1;
 
