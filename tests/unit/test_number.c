@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "skip_because.h"
 
 static void unsigned_numbers(void **state)
 {
@@ -236,7 +237,7 @@ static void other_locale(void **state)
                 setenv("LOCPATH", path, 1);
         }
         if (!setlocale(LC_ALL, "de_DE.UTF-8"))
-                skip(); /* tools/setup check makes the locale */
+                SKIP_BECAUSE("there is no locale de_DE.UTF-8 (tools/setup check makes it)");
         assert_string_equal(localeconv()->decimal_point, ",");
         doubles(state);
         durations(state);

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "count_mallocs.h"
+#include "skip_because.h"
 
 static void burn_ms(unsigned ms)
 {
@@ -173,7 +174,7 @@ static void denied_io_is_said_once(void **state)
 
         (void) state;
         if (getuid() != 0)
-                skip();
+                SKIP_BECAUSE("needs root");
         tester = fork_child();
         if (!tester) {
                 struct machine *m = live_machine();

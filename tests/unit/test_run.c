@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "skip_because.h"
 #include "store/run_json.h"
 #include "store_run.h"
 
@@ -387,7 +388,7 @@ static void says_who_may_not(void **state)
 
         (void) state;
         if (geteuid() != 0)
-                skip();
+                SKIP_BECAUSE("needs root");
         make_run(in_dir("closed"), "", 1000, 0, NULL);
         assert_int_equal(chmod(in_dir("closed"), 0700), 0);
         assert_int_equal(chmod(dir, 0755), 0);

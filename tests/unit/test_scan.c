@@ -9,6 +9,7 @@
 #include "query/duck.h"
 #include "query/scan.h"
 #include "query_sample.h"
+#include "skip_because.h"
 
 static const struct infp_table *const described[] = { &load_table,   &thing_table,        &use_table,
                                                       &silent_table, &infp_table_columns, NULL };
@@ -293,7 +294,7 @@ static void test_parquet_beside_arrow(void **state)
         uint64_t n;
 
         if (!infp_duck_available(NULL))
-                skip();
+                SKIP_BECAUSE("DuckDB was not found");
         sample_check(s, infp_duck_open(&duck, &s->err));
         for (unsigned i = 0; i < 4; i++) {
                 /* Rows before t_ns 104 are those of the first segment. */

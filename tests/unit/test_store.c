@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +12,9 @@
 
 #include <cmocka.h>
 
+#include "base/fd.h"
+#include "base/mem.h"
+#include "skip_because.h"
 #include "store/arrow.h"
 #include "store_run.h"
 
@@ -112,6 +116,15 @@ static void cuts_off_half_a_batch(void **state)
         test_run_close(&t);
 }
 
+/* A root directory that is no mount (chroot) cannot be made private, which matters only where something is shared. */
+static bool is_a_mount_shared(void)
+{
+        infp_autofree char *text = NULL;
+        infp_autoclose int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return infp_read_all_at(root, "proc/self/mountinfo", 1 << 20, &text) < 0 || strstr(text, " shared:");
+}
+
 /* In a mount namespace of its own, which the machine does not see. Exit 77: not allowed here. */
 static int fill_a_disk(void)
 {
@@ -121,7 +134,8 @@ static int fill_a_disk(void)
         uint32_t n = 0;
         int fd;
 
-        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        if (unshare(CLONE_NEWNS) < 0 ||
+            (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 && is_a_mount_shared()) ||
             mount("none", "/tmp", "tmpfs", 0, "size=256k") < 0)
                 return 77;
         t = test_run_open(NULL);
@@ -156,7 +170,7 @@ static void goes_on_when_space_returns(void **state)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
         if (WEXITSTATUS(status) == 77)
-                skip(); /* no mount namespace for us here */
+                SKIP_BECAUSE("no mount namespace of its own can be had here");
         assert_int_equal(WEXITSTATUS(status), 0);
 }
 
