@@ -256,15 +256,17 @@ static void mark_roots(struct infp_target *target)
         }
 }
 
-/* New roots: whoever was settled as a stranger may be a root or a root's descendant. The command itself may have been seen
- * while it was still a fork of us; other children that we had by then came with us through an exec and are none of its. */
+/* New roots: whoever was settled as a stranger may be a root or a root's descendant: the command may have been seen while it
+ * was still a fork of us, and its children before we had heard that it runs. Other children that we had by then came with us
+ * through an exec and are none of its. */
 static void reopen_strangers(struct infp_target *target)
 {
         for (size_t i = 0; i < target->n_entries; i++) {
                 struct infp_entry *e = &target->entries[i];
 
                 if (e->in_tree || e->state == INFP_ENTRY_FRESH ||
-                    (target->mode == INFP_MODE_RUN && !is_requested(&target->roots, e->pid)))
+                    (target->mode == INFP_MODE_RUN && e->ppid == target->list.self_pid &&
+                     !is_requested(&target->roots, e->pid)))
                         continue;
                 e->state = INFP_ENTRY_OPEN;
                 e->n_tries = 0;

@@ -280,6 +280,9 @@ static void children_that_came_with_us_are_strangers(void **state)
         refresh(target, &m->env);
         assert_true(is_live(target, 1000));
         assert_false(is_live(target, 1200) || is_live(target, 1300));
+        /* What the command has started before we heard that it runs. */
+        assert_true(is_live(target, 1100) && is_live(target, 50));
+        assert_int_equal(infp_target_count(target), 3);
         infp_target_free(target);
         machine_close(m);
 }
