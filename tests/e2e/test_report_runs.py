@@ -74,7 +74,7 @@ def test_the_machine(infprof, run_dir):
     shown = re.search(r"CPU of the machine\n  user +([\d.]+) (m?)s: ([\d.]+) cores", text)
     assert float(shown[1]) / (1000 if shown[2] else 1) == pytest.approx(seconds, rel=0.02, abs=0.0006)
     assert float(shown[3]) == pytest.approx(seconds * 1e9 / (rows[-1]["t_ns"] - rows[0]["t_ns"]), abs=0.006)
-    assert "tree:" not in text and "processes:" not in text and "machine: used" in text
+    assert "tree:" not in text and "processes: in RAM" not in text and "machine: used" in text
 
 
 def test_all_processes(infprof, run_dir):
