@@ -23,7 +23,8 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
 
 /* Runs SQL, several statements too; hands the result of the last one out in batches of a `plain` table (model/schema.h) made
  * for it: its columns are the result's, in order. Integers come as i64 or u64; what exceeds both, and every type that is not
- * ours (dates, intervals, lists ...) as DuckDB's text; decimals as f64 where that keeps all digits, else as text.
+ * ours (dates, intervals, lists ...) as DuckDB's text; decimals as f64 where that keeps all digits, else as text. What 128-bit
+ * integers and decimals become depends on their values; where the result is too large to be looked at first they are texts.
  * -EINVAL with DuckDB's text for an SQL error. One result at a time. */
 struct infp_duck_result;
 int infp_duck_query(struct infp_duck *duck, const char *sql, struct infp_duck_result **ret, struct infp_err *err);

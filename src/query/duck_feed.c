@@ -160,13 +160,15 @@ static int take_names(struct binding *binding, const struct infp_table *table)
         return 0;
 }
 
+/* A null value has no text: DuckDB would call it an internal error and refuse all further work. */
 static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding)
 {
         duckdb_value value = api->bind_get_parameter(info, 0);
-        char *text = api->get_varchar(value);
+        char *text = api->is_null_value(value) ? NULL : api->get_varchar(value);
 
-        binding->table = text ? strdup(text) : NULL;
-        api->free(text);
+        binding->table = strdup(text ? text : "");
+        if (text)
+                api->free(text);
         api->destroy_value(&value);
         return binding->table ? 0 : -ENOMEM;
 }

@@ -19,11 +19,14 @@ struct infp_duck_result {
         duckdb_data_chunk chunk, texts;
         duckdb_result texts_result;
         bool has_texts;
-        /* All chunks at once, when a type depends on the values. */
+        /* The first chunks, or all, when a type depends on the values. */
         duckdb_data_chunk *held;
         size_t n_held, cap_held, next_held;
-        bool is_held;
+        bool is_ended; /* DuckDB has no more */
 };
+
+/* A larger result is not held: its columns that might need it are texts. */
+enum { MAX_HELD = 256 << 20 };
 
 static void drop_texts(struct infp_duck_result *r)
 {
@@ -147,20 +150,40 @@ static int fetch(struct infp_duck_result *r, duckdb_data_chunk *ret, struct infp
         return text && *text ? infp_duck_fail(r->duck, &r->result, err) : 0;
 }
 
+/* What a chunk takes in memory, texts included; nested values count as their pointers. */
+static size_t chunk_size(const struct infp_duck_result *r, duckdb_data_chunk chunk)
+{
+        idx_t n = r->api->data_chunk_get_size(chunk);
+        size_t size = 0;
+
+        for (unsigned i = 0; i < r->n; i++) {
+                duckdb_vector vector = r->api->data_chunk_get_vector(chunk, i);
+                const duckdb_string_t *texts = r->api->vector_get_data(vector);
+                const uint64_t *validity = r->api->vector_get_validity(vector);
+
+                size += n * sizeof(*texts);
+                for (idx_t row = 0; r->columns[i].how == INFP_DUCK_TEXT && row < n; row++)
+                        size += infp_duck_has(validity, row) ? texts[row].value.inlined.length : 0;
+        }
+        return size;
+}
+
 static int hold_all(struct infp_duck_result *r, struct infp_err *err)
 {
         duckdb_data_chunk chunk;
+        size_t size = 0;
 
-        for (;;) {
+        while (size < MAX_HELD) {
                 INFP_TRY(fetch(r, &chunk, err));
+                r->is_ended = !chunk;
                 if (!chunk)
                         break;
                 if (hold(r, chunk) < 0) {
                         r->api->destroy_data_chunk(&chunk);
                         return infp_fail(err, -ENOMEM, "out of memory for the result");
                 }
+                size += chunk_size(r, chunk);
         }
-        r->is_held = true;
         return 0;
 }
 
@@ -179,7 +202,9 @@ static void decide(struct infp_duck_result *r, unsigned column)
 {
         struct infp_duck_column *c = &r->columns[column];
 
-        if (c->how == INFP_DUCK_DECIMAL && c->scale)
+        if (!r->is_ended)
+                c->type = INFP_STR;
+        else if (c->how == INFP_DUCK_DECIMAL && c->scale)
                 c->type = all_fit(r, column, INFP_F64) ? INFP_F64 : INFP_STR;
         else
                 c->type = all_fit(r, column, INFP_I64) ? INFP_I64 : all_fit(r, column, INFP_U64) ? INFP_U64 : INFP_STR;
@@ -263,11 +288,11 @@ static int next_chunk(struct infp_duck_result *r, struct infp_err *err)
 {
         if (r->chunk)
                 r->api->destroy_data_chunk(&r->chunk);
-        if (!r->is_held)
-                return fetch(r, &r->chunk, err);
-        if (r->next_held < r->n_held)
+        if (r->next_held < r->n_held) {
                 r->chunk = r->held[r->next_held++];
-        return 0;
+                return 0;
+        }
+        return r->is_ended ? 0 : fetch(r, &r->chunk, err);
 }
 
 static int make_texts(struct infp_duck_result *r, struct infp_err *err)

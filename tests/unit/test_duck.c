@@ -151,6 +151,31 @@ static void test_many_rows_keep_their_order(void **state)
         }
 }
 
+/* Too much to be held until its type is known: texts, in order. */
+static void test_a_result_too_large_to_be_held(void **state)
+{
+        enum { N = 17 << 20 };
+        struct infp_duck_result *result;
+        struct infp_batch batch;
+        uint32_t n = 0;
+        char shown[16];
+
+        (void) state;
+        must(infp_duck_query(duck, "SELECT x::HUGEINT FROM range(17 << 20) t(x)", &result, &err));
+        assert_int_equal(infp_table_column(infp_duck_result_table(result), 0)->type, INFP_STR);
+        while (infp_duck_result_next(result, &batch, &err) > 0) {
+                size_t size;
+                const char *text = infp_batch_str(&batch, 0, 0, &size);
+
+                snprintf(shown, sizeof(shown), "%u", n);
+                assert_int_equal(size, strlen(shown));
+                assert_memory_equal(text, shown, size);
+                n += batch.n_rows;
+        }
+        assert_int_equal(n, N);
+        infp_duck_result_free(result);
+}
+
 /* An error in the middle of a result is no end of it. */
 static void check_late_error(void)
 {
@@ -185,6 +210,7 @@ static void test_errors(void **state)
                 { "SELECT CAST('x' AS INTEGER)", "Could not convert" },
                 { "SELECT infp_increase('sideways', 1, 2)", "'none', 'zero' or 'wrap'" },
                 { "SELECT * FROM infp_scan('x')", "no run is attached" },
+                { "SELECT * FROM infp_scan(NULL)", "no run is attached" },
                 { "SELECT * FROM infp_rows()", "own use" },
                 { "SELECT * FROM infp_chunk()", "own use" },
                 { "SELECT * FROM 'x.sqlite'", "x.sqlite" },
@@ -336,9 +362,10 @@ static void check_views(void)
         assert_string_equal(answer("SELECT label, count(*) FROM use GROUP BY ALL ORDER BY 2, 1"),
                             "str i64 | null 1; 'a name of more than twelve bytes' 2; 'new' 2;");
         /* Constants: DuckDB folds them, and a column that a Parquet file lacks is one. */
-        assert_string_equal(answer("SELECT \"infp_entity:thing.label\"(NULL), \"infp_entity:thing.label\"(18446744073709551614), "
-                                   "\"infp_entity:thing.weight\"(18446744073709551614)"),
-                            "str str i64 | null 'a name of more than twelve bytes' null;");
+        assert_string_equal(
+                answer("SELECT \"infp_entity:thing.label\"(NULL), \"infp_entity:thing.label\"(18446744073709551614), "
+                       "\"infp_entity:thing.weight\"(18446744073709551614)"),
+                "str str i64 | null 'a name of more than twelve bytes' null;");
         assert_string_equal(answer("SELECT DISTINCT \"infp_entity:thing.label\"(n::UBIGINT) "
                                    "FROM (SELECT NULL AS n FROM range(3000))"),
                             "str | null;");
@@ -411,6 +438,11 @@ static int fail_at_once(void *context, struct infp_batch *ret, struct infp_err *
 
 static void test_parquet_files(void **state)
 {
+        static const char *const no_selects[][2] = {
+                { " ; ", "no SQL statement" },
+                { "SELECT 1; SELECT 2", "one SELECT; there are several" },
+                { "CREATE TABLE t(a INTEGER)", "made of a SELECT" },
+        };
         char directory[] = "/tmp/infp-it's-XXXXXX", path[64];
         infp_autostr struct infp_str sql = { 0 };
         uint64_t n = 0;
@@ -429,8 +461,15 @@ static void test_parquet_files(void **state)
         must(infp_duck_to_parquet(duck, "SELECT 18446744073709551616::HUGEINT AS s, 1 AS \"q\"\"q\"", path, NULL,
                                   &err));
         assert_string_equal(answer(sql.data), "str str i64 | 'DECIMAL(38,0)' '18446744073709551616' 1;");
+        must(infp_duck_to_parquet(duck, "SELECT (1::UHUGEINT << 127) AS s, 1 AS \"q\"\"q\"", path, NULL, &err));
+        assert_string_equal(answer(sql.data), "str str i64 | 'VARCHAR' '170141183460469231731687303715884105728' 1;");
         assert_int_equal(infp_duck_to_parquet(duck, "SELECT * FROM nowhere", path, NULL, &err), -EINVAL);
         assert_non_null(strstr(err.text, "nowhere"));
+        for (unsigned i = 0; i < sizeof(no_selects) / sizeof(no_selects[0]); i++) {
+                assert_int_equal(infp_duck_to_parquet(duck, no_selects[i][0], path, NULL, &err), -EINVAL);
+                if (!strstr(err.text, no_selects[i][1]))
+                        fail_msg("%s: %s", no_selects[i][0], err.text);
+        }
         assert_int_equal(infp_duck_to_parquet(duck, "SELECT 1", "/proc/nowhere/x", NULL, &err), -EINVAL);
         must(infp_duck_to_parquet(duck, "SELECT 1 AS x", "/dev/null", NULL, &err));
 
@@ -441,7 +480,7 @@ static void test_parquet_files(void **state)
                          -EINVAL);
         assert_non_null(strstr(err.text, "the source is broken"));
         assert_int_equal(faccessat(fd, "a'b.parquet.part", F_OK, 0), -1);
-        assert_string_equal(answer(sql.data), "str str i64 | 'DECIMAL(38,0)' '18446744073709551616' 1;");
+        assert_string_equal(answer(sql.data), "str str i64 | 'VARCHAR' '170141183460469231731687303715884105728' 1;");
         assert_int_equal(unlinkat(fd, "a'b.parquet", 0), 0);
         close(fd);
         assert_int_equal(rmdir(directory), 0);
@@ -480,6 +519,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_types, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_many_rows_keep_their_order, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_result_too_large_to_be_held, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_interrupt, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_increase, set_up, tear_down),
