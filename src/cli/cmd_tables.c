@@ -53,6 +53,7 @@ static const struct infp_option options[] = {
 struct listing {
         struct infp_output output;
         struct infp_builder *builder;
+        bool has_broken; /* a table that cannot be read */
 };
 
 static void set_text(struct listing *l, unsigned column, const char *text)
@@ -89,7 +90,7 @@ static int put_row(struct listing *l, void (*fill)(struct listing *l, const void
 
 struct table_line {
         const char *name, *help;
-        int64_t rows;
+        int64_t rows; /* negative: it cannot be read */
         unsigned width;
 };
 
@@ -98,8 +99,10 @@ static void fill_table(struct listing *l, const void *what)
         const struct table_line *line = what;
 
         set_text(l, TABLE_NAME, line->name);
-        set_number(l, TABLE_ROWS, line->rows);
-        set_number(l, TABLE_COLUMNS, line->width);
+        if (line->rows >= 0)
+                set_number(l, TABLE_ROWS, line->rows);
+        if (line->width)
+                set_number(l, TABLE_COLUMNS, line->width);
         set_text(l, TABLE_HELP, line->help);
 }
 
@@ -120,6 +123,18 @@ static int64_t count_rows(struct infp_run *run, const struct infp_catalog *catal
         return r < 0 ? r : n;
 }
 
+/* A broken table is said and listed without a number; the others are worth listing. 0, or what no other table would survive. */
+static int note_broken(struct listing *l, int64_t r, const struct infp_err *why, struct infp_err *err)
+{
+        if (r >= 0)
+                return 0;
+        if (r != -EBADMSG && r != -EINVAL)
+                return infp_fail(err, (int) r, "%s", why->text);
+        infp_say("%s", why->text);
+        l->has_broken = true;
+        return 0;
+}
+
 /* Attributes of the things that its rows name are columns for a reader. */
 static unsigned shown_width(const struct infp_table *table, const struct infp_catalog *catalog)
 {
@@ -133,42 +148,46 @@ static unsigned shown_width(const struct infp_table *table, const struct infp_ca
         return n;
 }
 
-static int put_series_line(struct listing *l, struct infp_run *run, const struct infp_catalog *catalog,
-                           struct infp_err *err)
+static int put_series_line(struct listing *l, struct infp_run *run, int64_t rows, struct infp_err *err)
 {
         struct infp_series *series;
         struct table_line line = { .name = INFP_SERIES_NAME,
-                                   .help = "A row a sample: the last row of each table beside it." };
-        int r;
+                                   .help = "A row a sample: the last row of each table beside it.",
+                                   .rows = rows };
+        struct infp_err why = { "" };
+        int r = infp_series_open(run, 0, 0, &series, &why);
 
-        line.rows = infp_catalog_find(catalog, infp_table_ticks.name)
-                            ? count_rows(run, catalog, infp_table_ticks.name, err)
-                            : 0;
-        if (line.rows < 0)
-                return (int) line.rows;
-        INFP_TRY(infp_series_open(run, 0, 0, &series, err));
-        line.width = infp_table_width(infp_series_table(series));
-        infp_series_close(series);
-        r = put_row(l, fill_table, &line, err);
-        return r;
+        if (r == 0) {
+                line.width = infp_table_width(infp_series_table(series));
+                infp_series_close(series);
+        } else if (l->has_broken) { /* it was said of the table that the series would read */
+                line.rows = -1;
+        } else {
+                INFP_TRY(note_broken(l, r, &why, err));
+        }
+        return put_row(l, fill_table, &line, err);
 }
 
 static int list_tables(struct listing *l, struct infp_run *run, const struct infp_catalog *catalog,
                        struct infp_err *err)
 {
+        int64_t n_ticks = 0;
+
         INFP_TRY(infp_output_begin(&l->output, &tables_table, err));
         for (unsigned i = 0; i < catalog->n_tables; i++) {
                 const struct infp_table *table = &catalog->tables[i], *known = infp_table_by_name(table->name);
                 struct table_line line = { .name = table->name,
                                            .help = known ? known->help : table->help,
                                            .width = shown_width(table, catalog) };
+                struct infp_err why = { "" };
 
-                line.rows = count_rows(run, catalog, table->name, err);
-                if (line.rows < 0)
-                        return (int) line.rows;
+                line.rows = count_rows(run, catalog, table->name, &why);
+                INFP_TRY(note_broken(l, line.rows, &why, err));
                 INFP_TRY(put_row(l, fill_table, &line, err));
+                if (strcmp(table->name, infp_table_ticks.name) == 0)
+                        n_ticks = line.rows;
         }
-        INFP_TRY(put_series_line(l, run, catalog, err));
+        INFP_TRY(put_series_line(l, run, n_ticks, err));
         return infp_output_end(&l->output, &tables_table, err);
 }
 
@@ -227,6 +246,7 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
         return put_columns(l, table, catalog, err);
 }
 
+/* Exit code. */
 static int show(const char *spec, const char *table, const char *format, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
@@ -248,7 +268,9 @@ static int show(const char *spec, const char *table, const char *format, struct 
         infp_builder_free(l.builder);
         infp_run_close(run);
         infp_close(reader);
-        return r;
+        if (r < 0)
+                return infp_say_failure(err);
+        return l.has_broken ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
 }
 
 static int run(const struct infp_arguments *arguments)
@@ -265,9 +287,7 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("tables: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", format);
                 return INFP_EXIT_USAGE;
         }
-        return show(infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, format, &err) < 0
-                       ? infp_say_failure(&err)
-                       : INFP_EXIT_OK;
+        return show(infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, format, &err);
 }
 
 const struct infp_command infp_command_tables = {

@@ -209,7 +209,8 @@ end:
         return r;
 }
 
-/* Adds what the segments themselves say of a table. */
+/* Adds what the segments themselves say of a table. One that cannot be read is there without columns: whoever reads it hears
+ * why, and the others can be read. */
 static int read_segments(struct infp_run *run, const char *name, struct infp_catalog_memory *memory,
                          struct infp_err *err)
 {
@@ -219,7 +220,11 @@ static int read_segments(struct infp_run *run, const char *name, struct infp_cat
         static const struct infp_catalog nothing;
         int r;
 
-        INFP_TRY(infp_scan_open(run, name, &(struct infp_scan_options){ .catalog = &nothing }, &scan, err));
+        r = infp_scan_open(run, name, &(struct infp_scan_options){ .catalog = &nothing }, &scan, err);
+        if (r == -EBADMSG || r == -EINVAL)
+                return add_made(memory, name, true, &made) < 0 ? infp_fail(err, -ENOMEM, "out of memory") : 0;
+        if (r < 0)
+                return r;
         table = infp_scan_table(scan);
         r = add_made(memory, name, table->plain, &made);
         if (r == 0) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,30 @@ bool infp_duck_available(struct infp_err *err)
         return infp_duck_api_load(&api, err) == 0;
 }
 
+/* Files of a run are opened by way of a descriptor of ours; the user knows them by another name. */
+static void put_real_names(struct infp_str *out, const char *text, size_t size)
+{
+        static const char start[] = "/proc/self/fd/";
+        const char *end = text + size, *at;
+
+        while ((at = memmem(text, (size_t) (end - text), start, sizeof(start) - 1))) {
+                size_t length = sizeof(start) - 1 + strspn(at + sizeof(start) - 1, "0123456789");
+                char link[40], real[PATH_MAX];
+                ssize_t n;
+
+                snprintf(link, sizeof(link), "%.*s", (int) length, at);
+                n = readlink(link, real, sizeof(real));
+                infp_str_put(out, text, (size_t) (at - text));
+                infp_str_put(out, n > 0 ? real : link, n > 0 ? (size_t) n : strlen(link));
+                text = at + length;
+        }
+        infp_str_put(out, text, (size_t) (end - text));
+}
+
 /* DuckDB's text often ends in a line end; a long one is cut. */
 int infp_duck_fail_text(const char *text, struct infp_err *err)
 {
+        infp_autostr struct infp_str shown = { 0 };
         size_t size;
 
         if (!text || !*text)
@@ -32,7 +54,9 @@ int infp_duck_fail_text(const char *text, struct infp_err *err)
         size = strlen(text);
         while (size && (text[size - 1] == '\n' || text[size - 1] == ' '))
                 size--;
-        return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%.*s", (int) size, text);
+        put_real_names(&shown, text, size);
+        return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%s",
+                         shown.failed || !shown.data ? text : shown.data);
 }
 
 int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err)

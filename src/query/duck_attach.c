@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,17 +78,43 @@ static int register_attributes(struct infp_duck *duck, const struct infp_shown_l
         return 0;
 }
 
-/* A view that DuckDB refuses (a file is broken, two columns differ only in case) tells so when it is read; the others work. */
-static int create_broken_view(struct infp_duck *duck, const char *table, const char *why, struct infp_err *err)
+/* The view of a table that cannot be read has its columns, so that a query of any of them says why. The condition fails: a
+ * count(*) would do without the columns. */
+static int broken_view(struct infp_duck *duck, const char *table, const struct infp_shown_list *columns,
+                       const struct infp_table *types, const char *why, struct infp_err *err)
 {
         infp_autostr struct infp_str sql = { 0 };
 
         infp_str_puts(&sql, "CREATE OR REPLACE VIEW ");
         infp_sql_name(&sql, table);
-        infp_str_puts(&sql, " AS SELECT error(");
+        infp_str_puts(&sql, " AS SELECT ");
+        for (unsigned i = 0; columns && i < columns->n; i++) {
+                const struct infp_shown *shown = &columns->shown[i];
+                const struct infp_column *column =
+                        shown->entity ? shown->attribute : infp_table_column(types, shown->column);
+
+                infp_str_printf(&sql, "CAST(NULL AS %s) AS ", infp_sql_type(column->type));
+                infp_sql_name(&sql, shown->name);
+                infp_str_putc(&sql, ',');
+        }
+        infp_str_puts(&sql, columns ? "" : "NULL AS cannot_be_read ");
+        infp_str_puts(&sql, "WHERE CAST(error(");
         infp_sql_text(&sql, why);
-        infp_str_puts(&sql, ") AS error");
+        infp_str_puts(&sql, ") AS BOOLEAN)");
         return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
+}
+
+/* A view that DuckDB refuses (a file is broken, two columns differ only in case) tells so when it is read; the others work. */
+static int create_broken_view(struct infp_duck *duck, const struct infp_table *table,
+                              const struct infp_shown_list *shown, int r, const struct infp_err *text,
+                              struct infp_err *err)
+{
+        struct infp_err why = { "" };
+
+        infp_parts_fail(duck->attached->run, r, text, &why);
+        if (shown->n && broken_view(duck, table->name, shown, table, why.text, NULL) == 0)
+                return 0;
+        return broken_view(duck, table->name, NULL, NULL, why.text, err);
 }
 
 static int create_view(struct infp_duck *duck, const struct infp_table *table, const struct infp_shown_list *shown,
@@ -105,7 +132,7 @@ static int create_view(struct infp_duck *duck, const struct infp_table *table, c
                         return infp_fail(err, -ENOMEM, "out of memory");
                 r = infp_duck_do(duck, sql.data, NULL, &why);
                 if (r < 0 && !exact)
-                        return create_broken_view(duck, table->name, why.text, err);
+                        return create_broken_view(duck, table, shown, r, &why, err);
         }
         return 0;
 }
@@ -126,22 +153,30 @@ static int attach_table(struct infp_duck *duck, unsigned index, struct infp_map 
         return create_view(duck, table, &shown, &parts, err);
 }
 
-/* The finished file when it is there, else made at each use. */
+/* The finished file when it is there, else made at each use. Where neither can be read, reading it says why. */
 static int attach_series(struct infp_duck *duck, struct infp_err *err)
 {
+        static const struct infp_shown_list nothing;
+        static const struct infp_table table = { .name = INFP_SERIES_NAME, .plain = true };
+        static const char view[] = "CREATE OR REPLACE VIEW " INFP_SERIES_NAME " AS SELECT * FROM ";
         const struct infp_run *run = duck->attached->run;
-        infp_autostr struct infp_str sql = { 0 }, name = { 0 };
+        infp_autostr struct infp_str sql = { 0 };
+        char name[64];
+        struct infp_err why = { "" };
+        int r;
 
-        infp_str_printf(&name, "%s.parquet", run->info.uuid);
-        infp_str_puts(&sql, "CREATE OR REPLACE VIEW " INFP_SERIES_NAME " AS SELECT * FROM ");
-        if (name.failed)
+        snprintf(name, sizeof(name), "%s.parquet", run->info.uuid);
+        infp_str_printf(&sql, "%sread_parquet('/proc/self/fd/%d/%s', hive_partitioning=false)", view, run->output_fd,
+                        name);
+        if (sql.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        if (run->state == INFP_RUN_FINISHED && faccessat(run->output_fd, name.data, R_OK, 0) == 0)
-                infp_str_printf(&sql, "read_parquet('/proc/self/fd/%d/%s', hive_partitioning=false)", run->output_fd,
-                                name.data);
-        else
-                infp_str_puts(&sql, "infp_timeseries()");
-        return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
+        if (run->state == INFP_RUN_FINISHED && faccessat(run->output_fd, name, R_OK, 0) == 0 &&
+            infp_duck_do(duck, sql.data, NULL, NULL) == 0)
+                return 0;
+        infp_str_clear(&sql);
+        infp_str_printf(&sql, "%sinfp_timeseries()", view);
+        r = sql.failed ? infp_fail(&why, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, &why);
+        return r < 0 ? create_broken_view(duck, &table, &nothing, r, &why, err) : 0;
 }
 
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err)
@@ -160,13 +195,8 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         duck->attached->arrow = calloc(duck->attached->catalog.n_tables + 1, sizeof(*duck->attached->arrow));
         if (!duck->attached->arrow || list_entities(duck->attached) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        INFP_TRY(infp_duck_do(duck, "BEGIN", NULL, err));
+        /* No transaction around all views: one that DuckDB refuses would end it. */
         for (unsigned i = 0; r == 0 && i < duck->attached->catalog.n_tables; i++)
                 r = attach_table(duck, i, &done, err);
-        if (r == 0)
-                r = attach_series(duck, err);
-        if (r == 0)
-                return infp_duck_do(duck, "COMMIT", NULL, err);
-        infp_duck_do(duck, "ROLLBACK", NULL, NULL);
-        return r;
+        return r < 0 ? r : attach_series(duck, err);
 }

@@ -50,3 +50,15 @@ void infp_part_path(struct infp_str *path, const struct infp_part *part, const c
         infp_str_put(path, part->path, dot ? (size_t) (dot - part->path) : strlen(part->path));
         infp_str_puts(path, extension);
 }
+
+int infp_parts_fail(const struct infp_run *run, int r, const struct infp_err *why, struct infp_err *err)
+{
+        static const char help[] = "move the broken file away to read the others";
+        const char *place = strstr(why->text, "\n\nLINE ");
+        int size = (int) (place ? (size_t) (place - why->text) : strlen(why->text));
+
+        /* DuckDB hands on what our own functions said: it is there already. */
+        if ((r != -EBADMSG && r != -EINVAL) || strstr(why->text, help))
+                return infp_fail(err, r, "%.*s", size, why->text);
+        return infp_fail(err, r, "in %s/%s.infprof: %.*s; %s", run->output, run->info.uuid, size, why->text, help);
+}

@@ -12,6 +12,7 @@
 #include "store/store.h"
 
 struct infp_source {
+        struct infp_run *run;
         struct infp_segment *segment;
         struct infp_duck *duck;
         struct infp_duck_result *result;
@@ -116,13 +117,13 @@ static int select_rows(struct infp_source *source, const char *from, const struc
         return infp_duck_query(source->duck, sql.data, &source->result, err);
 }
 
-static int open_parquet(struct infp_source *source, struct infp_run *run, const struct infp_parts *parts,
-                        unsigned index, unsigned n, const struct infp_source_hint *hint, struct infp_err *err)
+static int open_parquet(struct infp_source *source, const struct infp_parts *parts, unsigned index, unsigned n,
+                        const struct infp_source_hint *hint, struct infp_err *err)
 {
         infp_autostr struct infp_str from = { 0 }, list = { 0 };
 
         INFP_TRY(take_duck(&source->duck, err));
-        infp_sql_read_parquet(&from, run, parts, index, n);
+        infp_sql_read_parquet(&from, source->run, parts, index, n);
         if (from.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         if (!hint->columns || !hint->columns[0]) {
@@ -143,21 +144,23 @@ int infp_source_open(struct infp_run *run, const struct infp_parts *parts, unsig
                      struct infp_err *err)
 {
         infp_cleanup(free_source) struct infp_source *source = calloc(1, sizeof(*source));
+        struct infp_err why = { "" };
         unsigned n = 0;
         int r = -ENOENT;
 
         *ret = NULL;
         if (!source)
                 return infp_fail(err, -ENOMEM, "out of memory");
+        source->run = run;
         while (index + n < parts->n && parts->parts[index + n].is_parquet)
                 n++;
         if (!n)
-                r = infp_segment_open(run->fd, parts->parts[index].path, &source->segment, err);
+                r = infp_segment_open(run->fd, parts->parts[index].path, &source->segment, &why);
         /* -ENODATA: nothing whole is in it yet. -ENOENT: `finish` may have made Parquet of it since the names were read. */
-        if (r < 0 && r != -ENOENT && r != -ENODATA)
-                return r;
         if (r == -ENOENT)
-                INFP_TRY(open_parquet(source, run, parts, index, n ? n : 1, hint, err));
+                r = open_parquet(source, parts, index, n ? n : 1, hint, &why);
+        if (r < 0 && r != -ENODATA)
+                return infp_parts_fail(run, r, &why, err);
         *ret = INFP_TAKE(source);
         *ret_n = n ? n : 1;
         return 0;
@@ -172,7 +175,12 @@ const struct infp_table *infp_source_table(const struct infp_source *source)
 
 int infp_source_next(struct infp_source *source, struct infp_batch *ret, struct infp_err *err)
 {
+        struct infp_err why = { "" };
+        int r = 0;
+
         if (source->segment)
-                return infp_segment_next(source->segment, ret, NULL, err);
-        return source->result ? infp_duck_result_next(source->result, ret, err) : 0;
+                r = infp_segment_next(source->segment, ret, NULL, &why);
+        else if (source->result)
+                r = infp_duck_result_next(source->result, ret, &why);
+        return r < 0 ? infp_parts_fail(source->run, r, &why, err) : r;
 }

@@ -111,13 +111,13 @@ static void put_shown(struct infp_str *sql, const struct infp_table *table, cons
 /* Columns that the files have and the catalog does not know pass through. */
 static void put_unknown(struct infp_str *sql, const struct infp_table *table)
 {
-        infp_str_puts(sql, ", f.* EXCLUDE (");
+        infp_str_puts(sql, infp_table_width(table) ? ", f.* EXCLUDE (" : "f.*");
         for (unsigned i = 0; i < infp_table_width(table); i++) {
                 if (i)
                         infp_str_putc(sql, ',');
                 infp_sql_name(sql, infp_table_column(table, i)->name);
         }
-        infp_str_putc(sql, ')');
+        infp_str_puts(sql, infp_table_width(table) ? ")" : "");
 }
 
 void infp_sql_view(struct infp_str *sql, const struct infp_run *run, const struct infp_table *table,

@@ -1,0 +1,131 @@
+"""Files that are not what they should be: every verb ends with a sentence, and the rest of the run can be read."""
+import json
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+
+NOISE = random.Random(7).randbytes(300)
+WITHOUT = {"INFPROF_LIBDUCKDB": "/nowhere/libduckdb.so"}
+
+
+def run(words, **options):
+    options.setdefault("timeout", 120)
+    options["env"] = {**os.environ, **options.get("env", {})}
+    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def recorded(infprof, tmp_path_factory):
+    """A finished run, and one whose tables stayed Arrow."""
+    top = tmp_path_factory.mktemp("broken")
+    for name, env in (("parquet", {}), ("arrow", WITHOUT)):
+        done = run([infprof, "record", "-o", top / name, "-t", "50", "--no-snapshots", "--", "sleep", "0.6"], env=env)
+        assert done.returncode == 0, done.stderr
+    return top
+
+
+@pytest.fixture(params=["parquet", "arrow"])
+def output(request, recorded, tmp_path):
+    """A copy to break."""
+    shutil.copytree(recorded / request.param, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def segment(output, table):
+    return next(output.glob(f"*.infprof/{table}/000001.*"))
+
+
+def rows(infprof, output, sql):
+    done = run([infprof, "query", "-r", output, "--json", sql])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.san
+def test_one_broken_table_leaves_the_others(infprof, output):
+    path = segment(output, "cpu")
+    path.write_bytes(NOISE)
+    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    for sql in ("SELECT count(*) FROM cpu", "SELECT 1 FROM cpu", "SELECT vLoadAvg FROM cpu", "SELECT EXISTS (FROM cpu)"):
+        done = run([infprof, "query", "-r", output, sql])
+        assert done.returncode == 1 and done.stdout == "", sql
+        assert "cpu/000001" in done.stderr and str(output) in done.stderr and "move the broken file away" in done.stderr
+        assert "/proc/self" not in done.stderr and "LINE 1" not in done.stderr
+    done = run([infprof, "export", "cpu", "-r", output, "-o", output / "x.csv"])
+    assert done.returncode == 1 and str(output) in done.stderr and "move the broken file away" in done.stderr
+    assert not list(output.glob("x.csv*"))
+
+    done = run([infprof, "tables", "-r", output, "--json"])
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "cpu/000001" in done.stderr
+    listed = {row["table_name"]: row["rows"] for row in json.loads(done.stdout)}
+    assert listed["cpu"] is None and listed["timeseries"] is None and listed["mem"] > 5
+
+    path.unlink()  # what the sentence says
+    assert run([infprof, "tables", "-r", output]).returncode == 0
+    assert rows(infprof, output, "SELECT count(*) AS n FROM cpu") == [{"n": 0}]
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("name", ["foreign/000001.arrows", "foreign/000001.parquet"])
+def test_a_foreign_file(infprof, output, name):
+    path = next(output.glob("*.infprof")) / name
+    path.parent.mkdir()
+    path.write_bytes(NOISE)
+    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    assert rows(infprof, output, "SELECT count(*) AS n FROM timeseries")[0]["n"] > 5
+    done = run([infprof, "query", "-r", output, 'SELECT * FROM "foreign"'])
+    assert done.returncode == 1 and name in done.stderr
+    assert name in run([infprof, "tables", "-r", output]).stderr
+
+
+def test_a_broken_time_series(infprof, recorded, tmp_path):
+    """It is made again from the tables."""
+    shutil.copytree(recorded / "parquet", tmp_path / "out")
+    whole = rows(infprof, tmp_path / "out", "SELECT * FROM timeseries")
+    next((tmp_path / "out").glob("*.parquet")).write_bytes(NOISE)
+    assert rows(infprof, tmp_path / "out", "SELECT * FROM timeseries") == whole
+
+
+@pytest.mark.san
+def test_no_damage_is_a_crash(infprof, output):
+    """Random damage: an answer or a sentence, never a signal, a sanitizer's report or an internal error."""
+    noise = random.Random(11)
+    files = sorted(path for path in output.rglob("*") if path.is_file())
+    for _ in range(6):
+        path = noise.choice(files)
+        kept = path.read_bytes()
+        broken = bytearray(kept)
+        for _ in range(noise.choice((1, 4, 40))):
+            broken[noise.randrange(len(broken))] ^= 1 << noise.randrange(8)
+        path.write_bytes(broken[:noise.choice((len(broken), noise.randrange(len(broken))))])
+        table = path.parent.name if path.parent.parent.suffix == ".infprof" else "mem"
+        for words in (["query", f'SELECT * FROM "{table}"'], ["export", table, "--json"], ["report"]):
+            done = run([infprof, *words, "-r", output])
+            assert done.returncode in (0, 1), (path, words, done.stderr)
+            assert done.returncode == 0 or done.stderr, (path, words)
+            assert "INTERNAL" not in done.stderr, done.stderr
+        path.write_bytes(kept)
+
+
+@pytest.mark.san
+def test_places_that_are_no_run(infprof, tmp_path):
+    (tmp_path / "x.infprof").mkdir()
+    empty = tmp_path / "0198f3aa-0000-7000-8000-000000000000.infprof"
+    for words, text in ((["-r", tmp_path / "x.infprof"], "its name must be <uuid>.infprof"),
+                        (["-r", tmp_path], "no run in"),
+                        (["-r", "a b'c\"\n"], "no directory"),
+                        (["-r", "x" * 5000], "File name too long"),
+                        (["-r", "/dev/null"], "is a file")):
+        done = run([infprof, "tables", *words], cwd=tmp_path)
+        assert done.returncode == 1 and text in done.stderr, done.stderr
+    empty.mkdir()
+    done = run([infprof, "tables", "--json", "-r", tmp_path])
+    assert done.returncode == 0 and json.loads(done.stdout)[0]["table_name"] == "timeseries", done.stderr
+    for verb in ("tables", "export", "report"):
+        assert run([infprof, verb, "-r", tmp_path]).returncode in (0, 1)
+    assert run([infprof, "recover", tmp_path]).returncode == 0
+    assert json.loads((empty / "run.json").read_text())["finished"] is True
