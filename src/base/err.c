@@ -1,6 +1,7 @@
 #include "base/err.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,17 +21,24 @@ int infp_fail(struct infp_err *err, int r, const char *format, ...)
         return r;
 }
 
+/* Of a name of thousands of bytes the end goes, not the reason behind it. */
+static void append_reason(struct infp_err *err, const char *reason)
+{
+        const size_t cap = sizeof(err->text), length = strlen(err->text), size = strlen(reason) + 2;
+        const bool fits = length + size < cap;
+
+        snprintf(err->text + (fits ? length : cap - size - 4), fits ? cap - length : size + 4, "%s: %s",
+                 fits ? "" : "...", reason);
+}
+
 int infp_fail_errno(struct infp_err *err, int r, const char *format, ...)
 {
         va_list ap;
-        size_t length;
 
         va_start(ap, format);
         write_text(err, format, ap);
         va_end(ap);
-        if (err) {
-                length = strlen(err->text);
-                snprintf(err->text + length, sizeof(err->text) - length, ": %s", strerror(-r));
-        }
+        if (err)
+                append_reason(err, strerror(-r));
         return r;
 }

@@ -29,6 +29,11 @@ static void long_sentences_are_cut(void **state)
         (void) state;
         assert_int_equal(infp_fail_errno(&err, -EIO, "%600s", "x"), -EIO);
         assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+        assert_string_equal(err.text + 511 - 24, " ...: Input/output error"); /* the reason is not what is cut */
+        assert_int_equal(infp_fail_errno(&err, -EIO, "%491s", "x"), -EIO);
+        assert_string_equal(err.text + 511 - 22, " x: Input/output error");
+        assert_int_equal(infp_fail_errno(&err, -EIO, "%492s", "x"), -EIO);
+        assert_string_equal(err.text + 511 - 24, " ...: Input/output error");
 }
 
 int main(void)
