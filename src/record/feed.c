@@ -26,7 +26,11 @@ static bool is_news(struct infp_feed_sink *s, int r)
         return false;
 }
 
-static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, const struct infp_err *err)
+static const char goes_on[] = " (the recording goes on, and it is tried again)";
+
+/* more: what the sentence ends with. */
+static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, const struct infp_err *err,
+                   const char *more)
 {
         const char *text = err->text[0] ? err->text : strerror(-r);
 
@@ -34,8 +38,7 @@ static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, cons
                 infp_stat_add(&feed->notices->stats->errors, 1);
         s->has_failed = true;
         if (is_news(s, r))
-                infp_notice(feed->notices, "%s: %s (the recording goes on, and it is tried again)", s->sink->name,
-                            text);
+                infp_notice(feed->notices, "%s: %s%s", s->sink->name, text, more);
 }
 
 /* At the end of a tick or flush. The first one that went well again is told. */
@@ -66,7 +69,7 @@ void infp_feed_tables(struct infp_feed *feed, const struct infp_table *const *ta
                         int r = s->sink->table_begin(s->sink, *t, &err);
 
                         if (r < 0)
-                                failed(feed, s, r, &err);
+                                failed(feed, s, r, &err, goes_on);
                 }
         }
 }
@@ -86,7 +89,7 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
                 if (r >= 0)
                         continue;
                 s->n_lost += batch->n_rows;
-                failed(feed, s, r, &own);
+                failed(feed, s, r, &own, goes_on);
                 if (first == 0 && err)
                         *err = own;
                 first = first ? first : r;
@@ -105,7 +108,7 @@ void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, i
                         continue;
                 r = s->sink->tick_end ? s->sink->tick_end(s->sink, t_ns, unix_ms, &err) : 0;
                 if (r < 0)
-                        failed(feed, s, r, &err);
+                        failed(feed, s, r, &err, goes_on);
                 sum_up(feed, s);
         }
 }
@@ -137,7 +140,7 @@ void infp_feed_rotate(struct infp_feed *feed, uint32_t segment)
                 int r = s->sink->rotate ? s->sink->rotate(s->sink, segment, &err) : 0;
 
                 if (r < 0)
-                        failed(feed, s, r, &err);
+                        failed(feed, s, r, &err, goes_on);
         }
 }
 
@@ -149,7 +152,7 @@ void infp_feed_end(struct infp_feed *feed)
                 int r = s->sink->end ? s->sink->end(s->sink, &err) : 0;
 
                 if (r < 0)
-                        failed(feed, s, r, &err);
+                        failed(feed, s, r, &err, "");
                 if (s->n_lost > s->n_lost_said)
                         infp_notice(feed->notices, "%s: %" PRIu64 " rows were lost in all", s->sink->name, s->n_lost);
         }

@@ -358,12 +358,16 @@ void infp_recorder_turn(struct infp_recorder *recorder)
         }
 }
 
-void infp_recorder_end(struct infp_recorder *recorder)
+uint64_t infp_recorder_end(struct infp_recorder *recorder)
 {
+        uint64_t end_ns;
+
         infp_anchors_take(&recorder->anchors);
         put_anchor(recorder, "end");
+        end_ns = recorder->row.t_ns;
         infp_recorder_flush(recorder, NULL);
         infp_feed_end(&recorder->feed);
+        return end_ns;
 }
 
 uint32_t infp_recorder_segment(const struct infp_recorder *recorder)

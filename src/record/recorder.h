@@ -50,8 +50,8 @@ void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns);
 /* Gives everything to the sinks now. 0, or the first error of a sink. */
 int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err);
 
-/* The last anchor, flush, and `end` of every sink. */
-void infp_recorder_end(struct infp_recorder *recorder);
+/* The last anchor, flush, and `end` of every sink, which may wait for a disk. Returns the anchor's stamp. */
+uint64_t infp_recorder_end(struct infp_recorder *recorder);
 
 uint32_t infp_recorder_segment(
         const struct infp_recorder *recorder); /* number of the current segment, from 1 as the store counts */

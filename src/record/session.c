@@ -208,14 +208,14 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
         return infp_sched_start(&sched_options, &s->sched, err);
 }
 
-static void note_result(struct infp_session *s)
+static void note_result(struct infp_session *s, uint64_t end_ns)
 {
         const struct infp_child *child = s->options->child;
         struct infp_session_result *ret = s->result;
 
         ret->started_t_ns = s->start_ns;
         ret->started_unix_ns = infp_recorder_unix_ns(s->recorder, s->start_ns);
-        ret->ended_t_ns = infp_session_now();
+        ret->ended_t_ns = end_ns;
         ret->ended_unix_ns = infp_recorder_unix_ns(s->recorder, ret->ended_t_ns);
         ret->is_child_left = child && (child->state == INFP_CHILD_RUNNING || child->state == INFP_CHILD_STARTING);
         ret->was_run |= ret->is_child_left;
@@ -236,8 +236,7 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
         if (r >= 0) {
                 loop(&s);
                 wind_up(&s);
-                infp_recorder_end(s.recorder);
-                note_result(&s);
+                note_result(&s, infp_recorder_end(s.recorder));
                 if (s.exec_code)
                         *err = s.exec_err;
                 ret->is_hung = !infp_sched_free(s.sched);

@@ -13,16 +13,18 @@
 #include "store/arrow.h"
 #include "store/path.h"
 #include "store/store.h"
+#include "store/sync.h"
 
 #define DEFAULT_SEGMENT_BYTES (UINT64_C(64) << 20)
 #define DEFAULT_SYNC_NS (10 * INFP_NS_PER_S)
+#define PATIENCE_NS (2 * INFP_NS_PER_S) /* with the disk, at the end */
 
 struct store_table {
         const struct infp_table *table;
         struct infp_arrow_writer *writer;
         int fd;          /* -1: not made yet, or closed to save descriptors */
         bool exists;     /* its segment of the current number was made */
-        bool is_changed; /* since the last fdatasync */
+        bool is_changed; /* since it was last given to the syncer */
         bool has_tail;   /* half a message that could not be cut off stands behind `good` */
         uint64_t good;   /* bytes of whole messages */
         uint64_t used;   /* when it was last written, in batches */
@@ -33,11 +35,13 @@ struct store {
         struct infp_run *run;
         struct infp_store_options options;
         struct infp_arrow_encoder *encoder;
+        struct infp_syncer *syncer;
         struct infp_str out; /* the messages of one write */
         struct store_table *tables;
         size_t n_tables;
         uint32_t seq;
         uint64_t synced_ns, bytes, n_batches;
+        int sync_r; /* of the last whole pass over the disk */
 };
 
 static struct store *store_of(struct infp_sink *sink)
@@ -50,6 +54,13 @@ static const char *path_of(const struct store *s, const struct store_table *t, c
 {
         snprintf(ret, cap, "%s/%s.infprof/%s/%06" PRIu32 ".arrows", s->run->output, s->run->info.uuid, t->table->name,
                  s->seq);
+        return ret;
+}
+
+/* The same below the run's directory. */
+static const char *name_of(const struct store *s, const struct store_table *t, char *ret, size_t cap)
+{
+        snprintf(ret, cap, "%s/%06" PRIu32 ".arrows", t->table->name, s->seq);
         return ret;
 }
 
@@ -100,7 +111,7 @@ static int open_segment(struct store *s, struct store_table *t)
 
         if (!t->exists && mkdirat(s->run->fd, t->table->name, 0777) < 0 && errno != EEXIST)
                 return -errno;
-        snprintf(path, sizeof(path), "%s/%06" PRIu32 ".arrows", t->table->name, s->seq);
+        name_of(s, t, path, sizeof(path));
         do
                 t->fd = infp_store_open(s->run->fd, path, flags, 0666);
         while ((t->fd == -EMFILE || t->fd == -ENFILE) && save_a_descriptor(s, t));
@@ -221,37 +232,36 @@ static int write_batch(struct infp_sink *sink, const struct infp_batch *batch, s
 
 static int sync_table(struct store *s, struct store_table *t, struct infp_err *err)
 {
-        char path[320];
-        int r = 0;
+        char path[96];
 
         if (!t->is_changed)
                 return 0;
-        if (t->fd < 0)
-                r = open_segment(s, t);
-        if (r == 0 && fdatasync(t->fd) < 0 && errno != EINVAL && errno != EROFS)
-                r = -errno;
-        t->is_changed = false; /* said once; the kernel forgets a failed page as well */
-        if (r < 0)
-                return infp_fail_errno(err, r, "cannot bring %s to the disk", path_of(s, t, path, sizeof(path)));
-        return 0;
+        t->is_changed = false;
+        return infp_syncer_add(s->syncer, name_of(s, t, path, sizeof(path)), err);
 }
 
+/* Only begins it: what went wrong is said at one of the next calls, and holds until a pass went well. Where the disk is slower
+ * than the interval, passes follow one another. */
 static int sync_tables(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, struct infp_err *err)
 {
         struct store *s = store_of(sink);
-        int r = 0;
+        int r;
 
         (void) unix_ms;
         if (s->synced_ns == 0)
                 s->synced_ns = t_ns;
-        if (t_ns < s->synced_ns + s->options.sync_ns)
-                return 0;
+        if (infp_syncer_is_busy(s->syncer, &s->sync_r, err) || t_ns < s->synced_ns + s->options.sync_ns)
+                return s->sync_r;
+        r = s->sync_r;
         s->synced_ns = t_ns;
         for (size_t i = 0; i < s->n_tables; i++) {
                 int q = sync_table(s, &s->tables[i], r == 0 ? err : NULL);
 
                 r = r == 0 ? q : r;
         }
+        if (r == 0)
+                return infp_syncer_start(s->syncer, err);
+        infp_syncer_start(s->syncer, NULL);
         return r;
 }
 
@@ -260,8 +270,7 @@ static void remove_empty(struct store *s, struct store_table *t)
 {
         char path[96];
 
-        snprintf(path, sizeof(path), "%s/%06" PRIu32 ".arrows", t->table->name, s->seq);
-        unlinkat(s->run->fd, path, 0);
+        unlinkat(s->run->fd, name_of(s, t, path, sizeof(path)), 0);
         unlinkat(s->run->fd, t->table->name, AT_REMOVEDIR);
 }
 
@@ -301,6 +310,14 @@ static int close_segments(struct infp_sink *sink, struct infp_err *err)
         return r;
 }
 
+static int end_segments(struct infp_sink *sink, struct infp_err *err)
+{
+        int r = close_segments(sink, err),
+            q = infp_syncer_wait(store_of(sink)->syncer, PATIENCE_NS, r == 0 ? err : NULL);
+
+        return r == 0 ? q : r;
+}
+
 static int begin_segments(struct infp_sink *sink, uint32_t seq, struct infp_err *err)
 {
         struct store *s = store_of(sink);
@@ -315,12 +332,17 @@ int infp_store_sink_new(struct infp_run *run, const struct infp_store_options *o
                         struct infp_err *err)
 {
         struct store *s = calloc(1, sizeof(*s));
+        char shown[256];
         int r;
 
         if (!s)
                 return infp_fail(err, -ENOMEM, "not enough memory for the store");
+        snprintf(shown, sizeof(shown), "%s/%s.infprof", run->output, run->info.uuid);
         r = infp_arrow_encoder_new(&s->encoder, err);
+        if (r >= 0)
+                r = infp_syncer_new(run->fd, shown, &s->syncer, err);
         if (r < 0) {
+                infp_arrow_encoder_free(s->encoder);
                 free(s);
                 return r;
         }
@@ -337,7 +359,7 @@ int infp_store_sink_new(struct infp_run *run, const struct infp_store_options *o
                                       .batch = write_batch,
                                       .tick_end = sync_tables,
                                       .rotate = begin_segments,
-                                      .end = close_segments };
+                                      .end = end_segments };
         *ret = &s->sink;
         return 0;
 }
@@ -352,6 +374,7 @@ struct infp_sink *infp_store_sink_free(struct infp_sink *sink)
                 infp_close(s->tables[i].fd);
                 infp_arrow_writer_free(s->tables[i].writer);
         }
+        infp_syncer_free(s->syncer);
         infp_arrow_encoder_free(s->encoder);
         infp_str_done(&s->out);
         free(s->tables);

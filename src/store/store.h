@@ -7,12 +7,13 @@
 
 struct infp_store_options {
         uint64_t segment_bytes; /* wants_rotation beyond; 0 = 64 MiB */
-        uint64_t sync_ns;       /* fdatasync of what changed, every so often (from tick_end); 0 = 10 s */
+        uint64_t sync_ns;       /* what changed is brought to the disk every so often (begun by tick_end); 0 = 10 s */
 };
 
 /* A sink that writes into the run (borrowed until end). The first segments are numbered 1; a folder and its segment are made
  * with a table's first row. It keeps info.last_seq of the run; saving run.json is its owner's business. Where descriptors
- * run out it closes segments and opens them again. A failed batch is lost, later ones are tried again. */
+ * run out it closes segments and opens them again. A failed batch is lost, later ones are tried again. fdatasync runs in a
+ * thread of its own: only `end` waits for it, two seconds at most (-ETIMEDOUT beyond), and free leaves it to itself. */
 int infp_store_sink_new(struct infp_run *run, const struct infp_store_options *options, struct infp_sink **ret,
                         struct infp_err *err);
 struct infp_sink *infp_store_sink_free(struct infp_sink *sink);
