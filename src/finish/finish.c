@@ -1,33 +1,14 @@
 #include "finish/finish.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "finish/lock.h"
 #include "finish/say.h"
 #include "finish/tables.h"
 #include "finish/timeseries.h"
-
-/* Two that finish the same run wait for each other: the second one finds it done. run.json is the lock, since the lock of the
- * directory says that the recorder lives; descriptor to close, or a negative errno. */
-static int lock(struct infp_run *run, struct infp_err *err)
-{
-        int fd = openat(run->fd, "run.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-        if (fd < 0 && errno == ENOENT)
-                return -ENOENT; /* lost, but the tables are there: nobody else will come */
-        if (fd < 0 || flock(fd, LOCK_EX) < 0) {
-                int r = infp_fail_errno(err, -errno, "cannot lock %s/%s.infprof/run.json", run->output, run->info.uuid);
-
-                infp_close(fd);
-                return r;
-        }
-        return fd;
-}
 
 static int check_state(const struct infp_run *run, struct infp_err *err)
 {
@@ -86,7 +67,8 @@ int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct
         int r;
 
         INFP_TRY(check_state(run, err));
-        fd = lock(run, err);
+        /* Two that finish the same run wait for each other: the second one finds the tables done. */
+        fd = infp_finish_lock(run, err);
         if (fd < 0 && fd != -ENOENT)
                 return fd;
         r = do_all(run, notices, &finished, err);

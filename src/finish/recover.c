@@ -1,6 +1,8 @@
 #include <errno.h>
 
+#include "base/fd.h"
 #include "finish/finish.h"
+#include "finish/lock.h"
 #include "finish/say.h"
 #include "model/tables.h"
 #include "query/scan.h"
@@ -25,8 +27,13 @@ static int find_end(struct infp_run *run, struct infp_err *err)
         return r;
 }
 
+/* Locked: a mender removes what is half written, also what another one's finishing writes just now. */
 static int mend(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret, struct infp_err *err)
 {
+        infp_autoclose int fd = infp_finish_lock(run, err);
+
+        if (fd < 0 && fd != -ENOENT)
+                return fd;
         if (run->problem)
                 infp_finish_say(notices, "%s; it is written anew from what the directory says", run->problem);
         INFP_TRY(infp_store_mend_run(run, ret, err));

@@ -160,6 +160,22 @@ def test_two_at_once(infprof, run_dir):
     assert count(infprof, run_dir, "cpu") >= 8
 
 
+def test_recovered_by_many_at_once(infprof, killed):
+    """One mends while another finishes: it must not take away what that one writes."""
+    for wait in (0, 0.02, 0.04, 0.06):
+        copy = killed.parent / f"copy{wait}"
+        shutil.copytree(killed, copy)
+        many = []
+        for _ in range(4):
+            many.append(subprocess.Popen([infprof, "recover", str(copy)], stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            time.sleep(wait)
+        for process in many:
+            _, words = process.communicate(timeout=60)
+            assert process.returncode == 0, words
+        assert json.loads(next(copy.glob("*.infprof/run.json")).read_text())["finished"]
+        assert not list(copy.rglob("*.arrows")) and not list(copy.rglob("*.part"))
+
+
 def test_killed_in_finish(infprof, run_dir):
     """At random moments: every row is there afterwards, once."""
     assert run([infprof, "record", "-o", run_dir, "-t", "20", "--no-snapshots", "--no-finish", "-p", "--", "sleep", "1"]).returncode == 0
