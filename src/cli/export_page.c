@@ -68,5 +68,7 @@ int infp_export_page(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp
                                    err));
         INFP_TRY(page.tail->tick_end(page.tail, page.newest_ns, infp_unix_ms(page.newest_unix_ns), err));
         last = infp_tail_last(page.tail);
-        return infp_prom_page(out, &last) < 0 ? infp_fail(err, -ENOMEM, "cannot make the page") : 0;
+        if (infp_prom_page(out, &last) < 0 && !out->error)
+                return infp_fail(err, -ENOMEM, "cannot make the page");
+        return infp_out_flush(out, err);
 }

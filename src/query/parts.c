@@ -51,14 +51,26 @@ void infp_part_path(struct infp_str *path, const struct infp_part *part, const c
         infp_str_puts(path, extension);
 }
 
+static const char *help_for(int r)
+{
+        switch (r) {
+        case -EACCES:
+                return "; become its owner or ask for read access";
+        case -EBADMSG:
+        case -EINVAL:
+                return "; move the broken file away to read the others";
+        default:
+                return "";
+        }
+}
+
 int infp_parts_fail(const struct infp_run *run, int r, const struct infp_err *why, struct infp_err *err)
 {
-        static const char help[] = "move the broken file away to read the others";
-        const char *place = strstr(why->text, "\n\nLINE ");
+        const char *help = help_for(r), *place = strstr(why->text, "\n\nLINE ");
         int size = (int) (place ? (size_t) (place - why->text) : strlen(why->text));
 
         /* DuckDB hands on what our own functions said: it is there already. */
-        if ((r != -EBADMSG && r != -EINVAL) || strstr(why->text, help))
+        if (r == -ENOPKG || r == -EINTR || r == -ENOMEM || (*help && strstr(why->text, help)))
                 return infp_fail(err, r, "%.*s", size, why->text);
-        return infp_fail(err, r, "in %s/%s.infprof: %.*s; %s", run->output, run->info.uuid, size, why->text, help);
+        return infp_fail(err, r, "in %s/%s.infprof: %.*s%s", run->output, run->info.uuid, size, why->text, help);
 }

@@ -1,9 +1,11 @@
 """Files that are not what they should be: every verb ends with a sentence, and the rest of the run can be read."""
 import json
 import os
+import pathlib
 import random
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -109,6 +111,36 @@ def test_no_damage_is_a_crash(infprof, output):
             assert done.returncode == 0 or done.stderr, (path, words)
             assert "INTERNAL" not in done.stderr, done.stderr
         path.write_bytes(kept)
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("words", [["tables"], ["export", "mem"], ["export", "mem", "-f", "arrow"], ["export", "mem", "-f", "parquet"],
+                                   ["export", "-f", "prom"], ["query", "SELECT 1"], ["query", "-f", "parquet", "SELECT 1"], ["report"]])
+def test_a_full_disk(infprof, recorded, words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([infprof, *words, "-r", recorded / "parquet"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "no space left on" in done.stderr.lower() and ("standard output" in done.stderr or "/dev/stdout" in done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: becomes somebody else")
+def test_a_run_of_somebody_else(infprof, recorded):
+    with tempfile.TemporaryDirectory() as top:  # pytest's own directories are closed to others
+        os.chmod(top, 0o755)
+        output = pathlib.Path(top) / "out"
+        shutil.copytree(recorded / "arrow", output)
+
+        def nobody(*words):
+            return run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", infprof, *words, "-r", output])
+
+        assert nobody("tables").returncode == 0
+        segment(output, "cpu").chmod(0o600)
+        done = nobody("export", "cpu")
+        assert done.returncode == 1 and "Permission denied; become its owner" in done.stderr and top in done.stderr
+        assert nobody("export", "mem").returncode == 0
+        next(output.glob("*.infprof")).chmod(0o700)
+        done = nobody("tables")
+        assert done.returncode == 1 and "Permission denied" in done.stderr and top in done.stderr
 
 
 @pytest.mark.san
