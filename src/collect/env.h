@@ -9,7 +9,11 @@ struct infp_target;
 
 /* Own counters of the recorder, written with relaxed atomics, read by the collector `self`. */
 struct infp_stats {
-        uint64_t rows, rows_dropped, bytes_written, batches, ticks_missed, errors, notices;
+        uint64_t rows, rows_dropped, bytes_written, batches, ticks_missed, notices;
+        uint64_t errors;       /* samples that failed */
+        uint64_t write_errors; /* calls of sinks that failed */
+        uint64_t rows_lost;    /* by the store: rows of batches that it could not write */
+        uint64_t snapshots_skipped;
 };
 
 struct infp_setting {

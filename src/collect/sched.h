@@ -15,7 +15,7 @@ struct infp_sched_options {
         const struct infp_collector *const *collectors; /* ended by NULL; those that the settings switch on take part */
         size_t ring_bytes;                              /* 0: 1 MiB */
         int wake_fd;                                    /* eventfd that is written when something lies in the rings */
-        struct infp_stats *stats;                       /* ticks_missed; may be NULL */
+        struct infp_stats *stats;                       /* ticks_missed, errors; may be NULL */
         infp_notice_fn *notice;                         /* called from any thread */
         void *notice_context;
         uint64_t target_floor_ns; /* the process table is read no more often than this; 0: at each tick */

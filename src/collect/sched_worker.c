@@ -58,17 +58,27 @@ static void set_next(struct sched_slot *slot, uint64_t now)
         slot->next_ns = start + ((now - start) / slot->period_ns + 1) * slot->period_ns;
 }
 
+static void count_error(const struct infp_sched *sched)
+{
+        if (sched->options.stats)
+                __atomic_fetch_add(&sched->options.stats->errors, 1, __ATOMIC_RELAXED);
+}
+
 static void sample(struct sched_slot *slot, uint64_t now)
 {
         const struct infp_sched_options *options = &slot->sched->options;
+        int r = 0;
 
         if (!slot->is_open) {
                 slot->is_open = true;
-                infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
-                                    options->notice_context);
+                r = infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
+                                        options->notice_context);
         }
-        if (!slot->state.is_closed)
-                infp_collector_sample(&slot->state, options->env, slot->emit, options->notice, options->notice_context);
+        if (r == 0 && !slot->state.is_closed)
+                r = infp_collector_sample(&slot->state, options->env, slot->emit, options->notice,
+                                          options->notice_context);
+        if (r < 0 && r != -EAGAIN && r != -ENODEV)
+                count_error(slot->sched);
         slot->ran_ns = now;
         set_next(slot, now);
 }
@@ -129,6 +139,8 @@ static int refresh(struct sched_worker *worker, const struct plan *plan)
         if (r < 0 && !sched->target.was_broken && options->notice)
                 options->notice(options->notice_context, err.text);
         sched->target.was_broken = r < 0;
+        if (r < 0)
+                count_error(sched);
         sched->target.next_ns = plan->now + options->target_floor_ns;
         return leave(worker, &sched->target) ? r >= 0 : -1;
 }
@@ -158,7 +170,8 @@ static void write_tick(struct sched_worker *worker, uint64_t begin, unsigned n_d
         infp_row_i64(row, INFP_TICKS_MISSED, (int64_t) sched->n_missed);
         infp_row_i64(row, INFP_TICKS_COLLECTORS, n_due);
         infp_rowring_put(worker->ring, row);
-        infp_rowring_put_tick(worker->ring, &(struct infp_rowring_tick){ .number = sched->tick, .t_ns = begin });
+        infp_rowring_put_tick(worker->ring, &(struct infp_rowring_tick){
+                                                    .number = sched->tick, .t_ns = begin, .end_ns = infp_sched_now() });
         sched->tick++;
         skip_to(sched, (begin - sched->start_ns) / sched->period_ns + 1); /* one tick in each cell of the grid */
 }

@@ -30,6 +30,9 @@ enum self_cell {
         SELF_TAILS,
         SELF_STAT_READS,
         SELF_DESCRIPTORS,
+        SELF_ROWS_LOST,
+        SELF_WRITE_ERRORS,
+        SELF_SNAPSHOTS_SKIPPED,
         SELF_N,
 };
 
@@ -50,13 +53,16 @@ static const struct infp_column self_columns[] = {
         [SELF_BYTES_WRITTEN] = INFP_COLUMN(self_bytes_written, I64, COUNTER, bytes, MEASURED, ZERO, NULL, 0, "infprof_self_written_bytes_total", "Bytes written to the run's files."),
         [SELF_BATCHES] = INFP_COLUMN(self_batches, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_batches_total", "Batches of rows given to the files and views."),
         [SELF_TICKS_MISSED] = INFP_COLUMN(self_ticks_missed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_ticks_missed_total", "Ticks left out because an earlier one took too long."),
-        [SELF_ERRORS] = INFP_COLUMN(self_errors, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_errors_total", "Samples that failed."),
+        [SELF_ERRORS] = INFP_COLUMN(self_errors, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_errors_total", "Samples of sources that failed."),
         [SELF_NOTICES] = INFP_COLUMN(self_notices, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_notices_total", "Messages to the user."),
         [SELF_SCANS] = INFP_COLUMN(self_scans, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_process_scans_total", "Refreshes of the process table."),
         [SELF_LISTS] = INFP_COLUMN(self_proc_lists, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_proc_lists_total", "Times that all of /proc was listed."),
         [SELF_TAILS] = INFP_COLUMN(self_proc_tails, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_proc_tails_total", "Times that only the new end of /proc was listed."),
         [SELF_STAT_READS] = INFP_COLUMN(self_stat_reads, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_stat_reads_total", "Reads of /proc/PID/stat."),
         [SELF_DESCRIPTORS] = INFP_COLUMN(self_kept_descriptors, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_self_kept_descriptors", "Files of processes that are kept open."),
+        [SELF_ROWS_LOST] = INFP_COLUMN(self_rows_lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_rows_lost_total", "Rows that could not be written into the run's files."),
+        [SELF_WRITE_ERRORS] = INFP_COLUMN(self_write_errors, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_write_errors_total", "Writes of the run's files that failed."),
+        [SELF_SNAPSHOTS_SKIPPED] = INFP_COLUMN(self_snapshots_skipped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, "infprof_self_snapshots_skipped_total", "Snapshots left out because the recorder was behind."),
 };
 // clang-format on
 
@@ -139,6 +145,9 @@ static void fill_stats(struct infp_row *row, const struct infp_stats *stats)
                 { SELF_TICKS_MISSED, &stats->ticks_missed },
                 { SELF_ERRORS, &stats->errors },
                 { SELF_NOTICES, &stats->notices },
+                { SELF_ROWS_LOST, &stats->rows_lost },
+                { SELF_WRITE_ERRORS, &stats->write_errors },
+                { SELF_SNAPSHOTS_SKIPPED, &stats->snapshots_skipped },
         };
 
         for (size_t i = 0; i < INFP_COUNT(all); i++)
@@ -163,8 +172,9 @@ static void explain(const struct infp_env *env, struct infp_emit *emit)
                 infp_emit_source(emit, &self_table, SELF_RSS, NULL, INFP_ABSENT, elsewhere, NULL);
                 infp_emit_source(emit, &self_table, SELF_THREADS, NULL, INFP_ABSENT, elsewhere, NULL);
         }
-        for (int cell = SELF_ROWS; !env->stats && cell <= SELF_NOTICES; cell++)
-                infp_emit_source(emit, &self_table, cell, NULL, INFP_ABSENT, no_recording, NULL);
+        for (int cell = SELF_ROWS; !env->stats && cell < SELF_N; cell++)
+                if (cell <= SELF_NOTICES || cell >= SELF_ROWS_LOST)
+                        infp_emit_source(emit, &self_table, cell, NULL, INFP_ABSENT, no_recording, NULL);
 }
 
 static int self_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)

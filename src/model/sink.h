@@ -12,6 +12,8 @@ struct infp_sink {
         const char *name;
         /* true: gets what is new after each tick, in slices; false: gets full batches when the recorder flushes. */
         bool each_tick;
+        /* What tick_end makes is of that moment alone: when the recorder is behind it is left out, so that no rows are lost. */
+        bool can_skip;
         int (*table_begin)(struct infp_sink *sink, const struct infp_table *table, struct infp_err *err);
         int (*batch)(struct infp_sink *sink, const struct infp_batch *batch, struct infp_err *err);
         /* After each tick's rows (each_tick) or after each flush. unix_ms: the tick's time. May be NULL. */

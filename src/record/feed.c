@@ -35,7 +35,7 @@ static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, cons
         const char *text = err->text[0] ? err->text : strerror(-r);
 
         if (feed->notices->stats)
-                infp_stat_add(&feed->notices->stats->errors, 1);
+                infp_stat_add(&feed->notices->stats->write_errors, 1);
         s->has_failed = true;
         if (is_news(s, r))
                 infp_notice(feed->notices, "%s: %s%s", s->sink->name, text, more);
@@ -89,6 +89,8 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
                 if (r >= 0)
                         continue;
                 s->n_lost += batch->n_rows;
+                if (!each_tick && feed->notices->stats) /* the views' rows are in the files all the same */
+                        infp_stat_add(&feed->notices->stats->rows_lost, batch->n_rows);
                 failed(feed, s, r, &own, goes_on);
                 if (first == 0 && err)
                         *err = own;
@@ -97,7 +99,19 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
         return first;
 }
 
-void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, int64_t unix_ms)
+static void skip(struct infp_feed *feed, struct infp_feed_sink *s)
+{
+        if (feed->notices->stats)
+                infp_stat_add(&feed->notices->stats->snapshots_skipped, 1);
+        if (!s->said_skipping)
+                infp_notice(feed->notices,
+                            "%s are left out while the recorder is behind, so that no rows are lost (they are counted "
+                            "in table self)",
+                            s->sink->name);
+        s->said_skipping = true;
+}
+
+void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, bool is_behind, uint64_t t_ns, int64_t unix_ms)
 {
         for (unsigned i = 0; i < feed->n_sinks; i++) {
                 struct infp_feed_sink *s = &feed->sinks[i];
@@ -106,6 +120,10 @@ void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, i
 
                 if (s->sink->each_tick != each_tick)
                         continue;
+                if (is_behind && s->sink->can_skip) {
+                        skip(feed, s);
+                        continue;
+                }
                 r = s->sink->tick_end ? s->sink->tick_end(s->sink, t_ns, unix_ms, &err) : 0;
                 if (r < 0)
                         failed(feed, s, r, &err, goes_on);

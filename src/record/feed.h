@@ -14,7 +14,7 @@ struct infp_feed {
                 int said[INFP_FEED_SAID]; /* errnos of which a notice was given */
                 uint64_t n_lost;          /* rows that it did not take */
                 bool has_failed;          /* since the last end of a tick or flush */
-                bool is_failing, said_recovery;
+                bool is_failing, said_recovery, said_skipping;
                 uint64_t n_lost_said;
         } sinks[INFP_FEED_SINKS];
 };
@@ -24,7 +24,8 @@ void infp_feed_tables(struct infp_feed *feed, const struct infp_table *const *ta
 
 /* The next two speak to the sinks that want rows at each tick, or to those that want them at each flush. 0 or the first error. */
 int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_batch *batch, struct infp_err *err);
-void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, uint64_t t_ns, int64_t unix_ms);
+/* is_behind: what can be left out is left out, counted, and said once. */
+void infp_feed_tick_end(struct infp_feed *feed, bool each_tick, bool is_behind, uint64_t t_ns, int64_t unix_ms);
 
 bool infp_feed_wants_each_tick(const struct infp_feed *feed);
 bool infp_feed_wants_rotation(struct infp_feed *feed); /* and clears the wish */

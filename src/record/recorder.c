@@ -28,6 +28,7 @@ struct infp_recorder {
 
 static const uint64_t default_flush_ns = 5 * INFP_NS_PER_S, default_rotate_ns = 15 * 60 * INFP_NS_PER_S;
 static const uint64_t look_ns = 100 * INFP_NS_PER_MS, longest_look_ns = 60 * INFP_NS_PER_S;
+static const uint64_t behind_ns = INFP_NS_PER_S;
 enum { DEFAULT_ENTITY_BYTES = 8 << 20, MAX_BUFFER_BYTES = 1 << 20 };
 
 static uint64_t now_ns(const struct infp_recorder *recorder)
@@ -137,7 +138,7 @@ static int flush_buffers(struct infp_recorder *recorder, uint64_t now, struct in
                 first = first ? first : r;
         }
         recorder->oldest_ns = UINT64_MAX;
-        infp_feed_tick_end(&recorder->feed, false, now,
+        infp_feed_tick_end(&recorder->feed, false, false, now,
                            infp_recorder_unix_ns(recorder, now) / (int64_t) INFP_NS_PER_MS);
         return first;
 }
@@ -270,6 +271,23 @@ int infp_recorder_put_row(void *recorder, const struct infp_row *row)
         return 0;
 }
 
+/* Half a ring of rows waits behind this tick, or it is over for long. */
+static bool is_behind(const struct infp_recorder *recorder, const struct infp_rowring *ring,
+                      const struct infp_rowring_tick *tick)
+{
+        return infp_rowring_used(ring) > infp_rowring_size(ring) / 2 || now_ns(recorder) > tick->end_ns + behind_ns;
+}
+
+static void end_tick(struct infp_recorder *recorder, uint64_t t_ns, bool is_late)
+{
+        if (infp_feed_wants_each_tick(&recorder->feed))
+                for (unsigned i = 0; i < recorder->builders.n_buffers; i++)
+                        tell(recorder, &recorder->builders.buffers[i]);
+        infp_feed_tick_end(&recorder->feed, true, is_late, t_ns,
+                           infp_recorder_unix_ns(recorder, t_ns) / (int64_t) INFP_NS_PER_MS);
+        recorder->tick_ns = t_ns;
+}
+
 unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring)
 {
         struct infp_rowring_tick tick;
@@ -284,7 +302,7 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
                         infp_recorder_put(recorder, &recorder->ring_row);
                         break;
                 case INFP_ROWRING_TICK:
-                        infp_recorder_tick(recorder, tick.t_ns);
+                        end_tick(recorder, tick.t_ns, is_behind(recorder, ring, &tick));
                         n_ticks++;
                         break;
                 }
@@ -294,12 +312,7 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
 
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns)
 {
-        if (infp_feed_wants_each_tick(&recorder->feed))
-                for (unsigned i = 0; i < recorder->builders.n_buffers; i++)
-                        tell(recorder, &recorder->builders.buffers[i]);
-        infp_feed_tick_end(&recorder->feed, true, t_ns,
-                           infp_recorder_unix_ns(recorder, t_ns) / (int64_t) INFP_NS_PER_MS);
-        recorder->tick_ns = t_ns;
+        end_tick(recorder, t_ns, false);
 }
 
 static void put_anchor(struct infp_recorder *recorder, const char *reason)

@@ -36,7 +36,8 @@ void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *ro
 int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
 
 /* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
- * INFP_DRAIN_TICKS of them it returns though more may lie there. */
+ * INFP_DRAIN_TICKS of them it returns though more may lie there. Of a tick that is over for a second, or with half a ring of
+ * rows behind it, sinks that can do without are told no end. */
 enum { INFP_DRAIN_TICKS = 4 };
 unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring);
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);

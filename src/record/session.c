@@ -69,9 +69,8 @@ static void drain(struct infp_session *s)
         if (dropped == s->n_ring_drops)
                 return;
         if (s->n_ring_drops == 0)
-                infp_notice(
-                        &s->options->notices,
-                        "rows were dropped: the sources were faster than the disk (they are counted in table self)");
+                infp_notice(&s->options->notices, "rows were dropped: they came faster than they could be taken (they "
+                                                  "are counted in table self)");
         infp_stat_add(&stats->rows_dropped, dropped - s->n_ring_drops);
         s->n_ring_drops = dropped;
 }

@@ -12,6 +12,7 @@ struct infp_rowring;
 /* Says that all rows of this tick of this writer stand before it. */
 struct infp_rowring_tick {
         uint64_t number, t_ns;
+        uint64_t end_ns; /* when it was over, and these rows were written */
 };
 
 enum infp_rowring_kind { INFP_ROWRING_EMPTY, INFP_ROWRING_ROW, INFP_ROWRING_TICK };

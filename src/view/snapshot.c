@@ -356,6 +356,7 @@ int infp_snapshot_sink_new(const struct infp_snapshot_options *options, struct i
         s->sink = (struct infp_sink){
                 .name = "snapshots",
                 .each_tick = true,
+                .can_skip = true,
                 .table_begin = table_begin,
                 .batch = batch,
                 .tick_end = tick_end,

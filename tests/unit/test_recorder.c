@@ -369,8 +369,10 @@ static void test_failing_sink(void **state)
         assert_non_null(strstr(w->view.text, "fact:0@1000 fact:1@1000 fact:2@1000 ")); /* the others go on */
         assert_string_equal(w->notices,
                             "store: the disk of fact is full (the recording goes on, and it is tried again)\n");
-        assert_int_equal(w->stats.errors, 3);
-        w->store.fail = -EIO; /* another kind: said as well */
+        assert_int_equal(w->stats.write_errors, 3);
+        assert_int_equal(w->stats.rows_lost, 3);
+        assert_int_equal(w->stats.errors, 0); /* that is said of samples */
+        w->store.fail = -EIO;                 /* another kind: said as well */
         put_fact(w, 0, 3);
         infp_recorder_flush(w->recorder, NULL);
         assert_int_equal(w->stats.notices, 2);
@@ -451,6 +453,51 @@ static void test_drains_a_few_ticks_at_once(void **state)
         infp_rowring_free(ring);
 }
 
+/* A backlog is worked off without what is of no use any more by then, and all rows of it are taken. */
+static void test_skips_when_behind(void **state)
+{
+        struct world *w = *state;
+        struct infp_rowring *ring;
+
+        assert_int_equal(infp_rowring_new(1 << 14, &ring), 0);
+        infp_row_begin(&w->row, &facts, w->now_ns);
+        infp_row_i64(&w->row, VALUE, 5);
+        w->view.sink.can_skip = true;
+        infp_rowring_put(ring, &w->row);
+        infp_rowring_put_tick(ring,
+                              &(struct infp_rowring_tick){ 0, w->now_ns - 3 * S, w->now_ns - S }); /* slow, but fresh */
+        infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ 1, w->now_ns, w->now_ns });
+        w->now_ns += S + 1;
+        infp_rowring_put(ring, &w->row);
+        infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ 2, w->now_ns, w->now_ns });
+        w->now_ns -= S + 1;
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), 3);
+        expect(&w->view, "fact:5@1000 tick@97=997 tick@100=1000 fact:5@1000 tick@101=1001 ");
+        assert_string_equal(w->notices, "");
+        /* The first two are over for more than a second. */
+        for (unsigned i = 0; i < 3; i++) {
+                infp_rowring_put(ring, &w->row);
+                infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ i, w->now_ns + i * S, w->now_ns + i * S });
+        }
+        w->now_ns += 2 * S + 1;
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), 3);
+        expect(&w->view, "fact:5@1000 fact:5@1000 fact:5@1000 tick@102=1002 ");
+        assert_int_equal(w->stats.snapshots_skipped, 2);
+        assert_string_equal(w->notices, "view are left out while the recorder is behind, so that no rows are lost "
+                                        "(they are counted in table self)\n");
+        /* The ring is more than half full. */
+        infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ 5, w->now_ns, w->now_ns });
+        while (infp_rowring_used(ring) <= infp_rowring_size(ring) / 2 + 256)
+                assert_int_equal(infp_rowring_put(ring, &w->row), 0);
+        infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ 6, w->now_ns, w->now_ns });
+        assert_int_equal(infp_recorder_drain(w->recorder, ring), 2);
+        assert_null(strstr(w->view.text, "tick@102=1002 fact"));
+        assert_non_null(strstr(w->view.text, "fact:5@1000 tick@102=1002 "));
+        assert_int_equal(w->stats.snapshots_skipped, 3);
+        assert_int_equal(w->stats.notices, 1);
+        infp_rowring_free(ring);
+}
+
 static void test_no_allocation_between_flushes(void **state)
 {
         struct world *w = *state;
@@ -491,6 +538,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_unknown_table, begin, end),
                 cmocka_unit_test_setup_teardown(test_drains_rings, begin, end),
                 cmocka_unit_test_setup_teardown(test_drains_a_few_ticks_at_once, begin, end),
+                cmocka_unit_test_setup_teardown(test_skips_when_behind, begin, end),
                 cmocka_unit_test_setup_teardown(test_no_allocation_between_flushes, begin, end),
         };
 

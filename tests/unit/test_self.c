@@ -40,7 +40,10 @@ static void counters_of_the_recorder(void **state)
                                     .batches = 4,
                                     .ticks_missed = 5,
                                     .errors = 6,
-                                    .notices = 7 };
+                                    .notices = 7,
+                                    .rows_lost = 8,
+                                    .write_errors = 9,
+                                    .snapshots_skipped = 10 };
         struct machine *m = live_machine();
         const struct kept *k;
 
@@ -56,6 +59,9 @@ static void counters_of_the_recorder(void **state)
         assert_int_equal(value(k, "self_ticks_missed"), 5);
         assert_int_equal(value(k, "self_errors"), 6);
         assert_int_equal(value(k, "self_notices"), 7);
+        assert_int_equal(value(k, "self_rows_lost"), 8);
+        assert_int_equal(value(k, "self_write_errors"), 9);
+        assert_int_equal(value(k, "self_snapshots_skipped"), 10);
         assert_int_equal(value(k, "self_scans"), 1);
         assert_int_equal(value(k, "self_proc_lists"), 1);
         assert_true(value(k, "self_stat_reads") > 1);
@@ -78,6 +84,8 @@ static void of_another_root_and_without_a_recording(void **state)
         assert_string_equal(machine_state(m, "self", "self_rss_bytes", reason, sizeof(reason)), "absent");
         assert_string_equal(reason, "the root is not this machine's own");
         assert_string_equal(machine_state(m, "self", "self_rows", reason, sizeof(reason)), "absent");
+        assert_string_equal(reason, "nothing is being recorded");
+        assert_string_equal(machine_state(m, "self", "self_snapshots_skipped", reason, sizeof(reason)), "absent");
         assert_string_equal(reason, "nothing is being recorded");
         infp_target_free(m->env.target);
         machine_close(m);
