@@ -27,7 +27,8 @@ struct infp_collector {
         size_t state_size; /* the core gives zeroed memory of this size */
 
         /* Finds its files. 0; -ENODEV: not on this machine (silent: one row in `sources` with err's text as the reason);
-         * anything else: broken, reported once. Never fatal for the run. May allocate. */
+         * -EMFILE, -ENFILE: called again later, after close; anything else: broken, reported once. Never fatal for the run.
+         * May allocate. */
         int (*open)(void *state, const struct infp_env *env, struct infp_err *err);
 
         /* Reads and emits rows, each stamped with env->now_ns(env) just before its read. 0; -EAGAIN: nothing this time;

@@ -43,31 +43,6 @@ static void finish(struct infp_collector_state *state)
         state->is_closed = true;
 }
 
-int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
-                        const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context)
-{
-        struct infp_err err = { "" };
-        int r;
-
-        *state = (struct infp_collector_state){
-                .collector = collector,
-                .period_ns = infp_collector_period_ms(collector, env->period_ms) * INFP_NS_PER_MS,
-        };
-        emit->collector = collector->name;
-        emit->t_ns = state->next_ns = env->now_ns(env);
-        state->memory = calloc(1, collector->state_size ? collector->state_size : 1);
-        r = state->memory ? collector->open(state->memory, env, &err) : -ENOMEM;
-        if (r >= 0) {
-                infp_emit_source(emit, NULL, -1, NULL, INFP_OK, NULL, NULL);
-                return 0;
-        }
-        infp_emit_source(emit, NULL, -1, NULL, infp_source_state_of(r), sentence(&err, r), NULL);
-        if (r != -ENODEV)
-                say(notice, context, collector, err.text);
-        finish(state);
-        return r;
-}
-
 static uint64_t pause_ns(const struct infp_collector_state *state)
 {
         uint64_t longest = LONGEST_PAUSE_S * INFP_NS_PER_S, n = state->n_errors - 1;
@@ -91,6 +66,57 @@ static int failed(struct infp_collector_state *state, int r, struct infp_err *er
         return r;
 }
 
+/* Whatever the collector makes of it: its files are there, but there was no descriptor for them. */
+static bool lacks_descriptors(int r, struct infp_err *err)
+{
+        if (r == -EMFILE)
+                infp_fail(err, r,
+                          "no descriptor was free to open its files (ulimit -n allows more); it is tried again");
+        else if (r == -ENFILE)
+                infp_fail(err, r,
+                          "this machine can open no more files (sysctl fs.file-max allows more); it is tried again");
+        return r == -EMFILE || r == -ENFILE;
+}
+
+/* Not closed when it is to be tried again; then it has no memory. */
+static int try_open(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
+                    infp_notice_fn *notice, void *context)
+{
+        const struct infp_collector *collector = state->collector;
+        struct infp_err err = { "" };
+        int r;
+
+        state->memory = calloc(1, collector->state_size ? collector->state_size : 1);
+        r = state->memory ? collector->open(state->memory, env, &err) : -ENOMEM;
+        if (r >= 0) {
+                infp_emit_source(emit, NULL, -1, NULL, INFP_OK, NULL, NULL);
+                state->n_errors = state->not_before_ns = 0;
+                return 0;
+        }
+        if (lacks_descriptors(r, &err)) {
+                finish(state);
+                state->is_closed = false;
+                return failed(state, r, &err, env, emit, notice, context);
+        }
+        infp_emit_source(emit, NULL, -1, NULL, infp_source_state_of(r), sentence(&err, r), NULL);
+        if (r != -ENODEV)
+                say(notice, context, collector, err.text);
+        finish(state);
+        return r;
+}
+
+int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
+                        const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context)
+{
+        *state = (struct infp_collector_state){
+                .collector = collector,
+                .period_ns = infp_collector_period_ms(collector, env->period_ms) * INFP_NS_PER_MS,
+        };
+        emit->collector = collector->name;
+        emit->t_ns = state->next_ns = env->now_ns(env);
+        return try_open(state, env, emit, notice, context);
+}
+
 int infp_collector_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
                           infp_notice_fn *notice, void *context)
 {
@@ -104,6 +130,8 @@ int infp_collector_sample(struct infp_collector_state *state, const struct infp_
                 return -EAGAIN;
         emit->collector = state->collector->name;
         emit->t_ns = now;
+        if (!state->memory)
+                INFP_TRY(try_open(state, env, emit, notice, context));
         r = state->collector->sample(state->memory, env, emit, &err);
         if (r == -EAGAIN)
                 return r;

@@ -9,7 +9,7 @@ typedef void infp_notice_fn(void *context, const char *text);
 
 struct infp_collector_state {
         const struct infp_collector *collector;
-        void *memory; /* the collector's own, zeroed before open */
+        void *memory; /* the collector's own, zeroed before open; NULL: it is yet to be opened */
         uint64_t period_ns;
         uint64_t next_ns;       /* when it is due: the scheduler's to set after the first */
         uint64_t not_before_ns; /* the pause after errors; 0 = none */
@@ -21,7 +21,8 @@ struct infp_collector_state {
 bool infp_collector_enabled(const struct infp_collector *collector, const struct infp_env *env);
 
 /* 0, or the negative errno of a collector that takes no part in this run: a row of `sources` has the reason, and unless it
- * is just not on this machine a notice was given. */
+ * is just not on this machine a notice was given. -EMFILE, -ENFILE: there was no descriptor for its files, which passes:
+ * sampling tries it again, with the pauses of a failed sample. */
 int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
                         const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context);
 

@@ -223,6 +223,44 @@ static void failing_open(void **state)
         }
 }
 
+/* Descriptors may be free again later. */
+static void opens_again_when_there_are_descriptors(void **state)
+{
+        static const struct {
+                int r;
+                const char *text;
+        } cases[] = { { -EMFILE, "ulimit -n" }, { -ENFILE, "fs.file-max" } };
+        char reason[128];
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct infp_collector_state s = { 0 };
+                struct machine *m = machine_open("/");
+
+                reset(cases[i].r, 0);
+                assert_int_equal(infp_collector_open(&s, &told, &m->env, &m->emit, machine_notice, m), cases[i].r);
+                assert_false(s.is_closed);
+                assert_int_equal(n_closed, 1);
+                assert_string_equal(machine_state(m, "*", NULL, reason, sizeof(reason)), "broken");
+                assert_non_null(strstr(reason, cases[i].text)); /* not what the collector says */
+                assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), -EAGAIN);
+                m->clock_ns += INFP_NS_PER_S;
+                assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), cases[i].r);
+                assert_int_equal(n_opened, 2);
+                assert_int_equal(m->n_notices, 1);
+                open_result = 0;
+                m->clock_ns += 2 * INFP_NS_PER_S;
+                assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), 0);
+                assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), 0);
+                assert_int_equal(n_opened, 3);
+                assert_int_equal(n_sampled, 2);
+                assert_string_equal(machine_state(m, "*", NULL, reason, sizeof(reason)), "ok");
+                infp_collector_close(&s);
+                assert_int_equal(n_closed, 3);
+                machine_close(m);
+        }
+}
+
 static void errors_make_pauses(void **state)
 {
         /* Period 1 s: pauses of 1, 2, 4 s ... at most 60. */
@@ -326,6 +364,7 @@ int main(void)
                 cmocka_unit_test(more_states_than_room_are_counted),
                 cmocka_unit_test(states_of_errnos),
                 cmocka_unit_test(failing_open),
+                cmocka_unit_test(opens_again_when_there_are_descriptors),
                 cmocka_unit_test(errors_make_pauses),
                 cmocka_unit_test(settings_and_periods),
                 cmocka_unit_test(environments),
