@@ -162,9 +162,10 @@ static void leave_out_ourselves(struct look *look)
 static void take_roots(struct look *look)
 {
         struct infp_follow *follow = look->follow;
+        unsigned n = 0;
 
         follow->n_roots = 0;
-        for (size_t i = 0; i < look->list.n && follow->n_roots < INFP_FOLLOW_PIDS; i++) {
+        for (size_t i = 0; i < look->list.n; i++) {
                 const struct seen *seen = &look->list.all[i], *parent;
 
                 if (!seen->is_match)
@@ -172,8 +173,14 @@ static void take_roots(struct look *look)
                 parent = find_seen(look, seen->ppid);
                 if (parent && parent->is_match && parent != seen)
                         continue;
-                follow->roots[follow->n_roots++] = (struct infp_followed){ seen->pid, seen->start_ticks };
+                if (n++ < INFP_FOLLOW_PIDS)
+                        follow->roots[follow->n_roots++] = (struct infp_followed){ seen->pid, seen->start_ticks };
         }
+        if (n > INFP_FOLLOW_PIDS)
+                snprintf(follow->problem, sizeof follow->problem,
+                         "%u processes match: only the first %d of them and their descendants are recorded (a pattern "
+                         "that means fewer helps)",
+                         n, INFP_FOLLOW_PIDS);
 }
 
 static void search(struct infp_follow *follow, const struct infp_env *env)

@@ -27,7 +27,7 @@ struct infp_follow {
                 uint64_t start_ticks;
         } roots[INFP_FOLLOW_PIDS];
         unsigned n_roots;
-        char problem[256]; /* why nothing was found although something is there; "" */
+        char problem[256]; /* why nothing, or not all, was found although it is there; "" */
 };
 
 /* Compiles and looks once. A pid that does not live is -ESRCH. A name or port that nobody has yet is no error: n_roots is 0. */

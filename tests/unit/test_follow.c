@@ -1,0 +1,76 @@
+/* Finding the processes that somebody means by a name, in fixture trees. */
+#include "process_tree.h"
+
+#include "record/follow.h"
+
+static struct infp_follow follow_name(const struct infp_env *env, const char *name)
+{
+        struct infp_follow follow;
+        const struct infp_follow_options options = { .name = name };
+        struct infp_err err = { "" };
+
+        if (infp_follow_init(&follow, &options, env, &err) < 0)
+                fail_msg("%s", err.text);
+        return follow;
+}
+
+static void roots_are_matches_without_a_matching_parent(void **state)
+{
+        struct infp_follow follow;
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1, .name = "init" });
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1, .name = "engine" });
+        put_process(top, (struct fake_process){ .pid = 11, .ppid = 10, .name = "engine-worker" });
+        put_process(top, (struct fake_process){ .pid = 12, .ppid = 1, .name = "python" });
+        tree_put_bytes(top, "proc/12/cmdline", "python\0-m\0engine\0", 17);
+        m = machine_open(top);
+        follow = follow_name(&m->env, "engine");
+        assert_int_equal(follow.n_roots, 2);
+        assert_int_equal(follow.roots[0].pid + follow.roots[1].pid, 22);
+        assert_string_equal(follow.problem, "");
+        infp_follow_done(&follow);
+        machine_close(m);
+        tree_remove(top);
+}
+
+/* What does not fit is said, and how much it is. */
+static void more_than_can_be_followed(void **state)
+{
+        struct infp_follow follow;
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        tree_new(top);
+        for (int i = 0; i < INFP_FOLLOW_PIDS + 3; i++)
+                put_process(top, (struct fake_process){ .pid = 100 + i, .ppid = 1, .name = "many" });
+        put_process(top,
+                    (struct fake_process){ .pid = 1000, .ppid = 100, .name = "many" }); /* no root: a child of one */
+        m = machine_open(top);
+        follow = follow_name(&m->env, "many");
+        assert_int_equal(follow.n_roots, INFP_FOLLOW_PIDS);
+        assert_non_null(strstr(follow.problem, "259 processes match: only the first 256 of them"));
+        infp_follow_done(&follow);
+        remove_process(top, 100 + 1);
+        remove_process(top, 100 + 2);
+        remove_process(top, 100 + 3);
+        follow = follow_name(&m->env, "many");
+        assert_int_equal(follow.n_roots, INFP_FOLLOW_PIDS);
+        assert_string_equal(follow.problem, "");
+        infp_follow_done(&follow);
+        machine_close(m);
+        tree_remove(top);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(roots_are_matches_without_a_matching_parent),
+                cmocka_unit_test(more_than_can_be_followed),
+        };
+
+        return cmocka_run_group_tests_name("follow", tests, NULL, NULL);
+}
