@@ -102,19 +102,18 @@ int process_total_ended(struct process_total *total, const struct infp_process *
         return 0;
 }
 
+static int by_pid(const void *pid, const void *live)
+{
+        int32_t a = *(const int32_t *) pid, b = ((const struct live_process *) live)->pid;
+
+        return (a > b) - (a < b);
+}
+
 static const struct live_process *find_live(const struct process_total *total, int32_t pid)
 {
-        size_t low = 0, high = total->n_live;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (total->live[middle].pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < total->n_live && total->live[low].pid == pid ? &total->live[low] : NULL;
+        if (total->n_live == 0)
+                return NULL;
+        return bsearch(&pid, total->live, total->n_live, sizeof(*total->live), by_pid);
 }
 
 static const struct ended_process *find_ended(const struct process_total *total, int32_t pid)
