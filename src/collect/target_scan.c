@@ -256,16 +256,32 @@ static void mark_roots(struct infp_target *target)
         }
 }
 
+/* When the first of the new roots was started, or UINT64_MAX where none was seen yet. */
+static uint64_t start_of_roots(struct infp_target *target)
+{
+        uint64_t start = UINT64_MAX;
+
+        for (unsigned i = 0; i < target->roots.n; i++) {
+                const struct infp_entry *e = infp_target_entry(target, target->roots.pid[i]);
+
+                if (e && e->state != INFP_ENTRY_FRESH && e->start_ticks < start)
+                        start = e->start_ticks;
+        }
+        return start;
+}
+
 /* New roots: whoever was settled as a stranger may be a root or a root's descendant: the command may have been seen while it
- * was still a fork of us, and its children before we had heard that it runs. Other children that we had by then came with us
- * through an exec and are none of its. */
+ * was still a fork of us, and its children before we had heard that it runs, or its children's orphans, which are ours by now.
+ * Children of ours that are older than the command came with us through an exec and are none of its. */
 static void reopen_strangers(struct infp_target *target)
 {
+        uint64_t start = start_of_roots(target);
+
         for (size_t i = 0; i < target->n_entries; i++) {
                 struct infp_entry *e = &target->entries[i];
 
                 if (e->in_tree || e->state == INFP_ENTRY_FRESH ||
-                    (target->mode == INFP_MODE_RUN && e->ppid == target->list.self_pid &&
+                    (target->mode == INFP_MODE_RUN && e->ppid == target->list.self_pid && e->start_ticks <= start &&
                      !is_requested(&target->roots, e->pid)))
                         continue;
                 e->state = INFP_ENTRY_OPEN;

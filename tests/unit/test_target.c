@@ -268,21 +268,36 @@ static void all_roots_that_are_named_are_followed(void **state)
 /* A shell that had children and then became us: they are not the command's. */
 static void children_that_came_with_us_are_strangers(void **state)
 {
-        struct machine *m = machine_open(fixture("processes-reparented"));
         struct infp_target *target = new_target(INFP_MODE_RUN, false, 0);
+        struct machine *m;
         pid_t root = 1000;
+        char top[64];
 
         (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        tree_command("ln -s 900 '%s/proc/self'", top);
+        put_process(top, (struct fake_process){ .pid = 900, .ppid = 1 });
+        put_process(top, (struct fake_process){ .pid = 1000, .ppid = 900 });
+        put_process(top, (struct fake_process){ .pid = 1200, .ppid = 900, .start = 800 });
+        put_process(top, (struct fake_process){ .pid = 1210, .ppid = 1200 });
+        put_process(top, (struct fake_process){ .pid = 1300, .ppid = 900 });
+        /* What the command has started before we heard that it runs, and what is ours since its parent ended. */
+        put_process(top, (struct fake_process){ .pid = 1100, .ppid = 1000 });
+        put_process(top, (struct fake_process){ .pid = 50, .ppid = 1100 });
+        put_process(top, (struct fake_process){ .pid = 1400, .ppid = 900 });
+        put_process(top, (struct fake_process){ .pid = 1410, .ppid = 1400 });
+        m = machine_open(top);
         infp_target_exclude(target, 1300);
         refresh(target, &m->env);
         assert_int_equal(infp_target_count(target), 0);
         infp_target_set_root(target, &root, 1);
         refresh(target, &m->env);
         assert_true(is_live(target, 1000));
-        assert_false(is_live(target, 1200) || is_live(target, 1300));
-        /* What the command has started before we heard that it runs. */
+        assert_false(is_live(target, 1200) || is_live(target, 1210) || is_live(target, 1300));
         assert_true(is_live(target, 1100) && is_live(target, 50));
-        assert_int_equal(infp_target_count(target), 3);
+        assert_true(is_live(target, 1400) && is_live(target, 1410));
+        assert_int_equal(infp_target_count(target), 5);
+        tree_remove(top);
         infp_target_free(target);
         machine_close(m);
 }
