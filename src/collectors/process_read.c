@@ -33,6 +33,12 @@ static void set_pages(struct process_cells *cells, unsigned cell, const struct i
                 set_u64(cells, cell, bytes);
 }
 
+/* A main thread that has ended before the others shows no memory, though the process has all of it. */
+static bool shows_memory(const struct infp_process *p)
+{
+        return (p->state != 'Z' && p->state != 'X') || p->n_threads <= 1;
+}
+
 static void fill_stat(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
                       struct process_cells *cells)
 {
@@ -43,7 +49,10 @@ static void fill_stat(const struct processes *s, const struct infp_env *env, con
         set_ticks(cells, PROCESS_KERNEL, env, p->stime);
         set_ticks(cells, PROCESS_CHILDREN_USER, env, (uint64_t) p->cutime);
         set_ticks(cells, PROCESS_CHILDREN_KERNEL, env, (uint64_t) p->cstime);
-        set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        if (shows_memory(p))
+                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        else
+                cells->valid &= ~(UINT64_C(1) << PROCESS_VMS);
         set_u64(cells, PROCESS_MINOR_FAULTS, p->minor_faults);
         set_u64(cells, PROCESS_MAJOR_FAULTS, p->major_faults);
         set_u64(cells, PROCESS_CHILDREN_MINOR, p->child_minor_faults);
@@ -61,6 +70,10 @@ static void fill_rss(const struct infp_env *env, struct infp_process *p, struct 
         struct infp_span line = { text, n > 0 ? (size_t) n : 0 }, word;
         uint64_t pages = p->rss_pages;
 
+        if (!shows_memory(p)) {
+                cells->valid &= ~(UINT64_C(1) << PROCESS_RSS);
+                return;
+        }
         infp_span_word(&line);
         word = infp_span_word(&line);
         if (word.size && infp_span_u64(word, &pages) < 0)

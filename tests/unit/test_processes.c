@@ -213,6 +213,39 @@ static void rows_when_something_changed(void **state)
         tree_remove(top);
 }
 
+/* A process whose main thread has ended shows no memory: that is not 0. Of one that has ended it is. */
+static void memory_without_a_main_thread(void **state)
+{
+        static const char text[] = "%d (x) Z 1 1 1 0 -1 0 0 0 0 0 7 5 0 0 20 0 %d 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 "
+                                   "0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+        struct machine *m;
+        struct watch w;
+        char top[64], line[256];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        put_process(top, (struct fake_process){ .pid = 10 });
+        tree_put(top, "proc/10/statm", "1000 65 37 1 0 28 0\n");
+        m = machine_open(top);
+        watch_open(&w, m, new_target(INFP_MODE_PID, false, 10));
+        watch_sample(&w);
+        assert_int_equal(value(facts_of(m, 10), "pResidentSetSize"), 65 * 4096);
+        snprintf(line, sizeof(line), text, 10, 2, 10);
+        tree_put(top, "proc/10/stat", line);
+        tree_put(top, "proc/10/statm", "0 0 0 0 0 0 0\n");
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_int_equal(value(facts_of(m, 10), "pNumThreads"), 2);
+        assert_false(has(facts_of(m, 10), "pResidentSetSize") || has(facts_of(m, 10), "pVirtualMemoryBytes"));
+        snprintf(line, sizeof(line), text, 10, 1, 10);
+        tree_put(top, "proc/10/stat", line);
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_int_equal(value(facts_of(m, 10), "pResidentSetSize"), 0);
+        watch_close(&w);
+        tree_remove(top);
+}
+
 static void details_of_status_io_and_delays(void **state)
 {
         struct machine *m;
@@ -361,6 +394,7 @@ int main(void)
                 cmocka_unit_test(names_that_are_not_utf8),
                 cmocka_unit_test(a_pid_is_used_again),
                 cmocka_unit_test(rows_when_something_changed),
+                cmocka_unit_test(memory_without_a_main_thread),
                 cmocka_unit_test(details_of_status_io_and_delays),
                 cmocka_unit_test(other_ticks_and_pages),
                 cmocka_unit_test(secrets_are_masked),
