@@ -100,6 +100,8 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
 
         INFP_TRY(read_pids(arguments, ret, err));
         ret->follow.name = infp_argument(arguments, "name");
+        if (ret->follow.name && !ret->follow.name[0])
+                return infp_fail(err, -EINVAL, "--name: the expression is empty; it would mean every process");
         if (port_text && (infp_parse_u64(port_text, strlen(port_text), &port) < 0 || port == 0 || port > 65535))
                 return infp_fail(err, -EINVAL, "--port %s: a TCP port is from 1 to 65535", port_text);
         ret->follow.port = (unsigned) port;

@@ -28,6 +28,8 @@ static bool is_directory(const char *path)
 static int explain(const char *name, const char *path, int r, int *ret_code, struct infp_err *err)
 {
         *ret_code = r == -ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE;
+        if (!name[0])
+                return infp_fail(err, r, "cannot run '': the name of the command is empty");
         if (is_directory(path))
                 return infp_fail(err, r, "cannot run %s: it is a directory", path);
         if (r == -ENOENT && !strchr(name, '/'))
