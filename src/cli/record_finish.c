@@ -43,7 +43,7 @@ static void wait_for_signal(const struct infp_signals *signals)
 
 static bool is_end(int number)
 {
-        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT || number == SIGABRT;
 }
 
 bool infp_record_finish(const char *path, struct infp_signals *signals)

@@ -166,7 +166,7 @@ static void pass_on(struct infp_session *s, const struct infp_signal *signal)
 
 static bool is_end(int number)
 {
-        return number == SIGINT || number == SIGTERM || number == SIGHUP;
+        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGABRT;
 }
 
 /* While the command lives its signals are its own. */

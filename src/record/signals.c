@@ -25,7 +25,7 @@ static void note_ignored(struct infp_signals *signals, int number)
                 sigaddset(&signals->was_ignored, number);
 }
 
-int infp_signals_open(struct infp_signals *signals, bool with_stops, struct infp_err *err)
+int infp_signals_open(struct infp_signals *signals, bool for_command, struct infp_err *err)
 {
         sigset_t set, block;
 
@@ -37,9 +37,12 @@ int infp_signals_open(struct infp_signals *signals, bool with_stops, struct infp
         }
         for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
                 sigaddset(&set, number);
-        if (with_stops) {
+        if (for_command) {
                 sigaddset(&set, SIGTSTP);
                 sigaddset(&set, SIGCONT);
+                /* systemd's watchdog means the command by the first. Our own abort(3) does not mind. */
+                sigaddset(&set, SIGABRT);
+                sigaddset(&set, SIGSTKFLT);
         }
         block = set;
         for (size_t i = 0; i < INFP_COUNT(blocked); i++)

@@ -22,9 +22,9 @@ struct infp_signal {
         bool has_value; /* sigqueue */
 };
 
-/* with_stops: also SIGTSTP and SIGCONT, which are left alone otherwise. Blocks all of them for this thread and those that it
- * starts. */
-int infp_signals_open(struct infp_signals *signals, bool with_stops, struct infp_err *err);
+/* for_command: also what is meant for a command alone, and left to the kernel otherwise: SIGTSTP, SIGCONT, SIGABRT, SIGSTKFLT.
+ * Blocks all of them for this thread and those that it starts. */
+int infp_signals_open(struct infp_signals *signals, bool for_command, struct infp_err *err);
 void infp_signals_close(struct infp_signals *signals); /* keeps them blocked */
 /* True: *ret is the next one. */
 bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret);

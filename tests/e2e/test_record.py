@@ -180,6 +180,7 @@ trap 'echo term; exit 40' TERM
 trap 'echo usr1' USR1
 trap 'echo int' INT
 trap 'echo hup' HUP
+trap 'echo abrt' ABRT
 echo ready
 while :; do sleep 0.05; done
 """
@@ -190,7 +191,8 @@ def test_signals_of_processes_are_passed_on(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish", "--", "sh", "-c", TRAPS],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
-    for number, word in ((signal.SIGUSR1, "usr1"), (signal.SIGHUP, "hup"), (signal.SIGINT, "int"), (signal.SIGTERM, "term")):
+    for number, word in ((signal.SIGUSR1, "usr1"), (signal.SIGHUP, "hup"), (signal.SIGINT, "int"),
+                         (signal.SIGABRT, "abrt"), (signal.SIGTERM, "term")):
         process.send_signal(number)
         assert process.stdout.readline() == word + "\n"
     assert process.wait(timeout=60) == 40
