@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@
 #include "store/store.h"
 #include "view/snapshot.h"
 
-enum { RING_BYTES = 1 << 20, RING_BYTES_ALL = 4 << 20, MAX_SINKS = 4 };
+/* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
+enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };
 enum { ENOUGH_DESCRIPTORS = 4096, FEW_DESCRIPTORS = 24 };
 
 /* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
@@ -41,12 +43,25 @@ static struct record {
         struct infp_sink *sinks[MAX_SINKS];
         unsigned n_sinks;
         struct infp_session_result result;
+        bool is_saved;       /* run.json has the end */
         char path[PATH_MAX]; /* of <uuid>.infprof */
 } record = { .env = { .root_fd = -1 } };
 
+/* From any thread, while it records: a pipe that is full and that nobody reads must hold nobody up. */
 static void say(void *context, const char *text)
 {
+        static unsigned n_unsaid;
+        struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+        unsigned n;
+
         (void) context;
+        if (poll(&fd, 1, SAY_PATIENCE_MS) == 0) {
+                __atomic_fetch_add(&n_unsaid, 1, __ATOMIC_RELAXED);
+                return;
+        }
+        n = __atomic_exchange_n(&n_unsaid, 0, __ATOMIC_RELAXED);
+        if (n)
+                infp_say("%u message%s could not be written: nobody read standard error", n, n == 1 ? "" : "s");
         infp_say("%s", text);
 }
 
@@ -165,7 +180,7 @@ static int run_session(struct record *r, struct infp_err *err)
                 .n_sinks = r->n_sinks,
                 .bytes_written = bytes_written,
                 .bytes_context = r->store,
-                .ring_bytes = r->options.all_processes ? RING_BYTES_ALL : RING_BYTES,
+                .ring_bytes = RING_BYTES,
                 .duration_ns = r->options.duration_ns,
                 .child_only = r->options.child_only,
                 .notices = { .say = say, .stats = &r->stats },
@@ -174,7 +189,8 @@ static int run_session(struct record *r, struct infp_err *err)
         return infp_session_run(&options, &r->result, err);
 }
 
-/* run.json gets its end. A failure is told; what was recorded stays as it is. */
+/* run.json gets its end. A failure is told; what was recorded stays as it is, but without an end nobody can finish it as long
+ * as we live. */
 static void save_run(struct record *r)
 {
         struct infp_run_info *info = &r->run->info;
@@ -188,7 +204,8 @@ static void save_run(struct record *r)
         info->ended_unix_ns =
                 r->result.ended_unix_ns ? r->result.ended_unix_ns : (int64_t) infp_clock_ns(CLOCK_REALTIME);
         info->exit_code = r->options.command && !r->result.is_child_left ? r->result.exit_code : -1;
-        if (infp_run_save(r->run, &err) < 0)
+        r->is_saved = infp_run_save(r->run, &err) >= 0;
+        if (!r->is_saved)
                 infp_say("record: %s", err.text);
 }
 
@@ -214,7 +231,12 @@ static void finish(struct record *r)
 
         if (r->result.is_child_left)
                 infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
-        if (r->options.no_finish)
+        if (!r->is_saved)
+                infp_say("%.1f s recorded, but not finished: when there is room for run.json, `infprof recover %s` "
+                         "makes "
+                         "its files",
+                         seconds, r->path);
+        else if (r->options.no_finish)
                 infp_say("%.1f s recorded; `infprof finish -r %s` makes its files", seconds, r->path);
         else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
                 infp_say("%.1f s recorded, but not finished: `infprof finish -r %s` makes its files", seconds, r->path);
@@ -286,9 +308,11 @@ const struct infp_command infp_command_record = {
                 "its "
                 "terminal, its\n"
                 "signals and its exit code; 125 says that infprof failed before it ran, 126 and 127 that it cannot be "
-                "run. What "
-                "infprof\n"
+                "run. What infprof\n"
                 "has to say goes to standard error.\n\n"
+                "What a process sends to infprof is passed on to the command. So signal infprof or the command, not "
+                "both: what is sent\n"
+                "to their whole process group or cgroup (kill -TERM -PGID) reaches the command twice.\n\n"
                 "examples:\n"
                 "  infprof record -- vllm serve Qwen/Qwen3-0.6B\n"
                 "  infprof record -t 100 -f csv -o ./out --name vllm --duration 5m\n"

@@ -51,6 +51,79 @@ def test_live_full_disk(infprof, tmp_path):
 
 
 @needs_root
+def test_live_full_disk_at_the_end(infprof, tmp_path):
+    """Not even run.json finds room: finishing is not begun, what helps is said, and what was written can be read."""
+    done = in_namespace(f"""
+        mount -t tmpfs -o size=300k tmpfs {tmp_path}
+        set +e
+        '{infprof}' record -o {tmp_path} -t 10 -p -f csv -- sh -c 'sleep 3; exit 7' 2> /tmp/err.$$
+        echo "code=$?"
+        mount -o remount,size=20M {tmp_path}
+        '{infprof}' recover {tmp_path}/*.infprof 2>&1
+        echo "recovered=$?"
+        '{infprof}' query -r {tmp_path} 'SELECT count(*) FROM columns'
+        cat /tmp/err.$$; rm /tmp/err.$$
+    """)
+    assert "code=7" in done.stdout and "recovered=0" in done.stdout, done.stdout + done.stderr
+    assert "still being recorded" not in done.stdout
+    assert "`infprof recover " in done.stdout and "run.json" in done.stdout
+    assert "infprof finish" not in done.stdout
+    assert int(done.stdout.split("recovered=0")[1].split()[1]) > 100
+
+
+def test_nobody_reads_what_it_says(infprof, tmp_path):
+    """Standard error is a full pipe: the recording does not wait for its reader."""
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    try:
+        while True:
+            os.write(write_fd, b"x" * 4096)
+    except BlockingIOError:
+        pass
+    os.set_blocking(write_fd, True)
+    # The limit of the snapshots is said at once.
+    process = subprocess.Popen([infprof, "record", "-o", str(tmp_path), "-t", "100", "--snapshot-limit", "1K", "--no-finish", "--",
+                                "sh", "-c", "sleep 2; echo over"], stdout=subprocess.PIPE, stderr=write_fd, text=True)
+    os.close(write_fd)
+    assert process.stdout.readline() == "over\n"
+    deadline = time.monotonic() + 30
+    while not query_ticks(infprof, tmp_path, at_least=15) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert query_ticks(infprof, tmp_path, at_least=15)
+    text = b""
+    while piece := os.read(read_fd, 65536):
+        text += piece
+    os.close(read_fd)
+    assert process.wait(timeout=60) == 0
+    assert b"recorded" in text
+
+
+def query_ticks(infprof, output, at_least):
+    return query(infprof, output, "SELECT count(*) AS n FROM ticks")[0]["n"] >= at_least
+
+
+@needs_root
+def test_live_slow_disk(infprof, tmp_path):
+    """Each fdatasync takes 3 s: no tick waits for it, and the end is not 30 times that."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace to slow a system call down")
+    log = tmp_path / "strace"
+    began = time.monotonic()
+    done = run(["strace", "-f", "-o", log, "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=3000000", infprof,
+                "record", "-o", tmp_path / "out", "-t", "50", "--no-finish", "--no-snapshots", "--", "sleep", "13"], timeout=120)
+    took = time.monotonic() - began
+    if "PTRACE" in done.stderr or "Operation not permitted" in done.stderr:
+        pytest.skip(f"strace may not trace here: {done.stderr.strip()[:100]}")
+    assert done.returncode == 0, done.stderr
+    assert "the disk is slow" in done.stderr
+    assert log.read_text().count("fdatasync(") >= 2
+    assert took < 30
+    row = query(infprof, tmp_path / "out", "SELECT max(self_rows_dropped) AS dropped, max(self_rows_lost) AS lost FROM self")[0]
+    assert row == {"dropped": 0, "lost": 0}
+    assert query(infprof, tmp_path / "out", "SELECT count(*) AS n FROM ticks")[0]["n"] >= 200
+
+
+@needs_root
 def test_live_read_only_output(infprof, tmp_path):
     marker = tmp_path / "ran"
     done = in_namespace(f"""
@@ -147,6 +220,8 @@ def test_stopped_for_a_while(infprof, tmp_path):
     (["record", "--root", "/no/such/root"], 125, "/no/such/root"),
     (["record", "--", "/no/such/program"], 127, "/no/such/program"),
     (["record", "--", "no-such-program-at-all"], 127, "no-such-program-at-all"),
+    (["record", "--", ""], 127, "is empty"),
+    (["record", "--name", ""], 125, "--name"),
     (["record", "--", "/"], 126, "/"),
     (["record", "--", "/etc/passwd"], 126, "/etc/passwd"),
     (["frobnicate"], 2, "frobnicate"),
