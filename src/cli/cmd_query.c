@@ -1,9 +1,9 @@
 /* infprof query: SQL over a run. It is a process of its own, so a heavy query harms nobody's recording. */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -29,20 +29,44 @@ static const struct infp_option options[] = {
 static struct infp_duck *volatile running;
 static volatile sig_atomic_t is_interrupted;
 
+/* Between two statements there is nothing to interrupt, and the next one would not know: so it comes again and again. */
 static void on_interrupt(int signal)
 {
-        (void) signal;
-        is_interrupted = 1;
+        static const struct itimerval again = { { 0, 50000 }, { 0, 50000 } };
+
+        if (signal == SIGINT) {
+                is_interrupted = 1;
+                setitimer(ITIMER_REAL, &again, NULL);
+        }
         if (running)
                 infp_duck_interrupt(running);
 }
 
 static void catch_interrupts(void)
 {
-        struct sigaction action = { .sa_handler = on_interrupt,
-                                    .sa_flags = SA_RESETHAND }; /* a second one ends us at once */
+        struct sigaction first = { .sa_handler = on_interrupt,
+                                   .sa_flags = SA_RESETHAND }, /* a second one ends us at once */
+                repeated = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART };
 
-        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGINT, &first, NULL);
+        sigaction(SIGALRM, &repeated, NULL);
+}
+
+/* DuckDB's threads inherit that they take no signal: the handler runs in this thread alone, which knows what is open. */
+static int open_duck(struct infp_duck **ret, struct infp_err *err)
+{
+        sigset_t ours, before;
+        int r;
+
+        sigemptyset(&ours);
+        sigaddset(&ours, SIGINT);
+        sigaddset(&ours, SIGALRM);
+        pthread_sigmask(SIG_BLOCK, &ours, &before);
+        catch_interrupts();
+        r = infp_duck_open(ret, err);
+        running = r == 0 ? *ret : NULL;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return r;
 }
 
 static int write_result(struct infp_duck_result *result, const char *path, const char *format, struct infp_err *err)
@@ -78,10 +102,8 @@ static int query(const char *spec, const char *sql, const char *path, const char
 {
         struct infp_run *run = NULL;
         struct infp_duck *duck = NULL;
-        int reader = -1, r = infp_duck_open(&duck, err);
+        int reader = -1, r = open_duck(&duck, err);
 
-        catch_interrupts();
-        running = duck;
         if (r == 0)
                 r = infp_reader_open(spec, &run, &reader, err);
         if (r == 0)

@@ -154,6 +154,19 @@ def test_interrupt(infprof, output):
     assert process.stdout.read() == b""
 
 
+def test_interrupt_between_statements(infprof, output):
+    """While the views are made there is nothing to interrupt, and the query that follows must hear of it."""
+    for n in range(10):
+        process = subprocess.Popen([infprof, "query", "-r", str(output), "SELECT * FROM range(1000000000000)"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        time.sleep(0.02 + n * 0.015)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=20) in (130, -signal.SIGINT)
+        finally:
+            process.kill()
+
+
 def test_no_file_is_left_anywhere(infprof, output, tmp_path):
     done = run([infprof, "query", "-r", output, "SELECT count(*) FROM (SELECT random() AS x FROM range(2000000) ORDER BY x)"], cwd=tmp_path,
                env={"HOME": str(tmp_path)})
