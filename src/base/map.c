@@ -105,22 +105,3 @@ bool infp_map_delete(struct infp_map *map, uint64_t key)
         map->slots[hole] = (struct infp_map_slot){ 0 };
         return true;
 }
-
-bool infp_map_next(const struct infp_map *map, size_t *at, uint64_t *ret_key, uint64_t *ret_value)
-{
-        for (; *at < map->cap; ++*at) {
-                if (map->slots[*at].key) {
-                        *ret_key = map->slots[*at].key;
-                        *ret_value = map->slots[*at].value;
-                        ++*at;
-                        return true;
-                }
-        }
-        if (*at == map->cap && map->has_zero) {
-                ++*at;
-                *ret_key = 0;
-                *ret_value = map->zero_value;
-                return true;
-        }
-        return false;
-}

@@ -21,5 +21,3 @@ void infp_map_done(struct infp_map *map);
 uint64_t *infp_map_get(const struct infp_map *map, uint64_t key);
 int infp_map_put(struct infp_map *map, uint64_t key, uint64_t value); /* 0 or -ENOMEM */
 bool infp_map_delete(struct infp_map *map, uint64_t key);
-/* Walks all pairs: for (size_t i = 0; infp_map_next(map, &i, &key, &value);) */
-bool infp_map_next(const struct infp_map *map, size_t *at, uint64_t *ret_key, uint64_t *ret_value);

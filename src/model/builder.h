@@ -27,5 +27,3 @@ int infp_builder_grow(struct infp_builder *b, size_t text);
 int infp_builder_row_begin(struct infp_builder *b, uint64_t t_ns, int64_t unix_ns);
 void infp_builder_set(struct infp_builder *b, unsigned column, union infp_cell cell, const char *text, size_t size);
 int infp_builder_row_end(struct infp_builder *b); /* 0, or -ENOSPC when a text did not fit: the row is not there */
-/* Copies row `row` of `from` (same column types; from_column[i] = index in from->table or -1 for null). -ENOSPC as above. */
-int infp_builder_copy(struct infp_builder *b, const struct infp_batch *from, uint32_t row, const int *from_column);

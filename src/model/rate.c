@@ -34,13 +34,3 @@ double infp_increase_f64(enum infp_reset reset, double before, double after, dou
         }
         return 0;
 }
-
-void infp_total_add(struct infp_total *total, enum infp_reset reset, double value, double range)
-{
-        if (!isfinite(value))
-                return; /* a reading that failed says nothing */
-        if (total->has_last)
-                total->total += infp_increase_f64(reset, total->last, value, range);
-        total->has_last = true;
-        total->last = value;
-}

@@ -1,7 +1,6 @@
 /* Differences of counters between two readings: the one place that knows resets. SQL and reports call this code. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/schema.h"
@@ -10,10 +9,3 @@
  * `range` (how many values the counter has) once when it fell; range 0 = unknown: 0. Exact for the integers given. */
 uint64_t infp_increase_u64(enum infp_reset reset, uint64_t before, uint64_t after, uint64_t range);
 double infp_increase_f64(enum infp_reset reset, double before, double after, double range);
-
-/* A running total of a counter that is read again and again; zero-initialised. The first reading adds nothing. */
-struct infp_total {
-        bool has_last;
-        double last, total;
-};
-void infp_total_add(struct infp_total *total, enum infp_reset reset, double value, double range);

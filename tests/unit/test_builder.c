@@ -305,78 +305,13 @@ static void plain_table(void **state)
         infp_builder_free(b);
 }
 
-static void copies(void **state)
-{
-        struct infp_builder *from = infp_builder_new(&table, 20), *to = infp_builder_new(&table, 19);
-        int same[2 + N], some[2 + N];
-        struct infp_batch source, batch;
-
-        (void) state;
-        for (int i = 0; i < 2 + N; i++) {
-                same[i] = i;
-                some[i] = -1;
-        }
-        for (unsigned n = 0; n < 20; n++)
-                append(from, n);
-        source = infp_builder_batch(from, 3);
-        for (uint32_t r = 0; r < source.n_rows; r++)
-                assert_int_equal(infp_builder_copy(to, &source, r, same), 0);
-        batch = infp_builder_batch(to, 0);
-        for (unsigned r = 0; r < 17; r++)
-                check(&batch, r, 3 + r);
-
-        /* Other columns of the same types; -1 is null. */
-        some[0] = 0;
-        some[2 + S2] = 2 + KEY;
-        some[2 + KB] = 2 + I;
-        assert_int_equal(infp_builder_copy(to, &source, 1, some), 0);
-        batch = infp_builder_batch(to, 17);
-        assert_true(infp_batch_i64(&batch, 0, 0) == 1004);
-        assert_false(infp_batch_has(&batch, 1, 0));
-        assert_str(&batch, 2 + S2, 0, "key4");
-        assert_true(infp_batch_i64(&batch, 2 + KB, 0) == -4);
-        assert_false(infp_batch_has(&batch, 2 + KEY, 0));
-        assert_false(infp_batch_has(&batch, 2 + B, 0));
-
-        assert_int_equal(infp_builder_copy(to, &source, 0, same), 0);
-        assert_int_equal(infp_builder_copy(to, &source, 0, same), -ENOSPC);
-        infp_builder_free(from);
-        infp_builder_free(to);
-}
-
-static void copy_without_room(void **state)
-{
-        struct infp_builder *from = infp_builder_new(&table, 1), *to = infp_builder_new(&table, 2);
-        struct infp_batch source;
-        char text[100];
-        int same[2 + N];
-
-        (void) state;
-        memset(text, 'x', sizeof(text));
-        for (int i = 0; i < 2 + N; i++)
-                same[i] = i;
-        assert_int_equal(infp_builder_grow(from, 200), 0);
-        assert_int_equal(append_texts(from, "k", text, 100), 0);
-        source = infp_builder_batch(from, 0);
-        assert_int_equal(infp_builder_copy(to, &source, 0, same), -ENOSPC);
-        assert_int_equal(infp_builder_rows(to), 0);
-        infp_builder_free(from);
-        infp_builder_free(to);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(appends_and_slices),
-                cmocka_unit_test(layout),
-                cmocka_unit_test(reset_begins_anew),
-                cmocka_unit_test(bytes_used),
-                cmocka_unit_test(long_texts),
-                cmocka_unit_test(grows_to_the_limit),
-                cmocka_unit_test(cell_by_cell),
-                cmocka_unit_test(plain_table),
-                cmocka_unit_test(copies),
-                cmocka_unit_test(copy_without_room),
+                cmocka_unit_test(appends_and_slices), cmocka_unit_test(layout),
+                cmocka_unit_test(reset_begins_anew),  cmocka_unit_test(bytes_used),
+                cmocka_unit_test(long_texts),         cmocka_unit_test(grows_to_the_limit),
+                cmocka_unit_test(cell_by_cell),       cmocka_unit_test(plain_table),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

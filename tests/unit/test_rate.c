@@ -61,25 +61,9 @@ static void doubles(void **state)
         }
 }
 
-static void total(void **state)
-{
-        struct infp_total t = { 0 };
-        static const double readings[] = { 100, 110, NAN, 115, 3, 5 };
-
-        (void) state;
-        infp_total_add(&t, INFP_RESET_ZERO, readings[0], 0);
-        assert_true(t.has_last);
-        assert_true(t.total == 0); /* what was before the first reading is not ours */
-        for (size_t i = 1; i < INFP_COUNT(readings); i++)
-                infp_total_add(&t, INFP_RESET_ZERO, readings[i], 0);
-        assert_true(t.total == 10 + 5 + 3 + 2);
-        assert_true(t.last == 5);
-}
-
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(integers), cmocka_unit_test(doubles),
-                                            cmocka_unit_test(total) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(integers), cmocka_unit_test(doubles) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
