@@ -11,22 +11,37 @@
 #include "cli/finish_notices.h"
 #include "finish/finish.h"
 
-static const struct infp_option options[] = { { 0 } };
+static const struct infp_option options[] = {
+        { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
+          false },
+        { 0 },
+};
 
 struct recovery {
         const char *directory;
         unsigned n_recovered, n_live, n_failed;
 };
 
+static void tell_segments(const struct infp_mend *mend)
+{
+        unsigned n_whole = mend->n_segments - mend->n_mended - mend->n_empty - mend->n_broken;
+
+        printf("its recorder died; %u of %u segments were whole, ", n_whole, mend->n_segments);
+        if (mend->n_mended)
+                printf("%u were torn and are whole now (%llu bytes cut off), ", mend->n_mended,
+                       (unsigned long long) mend->bytes_cut);
+        if (mend->n_empty)
+                printf("%u held no row, ", mend->n_empty);
+        if (mend->n_broken)
+                printf("%u cannot be read and are set aside as *.broken, ", mend->n_broken);
+}
+
 static void tell(const struct infp_run *run, bool was_interrupted, const struct infp_mend *mend,
                  const struct infp_finished *finished)
 {
         printf("%s: ", run->info.uuid);
-        if (was_interrupted && mend->n_mended)
-                printf("its recorder died; %u of %u segments were torn and are whole now (%llu bytes cut off), ",
-                       mend->n_mended, mend->n_segments, (unsigned long long) mend->bytes_cut);
-        else if (was_interrupted)
-                printf("its recorder died; all %u segments are whole, ", mend->n_segments);
+        if (was_interrupted)
+                tell_segments(mend);
         printf("%llu samples in %s/%s\n", (unsigned long long) finished->n_samples, run->output, finished->series);
 }
 
@@ -91,17 +106,17 @@ static bool is_output(const char *path)
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *spec = arguments->n_rest ? arguments->rest[0] : INFP_DEFAULT_OUTPUT;
+        const char *given = arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run");
+        const char *spec = given ? given : INFP_DEFAULT_OUTPUT;
         struct recovery recovery = { .directory = spec };
         struct infp_err err = { "" };
         int r;
 
-        if (arguments->n_rest > 1) {
+        if (arguments->n_rest + infp_argument_given(arguments, "run") > 1) {
                 infp_say("recover: one directory or uuid at a time; see `infprof recover -h`");
                 return INFP_EXIT_USAGE;
         }
-        r = is_output(spec) || !arguments->n_rest ? infp_run_each(spec, each, &recovery, &err)
-                                                  : recover_one(&recovery, spec, &err);
+        r = is_output(spec) || !given ? infp_run_each(spec, each, &recovery, &err) : recover_one(&recovery, spec, &err);
         if (r < 0)
                 return infp_say_failure(&err);
         if (!recovery.n_recovered && !recovery.n_failed && !recovery.n_live)

@@ -17,8 +17,8 @@ static int check_state(const struct infp_run *run, struct infp_err *err)
                                  run->info.recorder_pid);
         if (run->state == INFP_RUN_INTERRUPTED)
                 return infp_fail(err, -ENOTRECOVERABLE,
-                                 "the recorder of run %s died; `infprof recover -r %s` mends and finishes it",
-                                 run->info.uuid, run->info.uuid);
+                                 "the recorder of run %s died; `infprof recover %s/%s.infprof` mends and finishes it",
+                                 run->info.uuid, run->output, run->info.uuid);
         return 0;
 }
 

@@ -122,6 +122,7 @@ static void mend_one(struct mending *m, const char *path)
         int r = mend(m->run->fd, path, &mended, &cut, &why);
 
         m->counts->n_segments++;
+        m->counts->n_empty += r == -ENODATA;
         if (r == -ENODATA)
                 remove_file(m, m->run->fd, path);
         else if (r == -EBADMSG)

@@ -44,7 +44,7 @@ int infp_segment_mend(int dir_fd, const char *path, uint64_t *ret_cut, struct in
  * its uuid. A segment of which nothing can be read (zeros after a power cut) is set aside as <name>.broken. -EBUSY while its recorder lives. On another error it goes on with the rest and returns the first. */
 struct infp_mend {
         unsigned n_segments, n_mended, n_removed; /* looked at; made whole; files removed (empty segments, *.part) */
-        unsigned n_broken;                        /* set aside */
+        unsigned n_empty, n_broken;               /* of the segments: removed, nothing was in them; set aside */
         uint64_t n_batches;                       /* kept in those that were mended */
         uint64_t bytes_cut;
 };

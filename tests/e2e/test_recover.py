@@ -1,6 +1,7 @@
 """What a killed recorder leaves is readable at once, and `recover` makes a finished run of it; `finish` may be repeated."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,8 +47,9 @@ def test_killed_run(infprof, killed):
     before = count(infprof, killed, "cpu")
     assert before >= 20
     refused = run([infprof, "finish", "-r", killed])
-    assert refused.returncode == 1 and "infprof recover" in refused.stderr
-    done = run([infprof, "recover", killed])
+    assert refused.returncode == 1
+    advice = re.search("`infprof (recover .*)`", refused.stderr).group(1)
+    done = run([infprof, *advice.split()])
     assert done.returncode == 0, done.stderr
     uuid = killed.run().uuid
     assert done.stdout.startswith(f"{uuid}: its recorder died; ") and f"{uuid}.csv" in done.stdout
@@ -73,11 +75,23 @@ def test_torn_and_empty_segments(infprof, killed):
     (path / "disk" / "000001.parquet.part").write_bytes(b"half")
     done = run([infprof, "recover", killed])
     assert done.returncode == 0, done.stderr
-    assert "torn" in done.stdout
+    assert re.search(r"[0-9]+ were torn and are whole now \([1-9][0-9]* bytes cut off\), 1 held no row, 1 cannot be read and are set aside", done.stdout)
     assert 0 < count(infprof, killed, "cpu") < rows
     assert count(infprof, killed, "net") == 0 and count(infprof, killed, "disk") >= 20
     assert not list(killed.rglob("*.part"))
     assert pyarrow.parquet.read_table(path / "cpu" / "000001.parquet").num_rows == count(infprof, killed, "cpu")
+
+
+def test_nothing_is_called_whole_that_is_not(infprof, killed):
+    """All of it lost: noise and empty files."""
+    segments = sorted(killed.rglob("*.arrows"))
+    for n, path in enumerate(segments):
+        path.write_bytes(b"" if n % 2 else b"noise " * 100)
+    done = run([infprof, "recover", "-r", killed])
+    assert done.returncode == 0, done.stderr
+    assert f"; 0 of {len(segments)} segments were whole, {len(segments) // 2} held no row, {(len(segments) + 1) // 2} cannot" in done.stdout
+    assert ", 0 samples in " in done.stdout
+    assert len(list(killed.rglob("*.broken"))) == (len(segments) + 1) // 2
 
 
 def test_lost_run_json(infprof, killed):
