@@ -93,9 +93,9 @@ static bool take_zone(const char **text, bool *ret_is_utc, int *ret_offset)
         return true;
 }
 
-int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_ns)
+int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_ns, int64_t *ret_unix_ns)
 {
-        const time_t near_s = (time_t) (near_unix_ns / ns_per_s);
+        const time_t first_s = (time_t) (first_unix_ns / ns_per_s), last_s = (time_t) (last_unix_ns / ns_per_s);
         struct tm tm = { .tm_isdst = -1 }, here;
         const bool has_date = strlen(text) >= 10 && text[4] == '-';
         int64_t fraction;
@@ -108,7 +108,7 @@ int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_n
         if (!take_time(&text, &tm, &fraction) || !take_zone(&text, &is_utc, &offset) || *text)
                 return -EINVAL;
         if (!has_date) {
-                const time_t there = near_s + (is_utc ? offset : 0);
+                const time_t there = first_s + (is_utc ? offset : 0);
 
                 if (!(is_utc ? gmtime_r(&there, &here) : localtime_r(&there, &here)))
                         return -EINVAL;
@@ -119,8 +119,7 @@ int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_n
         t = is_utc ? timegm(&tm) - offset : mktime(&tm);
         if (t == (time_t) -1)
                 return -EINVAL;
-        /* A time without a date is the next one from there on: a run may go past midnight. */
-        if (!has_date && t < near_s)
+        if (!has_date && t < first_s && t + SECONDS_PER_DAY <= last_s)
                 t += SECONDS_PER_DAY;
         *ret_unix_ns = (int64_t) t * ns_per_s + fraction;
         return 0;
@@ -158,7 +157,7 @@ static int read_clock(struct infp_run *run, struct infp_anchors *ret, struct inf
         if (r < 0)
                 return r;
         column = infp_table_find(infp_scan_table(scan), "realtime");
-        while (column >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+        while (column >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (infp_batch_has(&batch, (unsigned) column, row) &&
                             add_anchor(ret, (uint64_t) infp_batch_i64(&batch, 0, row),
@@ -170,11 +169,15 @@ static int read_clock(struct infp_run *run, struct infp_anchors *ret, struct inf
 
 int infp_anchors_read(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err)
 {
+        int r;
+
         *ret = (struct infp_anchors){ 0 };
-        INFP_TRY(read_clock(run, ret, err));
-        if (!ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
-                return infp_fail(err, -ENOMEM, "no memory for the clock of the run");
-        return 0;
+        r = read_clock(run, ret, err);
+        if (r >= 0 && !ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
+                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
+        if (r < 0)
+                infp_anchors_done(ret);
+        return r;
 }
 
 /* The newest anchor at or before the moment, as the recorder stamps `time`; before the first one, that. */
@@ -310,7 +313,8 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                 return r < 0 ? r : 0;
         }
         r = infp_anchors_read(run, &anchors, err);
-        if (r >= 0 && infp_clock_parse(text, infp_anchors_unix_ns(&anchors, range->start), &unix_ns) >= 0)
+        if (r >= 0 && infp_clock_parse(text, infp_anchors_unix_ns(&anchors, range->start),
+                                       infp_anchors_unix_ns(&anchors, range->end), &unix_ns) >= 0)
                 *ret = infp_anchors_t_ns(&anchors, unix_ns);
         else if (r >= 0)
                 r = infp_fail(err, -EINVAL,

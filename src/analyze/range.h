@@ -18,8 +18,9 @@ struct infp_range {
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err);
 
-/* A clock time in text to Unix ns; near_unix_ns decides the day of a time without a date. -EINVAL. */
-int infp_clock_parse(const char *text, int64_t near_unix_ns, int64_t *ret_unix_ns);
+/* A clock time in text to Unix ns. A time without a date is that of the day of first_unix_ns; when it lies before that, and
+ * the next day's not after last_unix_ns, it is the next day's: a run may go past midnight. -EINVAL. */
+int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_ns, int64_t *ret_unix_ns);
 
 /* CLOCK_MONOTONIC of the run to UTC and back, by the anchors of its table `clock`. */
 struct infp_anchors {

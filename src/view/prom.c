@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "model/prom_name.h"
 
@@ -26,6 +28,7 @@ struct infp_prom {
         struct family *families;
         unsigned n_families;
         struct infp_str labels, name; /* scratch */
+        struct infp_map stamps;       /* hash of table and labels: Unix ms of the row that was written last */
 };
 
 int infp_prom_new(bool stamped, struct infp_prom **ret)
@@ -53,6 +56,7 @@ struct infp_prom *infp_prom_free(struct infp_prom *prom)
         free(prom->families);
         infp_str_done(&prom->labels);
         infp_str_done(&prom->name);
+        infp_map_done(&prom->stamps);
         free(prom);
         return NULL;
 }
@@ -237,6 +241,24 @@ static void put_sample(const struct infp_prom *prom, struct family *f, const str
         infp_str_putc(&f->text, '\n');
 }
 
+/* Two rows of one thing within one millisecond would be two samples with the same labels and stamp, which Prometheus refuses:
+ * the first stands. 1: already there; 0; -ENOMEM. */
+static int is_stamp_taken(struct infp_prom *prom, const struct infp_batch *batch, uint32_t row)
+{
+        uint64_t key, ms;
+        const uint64_t *last;
+
+        if (!prom->stamped || batch->table->plain || !infp_batch_has(batch, 1, row))
+                return 0;
+        key = infp_hash64(batch->table->name, strlen(batch->table->name), 0);
+        key = infp_hash64(prom->labels.size ? prom->labels.data : "", prom->labels.size, key);
+        ms = (uint64_t) infp_unix_ms(infp_batch_i64(batch, 1, row));
+        last = infp_map_get(&prom->stamps, key);
+        if (last && *last == ms)
+                return 1;
+        return infp_map_put(&prom->stamps, key, ms);
+}
+
 int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const struct infp_last *last)
 {
         const struct infp_table *table = batch->table;
@@ -254,8 +276,13 @@ int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const 
                         return families[i];
         }
         for (uint32_t row = 0; row < batch->n_rows; row++) {
+                int taken;
+
                 put_labels(&prom->labels, batch, row, last);
-                for (unsigned i = 0; i < width && i < INFP_COUNT(families); i++) {
+                taken = is_stamp_taken(prom, batch, row);
+                if (taken < 0)
+                        return taken;
+                for (unsigned i = 0; !taken && i < width && i < INFP_COUNT(families); i++) {
                         if (families[i] < 0 || !infp_batch_has(batch, i, row))
                                 continue;
                         put_sample(prom, &prom->families[families[i]], batch, i, row);

@@ -221,6 +221,26 @@ static void test_an_export(void **state)
         assert_int_equal(strncmp(at, "# HELP x_share", 14), 0);
 }
 
+/* Two rows within a millisecond would be one sample twice, which Prometheus' own reader refuses. */
+static void test_one_sample_a_millisecond(void **state)
+{
+        struct infp_prom *prom;
+
+        (void) state;
+        assert_int_equal(infp_prom_new(true, &prom), 0);
+        add_numbers(prom, &plain_sum, NULL, INT64_C(1703462400123000000), 1);
+        add_numbers(prom, &plain_sum, NULL, INT64_C(1703462400123999999), 2);
+        add_numbers(prom, &plain_sum, NULL, INT64_C(1703462400124000000), 3);
+        infp_autofree char *text = written(prom);
+        unsigned n = 0;
+
+        for (const char *at = text; (at = strstr(at, "\nx_time_seconds_total ")); at++)
+                n++;
+        assert_int_equal(n, 2);
+        assert_non_null(strstr(text, " 1703462400123\n"));
+        assert_non_null(strstr(text, " 1703462400124\n"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -228,6 +248,7 @@ int main(void)
                 cmocka_unit_test(test_a_page),
                 cmocka_unit_test(test_labels_of_things),
                 cmocka_unit_test(test_an_export),
+                cmocka_unit_test(test_one_sample_a_millisecond),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,14 +162,17 @@ static void test_clock_times(void **state)
         setenv("TZ", "Europe/Berlin", 1);
         tzset();
         for (size_t i = 0; i < INFP_COUNT(cases); i++) {
-                const int r = infp_clock_parse(cases[i].text, near, &unix_ns);
+                const int r = infp_clock_parse(cases[i].text, near, near + (int64_t) 86400 * 1000000000, &unix_ns);
 
                 assert_int_equal(r, cases[i].unix_s ? 0 : -EINVAL);
                 if (!r)
                         assert_int_equal(unix_ns / 1000000000, cases[i].unix_s);
         }
-        assert_int_equal(infp_clock_parse("2025-11-28T23:30:00.25Z", near, &unix_ns), 0);
+        assert_int_equal(infp_clock_parse("2025-11-28T23:30:00.25Z", near, near, &unix_ns), 0);
         assert_int_equal(unix_ns % 1000000000, 250000000);
+        /* A run that is over before the next day has that time: it is today's, before the run. */
+        assert_int_equal(infp_clock_parse("00:00:01Z", near, near + 1000000000, &unix_ns), 0);
+        assert_true(unix_ns <= near);
         setenv("TZ", "UTC", 1);
         tzset();
 }
