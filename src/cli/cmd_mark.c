@@ -12,7 +12,8 @@
 enum { MAX_TAG = 4096, ANSWER_MS = 10000 };
 
 static const struct infp_option options[] = {
-        { 'r', "run", "UUID", "the beginning of a live run's uuid (default: the run we are in, else the newest)",
+        { 'r', "run", "UUID",
+          "the beginning of a live run's uuid (default: the run we are in, else your newest, in any directory)",
           false },
         { 0 },
 };
