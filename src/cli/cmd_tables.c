@@ -128,7 +128,7 @@ static int note_broken(struct listing *l, int64_t r, const struct infp_err *why,
 {
         if (r >= 0)
                 return 0;
-        if (r != -EBADMSG && r != -EINVAL)
+        if (r == -ENOMEM || r == -ENOPKG)
                 return infp_fail(err, (int) r, "%s", why->text);
         infp_say("%s", why->text);
         l->has_broken = true;

@@ -221,7 +221,7 @@ static int read_segments(struct infp_run *run, const char *name, struct infp_cat
         int r;
 
         r = infp_scan_open(run, name, &(struct infp_scan_options){ .catalog = &nothing }, &scan, err);
-        if (r == -EBADMSG || r == -EINVAL)
+        if (r < 0 && r != -ENOMEM && r != -ENOPKG)
                 return add_made(memory, name, true, &made) < 0 ? infp_fail(err, -ENOMEM, "out of memory") : 0;
         if (r < 0)
                 return r;

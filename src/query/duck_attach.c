@@ -143,12 +143,19 @@ static int attach_table(struct infp_duck *duck, unsigned index, struct infp_map 
         const struct infp_table *table = &attached->catalog.tables[index];
         infp_cleanup(infp_shown_done) struct infp_shown_list shown = { 0 };
         infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
+        struct infp_err why = { "" };
+        int r;
 
-        INFP_TRY(infp_parts_list(attached->run, table->name, &parts, err));
-        INFP_TRY(infp_parts_list(attached->run, table->name, &attached->arrow[index], err));
-        drop_parquet(&attached->arrow[index]);
         if (infp_shown_make(table, &attached->catalog, &shown) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
+        r = infp_parts_list(attached->run, table->name, &parts, &why);
+        if (r == 0)
+                r = infp_parts_list(attached->run, table->name, &attached->arrow[index], &why);
+        if (r == -ENOMEM)
+                return infp_fail(err, r, "%s", why.text);
+        if (r < 0)
+                return create_broken_view(duck, table, &shown, r, &why, err);
+        drop_parquet(&attached->arrow[index]);
         INFP_TRY(register_attributes(duck, &shown, done, err));
         return create_view(duck, table, &shown, &parts, err);
 }

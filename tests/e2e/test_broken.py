@@ -84,6 +84,26 @@ def test_a_foreign_file(infprof, output, name):
     assert name in run([infprof, "tables", "-r", output]).stderr
 
 
+@pytest.mark.san
+def test_links_are_not_followed(infprof, recorded, tmp_path):
+    """A run that somebody sent may point anywhere."""
+    output = tmp_path / "out"
+    shutil.copytree(recorded / "arrow", output)
+    one, folder = segment(output, "cpu"), segment(output, "net").parent
+    one.unlink()
+    one.symlink_to("/etc/passwd")
+    shutil.rmtree(folder)
+    folder.symlink_to(recorded)
+    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    for table, text in (("cpu", "Too many levels of symbolic links"), ("net", "Not a directory")):
+        for words in (["query", f"SELECT count(*) FROM {table}"], ["export", table]):
+            done = run([infprof, *words, "-r", output])
+            assert done.returncode == 1 and text in done.stderr and str(output) in done.stderr, (words, done.stderr)
+    done = run([infprof, "tables", "-r", output, "--json"])
+    listed = {row["table_name"]: row["rows"] for row in json.loads(done.stdout)}
+    assert done.returncode == 1 and listed["cpu"] is None and listed["net"] is None and listed["mem"] > 5
+
+
 def test_a_broken_time_series(infprof, recorded, tmp_path):
     """It is made again from the tables."""
     shutil.copytree(recorded / "parquet", tmp_path / "out")
