@@ -168,12 +168,28 @@ static uint64_t bytes_written(void *context)
         return infp_store_bytes(context);
 }
 
+/* An attached target is there: run.json says who it is. Should that fail the end is saved all the same, and it is told then. */
+static void note_target(void *context, pid_t pid)
+{
+        struct record *r = context;
+        struct infp_err err = { "" };
+        char *text = infp_record_command_of(&r->env, pid, r->options.keep_secrets);
+
+        if (!text)
+                return;
+        free(r->run->info.target_command);
+        r->run->info.target_command = text;
+        infp_run_save(r->run, &err);
+}
+
 static int run_session(struct record *r, struct infp_err *err)
 {
         const struct infp_session_options options = {
                 .env = &r->env,
                 .child = r->options.command ? &r->child : NULL,
                 .follow = infp_record_attaches(&r->options) ? &r->follow : NULL,
+                .found = note_target,
+                .found_context = r,
                 .signals = &r->signals,
                 .live = r->live,
                 .sinks = r->sinks,
@@ -228,20 +244,24 @@ static void close_run(struct record *r)
 static void finish(struct record *r)
 {
         double seconds = (double) (r->result.ended_t_ns - r->result.started_t_ns) / (double) INFP_NS_PER_S;
+        char of[320] = "";
 
+        if (infp_record_attaches(&r->options) && !r->follow.was_found)
+                snprintf(of, sizeof(of), " without a target (%s)", r->follow.reason);
         if (r->result.is_child_left)
                 infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
         if (!r->is_saved)
-                infp_say("%.1f s recorded, but not finished: when there is room for run.json, `infprof recover %s` "
+                infp_say("%.1f s recorded%s, but not finished: when there is room for run.json, `infprof recover %s` "
                          "makes "
                          "its files",
-                         seconds, r->path);
+                         seconds, of, r->path);
         else if (r->options.no_finish)
-                infp_say("%.1f s recorded; `infprof finish -r %s` makes its files", seconds, r->path);
+                infp_say("%.1f s recorded%s; `infprof finish -r %s` makes its files", seconds, of, r->path);
         else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
-                infp_say("%.1f s recorded, but not finished: `infprof finish -r %s` makes its files", seconds, r->path);
+                infp_say("%.1f s recorded%s, but not finished: `infprof finish -r %s` makes its files", seconds, of,
+                         r->path);
         else
-                infp_say("%.1f s recorded; read it with `infprof report -r %s`", seconds, r->path);
+                infp_say("%.1f s recorded%s; read it with `infprof report -r %s`", seconds, of, r->path);
 }
 
 static int record_it(struct record *r)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ static char *table_names(const struct infp_collector *collector)
         return infp_str_take(&names);
 }
 
-static bool add_collectors(const struct infp_env *env, uint32_t period_ms, struct infp_run_info *ret)
+static bool add_collectors(const struct infp_env *env, struct infp_run_info *ret)
 {
         unsigned n = 0;
 
@@ -70,12 +71,47 @@ static bool add_collectors(const struct infp_env *env, uint32_t period_ms, struc
                         continue;
                 ret->n_collectors++;
                 own->name = strdup(infp_collectors[i]->name);
-                own->period_ms = infp_collector_period_ms(infp_collectors[i], period_ms);
+                own->period_ms = infp_collector_effective_ms(infp_collectors[i], env);
                 own->tables = table_names(infp_collectors[i]);
                 if (!own->name || !own->tables)
                         return false;
         }
         return ret->collectors != NULL;
+}
+
+/* Whom the user means. */
+static bool add_target(const struct infp_follow_options *follow, struct infp_run_info *ret)
+{
+        ret->target_port = follow->port;
+        ret->target_name = strdup(follow->name ? follow->name : "");
+        ret->target_command = strdup("");
+        ret->target_pids = calloc(follow->n_pids + 1, sizeof(*ret->target_pids));
+        if (!ret->target_name || !ret->target_command || !ret->target_pids)
+                return false;
+        for (size_t i = 0; i < follow->n_pids; i++)
+                ret->target_pids[ret->n_target_pids++] = follow->pids[i];
+        return true;
+}
+
+char *infp_record_command_of(const struct infp_env *env, pid_t pid, bool keep_secrets)
+{
+        char path[32], text[4096];
+        infp_autofree char *masked = malloc(4 * sizeof(text) + 64);
+        struct infp_process process;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/cmdline", (int) pid);
+        n = infp_read_at(env->root_fd, path, text, sizeof(text));
+        while (n > 1 && !text[n - 1] && !text[n - 2]) /* a title that was written over the arguments */
+                n--;
+        if (n <= 0 && infp_process_look(env->root_fd, pid, &process)) { /* a thread of the kernel */
+                n = process.comm_size;
+                memcpy(text, process.comm, process.comm_size);
+        }
+        if (!masked || n <= 0)
+                return NULL;
+        masked[infp_mask_cmdline(text, (size_t) n, keep_secrets, masked, 4 * sizeof(text))] = 0;
+        return INFP_TAKE(masked);
 }
 
 static uint64_t own_start_ticks(void)
@@ -104,7 +140,7 @@ int infp_record_info(const struct infp_record_options *options, const struct inf
         ret->exit_code = -1;
         memcpy(ret->boot_id, env->boot_id, sizeof(ret->boot_id));
         if (ret->command && ret->mode && ret->format && ret->version && ret->hostname &&
-            add_collectors(env, options->period_ms, ret))
+            add_target(&options->follow, ret) && add_collectors(env, ret))
                 return 0;
         infp_run_info_done(ret);
         return infp_fail(err, -ENOMEM, "no memory to begin a run");

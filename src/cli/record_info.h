@@ -7,3 +7,6 @@
 /* uuid stays as it is. The strings are the caller's: infp_run_info_done. 0 or -ENOMEM. */
 int infp_record_info(const struct infp_record_options *options, const struct infp_env *env, struct infp_run_info *ret,
                      struct infp_err *err);
+
+/* The command line of a process, its secrets masked; NULL: it cannot be read. */
+char *infp_record_command_of(const struct infp_env *env, pid_t pid, bool keep_secrets);

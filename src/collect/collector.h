@@ -47,6 +47,9 @@ const struct infp_collector *infp_collector_find(const char *name);
 /* The period that a collector has in a run of period_ms, after defaults and floors. */
 uint32_t infp_collector_period_ms(const struct infp_collector *collector, uint32_t run_period_ms);
 
+/* How often it has values in this recording: of processes that are nobody's target these come more seldom than its samples. */
+uint32_t infp_collector_effective_ms(const struct infp_collector *collector, const struct infp_env *env);
+
 /* Every table that this build can write: model/tables.h first, then the collectors'. ended by NULL; each name once. */
 const struct infp_table *const *infp_all_tables(void);
 const struct infp_table *infp_table_by_name(const char *name); /* NULL */

@@ -27,6 +27,7 @@ void infp_emit_init(struct infp_emit *emit, int (*put)(void *context, const stru
 struct infp_row *infp_emit_begin(struct infp_emit *emit, const struct infp_table *table, uint64_t t_ns)
 {
         infp_row_begin(&emit->row, table, t_ns);
+        emit->quiet[0] = emit->quiet[1] = 0;
         return &emit->row;
 }
 
@@ -166,7 +167,7 @@ static void explain(struct infp_emit *emit, const struct infp_table *table, unsi
 
         if (has_value && !is_ok)
                 infp_emit_source(emit, table, (int) column, NULL, INFP_OK, NULL, NULL);
-        else if (!has_value && is_ok)
+        else if (!has_value && is_ok && !(emit->quiet[column / 64] >> column % 64 & 1))
                 infp_emit_source(emit, table, (int) column, NULL, INFP_ABSENT, default_reason, NULL);
 }
 
@@ -178,6 +179,11 @@ static bool has_gap(const struct infp_row *row)
                                                                                     : 0 };
 
         return (row->valid[0] & all[0]) != all[0] || (row->valid[1] & all[1]) != all[1];
+}
+
+void infp_emit_quiet(struct infp_emit *emit, unsigned cell)
+{
+        emit->quiet[cell / 64] |= UINT64_C(1) << cell % 64;
 }
 
 void infp_emit_commit(struct infp_emit *emit)

@@ -14,6 +14,7 @@ struct infp_emit {
         /* Takes the row away (ring of the recorder, snapshot, test); 0 or -ENOSPC (dropped). */
         int (*put)(void *context, const struct infp_row *row);
         void *context;
+        uint64_t quiet[2]; /* columns of the row that may be empty without a word */
         uint64_t n_rows, n_dropped;
         const char *collector; /* whose rows these are: set by the caller of open and sample */
         uint64_t t_ns;         /* of the running sample, for rows of `sources` */
@@ -33,6 +34,9 @@ struct infp_row *infp_emit_begin(struct infp_emit *emit, const struct infp_table
 /* Sends the row. In a table without keys every column that has no value now, and was not explained by infp_emit_source, gets
  * the reason "the source does not give it here" in `sources`; when it has one again, `ok`. */
 void infp_emit_commit(struct infp_emit *emit);
+
+/* Within begin and commit: the cell may be empty in this row and nothing is said of it, since the row itself shows why. */
+void infp_emit_quiet(struct infp_emit *emit, unsigned cell);
 
 /* State of a source: of the whole collector (table NULL), a table (column -1) or one column (a cell number). `instance`,
  * `reason`, `fix` may be NULL. Written only when it differs from what was said last. Works within begin/commit too. */

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "collect/collector.h"
+#include "collect/target.h"
 
 enum { MAX_TABLES = 256 };
 
@@ -24,6 +25,15 @@ uint32_t infp_collector_period_ms(const struct infp_collector *collector, uint32
         uint32_t period = collector->period_ms ? collector->period_ms : run_period_ms;
 
         return period < collector->floor_ms ? collector->floor_ms : period;
+}
+
+uint32_t infp_collector_effective_ms(const struct infp_collector *collector, const struct infp_env *env)
+{
+        uint32_t period = infp_collector_period_ms(collector, env->period_ms);
+        bool is_of_strangers = collector->flags & INFP_WALKS_TARGET && env->target &&
+                               infp_target_mode(env->target) == INFP_MODE_HOST && infp_target_all(env->target);
+
+        return is_of_strangers && period < INFP_TARGET_OTHERS_MS ? INFP_TARGET_OTHERS_MS : period;
 }
 
 static void add(const struct infp_table *table)

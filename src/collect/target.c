@@ -1,6 +1,7 @@
 #include "collect/target.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,13 +173,14 @@ static int open_list(struct infp_target *target, const struct infp_env *env, str
 static bool is_full_due(struct infp_target *target, const struct infp_env *env)
 {
         uint64_t now = env->now_ns(env), period = (uint64_t) env->period_ms * INFP_NS_PER_MS;
-        uint64_t slack = period < INFP_NS_PER_S ? period / 2 : INFP_NS_PER_S / 2;
+        const uint64_t full = INFP_TARGET_OTHERS_MS * INFP_NS_PER_MS;
+        uint64_t slack = period < full ? period / 2 : full / 2;
 
         if (now + slack < target->next_full_ns)
                 return false;
-        target->next_full_ns += INFP_NS_PER_S;
+        target->next_full_ns += full;
         if (target->next_full_ns <= now)
-                target->next_full_ns = now + INFP_NS_PER_S;
+                target->next_full_ns = now + full;
         return true;
 }
 
@@ -330,6 +332,24 @@ struct infp_reaped infp_target_reaped(struct infp_target *target)
 struct infp_reaped infp_target_reaped_at_refresh(struct infp_target *target)
 {
         return target->reaped_at_refresh;
+}
+
+void infp_target_set_missing(struct infp_target *target, bool is_denied, const char *text)
+{
+        pthread_mutex_lock(&target->lock);
+        target->missing.is_denied = is_denied;
+        snprintf(target->missing.text, sizeof(target->missing.text), "%s", text);
+        pthread_mutex_unlock(&target->lock);
+}
+
+struct infp_target_missing infp_target_missing(struct infp_target *target)
+{
+        struct infp_target_missing missing;
+
+        pthread_mutex_lock(&target->lock);
+        missing = target->missing;
+        pthread_mutex_unlock(&target->lock);
+        return missing;
 }
 
 struct infp_target_work infp_target_work(const struct infp_target *target)

@@ -38,7 +38,8 @@ struct infp_process {
         bool in_tree;    /* of the target */
         bool is_new;     /* first seen at this tick */
         bool is_changed; /* the stat text differs from the last tick's, or is_new */
-        bool is_gone;    /* ended since the last tick: the fields are the last known; removed at the next refresh */
+        bool is_found; /* taken in at this tick as a part of an attached tree that was there before: what it has used is not ours */
+        bool is_gone; /* ended since the last tick: the fields are the last known; removed at the next refresh */
         struct infp_process_files *files; /* kept descriptors, target.c's business */
         void *user; /* of the collector `processes`; freed with free() when the process is removed */
 };
@@ -63,6 +64,8 @@ int infp_target_refresh(struct infp_target *target, const struct infp_env *env, 
 /* The processes that are followed (the tree; all with `all`), by index: the gone of this tick, then the live by pid. */
 size_t infp_target_count(const struct infp_target *target);
 struct infp_process *infp_target_at(struct infp_target *target, size_t index);
+/* Processes outside the tree are read this often at most. */
+enum { INFP_TARGET_OTHERS_MS = 1000 };
 /* False when this refresh left out those that are not in the tree: with `all` these are read once a second at most. */
 bool infp_target_is_full(const struct infp_target *target);
 
@@ -83,6 +86,14 @@ void infp_target_add_reaped(struct infp_target *target, const struct rusage *usa
 struct infp_reaped infp_target_reaped(struct infp_target *target);
 /* As it was when the last refresh began: what goes with the processes of that refresh, so that none counts twice. */
 struct infp_reaped infp_target_reaped_at_refresh(struct infp_target *target);
+
+/* Why the tree is empty where nobody was found to attach to: said in `sources`. text "": somebody was. Any thread. */
+struct infp_target_missing {
+        bool is_denied; /* it is there, but may not be seen */
+        char text[256];
+};
+void infp_target_set_missing(struct infp_target *target, bool is_denied, const char *text);
+struct infp_target_missing infp_target_missing(struct infp_target *target);
 
 /* What the scanning costs, for the collector `self`. */
 struct infp_target_work {

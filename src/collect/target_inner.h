@@ -22,6 +22,7 @@ struct infp_entry {
         uint8_t state, n_tries;
         bool in_tree, is_excluded;
         bool is_candidate; /* of this refresh: its place in the tree is being found */
+        bool is_found;     /* came into an attached tree at this refresh with what was there already */
         bool is_ended;     /* found out in this refresh; removed at its end */
 };
 
@@ -54,6 +55,7 @@ struct infp_target {
         pthread_mutex_t lock;
         struct infp_pid_requests asked_roots, asked_excluded;
         struct infp_reaped reaped, reaped_at_refresh;
+        struct infp_target_missing missing;
         int32_t *pids;
         size_t n_pids, cap_pids;
 };

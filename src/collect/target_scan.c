@@ -30,7 +30,7 @@ static int let_go(struct infp_target *target, struct infp_entry *e)
         e->process = NULL;
         e->in_tree = false;
         p->is_gone = true;
-        p->is_new = p->is_changed = false;
+        p->is_new = p->is_changed = p->is_found = false;
         INFP_TRY(infp_target_follow(target, p));
         target->n_gone = target->n_followed;
         infp_process_files_close(&target->keeper, p->files);
@@ -99,7 +99,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
         uint64_t now;
         int r;
 
-        p->is_new = false;
+        p->is_new = p->is_found = false;
         if (e->is_ended)
                 return let_go(target, e);
         now = env->now_ns(env);
@@ -183,6 +183,18 @@ static bool belongs(struct infp_target *target, const struct infp_entry *e)
         return parent && parent->in_tree && !parent->is_ended;
 }
 
+/* Of an attached tree: a root, or what descends from one that is found at this same refresh. A child of one that we know
+ * already was born meanwhile, and all that it has used counts. */
+static bool was_there(struct infp_target *target, const struct infp_entry *e)
+{
+        const struct infp_entry *parent;
+
+        if (target->mode != INFP_MODE_PID)
+                return false;
+        parent = infp_target_entry(target, e->ppid);
+        return is_requested(&target->roots, e->pid) || (parent && parent->in_tree && parent->is_found);
+}
+
 /* Children may stand before their parents. */
 static void grow_tree(struct infp_target *target)
 {
@@ -191,8 +203,10 @@ static void grow_tree(struct infp_target *target)
                 for (size_t i = 0; i < target->n_entries; i++) {
                         struct infp_entry *e = &target->entries[i];
 
-                        if (e->is_candidate && !e->in_tree && belongs(target, e))
-                                e->in_tree = has_grown = true;
+                        if (!e->is_candidate || e->in_tree || !belongs(target, e))
+                                continue;
+                        e->in_tree = has_grown = true;
+                        e->is_found = was_there(target, e);
                 }
         }
 }
@@ -234,13 +248,25 @@ static int start_following(struct infp_target *target, const struct infp_env *en
         return 0;
 }
 
+/* A stranger so far, read up to a second ago: what it has used since must not count as used in the tree. One that cannot be
+ * read now is let go by the next refresh. */
+static void renew(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
+{
+        e->process->cpu_ns = read_clock(target, e->pid);
+        read_stat(target, e->process, e->start_ticks, env->now_ns(env));
+}
+
 static int place(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
 {
         settle(target, e);
         if (!e->process && (e->in_tree || target->all))
                 INFP_TRY(start_following(target, env, e));
-        if (e->process)
+        if (e->process && e->in_tree && !e->process->in_tree)
+                renew(target, env, e);
+        if (e->process) {
                 e->process->in_tree = e->in_tree;
+                e->process->is_found = e->is_found;
+        }
         return 0;
 }
 
@@ -330,6 +356,8 @@ static void find_candidates(struct infp_target *target)
 static int place_new(struct infp_target *target, const struct infp_env *env)
 {
         target->has_unsettled = false;
+        for (size_t i = 0; i < target->n_entries; i++)
+                target->entries[i].is_found = false;
         find_candidates(target);
         grow_tree(target);
         for (size_t i = 0; i < target->n_entries; i++)

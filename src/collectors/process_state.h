@@ -48,7 +48,7 @@ struct processes {
         uint64_t now_ns;
         bool has_totals, has_clocks;
         struct process_gauges {
-                int64_t n_all, n, n_threads, rss, vms, swap; /* of the tree, but for n_all */
+                int64_t n_all, n, n_alive, n_threads, rss, vms, swap; /* of the tree, but for n_all */
         } gauges;
         enum process_access status, io, pss, tree_io; /* the worst of all that are followed; of the tree */
 

@@ -33,7 +33,7 @@ static int64_t minus(int64_t a, int64_t b)
 static void add(struct process_share *to, const struct process_share *share, unsigned first)
 {
         for (unsigned i = first; i < COUNTER_N; i++)
-                to->v[i] = plus(to->v[i], share->v[i]);
+                to->v[i] = plus(to->v[i], minus(share->v[i], share->base[i]));
 }
 
 static void *grow(void *memory, size_t n, size_t *cap, size_t size)
@@ -186,6 +186,9 @@ static bool settle(struct process_total *total, const struct ended_process *e)
         switch (place) {
         case PLACE_PARENT:
                 add(&total->lost, &e->share, COUNTER_FIRST_SWITCH);
+                /* The parent got all of it, also what was used before we attached. */
+                for (unsigned i = 0; i < COUNTER_FIRST_SWITCH; i++)
+                        total->lost.v[i] = minus(total->lost.v[i], e->share.base[i]);
                 break;
         case PLACE_OURS:
                 add(&total->lost, &e->share, COUNTER_FIRST_IO);

@@ -32,7 +32,8 @@ enum process_counter {
 };
 
 struct process_share {
-        int64_t v[COUNTER_N]; /* user and system in ticks */
+        int64_t v[COUNTER_N];    /* user and system in ticks */
+        int64_t base[COUNTER_N]; /* what was used before we attached: in v, but not in totals */
 };
 
 /* What a process has got from children that it waited for: kept by the owner of the process between ticks. */

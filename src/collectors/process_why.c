@@ -1,8 +1,8 @@
 /* Why columns of the processes are empty: said once for all processes, not for each. */
 #include "collectors/process_state.h"
 
-static const char ptrace_fix[] =
-        "record as the same user as those processes, or as root: setcap cap_sys_ptrace,cap_dac_read_search+ep infprof";
+static const char ptrace_fix[] = "run infprof as the user of those processes, or give it the right once as root: "
+                                 "setcap cap_sys_ptrace,cap_dac_read_search+ep $(command -v infprof)";
 
 static void explain_io(const struct processes *s, struct infp_emit *emit)
 {
@@ -93,6 +93,20 @@ static void explain_ended(const struct processes *s, const struct infp_env *env,
                                  NULL);
 }
 
+static void explain_missing(const struct infp_env *env, struct infp_emit *emit)
+{
+        struct infp_target_missing missing;
+
+        if (infp_target_mode(env->target) != INFP_MODE_PID)
+                return;
+        missing = infp_target_missing(env->target);
+        infp_emit_source(emit, &infp_table_tree, -1, "target",
+                         !missing.text[0]    ? INFP_OK
+                         : missing.is_denied ? INFP_DENIED
+                                             : INFP_ABSENT,
+                         missing.text[0] ? missing.text : NULL, NULL);
+}
+
 void process_explain(struct processes *s, const struct infp_env *env, struct infp_emit *emit)
 {
         explain_io(s, emit);
@@ -101,4 +115,5 @@ void process_explain(struct processes *s, const struct infp_env *env, struct inf
         explain_clock(s, emit);
         explain_status(s, emit);
         explain_ended(s, env, emit);
+        explain_missing(env, emit);
 }

@@ -106,6 +106,7 @@ static int add_up(struct processes *s, const struct infp_env *env, const struct 
         s->tree_io = worst(s->tree_io, u->io);
         s->status = worst(s->status, u->status);
         s->gauges.n++;
+        s->gauges.n_alive += (p->state != 'Z' && p->state != 'X') || p->n_threads > 1;
         s->gauges.n_threads += c->v[PROCESS_THREADS];
         s->gauges.rss += c->v[PROCESS_RSS];
         s->gauges.vms += c->v[PROCESS_VMS];
@@ -136,12 +137,14 @@ static int sample_live(struct processes *s, const struct infp_env *env, struct i
                 u = p->user;
         }
         is_due = !u->row_ns || (s->now_ns - u->row_ns >= ROW_AT_LEAST_NS && is_read(env, p));
-        details = p->is_changed || is_due || (has_run(p, u) && s->now_ns - u->details_ns >= DETAILS_NS);
+        details = p->is_changed || is_due || p->is_found || (has_run(p, u) && s->now_ns - u->details_ns >= DETAILS_NS);
         if (details || has_run(p, u) || u->n_checks) {
                 process_read(s, env, p, u, details, &now);
                 INFP_TRY(process_entity(s, env, emit, p, is_due));
                 u = p->user;
                 process_share_update(env, p, u, &now);
+                if (p->is_found)
+                        memcpy(u->share.base, u->share.v, sizeof(u->share.base));
                 if (is_due || !is_same(&now, &u->cells)) {
                         emit_row(emit, p, &now, p->t_ns);
                         u->row_ns = s->now_ns;
@@ -184,21 +187,33 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
 
         infp_row_i64(row, TREE_ALL, s->gauges.n_all);
         infp_row_i64(row, TREE_PROCESSES, s->gauges.n);
-        infp_row_i64(row, TREE_THREADS, s->gauges.n_threads);
-        infp_row_i64(row, TREE_RSS, s->gauges.rss);
-        infp_row_i64(row, TREE_VMS, s->gauges.vms);
         infp_row_i64(row, TREE_CPU_NS, total->v[COUNTER_CPU_NS]);
         infp_row_i64(row, TREE_USER, to_cs(s, total->v[COUNTER_USER]));
         infp_row_i64(row, TREE_SYSTEM, to_cs(s, total->v[COUNTER_SYSTEM]));
         infp_row_i64(row, TREE_MINOR_FAULTS, total->v[COUNTER_MINOR_FAULTS]);
         infp_row_i64(row, TREE_MAJOR_FAULTS, total->v[COUNTER_MAJOR_FAULTS]);
         if (s->status != ACCESS_MISSING) {
-                infp_row_i64(row, TREE_SWAP, s->gauges.swap);
                 infp_row_i64(row, TREE_VOLUNTARY, total->v[COUNTER_VOLUNTARY]);
                 infp_row_i64(row, TREE_INVOLUNTARY, total->v[COUNTER_INVOLUNTARY]);
         }
         for (size_t i = 0; s->tree_io <= ACCESS_OK && i < INFP_COUNT(io); i++)
                 infp_row_i64(row, io[i].cell, total->v[io[i].counter]);
+}
+
+/* Of a tree without a live process (the command has not begun or has ended, nobody was found to attach to) there is nothing to
+ * measure. tree_processes shows that, and whom we look for process_explain says: no word for each column. */
+static void fill_gauges(const struct processes *s, struct infp_emit *emit, struct infp_row *row)
+{
+        if (!s->gauges.n_alive) {
+                for (unsigned cell = TREE_THREADS; cell <= TREE_SWAP; cell++)
+                        infp_emit_quiet(emit, cell);
+                return;
+        }
+        infp_row_i64(row, TREE_THREADS, s->gauges.n_threads);
+        infp_row_i64(row, TREE_RSS, s->gauges.rss);
+        infp_row_i64(row, TREE_VMS, s->gauges.vms);
+        if (s->status != ACCESS_MISSING)
+                infp_row_i64(row, TREE_SWAP, s->gauges.swap);
 }
 
 static int sample_all(struct processes *s, const struct infp_env *env, struct infp_emit *emit)
@@ -235,6 +250,7 @@ static int processes_sample(void *state, const struct infp_env *env, struct infp
                 return 0;
         process_total_end(&s->total, &total);
         row = infp_emit_begin(emit, &infp_table_tree, s->now_ns);
+        fill_gauges(s, emit, row);
         fill_tree(s, row, &total);
         process_explain(s, env, emit);
         infp_emit_commit(emit);

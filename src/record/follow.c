@@ -183,6 +183,25 @@ static void take_roots(struct look *look)
                          n, INFP_FOLLOW_PIDS);
 }
 
+/* Why nobody was found. */
+static void give_reason(struct infp_follow *follow, bool is_denied)
+{
+        const char *when = follow->was_found ? "any more" : "yet";
+
+        follow->is_denied = is_denied;
+        follow->reason[0] = 0;
+        if (follow->n_roots)
+                follow->was_found = true;
+        else if (is_denied)
+                memcpy(follow->reason, follow->problem, sizeof follow->reason);
+        else if (follow->options.port)
+                snprintf(follow->reason, sizeof follow->reason, "nothing listens on port %u %s", follow->options.port,
+                         when);
+        else
+                snprintf(follow->reason, sizeof follow->reason, "no process is named '%.200s' %s", follow->options.name,
+                         when);
+}
+
 static void search(struct infp_follow *follow, const struct infp_env *env)
 {
         struct look look = { .follow = follow, .env = env };
@@ -203,6 +222,7 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
                          "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
                          "root",
                          follow->options.port);
+        give_reason(follow, follow->n_roots == 0 && look.n_inodes);
         free(look.list.all);
 }
 
@@ -288,6 +308,7 @@ int infp_follow_init(struct infp_follow *follow, const struct infp_follow_option
         }
         for (size_t i = 0; i < options->n_pids; i++)
                 INFP_TRY(add_pid(follow, options->pids[i], env, err));
+        follow->was_found = follow->n_roots > 0;
         if (infp_follow_can_return(follow))
                 search(follow, env);
         return 0;

@@ -27,6 +27,9 @@ struct infp_follow {
                 uint64_t start_ticks;
         } roots[INFP_FOLLOW_PIDS];
         unsigned n_roots;
+        bool was_found;    /* at any time */
+        bool is_denied;    /* somebody is there who may not be seen */
+        char reason[256];  /* why there are no roots; "": there are */
         char problem[256]; /* why nothing, or not all, was found although it is there; "" */
 };
 

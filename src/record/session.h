@@ -14,9 +14,11 @@
 #include "store/live.h"
 
 struct infp_session_options {
-        struct infp_env *env;       /* with target and period; stats are set to those of notices */
-        struct infp_child *child;   /* mode run: forked, at its gate; else NULL */
-        struct infp_follow *follow; /* mode pid; else NULL */
+        struct infp_env *env;                    /* with target and period; stats are set to those of notices */
+        struct infp_child *child;                /* mode run: forked, at its gate; else NULL */
+        struct infp_follow *follow;              /* mode pid; else NULL */
+        void (*found)(void *context, pid_t pid); /* the first root of an attached target, once; may be NULL */
+        void *found_context;
         struct infp_signals *signals;
         struct infp_live *live; /* NULL: nobody can talk to this run */
         struct infp_sink *const *sinks;

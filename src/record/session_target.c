@@ -116,10 +116,16 @@ static void say_target(struct infp_session *s, bool had)
                 infp_notice(&s->options->notices,
                             had ? "the target has ended; waiting for its return (Ctrl-C ends the recording)"
                                 : "waiting for the target to appear (Ctrl-C ends the recording)");
-        if (follow->problem[0] && !s->said_problem) {
-                s->said_problem = true;
-                infp_notice(&s->options->notices, "%s", follow->problem);
-        }
+}
+
+static void say_problem(struct infp_session *s)
+{
+        const struct infp_follow *follow = s->options->follow;
+
+        if (!follow->problem[0] || s->said_problem)
+                return;
+        s->said_problem = true;
+        infp_notice(&s->options->notices, "%s", follow->problem);
 }
 
 /* Each second: is the attached target still there, is it there again? */
@@ -127,16 +133,22 @@ void infp_session_follow_target(struct infp_session *s)
 {
         struct infp_follow *follow = s->options->follow;
         uint64_t now = infp_session_now();
-        bool is_first = s->look_ns == 0;
+        bool is_first = s->look_ns == 0, is_changed;
 
         if (!follow || now < s->look_ns)
                 return;
         s->look_ns = now + look_again_ns;
-        if (!is_first && !infp_follow_look(follow, s->options->env))
-                return;
-        set_roots(s);
-        if (!is_first || infp_follow_can_return(follow))
+        is_changed = is_first || infp_follow_look(follow, s->options->env);
+        infp_target_set_missing(s->options->env->target, follow->is_denied, follow->reason);
+        if (is_changed) {
+                set_roots(s);
                 say_target(s, s->has_target);
+        }
+        say_problem(s);
+        if (!is_changed)
+                return;
+        if (follow->n_roots && !s->has_target && s->options->found)
+                s->options->found(s->options->found_context, follow->roots[0].pid);
         s->has_target |= follow->n_roots > 0;
         if (follow->n_roots == 0 && !infp_follow_can_return(follow))
                 s->is_ending = true;

@@ -20,6 +20,12 @@ enum infp_run_state {
 struct infp_run_info {
         char uuid[37];
         char *command; /* masked, "" for the machine or an attached target */
+        /* mode pid: whom the user meant, one of these; and the masked command line of the first that was found, "" before. */
+        char *target_name; /* regular expression */
+        uint32_t target_port;
+        int32_t *target_pids;
+        unsigned n_target_pids;
+        char *target_command;
         char *mode;    /* host, run, pid */
         char *format;  /* parquet, csv, tsv, json */
         char *version; /* of the infprof that wrote it */

@@ -14,6 +14,9 @@
 void infp_run_info_done(struct infp_run_info *info)
 {
         free(info->command);
+        free(info->target_name);
+        free(info->target_pids);
+        free(info->target_command);
         free(info->mode);
         free(info->format);
         free(info->version);
@@ -47,15 +50,28 @@ static bool copy_collectors(const struct infp_run_info *from, struct infp_run_in
         return true;
 }
 
+static bool copy_target(const struct infp_run_info *from, struct infp_run_info *ret)
+{
+        ret->target_pids = calloc(from->n_target_pids + 1, sizeof(*ret->target_pids));
+        if (!ret->target_pids)
+                return false;
+        ret->n_target_pids = from->n_target_pids;
+        for (unsigned i = 0; i < from->n_target_pids; i++)
+                ret->target_pids[i] = from->target_pids[i];
+        return copy_text(&ret->target_name, from->target_name) && copy_text(&ret->target_command, from->target_command);
+}
+
 int infp_run_info_copy(const struct infp_run_info *from, struct infp_run_info *ret)
 {
         *ret = *from;
         ret->command = ret->mode = ret->format = ret->version = ret->hostname = NULL;
+        ret->target_name = ret->target_command = NULL;
+        ret->target_pids = NULL;
         ret->collectors = NULL;
-        ret->n_collectors = 0;
+        ret->n_target_pids = ret->n_collectors = 0;
         if (copy_text(&ret->command, from->command) && copy_text(&ret->mode, from->mode) &&
             copy_text(&ret->format, from->format) && copy_text(&ret->version, from->version) &&
-            copy_text(&ret->hostname, from->hostname) && copy_collectors(from, ret))
+            copy_text(&ret->hostname, from->hostname) && copy_target(from, ret) && copy_collectors(from, ret))
                 return 0;
         infp_run_info_done(ret);
         return -ENOMEM;
@@ -119,6 +135,30 @@ static void put_collectors(struct infp_json *json, const struct infp_run_info *i
         infp_json_array_end(json);
 }
 
+/* Whom an attached run is about: by what the user named it, and who that was. */
+static void put_target(struct infp_json *json, const struct infp_run_info *info)
+{
+        bool has_name = info->target_name && *info->target_name;
+
+        if (!has_name && !info->target_port && !info->n_target_pids)
+                return;
+        infp_json_key(json, "target");
+        infp_json_object(json);
+        if (has_name) {
+                put_text(json, "name", info->target_name);
+        } else if (info->target_port) {
+                put_number(json, "port", info->target_port);
+        } else {
+                infp_json_key(json, "pid");
+                infp_json_array(json);
+                for (unsigned i = 0; i < info->n_target_pids; i++)
+                        infp_json_i64(json, info->target_pids[i]);
+                infp_json_array_end(json);
+        }
+        infp_json_object_end(json);
+        put_text(json, "target_command", info->target_command);
+}
+
 void infp_run_json_write(struct infp_str *out, const struct infp_run_info *info, bool is_finished)
 {
         struct infp_json json;
@@ -129,6 +169,7 @@ void infp_run_json_write(struct infp_str *out, const struct infp_run_info *info,
         put_text(&json, "version", info->version);
         put_text(&json, "command", info->command);
         put_text(&json, "mode", info->mode);
+        put_target(&json, info);
         put_text(&json, "format", info->format);
         put_text(&json, "hostname", info->hostname);
         put_ms(&json, "started", info->started_unix_ns);
@@ -248,12 +289,47 @@ static void get_collectors(struct reader *r, struct infp_run_info *ret)
         }
 }
 
+static void get_pids(struct reader *r, const json_t *list, struct infp_run_info *ret)
+{
+        const json_t *one;
+        size_t i;
+
+        ret->target_pids = calloc(json_array_size(list) + 1, sizeof(*ret->target_pids));
+        if (!ret->target_pids) {
+                r->failed = true;
+                return;
+        }
+        json_array_foreach(list, i, one)
+        {
+                json_int_t pid = json_integer_value(one);
+
+                if (pid > 0 && pid <= INT32_MAX)
+                        ret->target_pids[ret->n_target_pids++] = (int32_t) pid;
+                else
+                        r->fault = r->fault ? r->fault : "pid";
+        }
+}
+
+static void get_target(struct reader *r, struct infp_run_info *ret)
+{
+        struct reader inner = { .object = json_object_get(r->object, "target") };
+
+        ret->target_command = get_text(r, "target_command");
+        ret->target_name = get_text(&inner, "name");
+        ret->target_port = (uint32_t) get_number(&inner, "port", 0, UINT16_MAX, 0);
+        get_pids(&inner, json_object_get(inner.object, "pid"), ret);
+        r->failed |= inner.failed;
+        if (inner.fault && !r->fault)
+                r->fault = "target";
+}
+
 static void get_all(struct reader *r, struct infp_run_info *ret, bool *ret_finished)
 {
         get_fixed(r, "uuid", ret->uuid, sizeof(ret->uuid));
         get_fixed(r, "boot_id", ret->boot_id, sizeof(ret->boot_id));
         ret->command = get_text(r, "command");
         ret->mode = get_text(r, "mode");
+        get_target(r, ret);
         ret->format = get_text(r, "format");
         ret->version = get_text(r, "version");
         ret->hostname = get_text(r, "hostname");

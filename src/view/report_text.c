@@ -104,6 +104,27 @@ static void put_times(struct infp_out *out, const struct infp_report *report)
                          report->is_cut ? "; then the recorder died: what came later is not known" : "");
 }
 
+/* Of a run without a command: the machine, or whom the user has named, and who that was. */
+static void put_target(struct infp_out *out, const struct infp_run_info *info)
+{
+        bool is_meant = *info->target_name || info->target_port;
+        const char *who = *info->target_command ? info->target_command
+                          : is_meant            ? "nobody was found"
+                                                : "a process that ran already";
+
+        if (!*info->mode || strcmp(info->mode, "host") == 0)
+                infp_report_line(out, "target", "%s", *info->mode ? "the machine" : "unknown");
+        else if (*info->target_name)
+                infp_report_line(out, "target", "%s (by name: %s)", who, info->target_name);
+        else if (info->target_port)
+                infp_report_line(out, "target", "%s (by port: %u)", who, info->target_port);
+        else if (info->n_target_pids)
+                infp_report_line(out, "target", "%s (process %d%s)", who, (int) info->target_pids[0],
+                                 info->n_target_pids > 1 ? " and others" : "");
+        else
+                infp_report_line(out, "target", "%s", who);
+}
+
 static void put_head(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const states[] = {
@@ -119,10 +140,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         if (*info->command)
                 infp_report_line(out, "command", "%s", info->command);
         else
-                infp_report_line(out, "target", "%s",
-                                 !*info->mode                 ? "unknown"
-                                 : strcmp(info->mode, "host") ? "a process that ran already"
-                                                              : "the machine");
+                put_target(out, info);
         if (*info->hostname)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_times(out, report);

@@ -1,6 +1,8 @@
 /* Rows of processes and of their tree: fields, names, ends, reasons. */
 #include "process_rows.h"
 
+#include "base/mem.h"
+
 static void fields_and_hostile_names(void **state)
 {
         static const struct {
@@ -125,18 +127,20 @@ static void reused(enum infp_mode mode, bool all, pid_t root)
         uint64_t first;
         char top[64];
         size_t n;
+        /* What was used before we attached is not the recording's. */
+        const int64_t before = mode == INFP_MODE_PID ? 91237 + 3212 : 0;
 
         tree_command("cp -r --no-preserve=mode '%s/t0/.' '%s'", report, tree_new(top));
         m = machine_open(top);
         watch_open(&w, m, new_target(mode, all, root));
         watch_sample(&w);
         first = entity_of(m, 5150)->cell[0].u64;
-        assert_int_equal(tree_value(m, "tree_cpu_user") + tree_value(m, "tree_cpu_system"), 91237 + 3212);
+        assert_int_equal(tree_value(m, "tree_cpu_user") + tree_value(m, "tree_cpu_system"), 91237 + 3212 - before);
         tree_command("cp -r --no-preserve=mode '%s/t1/.' '%s'", report, top);
         for (int tick = 0; tick < 4; tick++) {
                 m->clock_ns += INFP_NS_PER_S;
                 watch_tick(&w);
-                assert_int_equal(tree_value(m, "tree_cpu_user") + tree_value(m, "tree_cpu_system"), 94470);
+                assert_int_equal(tree_value(m, "tree_cpu_user") + tree_value(m, "tree_cpu_system"), 94470 - before);
         }
         old = facts_of_id(m, first, &n);
         assert_int_equal(n, 2);
@@ -206,7 +210,7 @@ static void rows_when_something_changed(void **state)
         watch_tick(&w);
         assert_text(facts_of(m, 10), "pState", "X");
         assert_int_equal(tree_value(m, "tree_processes"), 0);
-        assert_int_equal(tree_value(m, "tree_cpu_user"), 6);
+        assert_int_equal(tree_value(m, "tree_cpu_user"), 1); /* 5 before we attached */
         watch_tick(&w);
         assert_tree_rises(m);
         watch_close(&w);
@@ -266,7 +270,7 @@ static void details_of_status_io_and_delays(void **state)
         tree_put(top, "proc/sys/kernel/task_delayacct", "1\n");
         m = machine_open(top);
         m->env.settings = (const struct infp_setting[]){ { "pss", "1" }, { NULL, NULL } };
-        watch_open(&w, m, new_target(INFP_MODE_PID, false, 10));
+        watch_open(&w, m, new_target(INFP_MODE_HOST, true, 0));
         watch_sample(&w);
         assert_int_equal(value(entity_of(m, 10), "pUserId"), 65534);
         assert_int_equal(value(facts_of(m, 10), "pRssPeakBytes"), 300 * 1024);
@@ -305,7 +309,7 @@ static void other_ticks_and_pages(void **state)
         m = machine_open(top);
         m->env.ticks_per_s = 256;
         m->env.page_size = 65536;
-        watch_open(&w, m, new_target(INFP_MODE_PID, false, 10));
+        watch_open(&w, m, new_target(INFP_MODE_HOST, true, 0));
         watch_sample(&w);
         assert_int_equal(value(facts_of(m, 10), "pCpuTimeUserMode"), 1000);
         assert_int_equal(value(facts_of(m, 10), "pCpuTimeKernelMode"), 50);
@@ -313,6 +317,116 @@ static void other_ticks_and_pages(void **state)
         assert_int_equal(value(entity_of(m, 10), "pStartTime"), INT64_C(102000000000));
         assert_int_equal(tree_value(m, "tree_cpu_user"), 1000);
         assert_int_equal(tree_value(m, "tree_cpu_ns"), INT64_C(2689) * (1000000000 / 256));
+        watch_close(&w);
+        tree_remove(top);
+}
+
+/* Attached late and again: what was used before that is in no total, what a child used that was born meanwhile is. */
+static void only_what_was_used_since_we_attached(void **state)
+{
+        struct infp_target *target = new_target(INFP_MODE_PID, *(const bool *) *state, 0);
+        struct machine *m;
+        struct watch w;
+        char top[64];
+
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1, .utime = 1000, .minflt = 90 });
+        put_process(top, (struct fake_process){ .pid = 11, .ppid = 10, .utime = 500, .minflt = 40 });
+        tree_put(top, "proc/10/io", "rchar: 100\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 70\nwrite_bytes: 0\n");
+        m = machine_open(top);
+        watch_open(&w, m, target);
+        watch_sample(&w);
+        assert_int_equal(tree_value(m, "tree_processes"), 0);
+        m->clock_ns += INFP_NS_PER_S / 5;
+        put_process(top, (struct fake_process){ .pid = 11, .ppid = 10, .utime = 510, .minflt = 40 });
+        infp_target_set_root(target, (const pid_t[]){ 10 }, 1);
+        watch_tick(&w);
+        assert_int_equal(tree_value(m, "tree_processes"), 2);
+        assert_int_equal(tree_value(m, "tree_cpu_user"), 0);
+        assert_int_equal(tree_value(m, "tree_cpu_ns"), 0);
+        assert_int_equal(tree_value(m, "tree_minor_faults"), 0);
+        m->clock_ns += INFP_NS_PER_S;
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1, .utime = 1010, .minflt = 93 });
+        put_process(top, (struct fake_process){ .pid = 11, .ppid = 10, .utime = 515, .minflt = 40 });
+        put_process(top, (struct fake_process){ .pid = 12, .ppid = 10, .utime = 7, .minflt = 2 });
+        watch_tick(&w);
+        assert_int_equal(tree_value(m, "tree_cpu_user"), 10 + 5 + 7);
+        assert_int_equal(tree_value(m, "tree_minor_faults"), 3 + 2);
+        /* The parent waits for the one of whom we had not seen all: it gets all of it. */
+        remove_process(top, 11);
+        put_process(top, (struct fake_process){
+                                 .pid = 10, .ppid = 1, .utime = 1010, .minflt = 93, .cutime = 516, .cminflt = 41 });
+        for (int i = 0; i < 4; i++) {
+                m->clock_ns += INFP_NS_PER_S;
+                watch_tick(&w);
+                assert_int_equal(tree_value(m, "tree_cpu_user"), 10 + 6 + 7);
+                assert_int_equal(tree_value(m, "tree_minor_faults"), 3 + 1 + 2);
+        }
+        /* A restart. */
+        remove_process(top, 10);
+        remove_process(top, 12);
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 1, .utime = 3000 });
+        infp_target_set_root(target, (const pid_t[]){ 20 }, 1);
+        for (int i = 0; i < 4; i++) {
+                m->clock_ns += INFP_NS_PER_S;
+                watch_tick(&w);
+                assert_int_equal(tree_value(m, "tree_cpu_user"), 10 + 6 + 7);
+        }
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 1, .utime = 3004 });
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_int_equal(tree_value(m, "tree_cpu_user"), 10 + 6 + 7 + 4);
+        assert_tree_rises(m);
+        watch_close(&w);
+        tree_remove(top);
+}
+
+/* Nobody there: the tree's memory and threads are not 0 but absent, and one word says why. */
+static void a_tree_of_nobody(void **state)
+{
+        static const char *const gauges[] = { "tree_rss_bytes", "tree_vms_bytes", "tree_swap_bytes", "tree_threads" };
+        struct infp_target *target = new_target(INFP_MODE_PID, false, 0);
+        struct machine *m;
+        struct watch w;
+        char top[64], reason[512];
+        size_t n_sources;
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1 });
+        m = machine_open(top);
+        infp_target_set_missing(target, false, "nothing listens on port 8099 yet");
+        watch_open(&w, m, target);
+        watch_sample(&w);
+        n_sources = machine_count(m, "sources");
+        assert_string_equal(machine_state(m, "tree", NULL, reason, sizeof(reason)), "absent");
+        assert_string_equal(reason, "nothing listens on port 8099 yet");
+        for (size_t i = 0; i < INFP_COUNT(gauges); i++) {
+                assert_false(has(machine_need(m, "tree", NULL), gauges[i]));
+                assert_string_equal(machine_state(m, "tree", gauges[i], NULL, 0), "");
+        }
+        assert_int_equal(tree_value(m, "tree_processes"), 0);
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_int_equal(machine_count(m, "sources"), n_sources);
+        infp_target_set_missing(target, true, "whose it is may not be seen");
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_string_equal(machine_state(m, "tree", NULL, NULL, 0), "denied");
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1 });
+        tree_put(top, "proc/10/status", "Uid:\t0\t0\t0\t0\nVmSwap:\t 7 kB\n");
+        infp_target_set_root(target, (const pid_t[]){ 10 }, 1);
+        infp_target_set_missing(target, false, "");
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_string_equal(machine_state(m, "tree", NULL, NULL, 0), "ok");
+        for (size_t i = 0; i < INFP_COUNT(gauges); i++)
+                assert_true(has(machine_need(m, "tree", NULL), gauges[i]));
+        remove_process(top, 10);
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_false(has(machine_need(m, "tree", NULL), "tree_rss_bytes"));
         watch_close(&w);
         tree_remove(top);
 }
@@ -387,6 +501,7 @@ static void broken_numbers(void **state)
 
 int main(void)
 {
+        static const bool no = false, yes = true;
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(fields_and_hostile_names),
                 cmocka_unit_test(missing_columns_have_a_reason),
@@ -395,6 +510,9 @@ int main(void)
                 cmocka_unit_test(a_pid_is_used_again),
                 cmocka_unit_test(rows_when_something_changed),
                 cmocka_unit_test(memory_without_a_main_thread),
+                cmocka_unit_test_prestate(only_what_was_used_since_we_attached, (void *) &no),
+                cmocka_unit_test_prestate(only_what_was_used_since_we_attached, (void *) &yes),
+                cmocka_unit_test(a_tree_of_nobody),
                 cmocka_unit_test(details_of_status_io_and_delays),
                 cmocka_unit_test(other_ticks_and_pages),
                 cmocka_unit_test(secrets_are_masked),
