@@ -121,6 +121,7 @@ static void add_sink(struct record *r, struct infp_sink *sink)
 static int open_sinks(struct record *r, struct infp_err *err)
 {
         INFP_TRY(infp_tail_new(r->options.period_ms, &r->tail, err));
+        infp_tail_use_env(r->tail, &r->env);
         add_sink(r, r->tail);
         if (!r->options.no_snapshots) {
                 const struct infp_snapshot_options options = {

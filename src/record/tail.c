@@ -19,6 +19,7 @@ static const uint64_t repeat_ns = 60 * INFP_NS_PER_S;
 struct tail {
         struct infp_sink sink;
         uint32_t run_period_ms;
+        const struct infp_env *env; /* may be NULL */
         struct infp_shelf *shelves;
         unsigned n_shelves;
         uint64_t tick, n_dropped;
@@ -55,12 +56,18 @@ static struct infp_shelf *things_find(const struct tail *tail, const char *name)
         return NULL;
 }
 
+void infp_tail_use_env(struct infp_sink *sink, const struct infp_env *env)
+{
+        tail_of(sink)->env = env;
+}
+
 static uint32_t period_of(const struct tail *tail, const struct infp_table *table)
 {
         for (const struct infp_collector *const *c = infp_collectors; *c; c++)
                 for (const struct infp_table *const *t = (*c)->tables; *t; t++)
                         if (*t == table)
-                                return infp_collector_period_ms(*c, tail->run_period_ms);
+                                return tail->env ? infp_collector_effective_ms(*c, tail->env)
+                                                 : infp_collector_period_ms(*c, tail->run_period_ms);
         return tail->run_period_ms;
 }
 

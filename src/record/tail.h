@@ -10,11 +10,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collect/env.h"
 #include "model/last.h"
 #include "model/sink.h"
 
 /* run_period_ms: for tables that no collector of this build owns, and for those without a period of their own. */
 int infp_tail_new(uint32_t run_period_ms, struct infp_sink **ret, struct infp_err *err);
+/* Periods are those of this recording, whatever its target is; before begin, env must stay. */
+void infp_tail_use_env(struct infp_sink *sink, const struct infp_env *env);
 struct infp_sink *infp_tail_free(struct infp_sink *sink); /* returns NULL */
 
 /* Feeds of other sinks that read it (snapshots) must come behind it in the recorder's list. */

@@ -1,4 +1,5 @@
 """Attaching to what runs already: by pid, by name, by port; and finding it again."""
+import json
 import os
 import signal
 import socket
@@ -159,3 +160,83 @@ def test_duration(recording):
     one = recording("--pid", os.getpid(), "--duration", "1s")
     assert one.wait() == 0
     assert time.monotonic() - begin < 20
+
+
+BUSY_SERVER = """
+import socket, sys, time
+while time.process_time() < 1.5:
+    pass
+listener = socket.socket()
+listener.bind(("127.0.0.1", int(sys.argv[1])))
+listener.listen()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.mark.san
+def test_nothing_of_what_a_late_target_used_before(recording, start, run_dir):
+    port = free_port()
+    one = recording("--port", port)
+    wait_for(lambda: list(run_dir.glob("*.infprof/tree/*")), "it records")
+    server = start(sys.executable, "-c", BUSY_SERVER, port, "--api-key", "hunter2", stdout=subprocess.PIPE, text=True)
+    server.stdout.readline()
+    wait_for(lambda: server.pid in one.pids(), "the server is seen")
+    assert one.end() == 0
+    run = run_dir.run()
+    rows = run.table("tree")
+    assert rows[-1]["tree_processes"] == 1 and rows[0]["tree_processes"] == 0
+    assert rows[-1]["tree_cpu_ns"] < 1e9 and rows[-1]["tree_cpu_user"] < 100  # of its 1.5 s nothing
+    for row in rows:  # memory that is not there is not 0
+        gauges = [row[name] for name in ("tree_rss_bytes", "tree_vms_bytes", "tree_swap_bytes", "tree_threads")]
+        assert (None not in gauges and gauges[0] > 0) if row["tree_processes"] else gauges == [None] * 4, row
+    said = [row for row in run.table("sources") if row["instance"] == "target"]
+    assert [row["state"] for row in said] == ["absent", "ok"]
+    assert run.info["target"] == {"port": port}
+    assert run.info["target_command"].endswith("--api-key ***")
+
+
+def test_a_target_that_never_comes(infprof, recording, run_dir):
+    port = free_port()
+    one = recording("--port", port, "--duration", "1s")
+    assert one.wait() == 0
+    reason = f"nothing listens on port {port} yet"
+    assert f"s recorded without a target ({reason})" in one.stderr
+    run = run_dir.run()
+    assert run.info["target"] == {"port": port} and run.info["target_command"] == ""
+    assert {(row["tree_processes"], row["tree_rss_bytes"], row["tree_threads"]) for row in run.table("tree")} == {(0, None, None)}
+    said = [row for row in run.table("sources") if row["table_name"] == "tree" and row["instance"] == "target"]
+    assert [(row["state"], row["reason"]) for row in said] == [("absent", reason)]
+    assert not [row for row in run.table("sources") if row["column_name"] in ("tree_rss_bytes", "tree_threads")]
+    text = subprocess.run([infprof, "report", "-r", run_dir], capture_output=True, text=True, check=True).stdout
+    assert reason in text and f"nobody was found (by port: {port})" in " ".join(text.split())
+
+
+def test_who_was_recorded(recording, start, run_dir):
+    target = start("sleep", "30")
+    one = recording("--pid", target.pid, "--duration", "1s")
+    assert one.wait() == 0
+    assert f"recording process {target.pid}\n" in one.stderr
+    assert run_dir.run().info["target"] == {"pid": [target.pid]}
+    assert run_dir.run().info["target_command"] == "sleep 30"
+
+
+def test_a_command_has_memory_only_while_it_lives(record):
+    rows = record("-t", "100", command=["sleep", "0.5"]).run.table("tree")
+    assert rows[-1]["tree_processes"] == 0 and rows[-1]["tree_rss_bytes"] is None and rows[-1]["tree_cpu_ns"] > 0
+    assert min(row["tree_rss_bytes"] for row in rows if row["tree_rss_bytes"] is not None) > 0
+
+
+def test_the_machines_processes_come_once_a_second(record):
+    run = record("-p", "-t", "200", "--duration", "2500ms").run
+    periods = {collector["name"]: collector["period_ms"] for collector in run.info["collectors"]}
+    assert periods["processes"] == 1000 and periods["cpu"] == 200
+    assert 2 <= len(run.table("tree")) <= 5
+    with_tree = [json.loads(path.read_text())["processes"]["tree_processes"]["value"] for path in run.snapshots()]
+    assert len(with_tree) >= 8 and None not in with_tree, with_tree

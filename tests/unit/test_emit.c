@@ -2,6 +2,7 @@
 #include "machine.h"
 
 #include "base/time.h"
+#include "collect/target.h"
 
 // clang-format off
 static const struct infp_column few_columns[] = {
@@ -321,6 +322,21 @@ static void settings_and_periods(void **state)
         assert_int_equal(infp_collector_period_ms(&slow, 60000), 60000);
         assert_int_equal(infp_collector_period_ms(&own, 1000), 200);
         assert_int_equal(infp_collector_period_ms(&told, 50), 50);
+        /* Without a target the processes are all read once a second at most. */
+        for (enum infp_mode mode = INFP_MODE_HOST; mode <= INFP_MODE_PID; mode++)
+                for (int all = 0; all < 2; all++) {
+                        const struct infp_collector *processes = infp_collector_find("processes");
+                        struct infp_env env = { .period_ms = 200 };
+                        struct infp_err err;
+                        bool is_slow = mode == INFP_MODE_HOST && all;
+
+                        assert_int_equal(infp_target_new(mode, all, &env.target, &err), 0);
+                        assert_int_equal(infp_collector_effective_ms(processes, &env), is_slow ? 1000 : 200);
+                        assert_int_equal(infp_collector_effective_ms(&slow, &env), 5000);
+                        env.period_ms = 3000;
+                        assert_int_equal(infp_collector_effective_ms(processes, &env), 3000);
+                        infp_target_free(env.target);
+                }
         machine_close(m);
 }
 

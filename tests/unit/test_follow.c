@@ -65,11 +65,50 @@ static void more_than_can_be_followed(void **state)
         tree_remove(top);
 }
 
+/* Why nobody is followed, from one look to the next. */
+static void reasons(void **state)
+{
+        static const char listens[] = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid "
+                                      "timeout inode\n   0: 0100007F:1F91 00000000:0000 0A 00000000:00000000 "
+                                      "00:00000000 00000000 1000 0 777 1 0 100 0 0 10 0\n";
+        const struct infp_follow_options options = { .port = 8081 };
+        struct infp_follow follow;
+        struct infp_err err;
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 1, .name = "init" });
+        m = machine_open(top);
+        follow = follow_name(&m->env, "engine");
+        assert_string_equal(follow.reason, "no process is named 'engine' yet");
+        assert_false(follow.is_denied || follow.was_found);
+        put_process(top, (struct fake_process){ .pid = 10, .ppid = 1, .name = "engine" });
+        assert_true(infp_follow_look(&follow, &m->env));
+        assert_string_equal(follow.reason, "");
+        assert_true(follow.was_found);
+        remove_process(top, 10);
+        assert_true(infp_follow_look(&follow, &m->env));
+        assert_string_equal(follow.reason, "no process is named 'engine' any more");
+        infp_follow_done(&follow);
+
+        assert_int_equal(infp_follow_init(&follow, &options, &m->env, &err), 0);
+        assert_string_equal(follow.reason, "nothing listens on port 8081 yet");
+        tree_put(top, "proc/net/tcp", listens); /* 8081 is 1F91; the descriptors of nobody show it */
+        assert_false(infp_follow_look(&follow, &m->env));
+        assert_true(follow.is_denied);
+        assert_non_null(strstr(follow.reason, "something listens on port 8081, but whose it is may not be seen"));
+        infp_follow_done(&follow);
+        machine_close(m);
+        tree_remove(top);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(roots_are_matches_without_a_matching_parent),
                 cmocka_unit_test(more_than_can_be_followed),
+                cmocka_unit_test(reasons),
         };
 
         return cmocka_run_group_tests_name("follow", tests, NULL, NULL);

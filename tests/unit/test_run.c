@@ -148,6 +148,45 @@ static void keeps_all_of_run_json(void **state)
         infp_run_close(run);
 }
 
+/* Whom an attached run is about; of others run.json says nothing of it. */
+static void keeps_the_target(void **state)
+{
+        static int32_t pids[] = { 71, 4711 };
+        static char name[] = "vllm.*", command[] = "vllm serve --api-key ***", mode[] = "pid", none[] = "";
+        const struct infp_run_info targets[] = {
+                { .target_name = name, .target_command = command },
+                { .target_port = 8071, .target_command = command },
+                { .target_pids = pids, .n_target_pids = 2, .target_command = none },
+                { .target_port = 0 },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+                const struct infp_run_info *t = &targets[i];
+                struct infp_run_info info = test_info(), is;
+                infp_autostr struct infp_str text = { 0 };
+                struct infp_err err = { "" };
+                bool finished;
+
+                info.mode = mode;
+                info.target_name = t->target_name;
+                info.target_port = t->target_port;
+                info.target_pids = t->target_pids;
+                info.n_target_pids = t->n_target_pids;
+                info.target_command = t->target_command;
+                infp_run_json_write(&text, &info, false);
+                assert_int_equal(infp_run_json_read(text.data, text.size, &is, &finished, &err), 0);
+                assert_string_equal(is.target_name, t->target_name ? name : "");
+                assert_string_equal(is.target_command, t->target_command ? t->target_command : "");
+                assert_int_equal(is.target_port, t->target_port);
+                assert_int_equal(is.n_target_pids, t->n_target_pids);
+                if (t->n_target_pids)
+                        assert_memory_equal(is.target_pids, pids, sizeof(pids));
+                assert_int_equal(strstr(text.data, "\"target\"") != NULL, i < 3);
+                infp_run_info_done(&is);
+        }
+}
+
 static void reads_what_others_wrote(void **state)
 {
         static const struct {
@@ -158,6 +197,8 @@ static void reads_what_others_wrote(void **state)
                 { "{}", 0, "" },
                 { "{\"command\": null, \"new_member\": {\"a\": [1]}, \"started_unix_ns\": 5}", 0, "" },
                 { "{\"collectors\": [{\"name\": \"x\", \"tables\": [\"a\", 1, \"b\"]}]}", 0, "" },
+                { "{\"target\": {\"port\": 70000}}", -EBADMSG, "member \"target\" is not what it should be" },
+                { "{\"target\": {\"pid\": [0]}}", -EBADMSG, "member \"target\" is not what it should be" },
                 { "", -EBADMSG, NULL },
                 { "[]", -EBADMSG, "it is not a JSON object" },
                 { "{\"uuid\": 5}", -EBADMSG, "member \"uuid\" is not what it should be" },
@@ -512,6 +553,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(makes_uuids_that_sort_by_time),
                 TEST(keeps_all_of_run_json),
+                TEST(keeps_the_target),
                 TEST(reads_what_others_wrote),
                 TEST(tells_the_states_apart),
                 TEST(knows_a_pid_that_was_used_again),
