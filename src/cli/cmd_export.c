@@ -20,7 +20,8 @@ static const struct infp_option options[] = {
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
         { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS ", prom (default: the file's extension, else csv)", false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
-        { 'o', "output", "FILE", "write there instead of standard output (-)", false },
+        { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
+          false },
         { 0, "from", "WHEN", "begin there: a mark's tag, a clock time, +30s (after the start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
@@ -141,6 +142,8 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("export: one table at a time; see `infprof export -h`");
                 return INFP_EXIT_USAGE;
         }
+        if (!request.format)
+                return infp_output_fail_extension("export", request.path);
         if (!infp_output_knows(request.format)) {
                 infp_say("export: there is no format '%s'; " INFP_OUTPUT_FORMATS " and prom are", request.format);
                 return INFP_EXIT_USAGE;

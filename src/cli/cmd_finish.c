@@ -4,8 +4,8 @@
 #include "finish/finish.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+        { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
+          false },
         { 0 },
 };
 
@@ -15,11 +15,12 @@ static int run(const struct infp_arguments *arguments)
         struct infp_err err = { "" };
         int r;
 
-        if (arguments->n_rest) {
-                infp_say("finish: it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
+        if (arguments->n_rest + infp_argument_given(arguments, "run") > 1) {
+                infp_say("finish: one directory or uuid at a time; see `infprof finish -h`");
                 return INFP_EXIT_USAGE;
         }
-        r = infp_run_open(infp_argument(arguments, "run"), NULL, &recording, &err);
+        r = infp_run_open(arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run"), NULL, &recording,
+                          &err);
         if (r < 0)
                 return infp_say_failure(&err);
         r = infp_finish(recording, &infp_said_notices, NULL, &err);
@@ -30,6 +31,7 @@ static int run(const struct infp_arguments *arguments)
 const struct infp_command infp_command_finish = {
         .name = "finish",
         .summary = "make a run's files when its recording has ended (record does it itself)",
+        .operands = "[DIR|UUID]",
         .options = options,
         .more = "Tables become zstd Parquet, <uuid>.parquet, csv, tsv or json (as the run was asked for) holds the "
                 "time series, a row\n"
@@ -38,6 +40,6 @@ const struct infp_command infp_command_finish = {
                 "\n"
                 "examples:\n"
                 "  infprof finish                        the newest run of ./profiler-output\n"
-                "  infprof finish -r ./out               the newest run of ./out",
+                "  infprof finish ./out                  the newest run of ./out",
         .run = run,
 };

@@ -1,19 +1,24 @@
 /* infprof mark: puts a tag on the time line of a live run. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/run_words.h"
 #include "store/live.h"
 
-enum { MAX_TAG = 4096, ANSWER_MS = 10000 };
+enum { MAX_TAG = 4096, ANSWER_MS = 10000, WORDS = 60 };
 
 static const struct infp_option options[] = {
-        { 'r', "run", "UUID",
-          "the beginning of a live run's uuid (default: the run we are in, else your newest, in any directory)",
+        { 'r', "run", "RUN",
+          "the beginning of a live run's uuid, or a directory whose newest run lives (default: the run we are in, else "
+          "your newest, in any directory)",
           false },
         { 0 },
 };
@@ -40,14 +45,72 @@ static void put_message(struct infp_str *out, const char *tag, size_t size, uint
         infp_json_object_end(&json);
 }
 
+static int fail_over(const struct infp_run *run, struct infp_err *err)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_run_words(&words, run, WORDS);
+        if (run->state == INFP_RUN_INTERRUPTED)
+                return infp_fail(err, -ENOENT,
+                                 "run %s (%s) records no more: its recorder is gone; `infprof recover %s/%s.infprof` "
+                                 "mends it",
+                                 run->info.uuid, words.data ? words.data : "", run->output, run->info.uuid);
+        return infp_fail(err, -ENOENT, "run %s (%s) records no more: it is %s", run->info.uuid,
+                         words.data ? words.data : "", infp_run_state_name(run->state));
+}
+
+/* A run on disk: it is to be one that lives. */
+static int take_run(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
+{
+        struct infp_run *run;
+        int r;
+
+        INFP_TRY(infp_run_open(spec, NULL, &run, err));
+        r = run->state == INFP_RUN_RECORDING ? infp_live_find(run->info.uuid, ret, err) : fail_over(run, err);
+        infp_run_close(run);
+        return r;
+}
+
+/* A uuid is looked for among the live runs first: those of ./profiler-output that are over do not make it ambiguous. */
+static int find(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
+{
+        struct infp_err other = { "" };
+        struct stat st;
+        int r;
+
+        if (spec && stat(spec, &st) == 0 && S_ISDIR(st.st_mode))
+                return take_run(spec, ret, err);
+        r = infp_live_find(spec, ret, err);
+        if (r == -ENOENT && spec && take_run(spec, ret, &other) == -ENOENT && strstr(other.text, "records no more"))
+                *err = other;
+        return r;
+}
+
+static void tell(const struct infp_live_entry *entry)
+{
+        infp_autostr struct infp_str path = { 0 }, words = { 0 };
+        struct infp_run *run;
+
+        infp_str_printf(&path, "%s/%s.infprof", entry->output, entry->uuid);
+        if (path.failed || infp_run_open(path.data, NULL, &run, NULL) < 0) {
+                infp_say("marked run %s in %s", entry->uuid, entry->output);
+                return;
+        }
+        infp_run_words(&words, run, WORDS);
+        infp_say("marked run %s: %s", entry->uuid, words.data ? words.data : "");
+        infp_run_close(run);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         /* First of all: the moment is the caller's, not the one when the recorder has been found. */
         uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         infp_autostr struct infp_str message = { 0 };
+        struct infp_live_entry entry = { 0 };
         struct infp_err err = { "" };
         char tag[MAX_TAG];
         size_t size;
+        int r;
 
         if (arguments->n_rest != 1 || !arguments->rest[0][0]) {
                 infp_say("mark: it takes one TAG; see `infprof mark -h`");
@@ -59,9 +122,13 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("mark: not enough memory");
                 return INFP_EXIT_FAILURE;
         }
-        if (infp_live_send(infp_argument(arguments, "run"), message.data, message.size, ANSWER_MS, &err) < 0)
-                return infp_say_failure(&err);
-        return INFP_EXIT_OK;
+        r = find(infp_argument(arguments, "run"), &entry, &err);
+        if (r == 0)
+                r = infp_live_send(entry.uuid, message.data, message.size, ANSWER_MS, &err);
+        if (r >= 0)
+                tell(&entry);
+        free(entry.output);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 
 const struct infp_command infp_command_mark = {
@@ -69,7 +136,8 @@ const struct infp_command infp_command_mark = {
         .summary = "put a tag on the time line of a live run (table marks)",
         .operands = "TAG",
         .options = options,
-        .more = "It returns when the tag is on disk. `infprof report --from TAG --to TAG` reads between two of "
+        .more = "It returns when the tag is on disk, and says on standard error which run has it. `infprof report "
+                "--from TAG --to TAG` reads between two of "
                 "them.\n\n"
                 "examples:\n"
                 "  infprof mark warm-up-done",

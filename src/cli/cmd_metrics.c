@@ -246,6 +246,7 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_FAILURE;
         }
         infp_out_init(&out, STDOUT_FILENO, "standard output");
+        out.is_listing = true;
         if (infp_argument_given(arguments, "lock"))
                 put_lock(&out, only);
         else if (infp_argument_given(arguments, "markdown"))

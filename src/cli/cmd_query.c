@@ -18,9 +18,10 @@ enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
-        { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS " (default: table on a terminal, else tsv)", false },
+        { 'f', "format", "FORMAT",
+          INFP_OUTPUT_FORMATS " (default: the file's extension, table on a terminal, else tsv)", false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
-        { 'o', "output", "FILE", "write there instead of standard output (-); its extension can name the format",
+        { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
         { 0 },
 };
@@ -156,6 +157,8 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("query: give one SQL statement in quotes, or - for standard input; see `infprof query -h`");
                 return INFP_EXIT_USAGE;
         }
+        if (!format)
+                return infp_output_fail_extension("query", path);
         if (!infp_output_knows(format) || strcmp(format, "prom") == 0) {
                 infp_say("query: there is no format '%s' here; " INFP_OUTPUT_FORMATS " are", format);
                 return INFP_EXIT_USAGE;
@@ -184,10 +187,9 @@ const struct infp_command infp_command_query = {
                 "\n"
                 "examples:\n"
                 "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"
-                "  infprof query \"SELECT time, infp_increase('zero', lag(vNetworkBytesRecvd) OVER w, "
-                "vNetworkBytesRecvd)\n"
-                "                 / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s FROM net WINDOW w AS (ORDER BY "
-                "t_ns)\"\n"
+                "  infprof query \"SELECT time, infp_increase('zero', lag(vNetworkBytesRecvd)\n"
+                "      OVER w, vNetworkBytesRecvd) / ((t_ns - lag(t_ns) OVER w) / 1e9) AS rate\n"
+                "      FROM net WINDOW w AS (ORDER BY t_ns)\"\n"
                 "  infprof query -f csv -o cpu.csv 'SELECT * FROM cpu'\n"
                 "  infprof query 'SELECT table_name, column_name, unit, help FROM columns'",
         .run = run,

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/reader.h"
 #include "collect/collector.h"
@@ -227,6 +228,20 @@ static int put_columns(struct listing *l, const struct infp_table *table, const 
         return infp_output_end(&l->output, &columns_table, err);
 }
 
+static int fail_no_table(const struct infp_run *run, const struct infp_catalog *catalog, const char *name,
+                         struct infp_err *err)
+{
+        struct infp_nearest nearest = { .word = name };
+
+        for (unsigned i = 0; i < catalog->n_tables; i++)
+                infp_nearest_try(&nearest, catalog->tables[i].name);
+        infp_nearest_try(&nearest, INFP_SERIES_NAME);
+        if (nearest.best)
+                return infp_fail(err, -ENOENT, "run %s has no table %s; did you mean %s? `infprof tables` lists all",
+                                 run->info.uuid, name, nearest.best);
+        return infp_fail(err, -ENOENT, "run %s has no table %s; `infprof tables` lists them", run->info.uuid, name);
+}
+
 static int list_columns(struct listing *l, struct infp_run *run, const struct infp_catalog *catalog, const char *name,
                         struct infp_err *err)
 {
@@ -241,8 +256,7 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
                 return r;
         }
         if (!table)
-                return infp_fail(err, -ENOENT, "run %s has no table %s; `infprof tables` lists them", run->info.uuid,
-                                 name);
+                return fail_no_table(run, catalog, name, err);
         return put_columns(l, table, catalog, err);
 }
 
@@ -260,6 +274,7 @@ static int show(const char *spec, const char *table, const char *format, struct 
                 l.builder = infp_builder_new(table ? &columns_table : &tables_table, 1);
                 r = l.builder ? infp_output_open(&l.output, NULL, format, err)
                               : infp_fail(err, -ENOMEM, "out of memory");
+                l.output.out.is_listing = true;
         }
         if (r == 0) {
                 r = table ? list_columns(&l, run, &catalog, table, err) : list_tables(&l, run, &catalog, err);
@@ -299,7 +314,8 @@ const struct infp_command infp_command_tables = {
                 "infp_increase(reset, before, after)\n"
                 "over the time between, before by lag(); reset is the column's, as `infprof tables TABLE` shows it:\n"
                 "  SELECT time, infp_increase('zero', lag(vDiskReadBytes) OVER w, vDiskReadBytes)\n"
-                "         / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s FROM disk WINDOW w AS (ORDER BY t_ns)\n"
+                "         / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s\n"
+                "         FROM disk WINDOW w AS (ORDER BY t_ns)\n"
                 "\n"
                 "examples:\n"
                 "  infprof tables                        names, rows, what they hold\n"

@@ -6,6 +6,8 @@
 
 #include "base/fd.h"
 #include "cli/command.h"
+#include "cli/help.h"
+#include "cli/nearest.h"
 
 static const struct infp_command *find_command(const char *name)
 {
@@ -13,23 +15,6 @@ static const struct infp_command *find_command(const char *name)
                 if (strcmp(infp_commands[i]->name, name) == 0)
                         return infp_commands[i];
         return NULL;
-}
-
-static int print_overview(void)
-{
-        printf("infprof " INFP_VERSION ": where the time, the memory and the joules of an inference server go\n\n"
-               "usage: infprof record [options] -- CMD...    record a program (short: infprof [options] -- CMD...)\n"
-               "       infprof [options]                     record this machine until Ctrl-C\n"
-               "       infprof VERB [options]                each verb explains itself with -h\n\n"
-               "verbs:\n");
-        for (size_t i = 0; infp_commands[i]; i++)
-                printf("  %-10s %s\n", infp_commands[i]->name, infp_commands[i]->summary);
-        printf("\nexamples:\n"
-               "  infprof record -- python3 serve.py         everything below it, until it ends\n"
-               "  infprof report                             what the newest run found\n"
-               "  infprof query 'SELECT max(tree_rss_bytes) FROM tree'\n"
-               "  infprof doctor                             what works here, what is missing and the fix\n");
-        return INFP_EXIT_OK;
 }
 
 static int run_command(const struct infp_command *command, int argc, char **argv)
@@ -47,6 +32,21 @@ static int run_command(const struct infp_command *command, int argc, char **argv
         return code;
 }
 
+/* `otherwise`: a hint for a word that resembles no verb. */
+static int fail_unknown(const char *verb, const char *otherwise)
+{
+        struct infp_nearest nearest = { .word = verb };
+
+        for (size_t i = 0; infp_commands[i]; i++)
+                infp_nearest_try(&nearest, infp_commands[i]->name);
+        if (nearest.best)
+                infp_say("there is no verb '%s'; did you mean `infprof %s`? `infprof help` lists all", verb,
+                         nearest.best);
+        else
+                infp_say("there is no verb '%s'; `infprof help` lists them%s", verb, otherwise);
+        return INFP_EXIT_USAGE;
+}
+
 static int explain(const char *verb)
 {
         const struct infp_command *command = find_command(verb);
@@ -54,8 +54,7 @@ static int explain(const char *verb)
 
         if (command)
                 return run_command(command, 2, words);
-        infp_say("there is no verb '%s'; `infprof help` lists them", verb);
-        return INFP_EXIT_USAGE;
+        return fail_unknown(verb, "");
 }
 
 /* A standard descriptor that is closed would be given to the next file that we open, and our words would go into that file.
@@ -76,8 +75,12 @@ int main(int argc, char **argv)
         const char *first = argc > 1 ? argv[1] : "help";
 
         fill_standard_descriptors();
-        if (strcmp(first, "help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "--help") == 0)
-                return argc > 2 ? explain(argv[2]) : print_overview();
+        if (strcmp(first, "help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "--help") == 0) {
+                if (argc > 2)
+                        return explain(argv[2]);
+                infp_help_overview();
+                return INFP_EXIT_OK;
+        }
         if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
                 printf("infprof " INFP_VERSION "\n");
                 return INFP_EXIT_OK;
@@ -89,7 +92,5 @@ int main(int argc, char **argv)
                 argv[0] = (char *) "record";
                 return run_command(find_command("record"), argc, argv);
         }
-        infp_say("there is no verb '%s'; `infprof help` lists them, and `infprof record -- %s` records a program",
-                 first, first);
-        return INFP_EXIT_USAGE;
+        return fail_unknown(first, ", and `infprof record -- COMMAND` records a program");
 }

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/command.h"
+#include "cli/help.h"
 
 enum { MAX_OPTIONS = 64, FIRST_LONG = 256 };
 
@@ -14,8 +15,6 @@ struct getopt_tables {
         struct option longs[MAX_OPTIONS + 2];
         char shorts[2 * MAX_OPTIONS + 4];
 };
-
-static const struct infp_option help_option = { 'h', "help", NULL, "print this help", false };
 
 static size_t count_options(const struct infp_command *command)
 {
@@ -28,7 +27,7 @@ static size_t count_options(const struct infp_command *command)
 
 static const struct infp_option *option_at(const struct infp_command *command, size_t index)
 {
-        return index < count_options(command) ? &command->options[index] : &help_option;
+        return index < count_options(command) ? &command->options[index] : &infp_help_option;
 }
 
 static void add_option(struct getopt_tables *tables, size_t index, const struct infp_option *option)
@@ -60,38 +59,6 @@ static void make_tables(const struct infp_command *command, struct getopt_tables
         strcpy(ret->shorts, command->stop_at_operand ? "+:" : ":");
         for (size_t i = 0; i <= n; i++)
                 add_option(ret, i, option_at(command, i));
-}
-
-static void print_option(const struct infp_option *option)
-{
-        char left[64];
-        const char *argument = option->argument ? option->argument : "";
-        bool is_optional = argument[0] == '[';
-
-        if (option->letter)
-                snprintf(left, sizeof(left), "-%c, --%s%s%s", option->letter, option->name,
-                         !option->argument ? ""
-                         : is_optional     ? "[="
-                                           : " ",
-                         is_optional ? argument + 1 : argument);
-        else
-                snprintf(left, sizeof(left), "    --%s%s%s", option->name,
-                         !option->argument ? ""
-                         : is_optional     ? "[="
-                                           : " ",
-                         is_optional ? argument + 1 : argument);
-        printf("  %-26s %s\n", left, option->help);
-}
-
-static int print_help(const struct infp_command *command)
-{
-        printf("usage: infprof %s [options]%s%s\n\n%s\n\noptions:\n", command->name, command->operands ? " " : "",
-               command->operands ? command->operands : "", command->summary);
-        for (size_t i = 0; i <= count_options(command); i++)
-                print_option(option_at(command, i));
-        if (command->more)
-                printf("\n%s\n", command->more);
-        return INFP_EXIT_OK;
 }
 
 static int bad_usage(const struct infp_command *command, const char *format, const char *what)
@@ -157,8 +124,10 @@ int infp_arguments_parse(const struct infp_command *command, int argc, char **ar
                         return bad_option(command, found, argv, &tables);
                 option = found >= FIRST_LONG ? option_at(command, (size_t) found - FIRST_LONG)
                                              : by_letter(command, found);
-                if (option == &help_option)
-                        return print_help(command);
+                if (option == &infp_help_option) {
+                        infp_help_command(command);
+                        return INFP_EXIT_OK;
+                }
                 if (!option->many && is_given(ret, option))
                         return bad_usage(command, "option --%s is given twice", option->name);
                 ret->given[ret->n_given++] = (struct infp_given){ option, optarg };

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "cli/command.h"
 
 bool infp_output_is_stdout(const char *path)
 {
@@ -26,17 +27,42 @@ bool infp_output_knows(const char *format)
         return infp_format_find(format) || strcmp(format, "arrow") == 0 || strcmp(format, "parquet") == 0;
 }
 
+/* What stands behind the last dot of the file's name, as far as there is one. */
+static const char *extension_of(const char *path)
+{
+        const char *slash = infp_output_is_stdout(path) ? NULL : strrchr(path, '/');
+        const char *name = slash ? slash + 1 : path, *dot;
+
+        if (infp_output_is_stdout(path))
+                return NULL;
+        dot = strrchr(name, '.');
+        return dot && dot > name && dot[1] ? dot + 1 : NULL;
+}
+
+static const char *by_extension(const char *extension)
+{
+        if (strcmp(extension, "arrows") == 0)
+                return "arrow";
+        if (strcmp(extension, infp_format_table.extension) == 0)
+                return infp_format_table.name;
+        return infp_output_knows(extension) ? extension : NULL;
+}
+
 const char *infp_output_format(const char *format, const char *path, const char *otherwise)
 {
-        const char *dot = infp_output_is_stdout(path) ? NULL : strrchr(path, '.');
+        const char *extension = extension_of(path);
 
-        if (format)
-                return format;
-        if (!dot || strchr(dot, '/'))
-                return otherwise;
-        if (strcmp(dot, ".arrows") == 0)
-                return "arrow";
-        return infp_output_knows(dot + 1) ? dot + 1 : otherwise;
+        if (format || !extension)
+                return format ? format : otherwise;
+        return by_extension(extension);
+}
+
+int infp_output_fail_extension(const char *verb, const char *path)
+{
+        infp_say("%s: -o %s: there is no format for .%s; known are .csv, .tsv, .json, .jsonl, .parquet, .arrow, "
+                 ".arrows, .txt and .prom; else name the format with -f",
+                 verb, path, extension_of(path));
+        return INFP_EXIT_USAGE;
 }
 
 static int open_file(struct infp_output *output, struct infp_err *err)

@@ -20,8 +20,11 @@ struct infp_output {
 /* Names of all formats that rows can be written in, with arrow and parquet. */
 #define INFP_OUTPUT_FORMATS "table, csv, tsv, json, jsonl, arrow, parquet"
 
-/* The format to use: as given, else by the file's extension, else the other. Never NULL. */
+/* The format to use: as given, else by the file's extension, else (no file, no extension) the other. NULL: the extension is no
+ * format's. */
 const char *infp_output_format(const char *format, const char *path, const char *otherwise);
+/* Says so. Exit code. */
+int infp_output_fail_extension(const char *verb, const char *path);
 bool infp_output_knows(const char *format); /* parquet too, which is DuckDB's to write */
 bool infp_output_is_stdout(const char *path);
 /* For what writes files itself (Parquet): the path, or that of standard output. */

@@ -13,7 +13,7 @@ enum { MIN_PERIOD_MS = 10, MAX_PERIOD_MS = 24 * 3600 * 1000 };
 // clang-format off
 const struct infp_option infp_record_option_table[] = {
         { 'o', "output", "DIR", "where the run is kept (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 't', "interval", "MS", "milliseconds between samples, from 10 (default: 1000)", false },
+        { 't', "interval", "TIME", "between two samples: 500ms, 0.5s, 1s; a bare number is milliseconds (from 10; default: 1000)", false },
         { 'f', "format", "FORMAT", "of the time series: parquet, csv, tsv, json (default: parquet)", false },
         { 'p', "processes", NULL, "every process of the machine too, those outside the target once a second at most", false },
         { 0, "pid", "PID", "record a running process and its descendants until it ends; may be repeated", true },
@@ -31,14 +31,30 @@ const struct infp_option infp_record_option_table[] = {
 };
 // clang-format on
 
+/* A bare number is milliseconds here, but seconds for infp_parse_duration. What is finer than a millisecond is refused, never
+ * rounded. */
+static int read_ms(const char *text, uint64_t *ret)
+{
+        const size_t size = strlen(text);
+        uint64_t ns;
+
+        if (infp_parse_u64(text, size, ret) == 0)
+                return 0;
+        if (!size || text[size - 1] < 'a' || infp_parse_duration(text, &ns) < 0 || ns % INFP_NS_PER_MS)
+                return -EBADMSG;
+        *ret = ns / INFP_NS_PER_MS;
+        return 0;
+}
+
 static int read_period(const char *text, struct infp_record_options *ret, struct infp_err *err)
 {
         uint64_t period;
 
         if (!text)
                 return 0;
-        if (infp_parse_u64(text, strlen(text), &period) < 0)
-                return infp_fail(err, -EINVAL, "-t %s: not a whole number of milliseconds", text);
+        if (read_ms(text, &period) < 0)
+                return infp_fail(err, -EINVAL, "-t %s: write it as milliseconds (500) or with a unit: 500ms, 0.5s, 1s",
+                                 text);
         if (period < MIN_PERIOD_MS || period > MAX_PERIOD_MS)
                 return infp_fail(err, -EINVAL, "-t %s: the interval is from 10 ms to one day", text);
         ret->period_ms = (uint32_t) period;

@@ -180,8 +180,9 @@ static int fail_ambiguous(const struct candidates *c, struct infp_err *err)
                 infp_str_printf(&names, "%s%s", i ? ", " : "", c->list[i].uuid);
         if (shown < c->n)
                 infp_str_printf(&names, " and %zu more", c->n - shown);
-        return infp_fail(err, -ENOTUNIQ, "%zu runs begin with '%s': %s; give more of its uuid", c->n, c->prefix,
-                         names.data ? names.data : "");
+        return infp_fail(err, -ENOTUNIQ,
+                         "%zu runs begin with '%s': %s; give more of its uuid (`infprof runs` tells them apart)", c->n,
+                         c->prefix, names.data ? names.data : "");
 }
 
 static int open_candidate(const struct candidates *c, const char *spec, const char *output, struct infp_run **ret,

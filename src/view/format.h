@@ -15,8 +15,9 @@ struct infp_out {
         int error;   /* first negative errno; later writes do nothing. EPIPE of a closed pager is not an error */
         void *state; /* of the format, between begin and end */
         void (*state_free)(void *state);
-        bool colour;    /* a terminal, and NO_COLOR is not set */
-        unsigned width; /* of the terminal; 0 = unbounded */
+        bool colour;     /* a terminal, and NO_COLOR is not set */
+        unsigned width;  /* of the terminal; 0 = unbounded */
+        bool is_listing; /* table: the last column is a help text, which goes on below; what is absent is left blank */
 };
 
 void infp_out_init(struct infp_out *out, int fd, const char *path);

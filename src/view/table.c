@@ -11,6 +11,8 @@ enum {
         ROWS_FOR_WIDTHS = 1000, /* rows that are looked at before the widths are fixed */
         ROWS_ON_TERMINAL = 500,
         NARROWEST = 12, /* a text column is not cut below this */
+        HELP_ROOM = 30, /* a help text that has less goes below its row */
+        HELP_INDENT = 4,
 };
 
 #define BOLD "\033[1m"
@@ -31,7 +33,8 @@ struct state {
         unsigned *widths;
         uint64_t n_rows; /* waiting */
         uint64_t n_shown, n_hidden;
-        bool is_laid_out, is_vertical;
+        bool is_laid_out, is_vertical, is_listing;
+        unsigned help_at; /* of a listing on a terminal: where the last column begins; HELP_INDENT: below */
 };
 
 static void state_free(void *p)
@@ -58,6 +61,7 @@ static int begin(struct infp_out *out, const struct infp_table *table)
         if (!s)
                 return -ENOMEM;
         s->n_columns = infp_table_width(table);
+        s->is_listing = out->is_listing;
         s->widths = calloc(s->n_columns + 1, sizeof(*s->widths));
         out->state = s;
         out->state_free = state_free;
@@ -78,7 +82,7 @@ static int take_cell(struct state *s, const struct infp_batch *batch, unsigned c
 
         *cell = (struct cell){ .at = s->texts.size, .absent = !infp_batch_has(batch, column, row) };
         if (cell->absent) {
-                infp_str_puts(&s->texts, "null");
+                infp_str_puts(&s->texts, s->is_listing ? "" : "null");
         } else if (infp_table_column(batch->table, column)->type == INFP_STR) {
                 text = infp_batch_str(batch, column, row, &size);
                 infp_text_tame(&s->texts, text, size);
@@ -118,6 +122,19 @@ static int take_row(struct state *s, const struct infp_batch *batch, uint32_t ro
         return 0;
 }
 
+/* The other columns keep their widths, and the help text has what they leave. False: they do not fit themselves. */
+static bool lay_out_help(const struct infp_out *out, struct state *s, const struct infp_table *table, uint64_t total)
+{
+        const unsigned last = s->n_columns - 1;
+        const uint64_t before = total - s->widths[last];
+
+        if (before > out->width + 2 || !is_text(infp_table_column(table, last)))
+                return false;
+        s->help_at = before + HELP_ROOM <= out->width ? (unsigned) before : HELP_INDENT;
+        s->widths[last] = s->widths[last] < out->width - s->help_at ? s->widths[last] : out->width - s->help_at;
+        return true;
+}
+
 /* Takes columns off the widest text column until the line fits, or finds that it cannot. */
 static void lay_out(struct infp_out *out, struct state *s, const struct infp_table *table)
 {
@@ -127,6 +144,8 @@ static void lay_out(struct infp_out *out, struct state *s, const struct infp_tab
         for (unsigned i = 0; i < s->n_columns; i++)
                 total += s->widths[i] + (i ? 2 : 0);
         if (!out->width)
+                return;
+        if (s->is_listing && lay_out_help(out, s, table, total))
                 return;
         while (total > out->width) {
                 unsigned widest = s->n_columns, second = NARROWEST;
@@ -181,18 +200,21 @@ static void put_fitted(struct infp_out *out, const char *text, size_t size, unsi
 
 static void put_header(struct infp_out *out, const struct state *s, const struct infp_table *table)
 {
+        const unsigned n =
+                s->help_at == HELP_INDENT ? s->n_columns - 1 : s->n_columns; /* what is below needs no name */
+
         if (out->colour)
                 infp_str_puts(&out->text, BOLD);
-        for (unsigned i = 0; i < s->n_columns; i++) {
+        for (unsigned i = 0; i < n; i++) {
                 const struct infp_column *c = infp_table_column(table, i);
 
                 if (i)
                         infp_str_puts(&out->text, "  ");
                 put_fitted(out, c->name, strlen(c->name), infp_text_width(c->name, strlen(c->name)), s->widths[i],
-                           !is_text(c), i + 1 == s->n_columns);
+                           !is_text(c), i + 1 == n);
         }
         infp_str_puts(&out->text, out->colour ? PLAIN "\n" : "\n");
-        for (unsigned i = 0; i < s->n_columns; i++) {
+        for (unsigned i = 0; i < n; i++) {
                 if (i)
                         infp_str_puts(&out->text, "  ");
                 for (unsigned k = 0; k < s->widths[i]; k++)
@@ -211,13 +233,48 @@ static void put_cell(struct infp_out *out, const struct state *s, const struct c
                 infp_str_puts(&out->text, PLAIN);
 }
 
+/* The last cell of a listing's row, broken at blanks; a word that is wider than the room stands out. */
+static void put_help(struct infp_out *out, const struct state *s, const struct cell *cell, bool is_below)
+{
+        const char *at = s->texts.data + cell->at, *end = at + cell->size;
+        unsigned used = s->help_at;
+
+        if (is_below && cell->size)
+                infp_str_printf(&out->text, "\n%*s", HELP_INDENT, "");
+        while (at < end) {
+                const char *blank = memchr(at, ' ', (size_t) (end - at));
+                const size_t word = (size_t) ((blank ? blank : end) - at);
+                const unsigned width = infp_text_width(at, word);
+
+                if (used > s->help_at && used + 1 + width > out->width) {
+                        infp_str_printf(&out->text, "\n%*s", (int) s->help_at, "");
+                        used = s->help_at;
+                } else if (used > s->help_at) {
+                        infp_str_putc(&out->text, ' ');
+                        used++;
+                }
+                infp_str_put(&out->text, at, word);
+                used += width;
+                at += word + (blank != NULL);
+        }
+}
+
 static void put_line(struct infp_out *out, const struct state *s, const struct infp_table *table,
                      const struct cell *cells)
 {
+        const bool is_below = s->help_at == HELP_INDENT;
+
         for (unsigned i = 0; i < s->n_columns; i++) {
-                if (i)
+                const bool is_help = s->help_at && i + 1 == s->n_columns;
+
+                if (i && !(is_help && is_below))
                         infp_str_puts(&out->text, "  ");
-                put_cell(out, s, &cells[i], s->widths[i], !is_text(infp_table_column(table, i)), i + 1 == s->n_columns);
+                if (is_help) {
+                        put_help(out, s, &cells[i], is_below);
+                        continue;
+                }
+                put_cell(out, s, &cells[i], s->widths[i], !is_text(infp_table_column(table, i)),
+                         i + 1 + is_below == s->n_columns);
         }
         infp_str_putc(&out->text, '\n');
 }

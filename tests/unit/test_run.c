@@ -362,7 +362,7 @@ static void opens_what_is_meant(void **state)
         assert_int_equal(chdir("/"), 0);
         check_fails("0199", dir, -ENOTUNIQ,
                     "2 runs begin with '0199': 0199ffff-0000-7000-8000-000000000002, "
-                    "01990000-0000-7000-8000-000000000001; give more of its uuid");
+                    "01990000-0000-7000-8000-000000000001; give more of its uuid (`infprof runs` tells them apart)");
 }
 
 static int collect(void *context, const char *uuid)

@@ -1,0 +1,156 @@
+#include "cli/help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/str.h"
+
+enum { NARROWEST = 40, DEFAULT_WIDTH = 80, WIDEST = 120, OPTION_COLUMN = 29, VERB_COLUMN = 13 };
+
+const struct infp_option infp_help_option = { 'h', "help", NULL, "print this help", false };
+
+/* Lines longer than 120 columns are hard to read, whatever the terminal has. */
+static unsigned help_width(void)
+{
+        const char *columns = getenv("COLUMNS");
+        struct winsize size = { 0 };
+        uint64_t width;
+
+        if (!columns || infp_parse_u64(columns, strlen(columns), &width) < 0 || !width)
+                width = isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col
+                                ? size.ws_col
+                                : DEFAULT_WIDTH;
+        return width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : (unsigned) width;
+}
+
+/* A text broken at blanks; `used` columns of its first line are taken, its other lines begin at `indent`. Blanks within a line
+ * stay as they are: examples are aligned by them. Help is ASCII, a byte is a column. */
+static void put_wrapped(const char *text, size_t size, unsigned used, unsigned indent)
+{
+        const unsigned width = help_width();
+        bool is_first = true;
+
+        for (size_t at = 0; at < size;) {
+                const size_t blanks = strspn(text + at, " "), word = strcspn(text + at + blanks, " \n");
+
+                if (at + blanks >= size)
+                        break;
+                if (!is_first && used + blanks + word > width) {
+                        printf("\n%*s", (int) indent, "");
+                        used = indent;
+                } else {
+                        printf("%*s", (int) blanks, "");
+                        used += (unsigned) blanks;
+                }
+                printf("%.*s", (int) word, text + at + blanks);
+                used += (unsigned) word;
+                at += blanks + word;
+                is_first = false;
+        }
+        putchar('\n');
+}
+
+static void put_behind(const char *left, unsigned column, const char *text)
+{
+        int n = printf("  %-*s", (int) column - 3, left);
+
+        putchar(' ');
+        if (n + 1 > (int) column)
+                printf("\n%*s", (int) column, "");
+        put_wrapped(text, strlen(text), column, column);
+}
+
+static void put_option(const struct infp_option *option)
+{
+        const char *argument = option->argument ? option->argument : "";
+        bool is_optional = argument[0] == '[';
+        char letter[8] = "    ", left[64];
+
+        if (option->letter)
+                snprintf(letter, sizeof(letter), "-%c, ", option->letter);
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, option->name,
+                 !option->argument ? ""
+                 : is_optional     ? "[="
+                                   : " ",
+                 is_optional ? argument + 1 : argument);
+        put_behind(left, OPTION_COLUMN, option->help);
+}
+
+/* Where the remark of an example begins, behind the command and two blanks at least; where there is none a little further in
+ * than the line itself. */
+static unsigned hanging(const char *line, size_t size)
+{
+        const size_t first = strspn(line, " ");
+
+        for (size_t i = first; i + 2 < size; i++)
+                if (line[i] == ' ' && line[i + 1] == ' ') {
+                        const size_t at = i + strspn(line + i, " ");
+
+                        return at + 20 < help_width() ? (unsigned) at : (unsigned) first + 4;
+                }
+        return (unsigned) first + 4;
+}
+
+/* Lines that begin with a blank are examples and stay lines; the others run on to the end of the paragraph. */
+static void put_more(const char *text)
+{
+        infp_autostr struct infp_str paragraph = { 0 };
+
+        while (*text) {
+                const size_t size = strcspn(text, "\n");
+
+                if (size && *text != ' ') {
+                        infp_str_puts(&paragraph, paragraph.size ? " " : "");
+                        infp_str_put(&paragraph, text, size);
+                }
+                if (paragraph.size && (!size || *text == ' ' || !text[size] || strchr(" \n", text[size + 1]))) {
+                        put_wrapped(paragraph.data, paragraph.size, 0, 0);
+                        infp_str_clear(&paragraph);
+                }
+                if (!size)
+                        putchar('\n');
+                else if (*text == ' ')
+                        put_wrapped(text, size, 0, hanging(text, size));
+                text += size + (text[size] == '\n');
+        }
+}
+
+void infp_help_command(const struct infp_command *command)
+{
+        printf("usage: infprof %s [options]%s%s\n\n", command->name, command->operands ? " " : "",
+               command->operands ? command->operands : "");
+        put_wrapped(command->summary, strlen(command->summary), 0, 0);
+        printf("\noptions:\n");
+        for (const struct infp_option *option = command->options; option && option->name; option++)
+                put_option(option);
+        put_option(&infp_help_option);
+        if (!command->more)
+                return;
+        putchar('\n');
+        put_more(command->more);
+}
+
+void infp_help_overview(void)
+{
+        static const char about[] = "infprof " INFP_VERSION ": where an inference server's time, memory and joules go";
+
+        put_wrapped(about, strlen(about), 0, 0);
+        putchar('\n');
+        put_more("usage: infprof record [options] -- CMD...  record a program; record may be left out\n"
+                 "       infprof [options]                  record this machine until Ctrl-C\n"
+                 "       infprof VERB [options]             each verb explains itself with -h\n");
+        printf("\nverbs:\n");
+        for (size_t i = 0; infp_commands[i]; i++)
+                put_behind(infp_commands[i]->name, VERB_COLUMN, infp_commands[i]->summary);
+        putchar('\n');
+        put_more("examples:\n"
+                 "  infprof record -- python3 serve.py  everything below it, until it ends\n"
+                 "  infprof report                      what the newest run found\n"
+                 "  infprof query 'SELECT max(tree_rss_bytes) FROM tree'\n"
+                 "  infprof doctor                      what works here, what is missing, the fix\n");
+}
