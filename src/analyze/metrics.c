@@ -8,14 +8,20 @@
 #include "base/mem.h"
 #include "query/instances.h"
 
-void infp_metrics_done(struct infp_report_metric *metrics, unsigned n)
+/* Those from number `from` on. */
+static void clear(struct infp_report_metric *metrics, unsigned from, unsigned n)
 {
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = from; i < n; i++) {
                 free(metrics[i].table);
                 free(metrics[i].name);
                 free(metrics[i].unit);
                 free(metrics[i].base);
         }
+}
+
+void infp_metrics_done(struct infp_report_metric *metrics, unsigned n)
+{
+        clear(metrics, 0, n);
         free(metrics);
 }
 
@@ -107,13 +113,26 @@ static void take_row(const struct reading *reading, struct infp_report_metric *m
                                 batch, i, row);
 }
 
+/* A tree without a process, before the first and after the last one, has no memory and no threads; older versions wrote 0
+ * there. What it used stays. */
+static bool says_nothing(const struct infp_batch *batch, const struct infp_column *c, int processes, uint32_t row)
+{
+        return processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) &&
+               infp_batch_has(batch, (unsigned) processes, row) &&
+               infp_batch_number(batch, (unsigned) processes, row) == 0;
+}
+
 /* Column by column: the values of one lie side by side. */
 static void take_columns(const struct reading *reading, struct infp_report_metric *metrics,
                          const struct infp_batch *batch)
 {
+        const int processes = infp_table_find(batch->table, "tree_processes");
+
         for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(batch->table); i++)
                 for (uint32_t row = 0; reading->number[i] >= 0 && row < batch->n_rows; row++)
-                        infp_stat_add(&metrics[reading->first + (unsigned) reading->number[i]].stat, batch, i, row);
+                        if (!says_nothing(batch, infp_table_column(batch->table, i), processes, row))
+                                infp_stat_add(&metrics[reading->first + (unsigned) reading->number[i]].stat, batch, i,
+                                              row);
 }
 
 static void take_batch(struct reading *reading, struct infp_report_metric *metrics, const struct infp_batch *batch)
@@ -138,6 +157,7 @@ int infp_metrics_read(struct infp_run *run, const struct infp_table *known, cons
         struct infp_scan_options options = *wanted;
         struct infp_scan *scan;
         struct infp_batch batch;
+        const unsigned n_before = *n;
         int r;
 
         if (!names)
@@ -155,5 +175,9 @@ int infp_metrics_read(struct infp_run *run, const struct infp_table *known, cons
         while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 take_batch(&reading, *metrics, &batch);
         infp_scan_close(scan);
+        if (r < 0) {
+                clear(*metrics, n_before, *n);
+                *n = n_before;
+        }
         return r;
 }

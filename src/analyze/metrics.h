@@ -17,7 +17,7 @@ struct infp_report_metric {
 };
 
 /* Appends the metrics of the table, with the rows in the range of `wanted`, whose catalog must be set and hold the table. Only
- * the columns that are needed are read, once. */
+ * the columns that are needed are read, once. When it fails none are appended. */
 int infp_metrics_read(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
                       struct infp_report_metric **metrics, unsigned *n, struct infp_err *err);
 void infp_metrics_done(struct infp_report_metric *metrics, unsigned n);

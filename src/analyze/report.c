@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/report_scan.h"
 #include "base/mem.h"
 #include "query/scan.h"
 
@@ -14,12 +15,39 @@ void infp_report_done(struct infp_report *report)
         infp_metrics_done(report->self, report->n_self);
         infp_cores_done(&report->cores);
         infp_absences_done(&report->absences);
+        infp_report_processes_done(&report->processes);
+        for (unsigned i = 0; i < report->n_broken; i++) {
+                free(report->broken[i].table);
+                free(report->broken[i].message);
+        }
+        free(report->broken);
         *report = (struct infp_report){ 0 };
 }
 
-/* Scans only those of the wanted columns that the run has. -ENOENT: it has no such table. */
-static int open_columns(struct infp_run *run, const char *table, const char *const *wanted,
-                        const struct infp_scan_options *given, struct infp_scan **ret, struct infp_err *err)
+/* A table that cannot be read is noted, once, and the others go on: 0. Without memory nothing goes on. */
+static int pass(struct infp_report *report, const char *table, int r, struct infp_err *err)
+{
+        struct infp_report_broken *more;
+
+        if (r >= 0 || r == -ENOMEM)
+                return r;
+        for (unsigned i = 0; i < report->n_broken; i++)
+                if (!strcmp(report->broken[i].table, table))
+                        return 0;
+        more = reallocarray(report->broken, report->n_broken + 1, sizeof(*more));
+        if (more)
+                report->broken = more;
+        if (!more)
+                return infp_fail(err, -ENOMEM, "no memory for the report");
+        more += report->n_broken++;
+        *more = (struct infp_report_broken){ strdup(table), strdup(err && *err->text ? err->text : strerror(-r)) };
+        if (err)
+                *err->text = 0;
+        return more->table && more->message ? 0 : infp_fail(err, -ENOMEM, "no memory for the report");
+}
+
+int infp_report_scan(struct infp_run *run, const char *table, const char *const *wanted,
+                     const struct infp_scan_options *given, struct infp_scan **ret, struct infp_err *err)
 {
         const struct infp_table *known = infp_catalog_find(given->catalog, table);
         struct infp_scan_options options = *given;
@@ -41,18 +69,20 @@ static int read_cores(struct infp_report *report, struct infp_run *run, const st
 {
         struct infp_scan *scan;
         struct infp_batch batch;
-        int r = open_columns(run, "cpu_core", infp_cores_columns, options, &scan, err);
+        int r = infp_report_scan(run, "cpu_core", infp_cores_columns, options, &scan, err);
 
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
                 return r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (infp_cores_add(&report->cores, &batch, row, err) < 0)
                                 r = -ENOMEM;
         infp_scan_close(scan);
         infp_cores_end(&report->cores);
+        if (r < 0)
+                infp_cores_done(&report->cores);
         return r;
 }
 
@@ -110,6 +140,8 @@ static int find_end(struct infp_report *report, struct infp_run *run, struct inf
                         report->is_cut = size != 3 || memcmp(reason, "end", 3) != 0;
                 }
         infp_scan_close(scan);
+        if (r < 0)
+                report->is_cut = false;
         return r;
 }
 
@@ -132,7 +164,7 @@ static int read_ticks(struct infp_report *report, struct infp_run *run, const st
         int columns[INFP_COUNT(names) - 1];
         struct infp_scan *scan;
         struct infp_batch batch;
-        int r = open_columns(run, "ticks", names, options, &scan, err);
+        int r = infp_report_scan(run, "ticks", names, options, &scan, err);
 
         if (r == -ENOENT)
                 return 0;
@@ -144,6 +176,8 @@ static int read_ticks(struct infp_report *report, struct infp_run *run, const st
                 for (uint32_t row = 0; row < batch.n_rows; row++)
                         add_tick(&report->ticks, &batch, columns, row);
         infp_scan_close(scan);
+        if (r < 0)
+                report->ticks = (struct infp_report_ticks){ 0 };
         return r;
 }
 
@@ -153,27 +187,62 @@ static bool is_read(const struct infp_table *table)
         return !table->entity && !table->plain && table->series;
 }
 
+static int read_processes(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                          struct infp_err *err)
+{
+        const struct infp_report_processes_options options = {
+                .scan = scan,
+                .from_unix_ns = report->from_unix_ns,
+                .tree_is_new = !strcmp(run->info.mode, "run") && report->range.t0 == report->range.start,
+        };
+        const char *table;
+        const int r = infp_report_processes_read(run, &options, &report->processes, &table, err);
+
+        return r == -ENOENT ? 0 : pass(report, table, r, err);
+}
+
+static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
+                        struct infp_err *err)
+{
+        const struct infp_catalog *catalog = options->catalog;
+        const struct infp_table *self = infp_catalog_find(catalog, "self");
+
+        for (unsigned i = 0; i < catalog->n_tables; i++)
+                if (is_read(&catalog->tables[i]))
+                        INFP_TRY(pass(report, catalog->tables[i].name,
+                                      infp_metrics_read(run, &catalog->tables[i], options, &report->metrics,
+                                                        &report->n_metrics, err),
+                                      err));
+        if (self)
+                INFP_TRY(pass(report, self->name,
+                              infp_metrics_read(run, self, options, &report->self, &report->n_self, err), err));
+        return 0;
+}
+
 static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
-        struct infp_catalog catalog = { 0 };
-        struct infp_scan_options options = { .t0 = report->range.t0, .t1 = report->range.t1 };
-        const struct infp_table *self;
-        int r = infp_catalog_read(run, &catalog, err);
+        infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
+        const struct infp_scan_options options = { .t0 = report->range.t0,
+                                                   .t1 = report->range.t1,
+                                                   .catalog = &catalog };
 
-        options.catalog = &catalog;
-        for (unsigned i = 0; r >= 0 && i < catalog.n_tables; i++)
-                if (is_read(&catalog.tables[i]))
-                        r = infp_metrics_read(run, &catalog.tables[i], &options, &report->metrics, &report->n_metrics,
-                                              err);
-        self = infp_catalog_find(&catalog, "self");
-        if (r >= 0 && self)
-                r = infp_metrics_read(run, self, &options, &report->self, &report->n_self, err);
-        if (r >= 0)
-                r = read_cores(report, run, &options, err);
-        if (r >= 0)
-                r = read_ticks(report, run, &options, err);
-        infp_catalog_done(&catalog);
-        return r;
+        INFP_TRY(infp_catalog_read(run, &catalog, err));
+        INFP_TRY(read_metrics(report, run, &options, err));
+        INFP_TRY(pass(report, "cpu_core", read_cores(report, run, &options, err), err));
+        INFP_TRY(pass(report, "ticks", read_ticks(report, run, &options, err), err));
+        INFP_TRY(read_processes(report, run, &options, err));
+        INFP_TRY(pass(report, "host", read_host(report, run, err), err));
+        INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
+        return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
+}
+
+/* Something went wrong, and nothing went well. */
+static int fail_if_empty(const struct infp_report *report, struct infp_err *err)
+{
+        if (!report->n_broken || report->n_metrics || report->n_self || report->ticks.n || report->cores.n)
+                return 0;
+        return infp_fail(err, -EBADMSG, "table %s cannot be read, nor any other: %s", report->broken[0].table,
+                         report->broken[0].message);
 }
 
 static const struct infp_report_metric *find(const struct infp_report_metric *metrics, unsigned n, const char *name)
@@ -251,6 +320,23 @@ struct infp_report_self infp_report_self(const struct infp_report *report)
         };
 }
 
+bool infp_report_tree_unseen(const struct infp_report *report)
+{
+        const struct infp_report_metric *processes = infp_report_find(report, "tree_processes"),
+                                        *user = infp_report_find(report, "tree_cpu_user");
+
+        return processes && !processes->stat.n && user && user->stat.has_last;
+}
+
+/* Of the tree's CPU time; where all processes were recorded, of what all CPUs had to give. */
+static void find_shares(struct infp_report *report)
+{
+        const double whole = report->processes.beyond_tree ? report->wall_s * report->n_cpus : report->tree_cpu_s;
+
+        for (unsigned i = 0; i < report->processes.n && whole > 0; i++)
+                report->processes.list[i].cpu_share_percent = 100 * report->processes.list[i].cpu_s / whole;
+}
+
 static void find_tree_cpu(struct infp_report *report)
 {
         report->tree_user_s = tree_seconds(report, "tree_cpu_user");
@@ -264,17 +350,24 @@ static void find_tree_cpu(struct infp_report *report)
 static int find_times(struct infp_report *report, struct infp_run *run, const struct infp_report_options *options,
                       struct infp_err *err)
 {
+        /* Instead of a clock that cannot be read. */
+        struct infp_anchor start = { run->info.started_t_ns, run->info.started_unix_ns };
         struct infp_anchors anchors;
+        int r;
 
         report->is_part = options->from || options->to || options->skip_ns;
         INFP_TRY(infp_range_find(run, options->from, options->to, options->skip_ns, &report->range, err));
-        INFP_TRY(infp_anchors_read(run, &anchors, err));
         const uint64_t end = report->range.t1 == report->range.end ? report->range.end - 1 : report->range.t1;
 
+        r = infp_anchors_read(run, &anchors, err);
+        INFP_TRY(pass(report, "clock", r, err));
+        if (r < 0)
+                anchors = (struct infp_anchors){ .anchors = &start, .n = 1 };
         report->from_unix_ns = infp_anchors_unix_ns(&anchors, report->range.t0);
         report->to_unix_ns = infp_anchors_unix_ns(&anchors, end);
         report->wall_s = (double) (end - report->range.t0) / 1e9;
-        infp_anchors_done(&anchors);
+        if (r >= 0)
+                infp_anchors_done(&anchors);
         return 0;
 }
 
@@ -288,15 +381,12 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
         if (r >= 0)
                 r = read_tables(ret, run, err);
         if (r >= 0)
-                r = read_host(ret, run, err);
-        if (r >= 0)
-                r = find_end(ret, run, err);
-        if (r >= 0)
-                r = infp_absences_read(run, ret->range.t1, &ret->absences, err);
+                r = fail_if_empty(ret, err);
         if (r < 0) {
                 infp_report_done(ret);
                 return r;
         }
         find_tree_cpu(ret);
+        find_shares(ret);
         return 0;
 }

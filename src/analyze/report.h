@@ -9,6 +9,7 @@
 #include "analyze/cores.h"
 #include "analyze/metrics.h"
 #include "analyze/range.h"
+#include "analyze/report_processes.h"
 #include "base/err.h"
 #include "store/run.h"
 
@@ -39,6 +40,13 @@ struct infp_report {
         /* Columns of `self`, as metrics. */
         struct infp_report_metric *self;
         unsigned n_self;
+
+        struct infp_report_processes processes;
+        /* Tables that could not be read, and why. What had been read of them is not used. */
+        struct infp_report_broken {
+                char *table, *message;
+        } * broken;
+        unsigned n_broken;
 };
 
 struct infp_report_options {
@@ -56,6 +64,10 @@ const struct infp_report_metric *infp_report_find(const struct infp_report *repo
 double infp_report_mean(const struct infp_report *report, const char *name);
 double infp_report_total(const struct infp_report *report, const char *name);
 double infp_report_max(const struct infp_report *report, const char *name);
+
+/* The tree was sampled, and never was there a process: all that it did lies between two samples. Its gauges then have no value,
+ * and counters that stayed at 0 say nothing. */
+bool infp_report_tree_unseen(const struct infp_report *report);
 
 /* What infprof itself cost in the range; NAN where it was not measured. */
 struct infp_report_self {

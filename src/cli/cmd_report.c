@@ -21,6 +21,14 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
+/* The lines of a table have no place for it. */
+static void say_broken(const struct infp_report *report)
+{
+        for (unsigned i = 0; i < report->n_broken; i++)
+                infp_say("report: table %s cannot be read, nothing here is of it: %s", report->broken[i].table,
+                         report->broken[i].message);
+}
+
 static int print(struct infp_output *output, const struct infp_report *report, const struct infp_arguments *arguments,
                  struct infp_err *err)
 {
@@ -29,9 +37,10 @@ static int print(struct infp_output *output, const struct infp_report *report, c
 
         if (infp_argument_given(arguments, "json"))
                 infp_report_json(out, report);
-        else if (infp_argument_given(arguments, "csv"))
+        else if (infp_argument_given(arguments, "csv")) {
+                say_broken(report);
                 r = infp_report_table(out, report, &infp_format_csv);
-        else
+        } else
                 infp_report_text(out, report, infp_argument_given(arguments, "all"));
         return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_output_finish(output, err);
 }

@@ -42,7 +42,7 @@ static const struct infp_column sources_columns[] = {
 static const struct infp_column ticks_columns[] = {
         [INFP_TICKS_NUMBER] = INFP_COLUMN(tick, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number of the tick, 0 = the first sample."),
         [INFP_TICKS_DEADLINE] = INFP_COLUMN(deadline_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "When it was due (CLOCK_MONOTONIC)."),
-        [INFP_TICKS_LATE_NS] = INFP_COLUMN(late_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "How much later it began."),
+        [INFP_TICKS_LATE_NS] = INFP_COLUMN(late_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "How much later it began; negative for the last one, when the end comes before it was due."),
         [INFP_TICKS_BUSY_NS] = INFP_COLUMN(busy_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "How long the shared collectors took."),
         [INFP_TICKS_MISSED] = INFP_COLUMN(missed, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Ticks left out so far because an earlier one took too long."),
         [INFP_TICKS_COLLECTORS] = INFP_COLUMN(collectors, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Shared collectors that were due."),

@@ -111,6 +111,50 @@ static void put_cores(struct infp_json *json, const struct infp_cores *cores)
         infp_json_u64(json, cores->n_dominant_changes);
 }
 
+static void put_moment(struct infp_json *json, const char *key, int64_t unix_ns)
+{
+        infp_json_key(json, key);
+        infp_json_i64(json, infp_unix_ms(unix_ns));
+}
+
+static void put_processes(struct infp_json *json, const struct infp_report_processes *processes)
+{
+        infp_json_key(json, "processes");
+        infp_json_array(json);
+        for (unsigned i = 0; i < processes->n; i++) {
+                const struct infp_report_process *p = &processes->list[i];
+
+                infp_json_object(json);
+                put_count(json, "pid", p->pid >= 0 ? (double) p->pid : NAN);
+                put_str(json, "name", p->name);
+                put_str(json, "command", p->command);
+                put_f64(json, "cpu_s", p->cpu_s);
+                put_f64(json, "cpu_share_percent", p->cpu_share_percent);
+                put_count(json, "rss_peak_bytes", p->rss_peak_bytes);
+                put_moment(json, "first_seen", p->first_unix_ns);
+                put_moment(json, "last_seen", p->last_unix_ns);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+        infp_json_key(json, "processes_seen");
+        infp_json_u64(json, processes->n_seen);
+        infp_json_key(json, "process_rows_left_out");
+        infp_json_u64(json, processes->n_rows_left_out);
+}
+
+static void put_broken(struct infp_json *json, const struct infp_report *report)
+{
+        infp_json_key(json, "broken");
+        infp_json_array(json);
+        for (unsigned i = 0; i < report->n_broken; i++) {
+                infp_json_object(json);
+                put_str(json, "table", report->broken[i].table);
+                put_str(json, "reason", report->broken[i].message);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+}
+
 static void put_absences(struct infp_json *json, const struct infp_absences *absences)
 {
         infp_json_key(json, "absent");
@@ -162,6 +206,9 @@ static void put_statistics(struct infp_json *json, const struct infp_report *rep
         put_str(json, "gauges", "every sample counts alike");
         put_str(json, "counters", "rates between samples, weighted by time; total is the increase");
         put_str(json, "tree_cpu", report->tree_is_fine ? "CPU clocks, ns" : "ticks of 10 ms");
+        put_str(json, "process_cpu_share",
+                report->processes.beyond_tree ? "of wall_s times all CPUs" : "of tree_cpu_s");
+        put_str(json, "process_last_seen", "its last row; one that does nothing has one each 60 s");
         infp_json_object_end(json);
 }
 
@@ -178,12 +225,14 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         put_f64(&json, "tree_cpu_system_s", report->tree_system_s);
         put_f64(&json, "effective_cpus", report->effective_cpus);
         put_cores(&json, &report->cores);
+        put_processes(&json, &report->processes);
         infp_json_key(&json, "metrics");
         infp_json_object(&json);
         for (unsigned i = 0; i < report->n_metrics; i++)
                 put_metric(&json, &report->metrics[i]);
         infp_json_object_end(&json);
         put_absences(&json, &report->absences);
+        put_broken(&json, report);
         put_self(&json, report);
         put_statistics(&json, report);
         infp_json_object_end(&json);

@@ -112,7 +112,7 @@ static void say_unseen(struct facts *facts, const struct infp_report *report)
 {
         infp_autostr struct infp_str text = { 0 };
 
-        if (infp_report_max(report, "tree_processes") != 0 || strcmp(report->run->info.mode, "run"))
+        if (!infp_report_tree_unseen(report) || strcmp(report->run->info.mode, "run"))
                 return;
         infp_str_printf(
                 &text,
@@ -143,10 +143,23 @@ static void say_own(struct facts *facts, const struct infp_report *report)
                 say(facts, report->run->problem);
 }
 
+static void say_broken(struct facts *facts, const struct infp_report *report)
+{
+        for (unsigned i = 0; i < report->n_broken; i++) {
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_str_printf(&text, "Table %s cannot be read, nothing here is of it: %s", report->broken[i].table,
+                                report->broken[i].message);
+                if (text.size)
+                        say(facts, text.data);
+        }
+}
+
 void infp_report_facts(struct infp_out *out, const struct infp_report *report)
 {
         struct facts facts = { .out = out };
 
+        say_broken(&facts, report);
         say_cpu(&facts, report);
         say_memory(&facts, report);
         say_network(&facts, report);

@@ -14,6 +14,12 @@ void infp_report_line(struct infp_out *out, const char *label, const char *forma
 /* `used` columns of the line are taken already. */
 void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent);
 
+unsigned infp_report_width(const struct infp_out *out);     /* of the terminal, within reason */
+bool infp_report_is_host(const struct infp_report *report); /* no command and no process: the machine */
+
+void infp_report_memory(struct infp_out *out, const struct infp_report *report);
+void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
+void infp_report_processes(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_absences(struct infp_out *out, const struct infp_report *report);

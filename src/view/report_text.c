@@ -12,7 +12,7 @@
 
 enum { LABEL_WIDTH = 12, BAR_WIDTH = 30, ALL_CORES = 16, SOME_CORES = 8 };
 
-static unsigned width_of(const struct infp_out *out)
+unsigned infp_report_width(const struct infp_out *out)
 {
         const unsigned width = out->width ? out->width : 80;
 
@@ -27,7 +27,7 @@ void infp_report_title(struct infp_out *out, const char *title)
 /* Breaks a text at blanks; the lines after the first are indented. */
 void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent)
 {
-        const unsigned width = width_of(out);
+        const unsigned width = infp_report_width(out);
         infp_autostr struct infp_str tame = { 0 };
         const char *at;
 
@@ -146,7 +146,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         put_times(out, report);
 }
 
-static bool is_host(const struct infp_report *report)
+bool infp_report_is_host(const struct infp_report *report)
 {
         return strcmp(report->run->info.mode, "host") == 0;
 }
@@ -189,11 +189,11 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
         const double cores = report->tree_cpu_s / report->wall_s, peak = infp_report_max(report, "tree_cpu_ns");
         const double cpus = report->effective_cpus;
 
-        if (is_host(report) && isnan(report->tree_cpu_s)) {
+        if (infp_report_is_host(report) && isnan(report->tree_cpu_s)) {
                 put_machine_cpu(out, report);
                 return;
         }
-        infp_report_title(out, is_host(report) ? "CPU of all processes" : "CPU of the process tree");
+        infp_report_title(out, infp_report_is_host(report) ? "CPU of all processes" : "CPU of the process tree");
         if (isnan(report->tree_cpu_s)) {
                 infp_report_line(out, "total", "not measured%s", report->absences.n ? "; the reason is below" : "");
                 return;
@@ -212,6 +212,8 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
         if (threads && threads->stat.n)
                 infp_report_line(out, "threads", "%.3g on average, %.0f at most", threads->stat.mean,
                                  threads->stat.max);
+        else if (infp_report_tree_unseen(report))
+                infp_report_line(out, "threads", "not seen");
         put_steps(out, report);
         if (!strcmp(report->run->info.mode, "pid"))
                 infp_report_line(out, "note",
@@ -288,76 +290,6 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
                                  (unsigned long long) cores->n_dominant_changes);
 }
 
-/* Lines of two figures below a title, which stands there only if there is a line. */
-struct pairs {
-        struct infp_out *out;
-        const char *title, *a, *b;
-        bool any;
-};
-
-static void put_pair(struct pairs *pairs, const char *label, double a, double b, const char *base)
-{
-        char title[80];
-
-        if (isnan(a) && isnan(b))
-                return;
-        if (!pairs->any) {
-                snprintf(title, sizeof(title), "%-32s %14s %14s", pairs->title, pairs->a, pairs->b);
-                infp_report_title(pairs->out, title);
-        }
-        pairs->any = true;
-        infp_str_printf(&pairs->out->text, "  %-31s %13s %14s\n", label, infp_human(a, base, "", false).text,
-                        infp_human(b, base, "", false).text);
-}
-
-/* Of the tree; with -p and no command, of all processes. */
-static void put_tree_pair(struct pairs *pairs, const struct infp_report *report, const char *label, double a, double b)
-{
-        char text[64];
-
-        snprintf(text, sizeof(text), "%s: %s", is_host(report) ? "processes" : "tree", label);
-        put_pair(pairs, text, a, b, "bytes");
-}
-
-static void put_tree_gauge(struct pairs *pairs, const struct infp_report *report, const char *label, const char *name)
-{
-        put_tree_pair(pairs, report, label, infp_report_mean(report, name), infp_report_max(report, name));
-}
-
-static void put_gauge(struct pairs *pairs, const struct infp_report *report, const char *label, const char *name)
-{
-        put_pair(pairs, label, infp_report_mean(report, name), infp_report_max(report, name), "bytes");
-}
-
-static void put_memory(struct infp_out *out, const struct infp_report *report)
-{
-        struct pairs pairs = { .out = out, .title = "Memory", .a = "mean", .b = "most" };
-
-        put_tree_gauge(&pairs, report, "in RAM (RSS)", "tree_rss_bytes");
-        put_tree_gauge(&pairs, report, "address space (VMS)", "tree_vms_bytes");
-        put_tree_gauge(&pairs, report, "in swap", "tree_swap_bytes");
-        put_gauge(&pairs, report, "machine: used", "vMemoryUsed");
-        put_gauge(&pairs, report, "machine: swap used", "vSwapUsed");
-        if (pairs.any && !isnan(report->memory_limit_bytes))
-                infp_report_line(out, "limit", "%s by the control group",
-                                 infp_human(report->memory_limit_bytes, "bytes", "", false).text);
-}
-
-static void put_traffic(struct infp_out *out, const struct infp_report *report)
-{
-        struct pairs io = { .out = out, .title = "I/O", .a = "read", .b = "written" };
-        struct pairs network = { .out = out, .title = "Network", .a = "received", .b = "sent" };
-
-        put_tree_pair(&io, report, "by calls, caches too", infp_report_total(report, "tree_rchar"),
-                      infp_report_total(report, "tree_wchar"));
-        put_tree_pair(&io, report, "block devices", infp_report_total(report, "tree_read_bytes"),
-                      infp_report_total(report, "tree_write_bytes"));
-        put_pair(&io, "machine: disks", infp_report_total(report, "vDiskReadBytes"),
-                 infp_report_total(report, "vDiskWriteBytes"), "bytes");
-        put_pair(&network, "machine: all but lo", infp_report_total(report, "vNetworkBytesRecvd"),
-                 infp_report_total(report, "vNetworkBytesSent"), "bytes");
-}
-
 static void put_cost(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_self self = infp_report_self(report);
@@ -386,8 +318,9 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         put_head(out, report);
         put_tree_cpu(out, report);
         put_cores(out, report);
-        put_memory(out, report);
-        put_traffic(out, report);
+        infp_report_processes(out, report);
+        infp_report_memory(out, report);
+        infp_report_traffic(out, report);
         infp_report_facts(out, report);
         infp_report_metrics(out, report, all);
         infp_report_absences(out, report);

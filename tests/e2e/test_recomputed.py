@@ -94,6 +94,8 @@ def test_metrics(exported, report):
         if name in keyed or column.column_name not in report["metrics"]:
             continue
         table = tables.setdefault(name, exported.table(name))
+        if name == "tree" and column.kind == "gauge" and column.column_name.startswith("tree_"):
+            table = table[table["tree_processes"] != 0]  # a tree without a process has no memory, whatever was written
         expected = statistics(table, column.column_name, column.reset if column.kind == "counter" else None)
         found = report["metrics"][column.column_name]
         assert found["kind"] == column.kind and found["quality"] == column.quality
@@ -119,6 +121,43 @@ def test_tree_cpu(exported, report):
     assert 0.1 < report["tree_cpu_s"] < 3  # 0.6 + 0.6 + 2 * 0.3, less what others took, more for the starts
     assert report["tree_cpu_user_s"] == pytest.approx(tree["tree_cpu_user"].dropna().iloc[-1] / 100)
     assert report["tree_cpu_system_s"] == pytest.approx(tree["tree_cpu_system"].dropna().iloc[-1] / 100)
+
+
+def test_processes(exported, report):
+    """The five with the most CPU time, and the one with the most memory: from their own rows, counted as a whole if they began in
+    the range, else from the first row."""
+    names = exported.table("process").groupby("id").last()
+    mine, tree = [], set(exported.table("processes").query("pInTree")["process"])
+    for id_, rows in exported.table("processes").groupby("process"):
+        rows = rows.sort_values("t_ns")
+        # The run is one of a command: its processes, and others that were started later, count from 0.
+        is_new = id_ in tree or names.pStartTime[id_] + 10 > report["from"]
+        figures = []
+        for values, factor in ((rows["pCpuTimeNs"].dropna(), 1e-9),
+                               ((rows["pCpuTimeUserMode"] + rows["pCpuTimeKernelMode"]).dropna(), 1e-2)):
+            values = values.tolist()
+            more = sum(increase(a, b, "zero") for a, b in zip(values, values[1:]))
+            figures.append((more + (values[0] if is_new else 0)) * factor if values else None)
+        ns, ticks = figures
+        cpu = ticks if ns is None or (ticks is not None and ticks > ns + 0.02) else ns
+        rss = max([*rows["pResidentSetSize"].dropna(), *(rows["pRssPeakBytes"].dropna() if is_new else []), -1])
+        mine.append((id_, cpu, rss, rows["time"].iloc[0], rows["time"].iloc[-1]))
+    mine = [p for p in mine if p[1] is not None]
+    mine.sort(key=lambda p: -p[1])
+    assert report["processes_seen"] == len(set(exported.table("processes")["process"])) and report["process_rows_left_out"] == 0
+    assert [p["cpu_s"] for p in report["processes"][:5]] == pytest.approx([p[1] for p in mine[:5]], abs=1e-9)
+    assert report["statistics"]["process_cpu_share"].startswith("of wall_s")  # -p
+    cpus = exported.table("host")["vNumProcessors"].dropna().iloc[-1]
+    for found, (id_, cpu, rss, first, last) in zip(report["processes"][:5], mine):
+        assert found["pid"] == names.pId[id_] and found["name"] == names.pName[id_]
+        assert found["command"] == (None if names.pCmdline[id_] is pandas.NA else names.pCmdline[id_])
+        assert found["rss_peak_bytes"] == (None if rss < 0 else rss)
+        assert found["cpu_share_percent"] == pytest.approx(100 * cpu / report["wall_s"] / cpus, rel=1e-6)
+        assert (found["first_seen"], found["last_seen"]) == (first, last)
+    assert max(p["rss_peak_bytes"] or 0 for p in report["processes"]) == max(p[2] for p in mine)
+    assert len(report["processes"]) in (5, 6)
+    # The burners of the load: 0.6 s each while they had a core to themselves.
+    assert sum(p["name"] == "python3" or "python" in (p["command"] or "") for p in report["processes"]) >= 2
 
 
 def gini(loads):

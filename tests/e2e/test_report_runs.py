@@ -60,7 +60,7 @@ def test_attached(infprof, record, run_dir, busy):
     rows = run_dir.run().table("tree")
     assert found["tree_cpu_s"] == pytest.approx((rows[-1]["tree_cpu_ns"] - rows[0]["tree_cpu_ns"]) / 1e9, rel=1e-9)
     text = plain(report(infprof, run_dir))
-    assert "a process that ran already" in text and "what it used before infprof was attached is not in it" in text
+    assert "python3 -S -c" in text.split("machine")[0] and "what it used before infprof was attached is not in it" in text
 
 
 def test_the_machine(infprof, run_dir):
@@ -95,6 +95,79 @@ def test_between_two_samples(infprof, record, run_dir):
     text = plain(report(infprof, run_dir))
     assert "ran between two samples" in text and "A smaller -t sees them" in text
     assert "cpu" in report(infprof, run_dir, "--all")
+
+
+@pytest.mark.san
+def test_not_seen(infprof, record, run_dir):
+    """What no sample saw is not 0."""
+    assert record("-t", "1000", command=["true"]).returncode == 0
+    text = report(infprof, run_dir)
+    assert re.search(r"tree: in RAM \(RSS\) +not seen +not seen", text) and re.search(r"threads +not seen", text)
+    assert re.search(r"tree: by calls, caches too +not seen +not seen", text)
+    assert "ran between two samples" in plain(text) and "\nProcesses" not in text
+    found = as_json(infprof, run_dir)
+    assert found["metrics"]["tree_rss_bytes"]["max"] is None and found["metrics"]["tree_threads"]["n"] == 0
+    assert found["processes"] == [] and found["processes_seen"] == 0 and found["broken"] == []
+
+
+@pytest.mark.san
+def test_processes(infprof, record, run_dir):
+    """A shell, a child that computes and one that holds memory: each with its own figures."""
+    program = ("python3 -S -c 'import time\nwhile time.process_time() < 0.8: pass' --token=hunter2 &"
+               "python3 -S -c 'import time; b = bytearray(90 << 20); time.sleep(1)' & wait")
+    assert record("-t", "50", command=["sh", "-c", program]).returncode == 0
+    found = as_json(infprof, run_dir)
+    busy, *others = found["processes"]
+    assert busy["name"] == "python3" and "process_time" in busy["command"] and "hunter2" not in busy["command"]
+    assert 0.75 <= busy["cpu_s"] <= 1.2
+    assert busy["cpu_share_percent"] == pytest.approx(100 * busy["cpu_s"] / found["tree_cpu_s"], rel=1e-9)
+    assert found["statistics"]["process_cpu_share"] == "of tree_cpu_s"
+    big = max(found["processes"], key=lambda process: process["rss_peak_bytes"] or 0)
+    assert "bytearray" in big["command"] and 90 << 20 <= big["rss_peak_bytes"] <= 200 << 20
+    assert found["from"] <= busy["first_seen"] <= busy["last_seen"] <= found["to"] + 1
+    assert sum(process["cpu_s"] for process in found["processes"]) <= found["tree_cpu_s"] * 1.05 + 0.03
+    text = report(infprof, run_dir)
+    line = next(line for line in text.splitlines() if line.startswith(f"  {busy['pid']:7} "))
+    assert "python3 -S -c 'import" in line and len(line) <= 80 and "..." in line
+    # A part of the run: what it used before is not in it.
+    later = {process["pid"]: process for process in as_json(infprof, run_dir, "--from", "-300ms")["processes"]}
+    assert later[big["pid"]]["cpu_s"] < big["cpu_s"]
+
+
+def flip(path):
+    """The beginning of what describes a Parquet file: its columns and where they are."""
+    content = bytearray(path.read_bytes())
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[start:start + 64] = bytes(byte ^ 0x55 for byte in content[start:start + 64])
+    path.write_bytes(content)
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("table", ["mem", "processes", "process", "clock", "host"])
+def test_a_broken_table(infprof, record, run_dir, table):
+    """One that cannot be read is named, with the reason; the others are reported all the same."""
+    assert record("-t", "50", command=["sleep", "0.5"]).returncode == 0
+    whole = as_json(infprof, run_dir)
+    for path in pathlib.Path(run_dir.run().path).glob(f"{table}/*"):
+        flip(path)
+    found = as_json(infprof, run_dir)
+    assert [broken["table"] for broken in found["broken"]] == [table] and found["broken"][0]["reason"]
+    assert ("vMemoryFree" in found["metrics"]) == (table != "mem")
+    assert bool(found["processes"]) == (table not in ("process", "processes"))
+    assert found["metrics"]["tree_rss_bytes"] == whole["metrics"]["tree_rss_bytes"]
+    assert found["wall_s"] == whole["wall_s"] and abs(found["from"] - whole["from"]) <= 1
+    assert f"Table {table} cannot be read, nothing here is of it: " in plain(report(infprof, run_dir))
+    done = subprocess.run([infprof, "report", "-r", str(run_dir), "--csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and done.stderr.startswith(f"infprof: report: table {table} cannot be read")
+
+
+def test_nothing_can_be_read(infprof, record, run_dir):
+    assert record("-t", "50", command=["sleep", "0.3"]).returncode == 0
+    for path in pathlib.Path(run_dir.run().path).glob("*/*"):
+        if path.parent.name != "columns":
+            path.write_bytes(b"no such thing")
+    done = subprocess.run([infprof, "report", "-r", str(run_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and not done.stdout and "nor any other" in done.stderr
 
 
 @pytest.mark.san

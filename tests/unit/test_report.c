@@ -38,6 +38,39 @@ static const struct infp_column tree_columns[] = {
         INFP_COLUMN(tree_cpu_user, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "User."),
         INFP_COLUMN(tree_cpu_system, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "System."),
 };
+static const struct infp_column sized_columns[] = {
+        INFP_COLUMN(tree_processes, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Processes."),
+        INFP_COLUMN(tree_threads, I64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "Threads."),
+        INFP_COLUMN(tree_rss_bytes, I64, GAUGE, bytes, DERIVED, NO, NULL, 0, NULL, "Memory."),
+        INFP_COLUMN(tree_cpu_user, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "User."),
+        INFP_COLUMN(tree_cpu_system, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, NULL, "System."),
+        INFP_COLUMN(tree_rchar, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, NULL, "Read."),
+};
+static const struct infp_column process_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Process."),
+};
+static const struct infp_column process_columns[] = {
+        INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Pid."),
+        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name."),
+        INFP_COLUMN(pCmdline, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Command."),
+        INFP_COLUMN(pStartTime, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Start."),
+};
+static const struct infp_column processes_keys[] = {
+        INFP_COLUMN(process, ID64, LABEL, none, DERIVED, NO, "process", 0, NULL, "Process."),
+};
+static const struct infp_column processes_columns[] = {
+        INFP_COLUMN(pInTree, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Of the target."),
+        INFP_COLUMN(pCpuTimeUserMode, I64, COUNTER, cs, MEASURED, ZERO, NULL, 0, NULL, "User."),
+        INFP_COLUMN(pCpuTimeKernelMode, I64, COUNTER, cs, MEASURED, ZERO, NULL, 0, NULL, "Kernel."),
+        INFP_COLUMN(pCpuTimeNs, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU."),
+        INFP_COLUMN(pResidentSetSize, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Memory."),
+        INFP_COLUMN(pRssPeakBytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Most memory."),
+};
+static const struct infp_column disk_columns[] = {
+        INFP_COLUMN(vDiskReadTime, I64, COUNTER, ms, MEASURED, NONE, NULL, 0, NULL, "Reads."),
+        INFP_COLUMN(vDiskWriteTime, I64, COUNTER, ms, MEASURED, NONE, NULL, 0, NULL, "Writes."),
+        INFP_COLUMN(vDiskReadBytes, I64, COUNTER, bytes, MEASURED, NONE, NULL, 0, NULL, "Read."),
+};
 static const struct infp_column host_columns[] = {
         INFP_COLUMN(vEffectiveCpus, F64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "CPUs."),
 };
@@ -53,6 +86,26 @@ static const struct infp_table core_table = { .name = "cpu_core",
                                               .n_columns = 4 };
 static const struct infp_table tree_table = {
         .name = "tree", .help = "Of the tests.", .columns = tree_columns, .n_columns = 4, .series = ""
+};
+static const struct infp_table sized_table = {
+        .name = "tree", .help = "Of the tests.", .columns = sized_columns, .n_columns = 6, .series = ""
+};
+static const struct infp_table process_table = { .name = "process",
+                                                 .help = "Of the tests.",
+                                                 .keys = process_keys,
+                                                 .columns = process_columns,
+                                                 .n_keys = 1,
+                                                 .n_columns = 4,
+                                                 .entity = true };
+static const struct infp_table processes_table = { .name = "processes",
+                                                   .help = "Of the tests.",
+                                                   .keys = processes_keys,
+                                                   .columns = processes_columns,
+                                                   .n_keys = 1,
+                                                   .n_columns = 6,
+                                                   .on_change = true };
+static const struct infp_table disk_table = {
+        .name = "disk", .help = "Of the tests.", .columns = disk_columns, .n_columns = 3, .series = ""
 };
 static const struct infp_table host_table = {
         .name = "host", .help = "Of the tests.", .columns = host_columns, .n_columns = 1
@@ -140,15 +193,27 @@ static void put_source(struct sample_run *s, uint64_t t_ns, const char *column, 
         sample_put(s);
 }
 
-static struct sample_run *begin(void)
+static struct sample_run *begin_with(const struct infp_table *tree)
 {
-        static const struct infp_table *const tables[] = {
-                &numbers_table, &core_table, &tree_table, &host_table, &infp_table_sources, &infp_table_ticks, NULL
-        };
+        const struct infp_table *const tables[] = { &numbers_table,
+                                                    &core_table,
+                                                    tree,
+                                                    &host_table,
+                                                    &disk_table,
+                                                    &process_table,
+                                                    &processes_table,
+                                                    &infp_table_sources,
+                                                    &infp_table_ticks,
+                                                    NULL };
         struct sample_run *s = sample_new("csv");
 
         sample_describe(s, tables);
         return s;
+}
+
+static struct sample_run *begin(void)
+{
+        return begin_with(&tree_table);
 }
 
 /* Ends it as a run of this mode from 10 s to `end` on the monotonic clock. */
@@ -380,6 +445,244 @@ static void test_nothing_was_recorded(void **state)
         sample_free(s);
 }
 
+/* An old run wrote 0 for the gauges of a tree without a process, before its first and after its last: 100 and 300 were seen. */
+static void put_sized(struct sample_run *s, uint64_t t_ns, int64_t processes, int64_t threads, int64_t rss,
+                      int64_t user)
+{
+        struct infp_row *row = sample_row(s, &sized_table, t_ns);
+        const int64_t values[] = { processes, threads, rss, user, 0, 0 };
+
+        for (unsigned i = 0; i < INFP_COUNT(values); i++)
+                if (values[i] >= 0)
+                        infp_row_i64(row, i, values[i]);
+        sample_put(s);
+}
+
+static void test_empty_tree(void **state)
+{
+        struct sample_run *s = begin_with(&sized_table);
+        struct infp_report report;
+        const struct infp_report_metric *m;
+
+        (void) state;
+        put_sized(s, 10 * S, 0, 0, 0, 0);
+        put_sized(s, 11 * S, 1, 4, 100, 50);
+        put_sized(s, 12 * S, 2, 8, 300, 150);
+        put_sized(s, 13 * S, 0, -1, -1, 170);
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        m = infp_report_find(&report, "tree_rss_bytes");
+        assert_int_equal(m->stat.n, 2);
+        assert_near(m->stat.min, 100);
+        assert_near(infp_stat_mean(&m->stat), 200);
+        assert_near(infp_report_find(&report, "tree_threads")->stat.min, 4);
+        assert_near(infp_report_find(&report, "tree_processes")->stat.min, 1);
+        assert_near(report.tree_user_s, 1.7);
+        assert_false(infp_report_tree_unseen(&report));
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static char *text_of(const struct infp_report *report, unsigned width)
+{
+        struct infp_out out;
+        char *ret;
+
+        infp_out_init(&out, -1, "nowhere");
+        out.width = width;
+        infp_report_text(&out, report, false);
+        ret = strdup(out.text.data);
+        infp_out_done(&out);
+        return ret;
+}
+
+static void test_unseen_tree(void **state)
+{
+        struct sample_run *s = begin_with(&sized_table);
+        struct infp_report report;
+        char *text;
+
+        (void) state;
+        put_sized(s, 10 * S, 0, 0, 0, 0);
+        put_sized(s, 11 * S, 0, 0, 0, 1);
+        finish(s, "run", 12 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_true(infp_report_tree_unseen(&report));
+        text = text_of(&report, 80);
+        assert_non_null(strstr(text, "threads     not seen"));
+        assert_non_null(strstr(text, "tree: in RAM (RSS)                   not seen       not seen"));
+        assert_non_null(strstr(text, "tree: by calls, caches too           not seen       not seen"));
+        assert_non_null(strstr(text, "ran between two samples"));
+        assert_null(strstr(text, " 0 B"));
+        free(text);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* 3 s of reads in a second: three were under way at once. */
+static void test_disk_times(void **state)
+{
+        static const int64_t busy[][2] = { { 3000, 200 }, { 900, 1000 } };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(busy); i++) {
+                struct sample_run *s = begin();
+                struct infp_report report;
+                char *text;
+
+                for (unsigned tick = 0; tick < 2; tick++) {
+                        struct infp_row *row = sample_row(s, &disk_table, (10 + tick) * S);
+
+                        infp_row_i64(row, 0, tick * busy[i][0]);
+                        infp_row_i64(row, 1, tick * busy[i][1]);
+                        infp_row_i64(row, 2, tick * 4096);
+                        sample_put(s);
+                }
+                finish(s, "host", 12 * S);
+                make(s, NULL, NULL, 0, &report);
+                text = text_of(&report, 80);
+                assert_true(!strstr(text, "note        vDiskReadTime: the time of all requests in flight") == (i == 1));
+                free(text);
+                infp_report_done(&report);
+                sample_free(s);
+        }
+}
+
+static void put_process(struct sample_run *s, uint64_t t_ns, uint64_t id, const char *name, const char *command,
+                        uint64_t start_ns)
+{
+        struct infp_row *row = sample_row(s, &process_table, t_ns);
+
+        infp_row_id(row, 0, id);
+        infp_row_i64(row, 1, (int64_t) id * 10);
+        infp_row_str(row, 2, name);
+        if (command)
+                infp_row_str(row, 3, command);
+        infp_row_ts(row, 4, SAMPLE_UNIX + (int64_t) start_ns);
+        sample_put(s);
+}
+
+static void put_use(struct sample_run *s, uint64_t t_ns, uint64_t id, bool in_tree, int64_t ticks, int64_t cpu_ms,
+                    int64_t rss, int64_t peak)
+{
+        struct infp_row *row = sample_row(s, &processes_table, t_ns);
+
+        infp_row_id(row, 0, id);
+        infp_row_bool(row, 1, in_tree);
+        infp_row_i64(row, 2, ticks);
+        infp_row_i64(row, 3, 0);
+        if (cpu_ms >= 0)
+                infp_row_i64(row, 4, cpu_ms * 1000000);
+        if (rss >= 0)
+                infp_row_i64(row, 5, rss);
+        if (peak >= 0)
+                infp_row_i64(row, 6, peak);
+        sample_put(s);
+}
+
+/* 1 lived before: 5.5 s - 5 s; its peak is from before. 2 began in the range: all of its 3 s, and the kernel's peak. 3 has
+ * ticks alone: 120 cs - 20 cs. 4's clock could not be read when it ended: its ticks know of 2.4 s. 5 and 6 share the last
+ * place by memory. 7 has the most memory, and hardly any CPU time. */
+static struct sample_run *some_processes(void)
+{
+        struct sample_run *s = begin();
+
+        put_process(s, 10 * S, 1, "old", "/opt/old --x", 1 * S);
+        put_process(s, 10 * S, 3, "ticks", "ticks", 2 * S);
+        put_process(s, 12 * S, 2, "sh", "sh", 12 * S - 5000000);
+        put_process(s, 13 * S, 2, "new", "python3 new.py", 12 * S - 5000000);
+        put_process(s, 12 * S, 4, "ended", NULL, 12 * S);
+        put_process(s, 10 * S, 5, "five", "five", 3 * S);
+        put_process(s, 10 * S, 6, "six", "six", 3 * S);
+        put_process(s, 10 * S, 7, "big", "big", 3 * S);
+        put_use(s, 10 * S, 1, true, 500, 5000, 100, 9000);
+        put_use(s, 10 * S, 3, true, 20, -1, 50, -1);
+        put_use(s, 10 * S, 5, true, 0, 100, 60, -1);
+        put_use(s, 10 * S, 6, true, 0, 100, 70, -1);
+        put_use(s, 10 * S, 7, true, 0, 500, 8000, -1);
+        put_use(s, 12 * S, 2, true, 40, 500, 200, 200);
+        put_use(s, 12 * S, 4, true, 30, 300, 10, -1);
+        put_use(s, 13 * S, 1, true, 550, 5500, 80, 9000);
+        put_use(s, 13 * S, 2, true, 300, 3000, 300, 700);
+        put_use(s, 13 * S, 3, true, 120, -1, 40, -1);
+        put_use(s, 13 * S, 4, true, 240, -1, -1, -1);
+        put_use(s, 13 * S, 5, true, 0, 300, 60, -1);
+        put_use(s, 13 * S, 6, true, 0, 300, 70, -1);
+        put_use(s, 13 * S, 7, true, 0, 501, 7000, -1);
+        put_tree(s, 10 * S, 100, 0, 0, 0);
+        put_tree(s, 13 * S, 100, INT64_C(10000000000), 0, 0);
+        return s;
+}
+
+static void test_processes(void **state)
+{
+        static const struct {
+                int64_t pid;
+                const char *name, *command;
+                double cpu_s, share, rss;
+        } expected[] = {
+                { 20, "new", "python3 new.py", 3, 30, 700 },
+                { 40, "ended", NULL, 2.4, 24, 10 },
+                { 30, "ticks", "ticks", 1, 10, 50 },
+                { 10, "old", "/opt/old --x", 0.5, 5, 100 },
+                { 60, "six", "six", 0.2, 2, 70 },
+                { 70, "big", "big", 0.001, 0.01, 8000 },
+        };
+        struct sample_run *s = some_processes();
+        struct infp_report report;
+        char *text;
+
+        (void) state;
+        finish(s, "pid", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.processes.n_seen, 7);
+        assert_int_equal(report.processes.n, INFP_COUNT(expected));
+        assert_false(report.processes.beyond_tree);
+        for (size_t i = 0; i < INFP_COUNT(expected); i++) {
+                const struct infp_report_process *p = &report.processes.list[i];
+
+                assert_int_equal(p->pid, expected[i].pid);
+                assert_string_equal(p->name, expected[i].name);
+                assert_string_equal(p->command ? p->command : "-", expected[i].command ? expected[i].command : "-");
+                assert_near(p->cpu_s, expected[i].cpu_s);
+                assert_near(p->cpu_share_percent, expected[i].share);
+                assert_near(p->rss_peak_bytes, expected[i].rss);
+        }
+        assert_int_equal(report.processes.list[0].first_unix_ns, SAMPLE_UNIX + (int64_t) (12 * S));
+        assert_int_equal(report.processes.list[0].last_unix_ns, SAMPLE_UNIX + (int64_t) (13 * S));
+        text = text_of(&report, 80);
+        assert_non_null(strstr(text, "       20 new               3.00 s   30.0 %     700 B  python3 new.py\n"));
+        assert_non_null(strstr(text, "  old --x\n"));
+        assert_non_null(strstr(text, "The 5 of 7 with the most CPU time, and the one with the most memory."));
+        free(text);
+        infp_report_done(&report);
+        /* What a command used before its first row is of the run as well. */
+        free(s->run->info.mode);
+        s->run->info.mode = strdup("run");
+        make(s, NULL, NULL, 0, &report);
+        assert_string_equal(report.processes.list[0].name, "old");
+        assert_near(report.processes.list[0].cpu_s, 5.5);
+        assert_near(report.processes.list[0].rss_peak_bytes, 9000);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Where others were recorded the shares are of all CPUs: 3 s of 2 CPUs in a little less than 4 s. */
+static void test_processes_of_the_machine(void **state)
+{
+        struct sample_run *s = some_processes();
+        struct infp_report report;
+
+        (void) state;
+        put_use(s, 13 * S, 8, false, 1, 10, 5, -1);
+        finish(s, "host", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_true(report.processes.beyond_tree);
+        assert_true(isnan(report.processes.list[0].cpu_share_percent));
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 /* No line is longer than the terminal, whatever the names. */
 static void test_text_fits(void **state)
 {
@@ -398,6 +701,11 @@ static void test_text_fits(void **state)
         put_source(s, 10 * S, "a_column_with_a_name_that_goes_on_and_on", "broken",
                    "a reason that needs more than one line to be told, since whoever wrote it took the time to say "
                    "what is wrong");
+        put_process(s, 10 * S, 1, "a name that is long and longer",
+                    "/usr/bin/python3 \033[31m --and --has --many --arguments --which "
+                    "--do --not --fit --in --a --line --of --a --terminal --of --whatever --width --it --may --be",
+                    10 * S);
+        put_use(s, 10 * S, 1, true, 80, INT64_C(90000000), INT64_C(900719925474099), -1);
         finish(s, "run", 12 * S);
         free(s->run->info.command);
         s->run->info.command = strdup(
@@ -434,6 +742,11 @@ int main(void)
                 cmocka_unit_test(test_cpu_of_ticks),
                 cmocka_unit_test(test_absences),
                 cmocka_unit_test(test_nothing_was_recorded),
+                cmocka_unit_test(test_empty_tree),
+                cmocka_unit_test(test_unseen_tree),
+                cmocka_unit_test(test_disk_times),
+                cmocka_unit_test(test_processes),
+                cmocka_unit_test(test_processes_of_the_machine),
                 cmocka_unit_test(test_text_fits),
         };
 

@@ -1,0 +1,8 @@
+/* What the files report*.c share. */
+#pragma once
+
+#include "query/scan.h"
+
+/* Scans only those of the wanted columns that the run has. -ENOENT: it has no such table. */
+int infp_report_scan(struct infp_run *run, const char *table, const char *const *wanted,
+                     const struct infp_scan_options *given, struct infp_scan **ret, struct infp_err *err);

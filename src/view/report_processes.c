@@ -1,0 +1,98 @@
+/* The processes of the text report: a line each. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "view/report_parts.h"
+
+enum { NAME_WIDTH = 15 };
+
+/* Shortened to `width` columns; padded to it unless it is the last of its line. */
+static void put_text(struct infp_out *out, const char *text, unsigned width, bool is_last)
+{
+        infp_autostr struct infp_str tame = { 0 };
+        unsigned used;
+        size_t size;
+
+        infp_text_tame(&tame, text, strlen(text));
+        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
+        if (size < tame.size) {
+                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
+                used += 3;
+        }
+        infp_str_put(&out->text, tame.data ? tame.data : "", size);
+        if (size < tame.size)
+                infp_str_puts(&out->text, "...");
+        if (!is_last)
+                infp_str_printf(&out->text, "%*s", (int) (width - used), "");
+}
+
+/* Without the program's directory, which says less than the arguments. */
+static const char *from_program(const char *command)
+{
+        const char *ret = command;
+
+        for (const char *at = command; *at && *at != ' '; at++)
+                if (*at == '/' && at[1] && at[1] != ' ')
+                        ret = at + 1;
+        return ret;
+}
+
+static struct human cpu_of(const struct infp_report_process *p)
+{
+        return infp_human(p->cpu_s, "seconds", "s", false);
+}
+
+static void put_process(struct infp_out *out, const struct infp_report_process *p, unsigned cpu_width)
+{
+        const unsigned width = infp_report_width(out);
+        char pid[24] = "-", share[24] = "-", line[160];
+        unsigned used;
+
+        if (p->pid >= 0)
+                snprintf(pid, sizeof(pid), "%lld", (long long) p->pid);
+        if (!isnan(p->cpu_share_percent))
+                snprintf(share, sizeof(share), "%.1f %%", p->cpu_share_percent);
+        infp_str_printf(&out->text, "  %7s ", pid);
+        put_text(out, p->name ? p->name : "-", NAME_WIDTH, false);
+        used = (unsigned) snprintf(line, sizeof(line), " %*s %8s %9s  ", (int) cpu_width, cpu_of(p).text, share,
+                                   infp_human(p->rss_peak_bytes, "bytes", "", false).text);
+        infp_str_puts(&out->text, line);
+        used += 2 + 7 + 1 + NAME_WIDTH;
+        if (used + 4 < width)
+                put_text(out, p->command ? from_program(p->command) : "-", width - used, true);
+        infp_str_putc(&out->text, '\n');
+}
+
+void infp_report_processes(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_processes *processes = &report->processes;
+        unsigned cpu_width = 8;
+        char title[128], text[240];
+
+        if (!processes->n)
+                return;
+        for (unsigned i = 0; i < processes->n; i++)
+                if (strlen(cpu_of(&processes->list[i]).text) > cpu_width)
+                        cpu_width = (unsigned) strlen(cpu_of(&processes->list[i]).text);
+        snprintf(title, sizeof(title), "%-9s %-*s %*s %8s %9s  command", "Processes", NAME_WIDTH, "", (int) cpu_width,
+                 "CPU", processes->beyond_tree ? "of CPUs" : "of tree", "RSS, most");
+        infp_report_title(out, title);
+        for (unsigned i = 0; i < processes->n; i++)
+                put_process(out, &processes->list[i], cpu_width);
+        if (processes->n < processes->n_seen) {
+                snprintf(text, sizeof(text), "The %u of %u with the most CPU time%s.", INFP_REPORT_BUSIEST,
+                         processes->n_seen,
+                         processes->n > INFP_REPORT_BUSIEST ? ", and the one with the most memory" : "");
+                infp_str_puts(&out->text, "  ");
+                infp_report_wrap(out, text, 2, 2);
+        }
+        if (processes->n_rows_left_out) {
+                snprintf(text, sizeof(text),
+                         "Only the first %u processes were compared; %llu rows of later ones were left out.",
+                         processes->n_seen, (unsigned long long) processes->n_rows_left_out);
+                infp_str_puts(&out->text, "  ");
+                infp_report_wrap(out, text, 2, 2);
+        }
+}
