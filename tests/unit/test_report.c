@@ -73,6 +73,8 @@ static const struct infp_column disk_columns[] = {
 };
 static const struct infp_column host_columns[] = {
         INFP_COLUMN(vEffectiveCpus, F64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "CPUs."),
+        INFP_COLUMN(vCgroupMemoryLimit, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Limit."),
+        INFP_COLUMN(vNumProcessors, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "CPUs."),
 };
 // clang-format on
 static const struct infp_table numbers_table = {
@@ -108,7 +110,7 @@ static const struct infp_table disk_table = {
         .name = "disk", .help = "Of the tests.", .columns = disk_columns, .n_columns = 3, .series = ""
 };
 static const struct infp_table host_table = {
-        .name = "host", .help = "Of the tests.", .columns = host_columns, .n_columns = 1
+        .name = "host", .help = "Of the tests.", .columns = host_columns, .n_columns = 3
 };
 
 static void assert_near(double a, double b)
@@ -667,7 +669,7 @@ static void test_processes(void **state)
         sample_free(s);
 }
 
-/* Where others were recorded the shares are of all CPUs: 3 s of 2 CPUs in a little less than 4 s. */
+/* Where others were recorded the shares are of all CPUs: 3 s in 4 s of 2 CPUs. */
 static void test_processes_of_the_machine(void **state)
 {
         struct sample_run *s = some_processes();
@@ -675,10 +677,64 @@ static void test_processes_of_the_machine(void **state)
 
         (void) state;
         put_use(s, 13 * S, 8, false, 1, 10, 5, -1);
+        infp_row_i64(sample_row(s, &host_table, 10 * S), 2, 2);
+        sample_put(s);
         finish(s, "host", 14 * S);
         make(s, NULL, NULL, 0, &report);
         assert_true(report.processes.beyond_tree);
-        assert_true(isnan(report.processes.list[0].cpu_share_percent));
+        assert_near(report.processes.list[0].cpu_share_percent, 37.5);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Of more processes than are compared the rows of the later ones are counted, and the report says so. */
+static void test_too_many_processes(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        char *text;
+
+        (void) state;
+        for (unsigned i = 1; i <= INFP_REPORT_MAX_PROCESSES + 3; i++) {
+                put_use(s, 11 * S, i, true, 1, i, 10, -1);
+                if (i % 4096 == 0)
+                        sample_flush(s);
+        }
+        put_use(s, 12 * S, 5, true, 700, 7000000, 10, -1);
+        put_use(s, 12 * S, INFP_REPORT_MAX_PROCESSES + 1, true, 700, 9000000, 10, -1);
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.processes.n_seen, INFP_REPORT_MAX_PROCESSES);
+        assert_int_equal(report.processes.n_rows_left_out, 4);
+        assert_int_equal(report.processes.list[0].id, 5);
+        assert_near(report.processes.list[0].cpu_s, 7000);
+        assert_int_equal(report.processes.list[1].id, INFP_REPORT_MAX_PROCESSES);
+        text = text_of(&report, 120);
+        assert_non_null(
+                strstr(text, "Only the first 65536 processes were compared; 4 rows of later ones were left out."));
+        free(text);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* The sample at the end, which comes 400 ms before its time, takes nothing off the lateness of the others: 3, 1 and 0 ms. */
+static void test_early_last_tick(void **state)
+{
+        static const int64_t late_ms[] = { 3, 1, -400 };
+        struct sample_run *s = begin();
+        struct infp_report report;
+
+        (void) state;
+        for (unsigned i = 0; i < INFP_COUNT(late_ms); i++) {
+                infp_row_i64(sample_row(s, &infp_table_ticks, (10 + i) * S), INFP_TICKS_LATE_NS, late_ms[i] * 1000000);
+                sample_put(s);
+        }
+        finish(s, "run", 14 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.ticks.n, 3);
+        assert_near(infp_stat_mean(&report.ticks.late_ns), 4e6 / 3);
+        assert_near(report.ticks.late_ns.min, 0);
+        assert_near(report.ticks.late_ns.max, 3e6);
         infp_report_done(&report);
         sample_free(s);
 }
@@ -747,6 +803,8 @@ int main(void)
                 cmocka_unit_test(test_disk_times),
                 cmocka_unit_test(test_processes),
                 cmocka_unit_test(test_processes_of_the_machine),
+                cmocka_unit_test(test_too_many_processes),
+                cmocka_unit_test(test_early_last_tick),
                 cmocka_unit_test(test_text_fits),
         };
 
