@@ -194,6 +194,7 @@ static int read_processes(struct infp_report *report, struct infp_run *run, cons
                 .scan = scan,
                 .from_unix_ns = report->from_unix_ns,
                 .tree_is_new = !strcmp(run->info.mode, "run") && report->range.t0 == report->range.start,
+                .late_ns = strcmp(run->info.mode, "pid") ? 0 : run->info.period_ms * INT64_C(1000000),
         };
         const char *table;
         const int r = infp_report_processes_read(run, &options, &report->processes, &table, err);

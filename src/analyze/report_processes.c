@@ -184,13 +184,19 @@ static int read_starts(struct infp_run *run, const struct infp_report_processes_
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++) {
                         const uint64_t *number;
+                        struct use *use;
+                        int64_t began;
 
                         if (!has(&batch, id, row) || !has(&batch, start, row))
                                 continue;
                         number = infp_map_get(&uses->map, infp_batch_u64(&batch, (unsigned) id, row));
-                        if (number &&
-                            infp_batch_i64(&batch, (unsigned) start, row) + start_step_ns > options->from_unix_ns)
-                                uses->list[*number].is_new = true;
+                        if (!number)
+                                continue;
+                        use = &uses->list[*number];
+                        began = infp_batch_i64(&batch, (unsigned) start, row) + start_step_ns;
+                        if (began > options->from_unix_ns &&
+                            (!options->late_ns || use->first_unix_ns - began < options->late_ns))
+                                use->is_new = true;
                 }
         infp_scan_close(scan);
         return r;

@@ -30,6 +30,7 @@ struct infp_report_processes_options {
         const struct infp_scan_options *scan; /* range and catalog */
         int64_t from_unix_ns;                 /* the range's start */
         bool tree_is_new;                     /* the tree began with the range */
+        int64_t late_ns; /* what is seen first so long after its start was attached to: its past is not ours; 0: none is */
 };
 
 /* -ENOENT: the run has no such table. Of an error ret_table says what could not be read. The shares are left to the caller. */

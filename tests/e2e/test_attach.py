@@ -181,7 +181,7 @@ def free_port():
 
 
 @pytest.mark.san
-def test_nothing_of_what_a_late_target_used_before(recording, start, run_dir):
+def test_nothing_of_what_a_late_target_used_before(infprof, recording, start, run_dir):
     port = free_port()
     one = recording("--port", port)
     wait_for(lambda: list(run_dir.glob("*.infprof/tree/*")), "it records")
@@ -200,6 +200,8 @@ def test_nothing_of_what_a_late_target_used_before(recording, start, run_dir):
     assert [row["state"] for row in said] == ["absent", "ok"]
     assert run.info["target"] == {"port": port}
     assert run.info["target_command"].endswith("--api-key ***")
+    found = json.loads(subprocess.run([infprof, "report", "--json", "-r", run_dir], capture_output=True, text=True, check=True).stdout)
+    assert [process["cpu_s"] < 1 for process in found["processes"]] == [True]  # nor in the report's list
 
 
 def test_a_target_that_never_comes(infprof, recording, run_dir):
