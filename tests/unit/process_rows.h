@@ -92,7 +92,7 @@ static inline bool has(const struct kept *k, const char *column)
 
 static inline void assert_text(const struct kept *k, const char *column, const char *right)
 {
-        char text[KEPT_TEXT];
+        char text[INFP_ROW_TEXT];
 
         assert_true(has(k, column));
         assert_string_equal(kept_text(k, kept_cell(k, column), text, sizeof(text)), right);

@@ -98,7 +98,7 @@ static void without_a_target_there_is_no_tree(void **state)
 static void names_that_are_not_utf8(void **state)
 {
         struct machine *m = machine_open(report_root("16-name-cut-inside-a-character/root"));
-        char text[KEPT_TEXT];
+        char text[INFP_ROW_TEXT];
         struct watch w;
 
         (void) state;
