@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/one_shot.h"
 #include "cli/prom_page.h"
+#include "cli/source_options.h"
 #include "view/format.h"
 #include "view/snapshot.h"
 
@@ -14,8 +15,7 @@ static const struct infp_option options[] = {
         { 0, "prom", NULL, "Prometheus text, in base units", false },
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
         { 'p', "processes", NULL, "every process of the machine", false },
-        { 0, "pss", NULL, "with -p: the proportional set size, which walks each process's memory map", false },
-        { 0, "keep-secrets", NULL, "show what looks like a key, token or password in command lines as it is", false },
+        INFP_SOURCE_OPTIONS,
         { 0 },
 };
 
@@ -40,10 +40,9 @@ static int print(const struct infp_one_shot *shot, bool as_prom, struct infp_err
 static int run(const struct infp_arguments *arguments)
 {
         const char *root = infp_argument(arguments, "root");
-        struct infp_setting settings[3] = { { 0 } };
+        struct infp_setting settings[INFP_SOURCE_SETTINGS];
         struct infp_one_shot shot;
         struct infp_err err = { "" };
-        size_t n = 0;
         int r;
 
         if (arguments->n_rest) {
@@ -54,10 +53,10 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("snapshot: --json or --prom, not both");
                 return INFP_EXIT_USAGE;
         }
-        if (infp_argument_given(arguments, "pss"))
-                settings[n++] = (struct infp_setting){ "pss", "1" };
-        if (infp_argument_given(arguments, "keep-secrets"))
-                settings[n++] = (struct infp_setting){ "keep-secrets", "1" };
+        if (infp_source_settings(arguments, settings, &err) < 0) {
+                infp_say("snapshot: %s", err.text);
+                return INFP_EXIT_USAGE;
+        }
         r = infp_one_shot_take(root ? root : "/", settings, infp_argument_given(arguments, "processes"), &shot, &err);
         if (r >= 0) {
                 r = print(&shot, infp_argument_given(arguments, "prom"), &err);

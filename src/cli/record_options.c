@@ -23,8 +23,11 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "wait", "tree|child", "end with the command's whole tree or with the command itself (default: tree)", false },
         { 0, "no-snapshots", NULL, "no <uuid>-<time>.json for each sample", false },
         { 0, "snapshot-limit", "SIZE", "stop writing those beyond this size together (default: 256M)", false },
-        { 0, "keep-secrets", NULL, "keep what looks like a key, token or password in command lines", false },
-        { 0, "pss", NULL, "the proportional set size, which walks each process's memory map", false },
+        { 0, "capture", NULL, "keep what the command writes in <uuid>_output.txt, with the times, and show it too", false },
+        { 0, "capture-limit", "SIZE", "keep this much of the end of it on disk (default: all)", false },
+        { 0, "own-cgroup", NULL, "run the command in a cgroup of its own, where that is allowed", false },
+        { 0, "energy-baseline", "TIME", "measure the idle power for so long before the command starts", false },
+        INFP_SOURCE_OPTIONS,
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
         { 0, "no-finish", NULL, "leave the run as it was written; `infprof finish` does the rest", false },
         { 0 },
@@ -131,14 +134,26 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
         return 0;
 }
 
-static void set_settings(const struct infp_arguments *arguments, struct infp_record_options *ret)
+static int read_command(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
 {
-        static const char *const flags[] = { "pss", "keep-secrets" };
-        size_t n = 0;
+        static const char *const need_command[] = { "capture", "own-cgroup" };
+        const char *limit = infp_argument(arguments, "capture-limit"),
+                   *baseline = infp_argument(arguments, "energy-baseline");
 
-        for (size_t i = 0; i < INFP_COUNT(flags); i++)
-                if (infp_argument_given(arguments, flags[i]))
-                        ret->settings[n++] = (struct infp_setting){ flags[i], "1" };
+        for (size_t i = 0; i < INFP_COUNT(need_command); i++)
+                if (!ret->command && infp_argument_given(arguments, need_command[i]))
+                        return infp_fail(err, -EINVAL,
+                                         "--%s needs a command behind --: what already runs keeps its own",
+                                         need_command[i]);
+        ret->capture = infp_argument_given(arguments, "capture");
+        ret->own_cgroup = infp_argument_given(arguments, "own-cgroup");
+        if (limit && !ret->capture)
+                return infp_fail(err, -EINVAL, "--capture-limit needs --capture");
+        if (limit && (infp_parse_size(limit, &ret->capture_limit) < 0 || ret->capture_limit == 0))
+                return infp_fail(err, -EINVAL, "--capture-limit %s: write it as 64M or 1G", limit);
+        if (baseline && (infp_parse_duration(baseline, &ret->baseline_ns) < 0 || ret->baseline_ns == 0))
+                return infp_fail(err, -EINVAL, "--energy-baseline %s: write it as 10s or 1m", baseline);
+        return 0;
 }
 
 int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
@@ -161,8 +176,8 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_format(infp_argument(arguments, "format"), ret, err));
         INFP_TRY(read_times(arguments, ret, err));
         INFP_TRY(read_target(arguments, ret, err));
-        set_settings(arguments, ret);
-        return 0;
+        INFP_TRY(read_command(arguments, ret, err));
+        return infp_source_settings(arguments, ret->settings, err);
 }
 
 bool infp_record_attaches(const struct infp_record_options *options)

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "cli/command.h"
+#include "cli/source_options.h"
 #include "collect/env.h"
 #include "record/follow.h"
 
@@ -19,7 +20,11 @@ struct infp_record_options {
         char **command; /* NULL: none */
         struct infp_follow_options follow;
         pid_t pids[INFP_FOLLOW_PIDS];
-        struct infp_setting settings[4]; /* for collectors, ended by a NULL name */
+        struct infp_setting settings[INFP_SOURCE_SETTINGS]; /* for collectors, ended by a NULL name */
+        bool capture;                                       /* the child's output goes to <uuid>_output.txt */
+        uint64_t capture_limit;                             /* bytes kept of it; 0: all */
+        bool own_cgroup;                                    /* the child runs in a cgroup that we make */
+        uint64_t baseline_ns; /* quiet time before the child starts, for the idle power; 0: none */
 };
 
 extern const struct infp_option infp_record_option_table[];

@@ -78,6 +78,14 @@ const char *infp_env_setting(const struct infp_env *env, const char *name)
         return value;
 }
 
+const char *infp_env_setting_at(const struct infp_env *env, const char *name, unsigned index)
+{
+        for (const struct infp_setting *s = env->settings; s && s->name; s++)
+                if (!strcmp(s->name, name) && index-- == 0)
+                        return s->value ? s->value : "";
+        return NULL;
+}
+
 bool infp_env_flag(const struct infp_env *env, const char *name)
 {
         const char *value = infp_env_setting(env, name);

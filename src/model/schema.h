@@ -77,6 +77,9 @@ struct infp_table {
         const char *section;
         /* In the time series: NULL not at all, "" under bare names, else the prefix of its instances ("container"). */
         const char *series;
+        /* One instance stands for the table: the first that appeared. The snapshot's section is its object ("vllm", "containers");
+         * when there are more, all of them are a list in it under the table's name. */
+        bool lead;
 };
 
 /* Columns by number as batches have them: 0 t_ns, 1 time, then the keys, then the columns. NULL beyond the end. */

@@ -4,11 +4,13 @@
 
 #include "model/schema.h"
 
-extern const struct infp_table infp_table_clock;   /* anchors: t_ns <-> realtime, boottime */
-extern const struct infp_table infp_table_columns; /* the run's own schema, one row a column */
-extern const struct infp_table infp_table_sources; /* why something is missing; a row at each change */
-extern const struct infp_table infp_table_ticks;   /* how well the sampling kept its time */
-extern const struct infp_table infp_table_marks;   /* tags that people and programs put on the time line */
+extern const struct infp_table infp_table_clock;    /* anchors: t_ns <-> realtime, boottime */
+extern const struct infp_table infp_table_columns;  /* the run's own schema, one row a column */
+extern const struct infp_table infp_table_sources;  /* why something is missing; a row at each change */
+extern const struct infp_table infp_table_ticks;    /* how well the sampling kept its time */
+extern const struct infp_table infp_table_marks;    /* tags that people and programs put on the time line */
+extern const struct infp_table infp_table_requests; /* requests as a client saw them: written by `load` */
+extern const struct infp_table infp_table_output;   /* where in <uuid>_output.txt the command was at which time */
 
 enum infp_clock_cell { INFP_CLOCK_REALTIME, INFP_CLOCK_BOOTTIME, INFP_CLOCK_REASON, INFP_CLOCK_N };
 enum infp_columns_cell {
@@ -50,6 +52,28 @@ enum infp_ticks_cell {
         INFP_TICKS_N,
 };
 enum infp_marks_cell { INFP_MARKS_SOURCE, INFP_MARKS_PROCESS, INFP_MARKS_TID, INFP_MARKS_TAG, INFP_MARKS_N };
+
+enum infp_requests_cell {
+        INFP_REQUESTS_SOURCE,
+        INFP_REQUESTS_NUMBER,
+        INFP_REQUESTS_URL,
+        INFP_REQUESTS_MODEL,
+        INFP_REQUESTS_STATUS,
+        INFP_REQUESTS_OK,
+        INFP_REQUESTS_ERROR,
+        INFP_REQUESTS_FINISH,
+        INFP_REQUESTS_SEND_NS,
+        INFP_REQUESTS_FIRST_NS,
+        INFP_REQUESTS_LAST_NS,
+        INFP_REQUESTS_END_NS,
+        INFP_REQUESTS_PROMPT_TOKENS,
+        INFP_REQUESTS_OUTPUT_TOKENS,
+        INFP_REQUESTS_CHUNKS,
+        INFP_REQUESTS_GAP_MAX_NS,
+        INFP_REQUESTS_GAPS,
+        INFP_REQUESTS_N,
+};
+enum infp_output_cell { INFP_OUTPUT_STREAM, INFP_OUTPUT_OFFSET, INFP_OUTPUT_LENGTH, INFP_OUTPUT_N };
 
 /* States of table sources, as stored. */
 enum infp_source_state { INFP_OK, INFP_ABSENT, INFP_DENIED, INFP_BROKEN, INFP_LATE };

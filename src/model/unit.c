@@ -29,6 +29,8 @@ const struct infp_unit infp_unit_pages     = { "pages", "pages", 1 };
 const struct infp_unit infp_unit_tokens    = { "tokens", "tokens", 1 };
 const struct infp_unit infp_unit_kib_per_s = { "KiB/s", "bytes_per_second", 1024 };
 const struct infp_unit infp_unit_unix_s    = { "unix_s", "seconds", 1 };
+/* A text that is JSON: formats that are JSON themselves show it as it is, others as text. */
+const struct infp_unit infp_unit_json      = { "json", "", 1 };
 // clang-format on
 
 const struct infp_unit *infp_unit_by_name(const char *name)
@@ -38,7 +40,7 @@ const struct infp_unit *infp_unit_by_name(const char *name)
                 &infp_unit_s,         &infp_unit_ms,     &infp_unit_us,      &infp_unit_ns,    &infp_unit_percent,
                 &infp_unit_ratio,     &infp_unit_mhz,    &infp_unit_celsius, &infp_unit_watts, &infp_unit_joules,
                 &infp_unit_uj,        &infp_unit_mj,     &infp_unit_sectors, &infp_unit_pages, &infp_unit_tokens,
-                &infp_unit_kib_per_s, &infp_unit_unix_s,
+                &infp_unit_kib_per_s, &infp_unit_unix_s, &infp_unit_json,
         };
 
         for (size_t i = 0; i < INFP_COUNT(all); i++) {

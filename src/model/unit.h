@@ -29,5 +29,6 @@ extern const struct infp_unit infp_unit_pages;
 extern const struct infp_unit infp_unit_tokens;
 extern const struct infp_unit infp_unit_kib_per_s;
 extern const struct infp_unit infp_unit_unix_s; /* a moment, seconds since 1970 */
+extern const struct infp_unit infp_unit_json;   /* a text that is JSON */
 
 const struct infp_unit *infp_unit_by_name(const char *name); /* NULL when unknown */

@@ -33,7 +33,7 @@ static const struct infp_table *const *live_tables(void)
         unsigned n = 0;
 
         tables[n++] = &infp_table_marks;
-        tables[n] = infp_table_by_name("requests");
+        tables[n] = &infp_table_requests;
         return tables;
 }
 

@@ -34,7 +34,7 @@ LAW = {
 }
 NEVER = {"cli": {"http", "proxy"}, "http": {"cli", "proxy"}, "proxy": {"cli", "http"}}
 # Libraries of others, each in its one place.
-THIRD_PARTY = {"nanoarrow": "store", "duckdb.h": "query/duck", "jansson.h": None}
+THIRD_PARTY = {"nanoarrow": "store", "duckdb.h": "query/duck", "curl": "collect/http", "jansson.h": None}
 
 
 def allowed(folder, header):
@@ -68,7 +68,7 @@ def main():
                     faults.append(f'{where}: include "{own[1]}" by its folder')
                 elif not allowed(folder, own[1]):
                     faults.append(f"{where}: {folder} may not include {own[1]}")
-            other = re.match(r"\s*#\s*include\s+[<\"](nanoarrow|duckdb\.h)", line)
+            other = re.match(r"\s*#\s*include\s+[<\"](nanoarrow|duckdb\.h|curl)", line)
             if other and not str(path.relative_to(top / "src")).startswith(THIRD_PARTY[other[1]]):
                 faults.append(f"{where}: {other[1]} belongs to {THIRD_PARTY[other[1]]} alone")
     for fault in faults:

@@ -1,0 +1,33 @@
+#include "cli/source_options.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct infp_option source_options[] = { INFP_SOURCE_OPTIONS };
+
+static bool is_source_option(const struct infp_option *option)
+{
+        for (size_t i = 0; i < sizeof(source_options) / sizeof(source_options[0]); i++)
+                if (strcmp(source_options[i].name, option->name) == 0)
+                        return true;
+        return false;
+}
+
+int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],
+                         struct infp_err *err)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < arguments->n_given; i++) {
+                const struct infp_given *given = &arguments->given[i];
+
+                if (!is_source_option(given->option))
+                        continue;
+                if (n + 1 == INFP_SOURCE_SETTINGS)
+                        return infp_fail(err, -EINVAL, "--%s: too many options of this kind (at most %d)",
+                                         given->option->name, INFP_SOURCE_SETTINGS - 1);
+                settings[n++] = (struct infp_setting){ given->option->name, given->value ? given->value : "1" };
+        }
+        settings[n] = (struct infp_setting){ NULL, NULL };
+        return 0;
+}

@@ -1,0 +1,21 @@
+/* Options of sources that several verbs take (record, snapshot, doctor): they become settings of the environment. */
+#pragma once
+
+#include "base/err.h"
+#include "cli/command.h"
+#include "collect/env.h"
+
+// clang-format off
+#define INFP_SOURCE_OPTIONS                                                                                                          \
+        { 0, "pss", NULL, "the proportional set size, which walks each process's memory map", false },                              \
+        { 0, "keep-secrets", NULL, "keep what looks like a key, token or password in command lines", false },                       \
+        { 0, "engine", "URL", "an engine's metrics page; may be repeated; off: none (default: VLLM_METRICS_URL, http://localhost:8000/metrics, and ports that the target names)", true }, \
+        { 0, "engine-token", "FILE", "send the first line of this file to engines as bearer token", false },                        \
+        { 0, "containers", NULL, "every container of the machine, not only the target's", false }
+// clang-format on
+
+enum { INFP_SOURCE_SETTINGS = 40 };
+
+/* Fills settings (ended by a NULL name; values borrowed from the arguments). 0, or -EINVAL with the sentence. */
+int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],
+                         struct infp_err *err);

@@ -1,0 +1,34 @@
+/* Quantiles of cumulative histograms (Prometheus shape): the one place that knows buckets. C and SQL call this code. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct infp_bucket {
+        double le;    /* upper edge; INFINITY for the last */
+        double count; /* cumulative */
+};
+
+/* Where the quantile lies: it is somewhere in low..high (the edges of its bucket; high is INFINITY when it falls into the last
+ * one: then estimate = low is only a lower bound), estimate by linear interpolation as Prometheus does. */
+struct infp_quantile {
+        double low, estimate, high;
+};
+
+/* Sorts by edge; adds up counts of equal edges; makes counts that fall from one edge to the next level (scrapes of several
+ * workers are not of one moment). Returns the number of buckets left. */
+size_t infp_buckets_settle(struct infp_bucket *buckets, size_t n);
+
+/* buckets: settled. q: 0..1. False: no observation (absent, never 0), q out of range, or no +Inf bucket. The first bucket begins
+ * at 0 when its edge is positive, else at -INFINITY (estimate = its edge). */
+bool infp_quantile_of(const struct infp_bucket *buckets, size_t n, double q, struct infp_quantile *ret);
+
+/* What came between two scrapes: after - before edge by edge; when any count fell it was a new start and `after` is taken whole.
+ * Both settled; edges that only one of them has are taken as they are (a histogram that changed its edges started anew).
+ * ret has room for n_after. Returns its number. */
+size_t infp_buckets_between(const struct infp_bucket *before, size_t n_before, const struct infp_bucket *after,
+                            size_t n_after, struct infp_bucket *ret);
+
+/* Share of observations <= limit: exact when limit is an edge (ret_exact), else interpolated. False: none. */
+bool infp_share_below(const struct infp_bucket *buckets, size_t n, double limit, double *ret, bool *ret_exact);
