@@ -23,7 +23,7 @@ enum infp_prom_type {
 const char *infp_prom_type_name(enum infp_prom_type type); /* "counter" ... */
 
 struct infp_prom_text {
-        const char *at; /* never NULL, not terminated, borrowed for the call; escapes are undone */
+        const char *at; /* never NULL, not terminated, borrowed for the call of `sample`; escapes are undone */
         size_t size;
 };
 
@@ -31,25 +31,31 @@ struct infp_prom_label {
         struct infp_prom_text name, value;
 };
 
-/* What a sample is of its family, by suffix and type. */
+/* What a sample is of its family, by suffix and type. Without a TYPE line only buckets are known (by _bucket and le), and what
+ * follows them under the same stem. */
 enum infp_prom_part {
-        INFP_PROM_VALUE,    /* the value itself; of a counter with or without _total */
-        INFP_PROM_SUM,      /* of histogram and summary */
-        INFP_PROM_COUNT,    /* likewise */
-        INFP_PROM_BUCKET,   /* cumulative, with `le` */
+        INFP_PROM_VALUE,  /* the value itself; of a counter with or without _total, of an info with or without _info */
+        INFP_PROM_SUM,    /* of histogram and summary (_sum; _gsum of a gauge histogram) */
+        INFP_PROM_COUNT,  /* likewise */
+        INFP_PROM_BUCKET, /* cumulative, with `le` */
         INFP_PROM_QUANTILE, /* of a summary, with `quantile` */
-        INFP_PROM_CREATED, /* a time stamp (Unix seconds): never a value; also where a page types it as a gauge of its own */
+        INFP_PROM_CREATED, /* a time stamp (Unix seconds): never a value; also where a page types X_created as a gauge of its
+                                * own, when X or X_total was declared before as counter, histogram or summary (a gauge such as
+                                * kube_pod_created is a value); `family` is then X or X_total */
 };
 
 enum { INFP_PROM_LABELS = 128 };
 
 struct infp_prom_sample {
         struct infp_prom_text name;       /* as it stands on the page: "vllm:prompt_tokens_total" */
-        struct infp_prom_text family;     /* as its TYPE line names it; of an undeclared one the name */
+        struct infp_prom_text family;     /* as its TYPE line names it; of an undeclared one the name, of undeclared
+                                             * buckets (and _sum, _count behind them) the stem */
         struct infp_prom_text unit, help; /* "" when not declared */
         enum infp_prom_type type;
         enum infp_prom_part part;
-        const struct infp_prom_label *labels; /* in the page's order; at most INFP_PROM_LABELS */
+        const struct infp_prom_label
+                *labels; /* in the page's order, no name twice; at most INFP_PROM_LABELS: a line with
+                                                 * more is a bad line */
         unsigned n_labels;
         double le;    /* of a bucket (+Inf: INFINITY) or the quantile; else NAN */
         double value; /* NAN, INFINITY in any spelling of the C library and of Go */
@@ -59,11 +65,14 @@ struct infp_prom_sample {
 };
 
 struct infp_prom_page {
-        uint64_t n_samples, n_bad_lines; /* lines that are no sample, no comment: passed over */
-        uint32_t first_bad_line;         /* from 1; 0: none */
-        char bad[96];                    /* its beginning, escaped for print */
-        bool is_openmetrics, has_eof;    /* a page that claims to be OpenMetrics and has no # EOF was cut */
-        bool ends_in_line; /* false: the last line has no line feed; it was not used: it may be cut inside a number */
+        uint64_t n_samples, n_bad_lines; /* lines that are no sample, no comment; and all behind # EOF: passed over */
+        uint64_t
+                n_native; /* good samples without a single number (native histograms, `{count:1,...}`): passed over, too */
+        uint32_t first_bad_line;      /* from 1; 0: none */
+        char bad[96];                 /* its beginning, escaped for print */
+        bool is_openmetrics, has_eof; /* a page that claims to be OpenMetrics and has no # EOF was cut */
+        bool ends_in_line; /* false: the last line has no line feed; it was not used: it may be cut inside a number. True for a
+                                * "# EOF" without one, and for an empty page. */
 };
 
 struct infp_promtext;                          /* the scanner's buffers: families, unescaped texts */
@@ -71,9 +80,11 @@ struct infp_promtext *infp_promtext_new(void); /* NULL: no memory */
 struct infp_promtext *infp_promtext_free(struct infp_promtext *parser);
 
 /* Calls `sample` for each sample, in order; a non-zero return of it ends the page and is returned. 0, -EBADMSG with a sentence
- * when the body is no such page at all (HTML, JSON, binary: not one good line, or a NUL byte), -ENOMEM. Good lines of a page
- * with bad ones are given out; the caller decides by `ret`. `is_openmetrics_header`: the Content-Type said so (a page without
- * samples can only be told by that). */
+ * when the body is no such page at all (HTML, JSON, binary: lines, but not one sample or HELP, TYPE, UNIT, EOF; or a NUL
+ * byte), -ENOMEM. An empty page, or one of comments, is a page without samples. Good lines of a page with bad ones are given
+ * out; the caller decides by `ret` (which is filled on errors, too) whether it believes a page with bad lines, without its end
+ * (!ends_in_line; is_openmetrics && !has_eof), and therefore keeps what it was given aside until this returns.
+ * `is_openmetrics_header`: the Content-Type said so (a page that was cut before its # EOF can only be told by that). */
 int infp_promtext_parse(struct infp_promtext *parser, const char *text, size_t size, bool is_openmetrics_header,
                         int (*sample)(void *context, const struct infp_prom_sample *sample), void *context,
                         struct infp_prom_page *ret, struct infp_err *err);
