@@ -40,38 +40,70 @@ struct infp_engine_make_info {
 };
 extern const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N];
 
-/* Which field of table `vllm` a series feeds, and how its value joins those of its sisters (other labels, other models). */
+/* Which field of table `vllm` a series feeds, and how its value joins those of its sisters (other labels, other models).
+ * Data: engine_alias_<make>.c; docs/engines.md shows the same lines. */
 enum infp_engine_join { INFP_ENGINE_SUM, INFP_ENGINE_MAX };
 struct infp_engine_alias {
-        enum infp_engine_make make;
         const char *
                 series; /* name on the page, whole: a prefix match takes num_requests_waiting_by_reason for its total */
-        int cell;       /* of table `vllm` (enum infp_vllm_cell); -1: only `stem` counts */
-        const char *label, *value; /* NULL, or: only samples with this label value */
+        uint8_t size;   /* of it */
+        /* 0 first: of several names of one field (ages of an engine) the lowest rank on the page counts */
+        uint8_t rank;
+        int16_t cell; /* of table `vllm` (enum infp_vllm_cell); -1: only `stem` counts */
         enum infp_engine_join join;
-        double factor; /* 0 means 1: ms, us, percent become the field's unit */
-        uint8_t rank; /* 0 first: of several names of one field (ages of an engine) the lowest rank on the page counts */
-        const char *
-                stem; /* histograms and summaries: "latency_ttft_s": what `series.metric` holds, and the beginning of the
-                                   * cells _sum and _count; NULL else */
+        double factor;             /* 0 means 1: ms, us, percent become the field's unit */
+        const char *label, *value; /* NULL, or: only samples with this label value */
+        /* Of histograms and summaries: "latency_ttft_s", what `series.metric` holds for their parts; "latency_ttft_ms" where the
+         * page (values, `le`) is in milliseconds, which engine_samples keeps as they are. NULL else. */
+        const char *stem;
 };
-/* NULL: the series has no field. Every alias of a (make, name): walk on while the next has the same series. */
-const struct infp_engine_alias *infp_engine_alias_find(enum infp_engine_make make, const char *name, size_t size,
-                                                       const struct infp_engine_alias *after);
-enum infp_engine_make infp_engine_make_of(const char *series, size_t size); /* by prefix; INFP_ENGINE_UNKNOWN */
+/* The lines of a make in the order of the documentation; ret_n: their number. */
+const struct infp_engine_alias *infp_engine_aliases(enum infp_engine_make make, size_t *ret_n);
 
-/* One row of `vllm` in the making. */
+/* What a sample feeds, labels regarded; the caller keeps the answer with the series. Names are compared whole, but for what
+ * other programs do to them: "ray_vllm_..." and "kserve_vllm:..." are vLLM's. Returns the number of lines, 0: none. */
+enum { INFP_ENGINE_FEEDS = 4 };
+size_t infp_engine_alias_find(enum infp_engine_make make, const struct infp_prom_sample *sample,
+                              const struct infp_engine_alias *ret[INFP_ENGINE_FEEDS]);
+/* What `series.metric` holds: the stem, else the field's name, else NULL. */
+const char *infp_engine_alias_metric(const struct infp_engine_alias *const *feeds, size_t n);
+/* By prefix; INFP_ENGINE_UNKNOWN: it may be anybody's. The page is of the make with most samples on it. */
+enum infp_engine_make infp_engine_make_of(const char *series, size_t size);
+
+/* One row of `vllm` in the making, and what must be remembered of an engine from scrape to scrape. Zero-initialised; one an
+ * engine, for its whole life. */
+enum { INFP_ENGINE_SLOTS = 512 };
 struct infp_engine_fields {
         double value[INFP_MAX_COLUMNS];
         uint8_t rank[INFP_MAX_COLUMNS]; /* of what is in value + 1; 0: nothing yet */
         uint64_t bad[2];                /* a sample was not finite: the field is missing, not a part of the sum */
+
+        /* llama.cpp: tokens of requests that are not finished yet. */
+        struct infp_engine_live {
+                double total, finished, steps_highest, decodes, owed; /* as of the last scrape; see engine_live.c */
+                bool is_running, has_slots;
+                unsigned n_slots;
+                struct infp_engine_slot {
+                        int64_t id, task;
+                        double n_decoded;
+                } slot[INFP_ENGINE_SLOTS], old_slot[INFP_ENGINE_SLOTS];
+                unsigned n_old_slots;
+        } live;
+        enum { INFP_TOKENS_UNSURE, INFP_TOKENS_RIGHT, INFP_TOKENS_DOUBLED } doubling; /* LMDeploy */
 };
 void infp_engine_fields_begin(struct infp_engine_fields *fields);
-/* labels: to apply alias->label. Called for each sample that has an alias (resolved once per series). */
+/* Called for each sample of the page and each line that infp_engine_alias_find gave for its series. */
 void infp_engine_fields_add(struct infp_engine_fields *fields, const struct infp_engine_alias *alias, double value);
-/* Fields that follow from others of the same page (prompt tokens with cached ones, tokens not stored by this engine ...), then
- * all into the row that emit holds (table `vllm`, key set by the caller); columns that this make never gives are said quietly. */
-void infp_engine_fields_row(struct infp_engine_fields *fields, enum infp_engine_make make, struct infp_emit *emit);
+/* A page that is read at each scrape behind the metrics (in this order: a request that ends in between must not be in both), or
+ * NULL: "/slots" of llama.cpp. It may be switched off there: anything but 200 is then not asked again until a restart. */
+const char *infp_engine_live_path(enum infp_engine_make make);
+/* 0 or -EBADMSG with a sentence. */
+int infp_engine_fields_slots(struct infp_engine_fields *fields, const char *body, size_t size, struct infp_err *err);
+/* Fields that follow from others of the same page (prompt tokens with cached ones, live tokens ...), then all into the row that
+ * emit holds (table `vllm`, key set by the caller). Why columns are missing goes to `sources` in one sentence; instance: the
+ * engine's URL as shown. */
+void infp_engine_fields_row(struct infp_engine_fields *fields, enum infp_engine_make make, const char *instance,
+                            struct infp_emit *emit);
 
 /* engine_tables.c. `engine` = enum of cells beside each. */
 extern const struct infp_table infp_table_engines, infp_table_series, infp_table_engine_samples,
