@@ -1,0 +1,298 @@
+/* The HTTP client's context: transfers of one thread side by side, by libcurl's multi interface. */
+#include "collect/http.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "collect/http_inner.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode global_code;
+
+static void start_library(void)
+{
+        global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* Writing to a closed TLS connection can raise SIGPIPE (OpenSSL uses write(2)), and libcurl with CURLOPT_NOSIGNAL leaves that to
+ * its caller: blocked meanwhile, and taken away when it came. */
+struct pipe_guard {
+        sigset_t before;
+        bool was_pending;
+};
+
+static sigset_t pipe_set(void)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGPIPE);
+        return set;
+}
+
+static void guard_begin(struct pipe_guard *guard)
+{
+        sigset_t set = pipe_set(), pending;
+
+        guard->was_pending = !sigpending(&pending) && sigismember(&pending, SIGPIPE) == 1;
+        pthread_sigmask(SIG_BLOCK, &set, &guard->before);
+}
+
+static void guard_end(const struct pipe_guard *guard)
+{
+        static const struct timespec none;
+        sigset_t set = pipe_set();
+
+        if (!guard->was_pending)
+                while (sigtimedwait(&set, NULL, &none) < 0 && errno == EINTR)
+                        ;
+        pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+int infp_http_new(struct infp_http **ret, struct infp_err *err)
+{
+        struct infp_http *http;
+
+        pthread_once(&once, start_library);
+        if (global_code)
+                return infp_fail(err, -EIO, "libcurl cannot be started: %s", curl_easy_strerror(global_code));
+        http = calloc(1, sizeof(*http));
+        if (http)
+                http->multi = curl_multi_init();
+        if (!http || !http->multi) {
+                free(http);
+                return infp_fail_errno(err, -ENOMEM, "HTTP client");
+        }
+        *ret = http;
+        return 0;
+}
+
+static void unlink_transfer(struct infp_http *http, struct infp_http_transfer *transfer)
+{
+        if (transfer->previous)
+                transfer->previous->next = transfer->next;
+        else
+                http->first = transfer->next;
+        if (transfer->next)
+                transfer->next->previous = transfer->previous;
+        http->n_running--;
+}
+
+/* The end of a transfer: its owner hears of it, then it is gone. */
+static void finish(struct infp_http_transfer *transfer, CURLcode code)
+{
+        struct infp_http *http = transfer->http;
+        struct infp_http_result *result = &transfer->result;
+        curl_off_t came = 0;
+        char *type = NULL;
+
+        result->done_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        if (transfer->is_added) {
+                curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &result->status);
+                curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
+                curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_TYPE, &type);
+        }
+        result->n_wire_bytes = (uint64_t) came;
+        result->content_type = type ? type : "";
+        infp_http_explain(transfer, code);
+        if (transfer->is_added)
+                curl_multi_remove_handle(http->multi, transfer->easy);
+        unlink_transfer(http, transfer);
+        http->n_happened++;
+        if (transfer->done)
+                transfer->done(transfer->context, result);
+        infp_http_transfer_free(transfer);
+}
+
+struct infp_http *infp_http_free(struct infp_http *http)
+{
+        struct pipe_guard guard;
+
+        if (!http)
+                return NULL;
+        guard_begin(&guard);
+        while (http->first)
+                infp_http_cancel(http, http->first);
+        curl_multi_cleanup(http->multi);
+        guard_end(&guard);
+        free(http);
+        return NULL;
+}
+
+int infp_http_start(struct infp_http *http, const struct infp_http_request *request, struct infp_http_transfer **ret,
+                    struct infp_err *err)
+{
+        struct infp_http_transfer *transfer;
+
+        INFP_TRY(infp_http_transfer_new(http, request, &transfer, err));
+        transfer->next = http->first;
+        if (http->first)
+                http->first->previous = transfer;
+        http->first = transfer;
+        http->n_running++;
+        if (ret)
+                *ret = transfer;
+        return 0;
+}
+
+void infp_http_cancel(struct infp_http *http, struct infp_http_transfer *transfer)
+{
+        if (http->is_inside) {
+                transfer->is_cancelled = true;
+                return;
+        }
+        transfer->stop_r = -ECANCELED;
+        finish(transfer, CURLE_ABORTED_BY_CALLBACK);
+}
+
+/* What was started since the last time. */
+static void add_new(struct infp_http *http)
+{
+        struct infp_http_transfer *next;
+
+        for (struct infp_http_transfer *transfer = http->first; transfer; transfer = next) {
+                next = transfer->next;
+                if (transfer->is_added)
+                        continue;
+                transfer->is_added = curl_multi_add_handle(http->multi, transfer->easy) == CURLM_OK;
+                if (transfer->is_added)
+                        continue;
+                finish(transfer, CURLE_OUT_OF_MEMORY);
+                next = http->first; /* the owner may have started or cancelled others */
+        }
+}
+
+static struct infp_http_transfer *find_cancelled(struct infp_http *http)
+{
+        for (struct infp_http_transfer *transfer = http->first; transfer; transfer = transfer->next)
+                if (transfer->is_cancelled)
+                        return transfer;
+        return NULL;
+}
+
+static void take_ends(struct infp_http *http)
+{
+        struct infp_http_transfer *transfer;
+        CURLMsg *message;
+        int n;
+
+        while ((message = curl_multi_info_read(http->multi, &n))) {
+                CURLcode code = message->data.result;
+
+                if (message->msg != CURLMSG_DONE)
+                        continue;
+                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **) &transfer);
+                if (transfer->is_cancelled)
+                        transfer->stop_r = -ECANCELED;
+                finish(transfer, code);
+        }
+        while ((transfer = find_cancelled(http)))
+                infp_http_cancel(http, transfer);
+}
+
+static int work(struct infp_http *http)
+{
+        CURLMcode code;
+        int n;
+
+        add_new(http);
+        http->is_inside = true;
+        code = curl_multi_perform(http->multi, &n);
+        http->is_inside = false;
+        take_ends(http);
+        return code == CURLM_OK ? 0 : code == CURLM_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+static int poll_until(struct infp_http *http, int timeout_ms, int wake_fd)
+{
+        struct curl_waitfd wake = { .fd = wake_fd, .events = CURL_WAIT_POLLIN };
+        uint64_t happened = http->n_happened,
+                 end = infp_clock_ns(CLOCK_MONOTONIC) + (uint64_t) timeout_ms * INFP_NS_PER_MS;
+
+        for (;;) {
+                uint64_t now;
+
+                INFP_TRY(work(http));
+                now = infp_clock_ns(CLOCK_MONOTONIC);
+                if (http->n_happened != happened || wake.revents || now >= end)
+                        return (int) http->n_running;
+                if (curl_multi_poll(http->multi, wake_fd >= 0 ? &wake : NULL, wake_fd >= 0,
+                                    (int) ((end - now + INFP_NS_PER_MS - 1) / INFP_NS_PER_MS), NULL) != CURLM_OK)
+                        return -EIO;
+        }
+}
+
+int infp_http_poll(struct infp_http *http, int timeout_ms, int wake_fd)
+{
+        struct pipe_guard guard;
+        int r;
+
+        guard_begin(&guard);
+        r = poll_until(http, timeout_ms > 0 ? timeout_ms : 0, wake_fd);
+        guard_end(&guard);
+        return r;
+}
+
+/* What infp_http_get waits for. */
+struct whole {
+        struct infp_str body;
+        bool is_done;
+        int r;
+        long status;
+        struct infp_err *err;
+};
+
+static int add_bytes(void *context, const char *bytes, size_t size, uint64_t t_ns)
+{
+        struct whole *whole = context;
+
+        (void) t_ns;
+        infp_str_put(&whole->body, bytes, size);
+        return whole->body.failed ? -ENOMEM : 0;
+}
+
+static void end_whole(void *context, const struct infp_http_result *result)
+{
+        struct whole *whole = context;
+
+        whole->is_done = true;
+        whole->status = result->status;
+        whole->r = result->r < 0 ? infp_fail(whole->err, result->r, "%s", result->error) : 0;
+}
+
+int infp_http_get(struct infp_http *http, const struct infp_http_request *request, char **ret_body, size_t *ret_size,
+                  long *ret_status, struct infp_err *err)
+{
+        struct infp_http_request own = *request;
+        struct infp_http_transfer *transfer;
+        struct whole whole = { .err = err };
+        int r;
+
+        own.data = add_bytes;
+        own.done = end_whole;
+        own.context = &whole;
+        INFP_TRY(infp_http_start(http, &own, &transfer, err));
+        while (!whole.is_done) {
+                r = infp_http_poll(http, 1000, -1);
+                if (r < 0 && !whole.is_done) {
+                        infp_http_cancel(http, transfer);
+                        whole.r = infp_fail_errno(err, r, "%s", request->method ? request->method : "GET");
+                }
+        }
+        if (whole.r < 0) {
+                infp_str_done(&whole.body);
+                return whole.r;
+        }
+        if (ret_size)
+                *ret_size = whole.body.size;
+        if (ret_status)
+                *ret_status = whole.status;
+        *ret_body = infp_str_take(&whole.body);
+        return *ret_body ? 0 : infp_fail_errno(err, -ENOMEM, "HTTP client");
+}
