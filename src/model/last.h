@@ -23,6 +23,12 @@ struct infp_last {
         int (*kept)(void *context, const struct infp_table *table, uint32_t index, const char **ret_text,
                     size_t *ret_size);
         void (*keep)(void *context, const struct infp_table *table, uint32_t index, const char *text, size_t size);
+        /* The number of the row whose key came first of all, -1 when that one has no row now: the leading instance does not change
+         * when it is silent. NULL: row 0. */
+        int64_t (*first)(void *context, const struct infp_table *table);
+        /* Another number whenever a row of the table came or went, of entity tables also when one was written again: what a
+         * view has worked out from keys and entities holds as long. 0: there is no such table. NULL: not known. */
+        uint64_t (*changes)(void *context, const char *table);
         /* One row by its number; borrowed until the next call of this function; false: no such row, or no memory. */
         bool (*row)(void *context, const struct infp_table *table, uint32_t index, struct infp_batch *ret);
 };

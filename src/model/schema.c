@@ -236,6 +236,20 @@ static int check_entity(const struct infp_table *table, struct infp_err *err)
         return 0;
 }
 
+static int check_section(const struct infp_table *table, struct infp_err *err)
+{
+        if (table->lead && (!table->section || !table->n_keys || table->entity))
+                return infp_fail(err, -EINVAL, "table %s: only a keyed table with a section has a leading instance",
+                                 table->name);
+        if (!table->lead && (table->list || table->flat_section || table->histograms))
+                return infp_fail(err, -EINVAL, "table %s: list, flat_section and histograms are of tables with lead",
+                                 table->name);
+        if (table->histograms && table->keys[0].type != INFP_ID64)
+                return infp_fail(err, -EINVAL, "table %s: histograms are found by an id, and its first key is none",
+                                 table->name);
+        return 0;
+}
+
 int infp_table_check(const struct infp_table *table, struct infp_err *err)
 {
         if (!good_name(table->name))
@@ -256,5 +270,6 @@ int infp_table_check(const struct infp_table *table, struct infp_err *err)
                                          c->name ? c->name : "without a name", i - n_fixed(table), fault);
         }
         INFP_TRY(check_names(table, err));
+        INFP_TRY(check_section(table, err));
         return check_entity(table, err);
 }

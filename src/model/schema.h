@@ -78,8 +78,14 @@ struct infp_table {
         /* In the time series: NULL not at all, "" under bare names, else the prefix of its instances ("container"). */
         const char *series;
         /* One instance stands for the table: the first that appeared. The snapshot's section is its object ("vllm", "containers");
-         * when there are more, all of them are a list in it under the table's name. */
+         * when there are more, all of them are a list in it, named `list` (NULL: as the table). */
         bool lead;
+        const char *list;
+        /* The snapshot's section holds plain values and one "timestamp" (of the row) in place of {"value", "time"} each. */
+        bool flat_section;
+        /* Lead tables whose key is an entity: name of the table with samples of that entity's series; its buckets stand in the
+         * snapshot's section as "histograms" (view/histograms.h). NULL: none. */
+        const char *histograms;
 };
 
 /* Columns by number as batches have them: 0 t_ns, 1 time, then the keys, then the columns. NULL beyond the end. */

@@ -264,14 +264,27 @@ int infp_shelf_take(struct infp_shelf *s, const struct infp_batch *batch, uint32
                 return r;
         }
         s->slots[index].key = key;
+        if (!s->n_changes++)
+                s->first_key = key;
         put_in_order(s, index);
         return 0;
+}
+
+int64_t infp_shelf_first(const struct infp_shelf *s)
+{
+        const uint64_t *index = s->n_changes ? infp_map_get(&s->by_key, s->first_key) : NULL;
+
+        for (size_t place = 0; index && place < s->n_order; place++)
+                if (s->order[place] == *index)
+                        return (int64_t) place;
+        return -1;
 }
 
 void infp_shelf_drop(struct infp_shelf *s, size_t place)
 {
         const uint32_t index = s->order[place];
 
+        s->n_changes++;
         infp_map_delete(&s->by_key, s->slots[index].key);
         memmove(s->order + place, s->order + place + 1, (s->n_order - place - 1) * sizeof(*s->order));
         s->n_order--;
@@ -282,6 +295,7 @@ void infp_shelf_drop_unmarked(struct infp_shelf *s)
 {
         size_t kept = 0;
 
+        s->n_changes++;
         for (size_t place = 0; place < s->n_order; place++) {
                 const uint32_t index = s->order[place];
 

@@ -37,6 +37,8 @@ struct infp_shelf {
         uint64_t max_age_ns;  /* 0: never too old */
         size_t n_after_sweep; /* rows left by the last sweep of unnamed things */
         uint64_t n_versions;
+        uint64_t n_changes; /* rows that came and went */
+        uint64_t first_key; /* of the row that came first of all; it may be gone */
 
         struct infp_slot *slots;
         size_t n_slots, cap_slots;
@@ -59,6 +61,8 @@ static inline struct infp_slot *infp_shelf_at(const struct infp_shelf *s, size_t
         return &s->slots[s->order[place]];
 }
 struct infp_slot *infp_shelf_by_id(const struct infp_shelf *s, uint64_t id); /* of an entity table; NULL */
+/* Where the row stands that came first of all; -1: it is not there. */
+int64_t infp_shelf_first(const struct infp_shelf *s);
 void infp_shelf_drop(struct infp_shelf *s, size_t place);
 void infp_shelf_drop_unmarked(struct infp_shelf *s);
 

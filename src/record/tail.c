@@ -86,7 +86,7 @@ static int table_begin(struct infp_sink *sink, const struct infp_table *table, s
         infp_shelf_init(s, table);
         if (table->section && !table->on_change)
                 s->max_age_ns = 2 * INFP_NS_PER_MS * period_of(tail, table);
-        else if (table->on_change && s->entity_cell >= 0)
+        else if (table->on_change && s->state_cell >= 0)
                 s->max_age_ns = 2 * repeat_ns;
         return 0;
 }
@@ -232,6 +232,20 @@ static bool last_entity(void *context, const char *table, uint64_t id, struct in
         return slot && infp_shelf_row(s, slot, ret);
 }
 
+static int64_t last_first(void *context, const struct infp_table *table)
+{
+        const struct infp_shelf *s = shelf_of(context, table);
+
+        return s ? infp_shelf_first(s) : -1;
+}
+
+static uint64_t last_changes(void *context, const char *table)
+{
+        const struct infp_shelf *s = shelf_find(context, table);
+
+        return !s ? 0 : 1 + s->n_changes + (s->table->entity ? s->n_versions : 0);
+}
+
 static bool last_row(void *context, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
 {
         struct infp_shelf *s = shelf_of(context, table);
@@ -303,6 +317,8 @@ struct infp_last infp_tail_last(struct infp_sink *sink)
                 .entity = last_entity,
                 .kept = last_kept,
                 .keep = last_keep,
+                .first = last_first,
+                .changes = last_changes,
                 .row = last_row,
         };
 }

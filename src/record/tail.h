@@ -1,9 +1,8 @@
 /* The tail: a sink that keeps the last row of each table (of each key in keyed ones; of `sources` that of each source).
  *
  * What is shown is what is true now: a row of a table that is in snapshots is left out once it is older than two periods of
- * its collector (a core gone offline, a collector that broke). Tables written on change keep theirs; where these rows are
- * about things (processes) they are repeated each 60 s, so they stay for two such repeats, and those in state X until the end
- * of the next tick.
+ * its collector (a core gone offline, a collector that broke). Tables written on change keep theirs; rows about processes (with
+ * a pState) are repeated each 60 s, so they stay for two such repeats, and those in state X until the end of the next tick.
  * Used by one thread. No allocation once every key has been seen. */
 #pragma once
 

@@ -5,40 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "view/cell_json.h"
 #include "view/format.h"
-
-static void put_cell(struct infp_json *json, const struct infp_batch *batch, unsigned column, uint32_t row)
-{
-        size_t size;
-        const char *text;
-
-        if (!infp_batch_has(batch, column, row)) {
-                infp_json_null(json);
-                return;
-        }
-        switch (infp_table_column(batch->table, column)->type) {
-        case INFP_I64:
-                infp_json_i64(json, infp_batch_i64(batch, column, row));
-                return;
-        case INFP_U64:
-        case INFP_ID64:
-                infp_json_u64(json, infp_batch_u64(batch, column, row));
-                return;
-        case INFP_F64:
-                infp_json_f64(json, infp_batch_f64(batch, column, row));
-                return;
-        case INFP_BOOL:
-                infp_json_bool(json, infp_batch_bool(batch, column, row));
-                return;
-        case INFP_TS_NS:
-                infp_json_i64(json, infp_unix_ms(infp_batch_i64(batch, column, row)));
-                return;
-        case INFP_STR:
-                text = infp_batch_str(batch, column, row, &size);
-                infp_json_strn(json, text, size);
-                return;
-        }
-}
 
 static void put_row(struct infp_str *out, const struct infp_batch *batch, uint32_t row)
 {
@@ -49,7 +17,7 @@ static void put_row(struct infp_str *out, const struct infp_batch *batch, uint32
         infp_json_object(&json);
         for (unsigned i = 0; i < width; i++) {
                 infp_json_key(&json, infp_table_column(batch->table, i)->name);
-                put_cell(&json, batch, i, row);
+                infp_cell_json(&json, batch, i, row);
         }
         infp_json_object_end(&json);
 }

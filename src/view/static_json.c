@@ -3,38 +3,17 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "view/cell_json.h"
 
 static const char cache_prefix[] = "vCpuCache";
 
+/* A machine that says nothing of itself has no row. */
 static void put_cell(struct infp_json *json, const struct infp_batch *row, unsigned column)
 {
-        const char *text;
-        size_t size;
-
-        if (!row->n_rows || !infp_batch_has(row, column, 0)) {
+        if (row->n_rows)
+                infp_cell_json(json, row, column, 0);
+        else
                 infp_json_null(json);
-                return;
-        }
-        switch (infp_table_column(row->table, column)->type) {
-        case INFP_I64:
-        case INFP_TS_NS:
-                infp_json_i64(json, infp_batch_i64(row, column, 0));
-                break;
-        case INFP_U64:
-        case INFP_ID64:
-                infp_json_u64(json, infp_batch_u64(row, column, 0));
-                break;
-        case INFP_F64:
-                infp_json_f64(json, infp_batch_f64(row, column, 0));
-                break;
-        case INFP_BOOL:
-                infp_json_bool(json, infp_batch_bool(row, column, 0));
-                break;
-        case INFP_STR:
-                text = infp_batch_str(row, column, 0, &size);
-                infp_json_strn(json, text, size);
-                break;
-        }
 }
 
 /* "L1d" of "vCpuCacheL1d"; NULL for all others. */

@@ -1,0 +1,88 @@
+/* Tables of which one instance stands for all: "vllm" is the first engine, "containers" the container of the target, as the
+ * mission nests them. What there is beyond the first stands in a list beside its values. */
+#include "view/snapshot_parts.h"
+
+#include "view/cell_json.h"
+#include "view/format.h"
+
+/* The values plainly: the row's time is said once. */
+static void put_flat(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                     const struct infp_batch *batch, uint32_t row)
+{
+        infp_json_key(json, "timestamp");
+        if (batch && infp_batch_has(batch, 1, row))
+                infp_json_i64(json, infp_unix_ms(infp_batch_i64(batch, 1, row)));
+        else
+                infp_json_null(json);
+        for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
+                const struct infp_column *c = infp_table_column(table, i);
+
+                if (c->type == INFP_ID64 && i - INFP_FIXED_COLUMNS < table->n_keys &&
+                    infp_snapshot_entity(json, last, c->key, batch ? infp_batch_u64(batch, i, row) : 0))
+                        continue;
+                infp_json_key(json, c->name);
+                if (batch)
+                        infp_cell_json(json, batch, i, row);
+                else
+                        infp_json_null(json);
+        }
+}
+
+static void put_instance(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                         const struct infp_batch *batch, uint32_t row, const struct infp_histograms *histograms)
+{
+        if (table->flat_section)
+                put_flat(json, last, table, batch, row);
+        else
+                infp_snapshot_row(json, last, table, batch, row);
+        if (!table->histograms)
+                return;
+        infp_json_key(json, "histograms");
+        if (batch) {
+                infp_histograms_put(histograms, json, infp_batch_u64(batch, INFP_FIXED_COLUMNS, row));
+        } else {
+                infp_json_object(json);
+                infp_json_object_end(json);
+        }
+}
+
+static void put_list(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                     const struct infp_histograms *histograms)
+{
+        struct infp_batch batch;
+
+        infp_json_key(json, table->list ? table->list : table->name);
+        infp_json_array(json);
+        for (uint32_t from = 0; last->rows(last->context, table, from, &batch); from += batch.n_rows)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        infp_json_object(json);
+                        put_instance(json, last, table, &batch, row, histograms);
+                        infp_json_object_end(json);
+                }
+        infp_json_array_end(json);
+}
+
+static void put_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                     const struct infp_histograms *histograms)
+{
+        const int64_t first = last->first ? last->first(last->context, table) : 0;
+        struct infp_batch batch;
+        const bool has = first >= 0 && last->rows(last->context, table, (uint32_t) first, &batch);
+
+        put_instance(json, last, table, has ? &batch : NULL, 0, histograms);
+        if (last->rows(last->context, table, has ? 1 : 0, &batch))
+                put_list(json, last, table, histograms);
+}
+
+void infp_snapshot_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
+                        struct infp_histograms *memory)
+{
+        struct infp_histograms *own = table->histograms && !memory ? infp_histograms_new() : NULL;
+        struct infp_histograms *histograms = memory ? memory : own;
+
+        if (table->histograms && (!histograms || infp_histograms_refresh(histograms, last, table->histograms) < 0))
+                json->out->failed = true;
+        else
+                put_lead(json, last, table, histograms);
+        infp_histograms_free(own);
+}
