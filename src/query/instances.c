@@ -57,10 +57,10 @@ int infp_instances_of(struct infp_instances *instances, const struct infp_batch 
         return find(instances, &instances->scratch);
 }
 
-static int add(struct infp_instances *instances, const struct infp_str *key, const char *prefix)
+static int add(struct infp_instances *instances, const struct infp_str *key, const char *prefix, uint64_t id)
 {
         struct infp_instance *more = reallocarray(instances->list, instances->n + 1, sizeof(*more));
-        struct infp_instance instance = { .key_size = key->size };
+        struct infp_instance instance = { .key_size = key->size, .id = id };
 
         if (!more)
                 return -ENOMEM;
@@ -78,6 +78,13 @@ static int add(struct infp_instances *instances, const struct infp_str *key, con
         return 0;
 }
 
+static uint64_t id_of(const struct infp_batch *batch, uint32_t row)
+{
+        return batch->table->n_keys && batch->table->keys[0].type == INFP_ID64
+                       ? infp_batch_u64(batch, INFP_FIXED_COLUMNS, row)
+                       : 0;
+}
+
 static int add_all(struct infp_instances *instances, const char *series, const struct infp_batch *batch)
 {
         for (uint32_t row = 0; row < batch->n_rows; row++) {
@@ -89,7 +96,7 @@ static int add_all(struct infp_instances *instances, const char *series, const s
                         continue;
                 if (*series)
                         snprintf(prefix, sizeof(prefix), "%.80s%u_", series, instances->n);
-                INFP_TRY(add(instances, &instances->scratch, prefix));
+                INFP_TRY(add(instances, &instances->scratch, prefix, id_of(batch, row)));
         }
         return 0;
 }
@@ -124,7 +131,7 @@ int infp_instances_find(struct infp_run *run, const struct infp_table *table, co
 
         if (table->n_keys)
                 INFP_TRY(read_keys(run, table, catalog, &instances, err));
-        else if (add(&instances, &instances.scratch, "") < 0)
+        else if (add(&instances, &instances.scratch, "", 0) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
         *ret = instances;
         instances = (struct infp_instances){ 0 };

@@ -10,6 +10,7 @@ struct infp_instances {
                 char *key; /* the key cells as bytes */
                 size_t key_size;
                 char *prefix; /* "container0_", "" */
+                uint64_t id;  /* the first key where it is an id; 0 */
         } * list;
         unsigned n;
         struct infp_str scratch;

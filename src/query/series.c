@@ -10,6 +10,7 @@
 #include "model/builder.h"
 #include "model/tables.h"
 #include "query/instances.h"
+#include "query/joins.h"
 #include "query/series_plan.h"
 
 enum { ROWS = 256 };
@@ -217,6 +218,28 @@ static bool is_fresh(const struct infp_series *s, unsigned slot, uint64_t tick_n
         return last->has && (last->t_ns >= tick_ns || tick_ns - last->t_ns <= reach);
 }
 
+static void put_attribute(const struct infp_series *s, unsigned index)
+{
+        const struct infp_series_column *c = &s->plan.columns[index];
+        const struct infp_series_slot *slot = &s->plan.slots[c->slot];
+        const struct infp_entities *things = s->plan.feeds[slot->feed].things;
+        const struct infp_value *value = things ? infp_entities_value(things, slot->id, c->source) : NULL;
+        const enum infp_type type = infp_table_column(infp_series_table(s), index + 1)->type;
+        union infp_cell cell = { .u64 = 0 };
+
+        if (!value)
+                return;
+        if (type == INFP_F64)
+                cell.f64 = value->as.f64;
+        else if (type == INFP_BOOL)
+                cell.b = value->as.b;
+        else if (type == INFP_U64)
+                cell.u64 = value->as.u64;
+        else if (type != INFP_STR)
+                cell.i64 = value->as.i64;
+        infp_builder_set(s->builder, index + 1, cell, value->text, value->size);
+}
+
 static int put_row(struct infp_series *s, const struct tick *tick)
 {
         INFP_TRY(infp_builder_row_begin(s->builder, 0, 0));
@@ -224,16 +247,30 @@ static int put_row(struct infp_series *s, const struct tick *tick)
         for (unsigned i = 0; i < s->plan.n_columns; i++) {
                 const struct infp_series_column *c = &s->plan.columns[i];
                 const struct last *last = &s->lasts[c->slot];
-                const struct cell *cell = &last->cells[c->source];
+                const struct cell *cell = c->is_attribute ? NULL : &last->cells[c->source];
 
-                if (!is_fresh(s, c->slot, tick->t_ns) || !cell->has)
+                if (!is_fresh(s, c->slot, tick->t_ns))
                         continue;
-                if (c->is_time)
+                if (c->is_attribute)
+                        put_attribute(s, i);
+                else if (cell->has && c->is_time)
                         infp_builder_set(s->builder, i + 1, (union infp_cell){ .i64 = last->unix_ms }, NULL, 0);
-                else
+                else if (cell->has)
                         infp_builder_set(s->builder, i + 1, cell->value, cell->text, cell->size);
         }
         return infp_builder_row_end(s->builder);
+}
+
+static size_t text_size(const struct infp_series *s, const struct infp_series_column *c)
+{
+        const struct infp_series_slot *slot = &s->plan.slots[c->slot];
+        const struct infp_entities *things = s->plan.feeds[slot->feed].things;
+        const struct infp_value *value;
+
+        if (!c->is_attribute)
+                return s->lasts[c->slot].cells[c->source].size;
+        value = things ? infp_entities_value(things, slot->id, c->source) : NULL;
+        return value ? value->size : 0;
 }
 
 static size_t texts_size(const struct infp_series *s)
@@ -241,7 +278,7 @@ static size_t texts_size(const struct infp_series *s)
         size_t size = 0;
 
         for (unsigned i = 0; i < s->plan.n_columns; i++)
-                size += s->lasts[s->plan.columns[i].slot].cells[s->plan.columns[i].source].size;
+                size += text_size(s, &s->plan.columns[i]);
         return size;
 }
 

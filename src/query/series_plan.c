@@ -17,6 +17,8 @@ void infp_series_plan_done(struct infp_series_plan *plan)
         }
         for (unsigned i = 0; i < plan->n_columns; i++)
                 free(plan->columns[i].name);
+        for (unsigned i = 0; i < plan->n_feeds; i++)
+                infp_entities_free(plan->feeds[i].things);
         free(plan->feeds);
         free(plan->slots);
         free(plan->columns);
@@ -46,6 +48,16 @@ static uint64_t period_of(const struct infp_run_info *info, const char *table)
         return (period_ms ? period_ms : 1000) * INFP_NS_PER_MS;
 }
 
+/* The table of the things that the first key names. */
+static const struct infp_table *entity_of(const struct infp_table *table, const struct infp_catalog *catalog)
+{
+        const struct infp_column *key = table->n_keys ? &table->keys[0] : NULL;
+        const struct infp_table *entity =
+                key && key->type == INFP_ID64 && key->key && *key->key ? infp_catalog_find(catalog, key->key) : NULL;
+
+        return entity && entity->entity ? entity : NULL;
+}
+
 static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
 {
         plan->feeds = calloc(plan->catalog.n_tables + 1, sizeof(*plan->feeds));
@@ -55,8 +67,11 @@ static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
                 const struct infp_table *table = &plan->catalog.tables[i];
 
                 if (table->series && !table->plain)
-                        plan->feeds[plan->n_feeds++] =
-                                (struct infp_series_feed){ table, period_of(&run->info, table->name) };
+                        plan->feeds[plan->n_feeds++] = (struct infp_series_feed){
+                                .table = table,
+                                .period_ns = period_of(&run->info, table->name),
+                                .entity = *table->series ? entity_of(table, &plan->catalog) : NULL,
+                        };
         }
         return 0;
 }
@@ -84,8 +99,18 @@ static int add_slot(struct infp_series_plan *plan, unsigned feed, struct infp_in
         plan->slots[plan->n_slots++] = (struct infp_series_slot){ .feed = feed,
                                                                   .key = INFP_TAKE(instance->key),
                                                                   .key_size = instance->key_size,
-                                                                  .prefix = INFP_TAKE(instance->prefix) };
+                                                                  .prefix = INFP_TAKE(instance->prefix),
+                                                                  .id = instance->id };
         return 0;
+}
+
+/* A run whose segments have none shows nothing of them. */
+static int load_things(struct infp_run *run, const struct infp_series_plan *plan, struct infp_series_feed *feed,
+                       struct infp_err *err)
+{
+        const int r = infp_entities_load(run, feed->entity->name, &plan->catalog, &feed->things, err);
+
+        return r == -ENOENT ? 0 : r;
 }
 
 static int find_slots(struct infp_run *run, struct infp_series_plan *plan, struct infp_err *err)
@@ -94,6 +119,8 @@ static int find_slots(struct infp_run *run, struct infp_series_plan *plan, struc
                 infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
 
                 INFP_TRY(infp_instances_find(run, plan->feeds[i].table, &plan->catalog, &instances, err));
+                if (instances.n && plan->feeds[i].entity)
+                        INFP_TRY(load_things(run, plan, &plan->feeds[i], err));
                 for (unsigned k = 0; k < instances.n; k++)
                         if (add_slot(plan, i, &instances.list[k]) < 0)
                                 return infp_fail(err, -ENOMEM, "out of memory");
@@ -101,9 +128,9 @@ static int find_slots(struct infp_run *run, struct infp_series_plan *plan, struc
         return 0;
 }
 
-static int add_column(struct infp_series_plan *plan, unsigned slot, unsigned source, const char *name, bool is_time)
+static int add_column(struct infp_series_plan *plan, struct infp_series_column column, const char *name)
 {
-        struct infp_series_column *more, column = { .slot = slot, .source = source, .is_time = is_time };
+        struct infp_series_column *more;
 
         if ((plan->n_columns & (plan->n_columns - 1)) == 0) {
                 more = realloc(plan->columns, (plan->n_columns ? 2 * (size_t) plan->n_columns : 1) * sizeof(*more));
@@ -111,25 +138,60 @@ static int add_column(struct infp_series_plan *plan, unsigned slot, unsigned sou
                         return -ENOMEM;
                 plan->columns = more;
         }
-        if (asprintf(&column.name, "%s%s%s", plan->slots[slot].prefix, name, is_time ? "_time" : "") < 0)
+        if (asprintf(&column.name, "%s%s%s", plan->slots[column.slot].prefix, name, column.is_time ? "_time" : "") < 0)
                 return -ENOMEM;
         plan->columns[plan->n_columns++] = column;
+        return 0;
+}
+
+/* What the id of an instance stands for; its own columns come first where names are equal. */
+static int add_attributes(struct infp_series_plan *plan, unsigned slot)
+{
+        const struct infp_series_feed *feed = &plan->feeds[plan->slots[slot].feed];
+
+        for (unsigned i = INFP_FIXED_COLUMNS; feed->entity && i < infp_table_width(feed->entity); i++) {
+                const struct infp_column *attribute = infp_table_column(feed->entity, i);
+                const struct infp_series_column column = { .slot = slot, .source = i, .is_attribute = true };
+
+                if (attribute->type != INFP_ID64 && infp_table_find(feed->table, attribute->name) < 0)
+                        INFP_TRY(add_column(plan, column, attribute->name));
+        }
         return 0;
 }
 
 /* What the slot shows: all columns; of keys, those that tell numbered instances apart. Only metrics carry their time. */
 static int add_columns(struct infp_series_plan *plan, unsigned slot)
 {
-        const struct infp_table *table = plan->feeds[plan->slots[slot].feed].table;
-        unsigned first = INFP_FIXED_COLUMNS + (*table->series ? 0 : table->n_keys);
+        const struct infp_series_feed *feed = &plan->feeds[plan->slots[slot].feed];
+        const struct infp_table *table = feed->table;
+        unsigned first = INFP_FIXED_COLUMNS + (*table->series ? feed->entity != NULL : table->n_keys);
 
+        INFP_TRY(add_attributes(plan, slot));
         for (unsigned i = first; i < infp_table_width(table); i++) {
                 const struct infp_column *column = infp_table_column(table, i);
 
-                INFP_TRY(add_column(plan, slot, i, column->name, false));
+                INFP_TRY(add_column(plan, (struct infp_series_column){ .slot = slot, .source = i }, column->name));
                 if (column->kind != INFP_LABEL)
-                        INFP_TRY(add_column(plan, slot, i, column->name, true));
+                        INFP_TRY(add_column(plan,
+                                            (struct infp_series_column){ .slot = slot, .source = i, .is_time = true },
+                                            column->name));
         }
+        return 0;
+}
+
+/* Bare names first: a machine with hundreds of containers has more columns than a table may have, and then the last of its
+ * numbered instances are left out; their own table has them all. */
+static int add_all_columns(struct infp_series_plan *plan)
+{
+        enum { MOST_OF_A_SLOT = 2 * (INFP_MAX_COLUMNS + INFP_FIXED_COLUMNS) + INFP_MAX_COLUMNS };
+
+        for (int numbered = 0; numbered < 2; numbered++)
+                for (unsigned i = 0; i < plan->n_slots; i++) {
+                        if ((*plan->slots[i].prefix != 0) != numbered)
+                                continue;
+                        if (plan->n_columns + MOST_OF_A_SLOT < INFP_MADE_MAX)
+                                INFP_TRY(add_columns(plan, i));
+                }
         return 0;
 }
 
@@ -170,8 +232,8 @@ static int make_table(struct infp_series_plan *plan)
         INFP_TRY(infp_made_add(plan->made, &timestamp, false));
         for (unsigned i = 0; i < plan->n_columns; i++) {
                 const struct infp_series_column *c = &plan->columns[i];
-                const struct infp_table *table = plan->feeds[plan->slots[c->slot].feed].table;
-                struct infp_column column = *infp_table_column(table, c->source);
+                const struct infp_series_feed *feed = &plan->feeds[plan->slots[c->slot].feed];
+                struct infp_column column = *infp_table_column(c->is_attribute ? feed->entity : feed->table, c->source);
 
                 if (c->is_time)
                         column = (struct infp_column){ .type = INFP_I64,
@@ -193,9 +255,8 @@ int infp_series_plan_make(struct infp_run *run, struct infp_series_plan *ret, st
         if (add_feeds(run, &plan) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
         INFP_TRY(find_slots(run, &plan, err));
-        for (unsigned i = 0; i < plan.n_slots; i++)
-                if (add_columns(&plan, i) < 0)
-                        return infp_fail(err, -ENOMEM, "out of memory");
+        if (add_all_columns(&plan) < 0)
+                return infp_fail(err, -ENOMEM, "out of memory");
         if (plan.n_columns)
                 qsort(plan.columns, plan.n_columns, sizeof(*plan.columns), by_name);
         drop_second_names(&plan);

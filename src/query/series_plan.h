@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "query/joins.h"
 #include "query/made.h"
 #include "query/scan.h"
 
@@ -11,13 +12,15 @@ struct infp_series_slot {
         char *key;     /* of keyed tables: the key cells as bytes */
         size_t key_size;
         char *prefix; /* "container0_", "" */
+        uint64_t id;  /* of the thing that its first key names; 0: that is no id */
 };
 
 struct infp_series_column {
         char *name;
         unsigned slot;
-        unsigned source; /* column of the table's batches */
-        bool is_time;    /* <metric>_time */
+        unsigned source;   /* column of the table's batches; of an attribute: of the entity's table */
+        bool is_time;      /* <metric>_time */
+        bool is_attribute; /* of the thing that the slot is about: in place of its id */
 };
 
 struct infp_series_plan {
@@ -25,6 +28,8 @@ struct infp_series_plan {
         struct infp_series_feed {
                 const struct infp_table *table; /* in the catalog */
                 uint64_t period_ns;
+                const struct infp_table *entity; /* that its first key names; NULL: none */
+                struct infp_entities *things;    /* NULL: there are none */
         } * feeds;
         unsigned n_feeds;
         struct infp_series_slot *slots;

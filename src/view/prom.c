@@ -29,6 +29,7 @@ struct infp_prom {
         unsigned n_families;
         struct infp_str labels, name; /* scratch */
         struct infp_map stamps;       /* hash of table and labels: Unix ms of the row that was written last */
+        struct infp_map owners;       /* hash of table and labels: hash of the ids whose labels they are */
 };
 
 int infp_prom_new(bool stamped, struct infp_prom **ret)
@@ -57,6 +58,7 @@ struct infp_prom *infp_prom_free(struct infp_prom *prom)
         infp_str_done(&prom->labels);
         infp_str_done(&prom->name);
         infp_map_done(&prom->stamps);
+        infp_map_done(&prom->owners);
         free(prom);
         return NULL;
 }
@@ -241,6 +243,43 @@ static void put_sample(const struct infp_prom *prom, struct family *f, const str
         infp_str_putc(&f->text, '\n');
 }
 
+static uint64_t hash_of_labels(const struct infp_prom *prom, const struct infp_table *table)
+{
+        const uint64_t hash = infp_hash64(table->name, strlen(table->name), 0);
+
+        return infp_hash64(prom->labels.size ? prom->labels.data : "", prom->labels.size, hash);
+}
+
+/* Labels that people can read need not tell two things apart (two services of one name): then the ids stand beside them, for
+ * a page with a sample twice is refused whole. */
+static int tell_apart(struct infp_prom *prom, const struct infp_batch *batch, uint32_t row)
+{
+        const struct infp_table *table = batch->table;
+        uint64_t ids = 0, labels;
+        const uint64_t *owner;
+        bool has_id = false;
+
+        for (unsigned i = 0; i < table->n_keys && !table->plain; i++)
+                if (table->keys[i].type == INFP_ID64) {
+                        const uint64_t id = infp_batch_u64(batch, INFP_FIXED_COLUMNS + i, row);
+
+                        ids = infp_hash64(&id, sizeof(id), ids);
+                        has_id = true;
+                }
+        if (!has_id)
+                return 0;
+        labels = hash_of_labels(prom, table);
+        owner = infp_map_get(&prom->owners, labels);
+        if (!owner)
+                return infp_map_put(&prom->owners, labels, ids);
+        if (*owner == ids)
+                return 0;
+        for (unsigned i = 0; i < table->n_keys; i++)
+                if (table->keys[i].type == INFP_ID64)
+                        put_label(&prom->labels, batch, INFP_FIXED_COLUMNS + i, row);
+        return 0;
+}
+
 /* Two rows of one thing within one millisecond would be two samples with the same labels and stamp, which Prometheus refuses:
  * the first stands. 1: already there; 0; -ENOMEM. */
 static int is_stamp_taken(struct infp_prom *prom, const struct infp_batch *batch, uint32_t row)
@@ -250,8 +289,7 @@ static int is_stamp_taken(struct infp_prom *prom, const struct infp_batch *batch
 
         if (!prom->stamped || batch->table->plain || !infp_batch_has(batch, 1, row))
                 return 0;
-        key = infp_hash64(batch->table->name, strlen(batch->table->name), 0);
-        key = infp_hash64(prom->labels.size ? prom->labels.data : "", prom->labels.size, key);
+        key = hash_of_labels(prom, batch->table);
         ms = (uint64_t) infp_unix_ms(infp_batch_i64(batch, 1, row));
         last = infp_map_get(&prom->stamps, key);
         if (last && *last == ms)
@@ -279,6 +317,7 @@ int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const 
                 int taken;
 
                 put_labels(&prom->labels, batch, row, last);
+                INFP_TRY(tell_apart(prom, batch, row));
                 taken = is_stamp_taken(prom, batch, row);
                 if (taken < 0)
                         return taken;

@@ -192,6 +192,49 @@ static void test_labels_of_things(void **state)
         infp_builder_free(thing);
 }
 
+static bool find_namesake(void *context, const char *table, uint64_t id, struct infp_batch *ret)
+{
+        (void) table;
+        (void) id;
+        *ret = infp_builder_batch(context, 0);
+        return true;
+}
+
+/* Three things that call themselves the same, at each of two moments: no sample is there twice, none is lost. */
+static void test_namesakes(void **state)
+{
+        struct infp_builder *thing = infp_builder_new(&things, 1), *b = infp_builder_new(&facts, 6);
+        struct infp_last last = { .context = thing, .entity = find_namesake };
+        struct infp_batch batch;
+        struct infp_prom *prom;
+
+        (void) state;
+        infp_builder_row_begin(thing, 0, 0);
+        infp_builder_set(thing, 4, (union infp_cell){ 0 }, "same", 4);
+        assert_int_equal(infp_builder_row_end(thing), 0);
+        for (uint64_t i = 0; i < 6; i++) {
+                infp_builder_row_begin(b, 0, (int64_t) (i / 3) * 1000000);
+                infp_builder_set(b, 2, (union infp_cell){ .u64 = 1 + i % 3 }, NULL, 0);
+                infp_builder_set(b, 3, (union infp_cell){ .i64 = (int64_t) i }, NULL, 0);
+                assert_int_equal(infp_builder_row_end(b), 0);
+        }
+        batch = infp_builder_batch(b, 0);
+        assert_int_equal(infp_prom_new(true, &prom), 0);
+        assert_int_equal(infp_prom_add(prom, &batch, &last), 0);
+        infp_autofree char *text = written(prom);
+
+        assert_string_equal(text, "# HELP p_memory_bytes Memory.\n"
+                                  "# TYPE p_memory_bytes gauge\n"
+                                  "p_memory_bytes{name=\"same\"} 0.0 0\n"
+                                  "p_memory_bytes{name=\"same\",process=\"2\"} 1048576.0 0\n"
+                                  "p_memory_bytes{name=\"same\",process=\"3\"} 2097152.0 0\n"
+                                  "p_memory_bytes{name=\"same\"} 3145728.0 1\n"
+                                  "p_memory_bytes{name=\"same\",process=\"2\"} 4194304.0 1\n"
+                                  "p_memory_bytes{name=\"same\",process=\"3\"} 5242880.0 1\n");
+        infp_builder_free(b);
+        infp_builder_free(thing);
+}
+
 /* An export: every sample with its time, samples of a name together although they came row by row, more than is kept in
  * memory. */
 static void test_an_export(void **state)
@@ -247,6 +290,7 @@ int main(void)
                 cmocka_unit_test(test_names),
                 cmocka_unit_test(test_a_page),
                 cmocka_unit_test(test_labels_of_things),
+                cmocka_unit_test(test_namesakes),
                 cmocka_unit_test(test_an_export),
                 cmocka_unit_test(test_one_sample_a_millisecond),
         };

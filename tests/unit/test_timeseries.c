@@ -223,12 +223,107 @@ static void test_without_ticks(void **state)
         sample_free(s);
 }
 
+// clang-format off
+static const struct infp_column boxes_keys[] = {
+        INFP_COLUMN(box, ID64, LABEL, none, MEASURED, NO, "thing", 0, NULL, "Which thing."),
+};
+static const struct infp_column boxes_columns[] = {
+        INFP_COLUMN(used, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "How much."),
+        INFP_COLUMN(weight, I64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "An attribute's name: its own comes first."),
+};
+// clang-format on
+static const struct infp_table boxes_table = { .name = "boxes",
+                                               .help = "Of the tests.",
+                                               .keys = boxes_keys,
+                                               .n_keys = 1,
+                                               .columns = boxes_columns,
+                                               .n_columns = 2,
+                                               .section = "boxes",
+                                               .series = "box",
+                                               .lead = true };
+static const struct infp_table first_table = { .name = "firsts",
+                                               .help = "Of the tests.",
+                                               .keys = boxes_keys,
+                                               .n_keys = 1,
+                                               .columns = device_columns,
+                                               .n_columns = 1,
+                                               .series = "" };
+
+static void put_box(struct sample_run *s, double at, uint64_t id, int64_t used)
+{
+        struct infp_row *row = sample_row(s, &boxes_table, S(at));
+
+        infp_row_id(row, 0, id);
+        infp_row_i64(row, 1, used);
+        sample_put(s);
+        row = sample_row(s, &first_table, S(at));
+        infp_row_id(row, 0, id);
+        infp_row_i64(row, 1, used);
+        sample_put(s);
+}
+
+static void put_thing(struct sample_run *s, uint64_t id, const char *label)
+{
+        struct infp_row *row = sample_row(s, &thing_table, S(10));
+
+        infp_row_id(row, 0, id);
+        infp_row_str(row, 1, label);
+        infp_row_i64(row, 2, 5);
+        sample_put(s);
+}
+
+/* Numbered instances of things show what they are, not their ids; under bare names stands the first, whatever came of it. */
+static void test_instances_of_things(void **state)
+{
+        static const struct infp_table *const tables[] = { &boxes_table, &first_table, &thing_table, NULL };
+        static const char *const expected[] = { "timestamp",      "box0_label",       "box0_used",
+                                                "box0_used_time", "box0_weight",      "box0_weight_time",
+                                                "box1_label",     "box1_used",        "box1_used_time",
+                                                "box1_weight",    "box1_weight_time", "heat",
+                                                "heat_time" };
+        struct sample_run *s = sample_new("parquet");
+        struct infp_series *series;
+        struct infp_batch batch;
+        size_t size;
+
+        (void) state;
+        sample_describe(s, tables);
+        put_thing(s, 900, "nine");
+        for (unsigned i = 0; i < 8; i++) {
+                sample_tick(s, i, S(10.0 + i));
+                if (i < 2)
+                        put_box(s, 10.1 + i, 900, 100 + i);
+                put_box(s, 10.2 + i, 77, 200 + i); /* a thing that nobody describes */
+        }
+        sample_end(s);
+        series = open_series(s, 0, 0);
+        assert_int_equal(infp_table_width(infp_series_table(series)), sizeof(expected) / sizeof(expected[0]));
+        for (unsigned i = 0; i < infp_table_width(infp_series_table(series)); i++)
+                assert_string_equal(infp_table_column(infp_series_table(series), i)->name, expected[i]);
+        assert_int_equal(infp_series_next(series, &batch, NULL), 1);
+        assert_int_equal(batch.n_rows, 8);
+        assert_memory_equal(infp_batch_str(&batch, column(series, "box0_label"), 0, &size), "nine", 4);
+        assert_int_equal(size, 4);
+        assert_false(infp_batch_has(&batch, column(series, "box1_label"), 0));
+        assert_false(infp_batch_has(&batch, column(series, "box0_weight"), 0));
+        assert_int_equal(infp_batch_i64(&batch, column(series, "box1_used"), 7), 207);
+        /* 900 was last seen at 11.1: fresh until tick 3 (13.0), gone at tick 4, and 77 does not take its place. */
+        assert_int_equal(infp_batch_i64(&batch, column(series, "heat"), 3), 101);
+        assert_true(infp_batch_has(&batch, column(series, "box0_label"), 3));
+        for (uint32_t row = 4; row < 8; row++) {
+                assert_false(infp_batch_has(&batch, column(series, "heat"), row));
+                assert_false(infp_batch_has(&batch, column(series, "box0_label"), row));
+        }
+        infp_series_close(series);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_columns),       cmocka_unit_test(test_rows),
                 cmocka_unit_test(test_range),         cmocka_unit_test(test_long_texts_and_many_ticks),
-                cmocka_unit_test(test_without_ticks),
+                cmocka_unit_test(test_without_ticks), cmocka_unit_test(test_instances_of_things),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
