@@ -32,11 +32,13 @@ struct infp_engine_make_info {
         const char *name; /* "vllm", as stored */
         const char *const
                 *prefixes; /* of its series, ended by NULL; whichever has most samples on a page is the make */
-        const char *const
-                *commands; /* words of a command line that mean this server: "vllm.entrypoints", "llama-server" */
+        const char *const *
+                commands; /* what in a command line means this server: "vllm.entrypoints" (a module or program, its end may differ),
+                                * "vllm serve" (arguments that follow one another) */
         const char *const *port_flags; /* "--port" ... */
         unsigned port;                 /* implied without such a flag */
         const char *path;              /* "/metrics" */
+        const char *metrics_flag;      /* a server that was started without it has no such page; NULL: always there */
 };
 extern const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N];
 
@@ -78,18 +80,22 @@ struct infp_engine_fields {
         uint8_t rank[INFP_MAX_COLUMNS]; /* of what is in value + 1; 0: nothing yet */
         uint64_t bad[2];                /* a sample was not finite: the field is missing, not a part of the sum */
 
-        /* llama.cpp: tokens of requests that are not finished yet. */
+        uint64_t said[2]; /* columns of which `sources` holds a reason */
         struct infp_engine_live {
-                double total, finished, steps_highest, decodes, owed; /* as of the last scrape; see engine_live.c */
-                bool is_running, has_slots;
-                unsigned n_slots;
+                double total, finished, accepted, steps, decodes; /* as of the last scrape; see engine_live.c */
+                double owed; /* tokens of requests that ended behind the page, to be taken off the next one's */
+                bool is_known, has_slots, had_slots;
+                unsigned n_slots, n_busy, n_busy_before; /* n_slots: idle ones too */
                 struct infp_engine_slot {
                         int64_t id, task;
                         double n_decoded;
-                } slot[INFP_ENGINE_SLOTS], old_slot[INFP_ENGINE_SLOTS];
-                unsigned n_old_slots;
-        } live;
-        enum { INFP_TOKENS_UNSURE, INFP_TOKENS_RIGHT, INFP_TOKENS_DOUBLED } doubling; /* LMDeploy */
+                } busy[INFP_ENGINE_SLOTS], busy_before[INFP_ENGINE_SLOTS];
+        } live; /* llama.cpp: tokens of requests that have not ended yet */
+        enum infp_engine_doubling {
+                INFP_TOKENS_UNSURE,
+                INFP_TOKENS_RIGHT,
+                INFP_TOKENS_DOUBLED
+        } doubling; /* LMDeploy */
 };
 void infp_engine_fields_begin(struct infp_engine_fields *fields);
 /* Called for each sample of the page and each line that infp_engine_alias_find gave for its series. */
