@@ -16,19 +16,23 @@ struct infp_quantile {
         double low, estimate, high;
 };
 
-/* Sorts by edge; adds up counts of equal edges; makes counts that fall from one edge to the next level (scrapes of several
- * workers are not of one moment). Returns the number of buckets left. */
+/* Sorts by edge; leaves out edges that are no number and counts that are not finite; adds up counts of equal edges; makes counts
+ * that fall from one edge to the next level (scrapes of several workers are not of one moment). Returns the number of buckets
+ * left. */
 size_t infp_buckets_settle(struct infp_bucket *buckets, size_t n);
 
-/* buckets: settled. q: 0..1. False: no observation (absent, never 0), q out of range, or no +Inf bucket. The first bucket begins
- * at 0 when its edge is positive, else at -INFINITY (estimate = its edge). */
+/* buckets: settled. q: 0..1. False: no observation (absent, never 0), q out of range, no +Inf bucket or nothing but it. The first
+ * bucket begins at 0 when its edge is positive, else at -INFINITY (estimate = its edge). q = 0 is the low end of the first bucket
+ * that holds anything. */
 bool infp_quantile_of(const struct infp_bucket *buckets, size_t n, double q, struct infp_quantile *ret);
 
 /* What came between two scrapes: after - before edge by edge; when any count fell it was a new start and `after` is taken whole.
- * Both settled; edges that only one of them has are taken as they are (a histogram that changed its edges started anew).
+ * Both settled. An edge that only `after` has counted before as much as the next lower edge did (exporters that leave out empty
+ * buckets); one that only `before` has is left out. n_before may be 0: all of `after` is new. The result is settled, too.
  * ret has room for n_after. Returns its number. */
 size_t infp_buckets_between(const struct infp_bucket *before, size_t n_before, const struct infp_bucket *after,
                             size_t n_after, struct infp_bucket *ret);
 
-/* Share of observations <= limit: exact when limit is an edge (ret_exact), else interpolated. False: none. */
+/* Share of observations <= limit: exact when limit is an edge or its bucket is empty (ret_exact), else interpolated; in the last
+ * bucket nothing is taken to be below: a lower bound. False: none. */
 bool infp_share_below(const struct infp_bucket *buckets, size_t n, double limit, double *ret, bool *ret_exact);
