@@ -103,4 +103,7 @@ const struct infp_table infp_table_vllm = {
         .section = "vllm",
         .series = "",
         .lead = true,
+        .list = "engines",
+        .flat_section = true,
+        .histograms = "engine_samples",
 };
