@@ -172,7 +172,9 @@ static const char *read_label(struct line *l, const char *at)
                         return NULL;
         }
         at = skip_blanks(at, l->end);
-        if (at < l->end && *at == ':' && l->n_labels == 0) /* {count:1,sum:2...}: the value of a native histogram */
+        /* {count:1,sum:2...}: the value of a native histogram. */
+        if (l->end - at >= 2 && *at == ':' && l->n_labels == 0 &&
+            (kinds[(unsigned char) at[1]] == DIGIT || at[1] == '-'))
                 l->is_native = true;
         if (at == l->end || *at != '=')
                 return NULL;
