@@ -23,6 +23,7 @@ struct infp_collector {
         const struct infp_table *const *tables; /* all that it may write, ended by NULL */
         uint32_t period_ms;                     /* 0: the run's */
         uint32_t floor_ms;                      /* never more often than this; 0: no floor */
+        uint32_t ceiling_ms;                    /* never less often than this (counters that wrap); 0: no ceiling */
         unsigned flags;
         size_t state_size; /* the core gives zeroed memory of this size */
 

@@ -24,6 +24,8 @@ uint32_t infp_collector_period_ms(const struct infp_collector *collector, uint32
 {
         uint32_t period = collector->period_ms ? collector->period_ms : run_period_ms;
 
+        if (collector->ceiling_ms && period > collector->ceiling_ms)
+                period = collector->ceiling_ms;
         return period < collector->floor_ms ? collector->floor_ms : period;
 }
 

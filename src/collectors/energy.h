@@ -1,0 +1,109 @@
+/* The energy collector: what the machine's own meters say. Parts: energy.c (record, rounds), energy_find.c (which meters there
+ * are), energy_read.c (one meter: wraps, integration, dead counters), energy_sum.c (what the machine's total is made of),
+ * energy_tables.c (columns), energy_say.c (sources).
+ *
+ * A domain is one meter: a RAPL zone, a sensor of hwmon, a battery. Counters are stored as their files hold them; joules since
+ * the first reading stand beside. A domain that was found stays in the list, so that its number is its name within a run. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/procfile.h"
+#include "collect/collector.h"
+
+enum energy_source { ENERGY_POWERCAP, ENERGY_HWMON, ENERGY_BATTERY };
+
+enum energy_kind {
+        ENERGY_PACKAGE, /* a socket or die, its cores and caches included */
+        ENERGY_CORE,
+        ENERGY_UNCORE,
+        ENERGY_DRAM,
+        ENERGY_PSYS,  /* the platform: package, memory and more; what it holds differs from machine to machine */
+        ENERGY_METER, /* of the whole machine, at its supply */
+        ENERGY_CELL,  /* a battery that feeds the machine */
+        ENERGY_OTHER,
+};
+
+enum { ENERGY_NAME = 96, ENERGY_PATH = 160, ENERGY_DOMAINS = 256, ENERGY_NONE = -1 };
+
+struct energy_domain {
+        char name[ENERGY_NAME];  /* the key: "package-0", "package-0/core", "battery-BAT0" */
+        char label[ENERGY_NAME]; /* as the source calls it */
+        char zone[ENERGY_NAME];  /* directory, for zones within zones: "intel-rapl:0:0" */
+        char path[ENERGY_PATH];  /* of the file or battery, below the root, without a leading slash */
+        enum energy_source source;
+        enum energy_kind kind;
+        bool is_power;     /* the source gives watts: its joules are integrated */
+        bool is_mmio;      /* the same meter as the zone of this name of intel-rapl, by another way */
+        int parent;        /* index of the domain that holds this one, or ENERGY_NONE */
+        int twin;          /* index of the domain that is the same meter, or ENERGY_NONE */
+        uint64_t range_uj; /* the counter falls to 0 behind it; 0: not known */
+
+        struct infp_procfile file;
+        bool is_gone;
+        int r;           /* of the last reading */
+        bool was_read;   /* at this round */
+        bool has_last;   /* there is a reading to count from */
+        bool has_moved;  /* else its value says nothing */
+        bool is_dead;    /* it should have moved by now */
+        bool is_counted; /* in the machine's total */
+        bool is_late;    /* the last two readings lie so far apart that it may have wrapped unseen */
+        uint64_t first_ns, t_ns, n_reads, n_wraps;
+        uint64_t raw_uj, sum_uj, more_uj; /* more: since the reading before */
+        double power_w, sum_j, more_j;    /* with is_power; sum_j, more_j instead of sum_uj, more_uj */
+};
+
+struct energy {
+        struct energy_domain **domains; /* each allocated of its own: indices and addresses stay */
+        int n;
+        uint64_t found_ns;    /* last search */
+        int64_t suspended_ns; /* CLOCK_BOOTTIME less CLOCK_MONOTONIC */
+        uint64_t machine_uj, kind_uj[ENERGY_OTHER + 1];
+        double machine_j; /* integrated */
+        bool machine_has; /* something that counts has moved */
+};
+
+enum energy_cell {
+        ENERGY_DOMAIN,
+        ENERGY_SOURCE,
+        ENERGY_PATH_CELL,
+        ENERGY_LABEL,
+        ENERGY_RAW,
+        ENERGY_RANGE,
+        ENERGY_JOULES,
+        ENERGY_POWER,
+        ENERGY_PART_OF,
+        ENERGY_SAME_AS,
+        ENERGY_IS_COUNTED,
+        ENERGY_QUALITY,
+        ENERGY_WRAPS,
+        ENERGY_N,
+};
+enum energy_total_cell {
+        ENERGY_TOTAL_JOULES,
+        ENERGY_TOTAL_PACKAGE,
+        ENERGY_TOTAL_DRAM,
+        ENERGY_TOTAL_CORE,
+        ENERGY_TOTAL_PSYS,
+        ENERGY_TOTAL_DOMAINS,
+        ENERGY_TOTAL_QUALITY,
+        ENERGY_TOTAL_N,
+};
+extern const struct infp_table infp_table_energy, infp_table_energy_total;
+extern const char *const infp_energy_sources[]; /* names, by enum energy_source */
+
+/* energy_find.c: adds what is new, revives what has come back. 0 or -ENOMEM. */
+int infp_energy_find(struct energy *energy, const struct infp_env *env);
+
+/* energy_read.c: reads one domain and counts it up. */
+void infp_energy_read(struct energy_domain *domain, const struct infp_env *env);
+/* Readings before this moment are no start for a difference: the machine slept. */
+void infp_energy_forget(struct energy_domain *domain);
+double infp_energy_joules(const struct energy_domain *domain);
+
+/* energy_sum.c: who counts at this round, and the totals. */
+void infp_energy_sum(struct energy *energy);
+
+/* energy_say.c: why a domain, or everything, is missing. */
+void infp_energy_say(const struct energy *energy, struct infp_emit *emit);
