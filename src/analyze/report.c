@@ -7,6 +7,7 @@
 
 #include "analyze/report_scan.h"
 #include "base/mem.h"
+#include "model/tables.h"
 #include "query/scan.h"
 
 void infp_report_done(struct infp_report *report)
@@ -16,6 +17,9 @@ void infp_report_done(struct infp_report *report)
         infp_cores_done(&report->cores);
         infp_absences_done(&report->absences);
         infp_report_processes_done(&report->processes);
+        if (report->requests)
+                infp_requests_done(report->requests);
+        free(report->requests);
         for (unsigned i = 0; i < report->n_broken; i++) {
                 free(report->broken[i].table);
                 free(report->broken[i].message);
@@ -202,6 +206,23 @@ static int read_processes(struct infp_report *report, struct infp_run *run, cons
         return r == -ENOENT ? 0 : pass(report, table, r, err);
 }
 
+static int read_requests(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                         struct infp_err *err)
+{
+        struct infp_requests *requests = calloc(1, sizeof(*requests));
+        int r = requests ? infp_requests_read(run, scan, requests, err)
+                         : infp_fail(err, -ENOMEM, "no memory for the report");
+
+        if (r >= 0 && requests->n) {
+                report->requests = requests;
+                return 0;
+        }
+        if (requests)
+                infp_requests_done(requests);
+        free(requests);
+        return r == -ENOENT ? 0 : r;
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -232,6 +253,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(pass(report, "cpu_core", read_cores(report, run, &options, err), err));
         INFP_TRY(pass(report, "ticks", read_ticks(report, run, &options, err), err));
         INFP_TRY(read_processes(report, run, &options, err));
+        INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);

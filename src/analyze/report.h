@@ -10,6 +10,7 @@
 #include "analyze/metrics.h"
 #include "analyze/range.h"
 #include "analyze/report_processes.h"
+#include "analyze/requests.h"
 #include "base/err.h"
 #include "store/run.h"
 
@@ -42,6 +43,7 @@ struct infp_report {
         unsigned n_self;
 
         struct infp_report_processes processes;
+        struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. What had been read of them is not used. */
         struct infp_report_broken {
                 char *table, *message;

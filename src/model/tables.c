@@ -53,34 +53,39 @@ static const struct infp_column marks_columns[] = {
         [INFP_MARKS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that wrote it."),
         [INFP_MARKS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that wrote it."),
         [INFP_MARKS_TAG] = INFP_COLUMN(tag, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The text."),
+        [INFP_MARKS_STAMP] = INFP_COLUMN(stamp, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Of source output, whose clock t_ns is: line (the time in the line), or seen (when we saw it) and why; null = the sender's."),
 };
 
 /* t_ns is the arrival: when the request was due by the load's schedule, not when it could be sent. All later times count from
  * there, so that a client that falls behind shows it (no coordinated omission). */
 static const struct infp_column requests_columns[] = {
         [INFP_REQUESTS_SOURCE] = INFP_COLUMN(source, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who measured it: load."),
+        [INFP_REQUESTS_LOAD] = INFP_COLUMN(load, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name of its load (load --name), else the Unix ms at which the load began."),
         [INFP_REQUESTS_NUMBER] = INFP_COLUMN(number, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number within its load, from 0, in the order of arrival."),
         [INFP_REQUESTS_URL] = INFP_COLUMN(url, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Where it was sent."),
         [INFP_REQUESTS_MODEL] = INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Model that was asked for."),
         [INFP_REQUESTS_STATUS] = INFP_COLUMN(status, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "HTTP status; null = no answer came."),
         [INFP_REQUESTS_OK] = INFP_COLUMN(ok, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The answer came whole."),
-        [INFP_REQUESTS_ERROR] = INFP_COLUMN(error, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Why it did not."),
+        [INFP_REQUESTS_FAILURE] = INFP_COLUMN(failure, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Kind of failure: refused, connection, timeout, http 503, server error, garbage, cut; cut off: the client ended the load first."),
+        [INFP_REQUESTS_ERROR] = INFP_COLUMN(error, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Why it did not, in a sentence."),
         [INFP_REQUESTS_FINISH] = INFP_COLUMN(finish_reason, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As the server says: stop, length ..."),
         [INFP_REQUESTS_SEND_NS] = INFP_COLUMN(send_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From arrival until it was sent."),
         [INFP_REQUESTS_FIRST_NS] = INFP_COLUMN(first_token_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From arrival to the first token (client-side TTFT)."),
         [INFP_REQUESTS_LAST_NS] = INFP_COLUMN(last_token_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From arrival to the last token."),
         [INFP_REQUESTS_END_NS] = INFP_COLUMN(end_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From arrival to the end of the answer, or until it failed."),
+        [INFP_REQUESTS_MAX_TOKENS] = INFP_COLUMN(max_tokens, I64, LABEL, tokens, MEASURED, NO, NULL, 0, NULL, "Output tokens that were asked for at most."),
         [INFP_REQUESTS_PROMPT_TOKENS] = INFP_COLUMN(prompt_tokens, I64, GAUGE, tokens, MEASURED, NO, NULL, 0, NULL, "Of the prompt, as the server counts; null = it does not say."),
+        [INFP_REQUESTS_CACHED_TOKENS] = INFP_COLUMN(cached_tokens, I64, GAUGE, tokens, MEASURED, NO, NULL, 0, NULL, "Of those of the prompt, found in the server's cache; null = it does not say."),
         [INFP_REQUESTS_OUTPUT_TOKENS] = INFP_COLUMN(output_tokens, I64, GAUGE, tokens, MEASURED, NO, NULL, 0, NULL, "Generated, as the server counts; null = it does not say."),
         [INFP_REQUESTS_CHUNKS] = INFP_COLUMN(chunks, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Pieces with text that came."),
         [INFP_REQUESTS_GAP_MAX_NS] = INFP_COLUMN(gap_max_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "Longest time between two pieces."),
-        [INFP_REQUESTS_GAPS] = INFP_COLUMN(gaps, STR, LABEL, json, MEASURED, NO, NULL, 0, NULL, "Histogram of the times between two pieces: upper edge in seconds and count of each bucket that is not empty; edges are 8 a doubling from 1 us."),
+        [INFP_REQUESTS_GAPS] = INFP_COLUMN(gaps, STR, LABEL, json, MEASURED, NO, NULL, 0, NULL, "Histogram of the times between two pieces: [upper edge in seconds, count] of each bucket that is not empty; 8 buckets a doubling from 1 us (model/log_histogram.h)."),
 };
 
 static const struct infp_column output_columns[] = {
-        [INFP_OUTPUT_STREAM] = INFP_COLUMN(stream, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "output: standard output and error share one file."),
+        [INFP_OUTPUT_STREAM] = INFP_COLUMN(stream, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "output: standard output and error share one file; removed: the part was taken off the disk (--capture-limit)."),
         [INFP_OUTPUT_OFFSET] = INFP_COLUMN(offset, I64, LABEL, bytes, MEASURED, NO, NULL, 0, NULL, "First byte in <uuid>_output.txt."),
-        [INFP_OUTPUT_LENGTH] = INFP_COLUMN(length, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes that had come since the row before."),
+        [INFP_OUTPUT_LENGTH] = INFP_COLUMN(length, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, NULL, "Bytes: of output, what had come since the row before."),
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "view/report.h"
+#include "view/requests.h"
 
 static const char *const states[] = {
         [INFP_RUN_RECORDING] = "recording",
@@ -142,6 +143,18 @@ static void put_processes(struct infp_json *json, const struct infp_report_proce
         infp_json_u64(json, processes->n_rows_left_out);
 }
 
+static void put_requests(struct infp_json *json, struct infp_requests *requests)
+{
+        infp_json_key(json, "requests");
+        if (!requests) {
+                infp_json_null(json);
+                return;
+        }
+        infp_json_object(json);
+        infp_requests_json(json, requests);
+        infp_json_object_end(json);
+}
+
 static void put_broken(struct infp_json *json, const struct infp_report *report)
 {
         infp_json_key(json, "broken");
@@ -226,6 +239,7 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         put_f64(&json, "effective_cpus", report->effective_cpus);
         put_cores(&json, &report->cores);
         put_processes(&json, &report->processes);
+        put_requests(&json, report->requests);
         infp_json_key(&json, "metrics");
         infp_json_object(&json);
         for (unsigned i = 0; i < report->n_metrics; i++)

@@ -20,6 +20,7 @@ bool infp_report_is_host(const struct infp_report *report); /* no command and no
 void infp_report_memory(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
+void infp_report_requests(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_absences(struct infp_out *out, const struct infp_report *report);

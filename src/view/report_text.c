@@ -316,6 +316,7 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
 {
         put_head(out, report);
+        infp_report_requests(out, report);
         put_tree_cpu(out, report);
         put_cores(out, report);
         infp_report_processes(out, report);

@@ -1,0 +1,330 @@
+#include "load/chunk.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/number.h"
+
+enum { WORDS_MAX = 240 };
+
+struct cursor {
+        const char *at, *end;
+};
+
+struct text {
+        const char *at;
+        size_t size;
+};
+
+static bool is_blank(char c)
+{
+        return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static char look(struct cursor *c)
+{
+        while (c->at < c->end && is_blank(*c->at))
+                c->at++;
+        return c->at < c->end ? *c->at : 0;
+}
+
+/* As it stands between its quotes: escapes are left as they are. */
+static bool take_string(struct cursor *c, struct text *ret)
+{
+        const char *start, *quote;
+
+        if (look(c) != '"')
+                return false;
+        start = c->at + 1;
+        for (quote = start; (quote = memchr(quote, '"', (size_t) (c->end - quote))); quote++) {
+                const char *before = quote;
+
+                while (before > start && before[-1] == '\\')
+                        before--;
+                if ((quote - before) % 2 == 0)
+                        break;
+        }
+        if (!quote)
+                return false;
+        *ret = (struct text){ start, (size_t) (quote - start) };
+        c->at = quote + 1;
+        return true;
+}
+
+/* A number, true, false, null. */
+static bool take_word(struct cursor *c, struct text *ret)
+{
+        const char *start;
+
+        look(c);
+        start = c->at;
+        while (c->at < c->end && !is_blank(*c->at) && !strchr(",:]}[{\"", *c->at))
+                c->at++;
+        *ret = (struct text){ start, (size_t) (c->at - start) };
+        return ret->size > 0;
+}
+
+/* Steps over one value. Whether brackets match in kind is not looked at. */
+static bool skip_value(struct cursor *c)
+{
+        unsigned depth = 0;
+        struct text text;
+
+        do {
+                switch (look(c)) {
+                case '"':
+                        if (!take_string(c, &text))
+                                return false;
+                        break;
+                case '{':
+                case '[':
+                        depth++;
+                        c->at++;
+                        break;
+                case '}':
+                case ']':
+                        if (!depth--)
+                                return false;
+                        c->at++;
+                        break;
+                case ',':
+                case ':':
+                        if (!depth)
+                                return false;
+                        c->at++;
+                        break;
+                default:
+                        if (!take_word(c, &text))
+                                return false;
+                }
+        } while (depth);
+        return true;
+}
+
+typedef bool member(struct cursor *c, struct text key, struct infp_chunk *ret);
+
+static bool is(struct text text, const char *word)
+{
+        return text.size == strlen(word) && !memcmp(text.at, word, text.size);
+}
+
+/* `take` takes the value of each member. What is no object is stepped over. */
+static bool take_object(struct cursor *c, member *take, struct infp_chunk *ret)
+{
+        struct text key;
+
+        if (look(c) != '{')
+                return skip_value(c);
+        c->at++;
+        if (look(c) == '}') {
+                c->at++;
+                return true;
+        }
+        for (;;) {
+                if (!take_string(c, &key) || look(c) != ':')
+                        return false;
+                c->at++;
+                if (!take(c, key, ret))
+                        return false;
+                switch (look(c)) {
+                case ',':
+                        c->at++;
+                        continue;
+                case '}':
+                        c->at++;
+                        return true;
+                default:
+                        return false;
+                }
+        }
+}
+
+static bool take_list(struct cursor *c, bool (*take)(struct cursor *c, struct infp_chunk *ret), struct infp_chunk *ret)
+{
+        if (look(c) != '[')
+                return skip_value(c);
+        c->at++;
+        if (look(c) == ']') {
+                c->at++;
+                return true;
+        }
+        for (;;) {
+                if (!take(c, ret))
+                        return false;
+                switch (look(c)) {
+                case ',':
+                        c->at++;
+                        continue;
+                case ']':
+                        c->at++;
+                        return true;
+                default:
+                        return false;
+                }
+        }
+}
+
+static bool take_count(struct cursor *c, int64_t *ret)
+{
+        struct text word;
+
+        if (look(c) && strchr("{[\"", *c->at))
+                return skip_value(c);
+        if (!take_word(c, &word))
+                return false;
+        if (infp_parse_i64(word.at, word.size, ret) < 0 || *ret < 0)
+                *ret = -1;
+        return true;
+}
+
+/* A text, or a list, that is not empty. */
+static bool take_content(struct cursor *c, struct infp_chunk *ret)
+{
+        const char *start;
+        struct text text;
+
+        if (look(c) == '"') {
+                if (!take_string(c, &text))
+                        return false;
+                ret->has_text |= text.size > 0;
+                return true;
+        }
+        if (look(c) == '[') {
+                start = c->at;
+                if (!skip_value(c))
+                        return false;
+                for (start++; start < c->at - 1 && is_blank(*start);)
+                        start++;
+                ret->has_text |= start < c->at - 1;
+                return true;
+        }
+        return skip_value(c);
+}
+
+static bool of_delta(struct cursor *c, struct text key, struct infp_chunk *ret)
+{
+        static const char *const seen[] = { "content", "reasoning_content", "reasoning", "tool_calls", "refusal" };
+
+        for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++)
+                if (is(key, seen[i]))
+                        return take_content(c, ret);
+        return skip_value(c);
+}
+
+static bool of_choice(struct cursor *c, struct text key, struct infp_chunk *ret)
+{
+        struct text reason;
+
+        if (is(key, "text"))
+                return take_content(c, ret);
+        if (is(key, "delta") || is(key, "message"))
+                return take_object(c, of_delta, ret);
+        if (!is(key, "finish_reason") || look(c) != '"')
+                return skip_value(c);
+        if (!take_string(c, &reason))
+                return false;
+        if (reason.size >= sizeof(ret->finish_reason))
+                reason.size = sizeof(ret->finish_reason) - 1;
+        memcpy(ret->finish_reason, reason.at, reason.size);
+        ret->finish_reason[reason.size] = 0;
+        return true;
+}
+
+static bool take_choice(struct cursor *c, struct infp_chunk *ret)
+{
+        ret->has_choice = true;
+        return take_object(c, of_choice, ret);
+}
+
+static bool of_details(struct cursor *c, struct text key, struct infp_chunk *ret)
+{
+        return is(key, "cached_tokens") ? take_count(c, &ret->cached_tokens) : skip_value(c);
+}
+
+static bool of_usage(struct cursor *c, struct text key, struct infp_chunk *ret)
+{
+        if (is(key, "prompt_tokens"))
+                return take_count(c, &ret->prompt_tokens);
+        if (is(key, "completion_tokens"))
+                return take_count(c, &ret->output_tokens);
+        if (is(key, "prompt_tokens_details"))
+                return take_object(c, of_details, ret);
+        return skip_value(c);
+}
+
+static bool of_top(struct cursor *c, struct text key, struct infp_chunk *ret)
+{
+        struct text text;
+
+        if (is(key, "choices"))
+                return take_list(c, take_choice, ret);
+        if (is(key, "usage"))
+                return take_object(c, of_usage, ret);
+        if (is(key, "error")) {
+                ret->is_error = look(c) != 'n'; /* null: all is well */
+                return skip_value(c);
+        }
+        if (!is(key, "object") || look(c) != '"')
+                return skip_value(c);
+        if (!take_string(c, &text))
+                return false;
+        ret->is_error |= is(text, "error");
+        return true;
+}
+
+int infp_chunk_read(const char *data, size_t size, struct infp_chunk *ret)
+{
+        struct cursor c = { data, data + size };
+
+        *ret = (struct infp_chunk){ .prompt_tokens = -1, .cached_tokens = -1, .output_tokens = -1 };
+        while (size && is_blank(data[size - 1]))
+                size--;
+        ret->is_done = is((struct text){ data, size }, "[DONE]");
+        if (ret->is_done)
+                return 0;
+        if (look(&c) != '{' || !take_object(&c, of_top, ret) || look(&c) || c.at < c.end)
+                return -EBADMSG;
+        return 0;
+}
+
+/* {"detail":[{"msg":"..."}]} is how FastAPI says that a field is wrong. */
+static const char *find_words(const json_t *root)
+{
+        static const char *const keys[] = { "message", "detail", "msg", "error" };
+        const json_t *error = json_object_get(root, "error"), *detail = json_object_get(root, "detail"), *value;
+
+        if (json_is_object(error))
+                root = error;
+        else if (json_is_array(detail) && json_is_object(json_array_get(detail, 0)))
+                root = json_array_get(detail, 0);
+        for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+                value = json_object_get(root, keys[i]);
+                if (json_is_string(value) && json_string_length(value))
+                        return json_string_value(value);
+        }
+        return NULL;
+}
+
+void infp_error_words(const char *body, size_t size, struct infp_str *out)
+{
+        json_t *root = json_loadb(body, size, 0, NULL);
+        const char *words = root ? find_words(root) : NULL;
+        size_t n = words ? strlen(words) : size;
+        bool is_gap = false;
+
+        if (!words)
+                words = body;
+        for (size_t i = 0; i < n && i < WORDS_MAX; i++) {
+                const bool blank = (unsigned char) words[i] <= ' ' || words[i] == 0x7f;
+
+                if (!blank)
+                        infp_str_putc(out, words[i]);
+                else if (!is_gap && out->size)
+                        infp_str_putc(out, ' ');
+                is_gap = blank;
+        }
+        if (n > WORDS_MAX)
+                infp_str_puts(out, " ...");
+        json_decref(root);
+}

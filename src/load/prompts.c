@@ -1,0 +1,208 @@
+#include "load/prompts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "load/random.h"
+
+enum { FILE_MAX = 512 << 20, READ_SIZE = 64 << 10 };
+
+void infp_prompts_done(struct infp_prompts *prompts)
+{
+        for (size_t i = 0; i < prompts->n; i++)
+                free(prompts->list[i].text);
+        free(prompts->list);
+        *prompts = (struct infp_prompts){ 0 };
+}
+
+/* Consumes prompt->text. */
+static int add(struct infp_prompts *prompts, const struct infp_prompt *prompt, struct infp_err *err)
+{
+        if (prompts->n == prompts->cap) {
+                size_t cap = prompts->cap ? 2 * prompts->cap : 64;
+                struct infp_prompt *more = reallocarray(prompts->list, cap, sizeof(*more));
+
+                if (more) {
+                        prompts->list = more;
+                        prompts->cap = cap;
+                }
+        }
+        if (!prompt->text || prompts->n == prompts->cap) {
+                free(prompt->text);
+                return infp_fail(err, -ENOMEM, "not enough memory for the prompts");
+        }
+        prompts->has_messages |= prompt->is_messages;
+        prompts->list[prompts->n++] = *prompt;
+        return 0;
+}
+
+static int add_plain(struct infp_prompts *prompts, const char *line, size_t size, const char *where,
+                     struct infp_err *err)
+{
+        const struct infp_prompt prompt = { .text = strndup(line, size), .size = size, .max_tokens = -1 };
+
+        for (size_t i = 0; i < size;) {
+                unsigned n = infp_utf8_length(line + i, size - i);
+
+                if (!n || !line[i]) {
+                        free(prompt.text);
+                        return infp_fail(err, -EBADMSG, "%s: byte %zu is not UTF-8 text; a prompt is one line of text",
+                                         where, i + 1);
+                }
+                i += n;
+        }
+        return add(prompts, &prompt, err);
+}
+
+static int take_object(struct infp_prompts *prompts, json_t *root, const char *where, struct infp_err *err)
+{
+        json_t *text = json_object_get(root, "prompt"), *messages = json_object_get(root, "messages"),
+               *max = json_object_get(root, "max_tokens");
+        struct infp_prompt prompt = { .max_tokens = -1 };
+
+        if (max && !json_is_null(max)) {
+                if (!json_is_integer(max) || json_integer_value(max) < 1)
+                        return infp_fail(err, -EBADMSG, "%s: \"max_tokens\" must be an integer from 1 on", where);
+                prompt.max_tokens = json_integer_value(max);
+        }
+        if (json_is_string(text)) {
+                prompt.text = strdup(json_string_value(text));
+        } else if (json_is_array(messages) && json_array_size(messages)) {
+                prompt.text = json_dumps(messages, JSON_COMPACT);
+                prompt.is_messages = true;
+        } else {
+                return infp_fail(err, -EBADMSG, "%s: it needs \"prompt\" (a text) or \"messages\" (a list)", where);
+        }
+        prompt.size = prompt.text ? strlen(prompt.text) : 0;
+        return add(prompts, &prompt, err);
+}
+
+static int add_json(struct infp_prompts *prompts, const char *line, size_t size, const char *where,
+                    struct infp_err *err)
+{
+        json_error_t error;
+        json_t *root = json_loadb(line, size, 0, &error);
+        int r;
+
+        if (!json_is_object(root))
+                r = infp_fail(err, -EBADMSG,
+                              "%s: no JSON object (%s); the file is read as JSON Lines since it begins "
+                              "with '{'",
+                              where, root ? "another value" : error.text);
+        else
+                r = take_object(prompts, root, where, err);
+        json_decref(root);
+        return r;
+}
+
+static bool is_blank(const char *line, size_t size)
+{
+        for (size_t i = 0; i < size; i++)
+                if (!strchr(" \t\r\f\v", line[i]) || !line[i])
+                        return false;
+        return true;
+}
+
+static int take_lines(struct infp_prompts *prompts, const char *path, const char *text, size_t size,
+                      struct infp_err *err)
+{
+        bool is_json = false;
+        unsigned long number = 0;
+        char where[300];
+
+        for (const char *at = text, *end = text + size; at < end;) {
+                const char *lf = memchr(at, '\n', (size_t) (end - at));
+                size_t n = (size_t) ((lf ? lf : end) - at);
+                const char *line = at;
+
+                at += n + (lf != NULL);
+                number++;
+                if (is_blank(line, n))
+                        continue;
+                if (line[n - 1] == '\r')
+                        n--;
+                if (prompts->n == 0)
+                        is_json = line[strspn(line, " \t")] == '{'; /* it is not blank: strspn ends within */
+                snprintf(where, sizeof(where), "%.250s, line %lu", path, number);
+                INFP_TRY(is_json ? add_json(prompts, line, n, where, err) : add_plain(prompts, line, n, where, err));
+        }
+        if (!prompts->n)
+                return infp_fail(err, -EBADMSG, "%s has no prompt: every line is blank", path);
+        return 0;
+}
+
+/* Also pipes: a file of prompts is often made on the way. */
+static int read_all(int fd, struct infp_str *ret)
+{
+        ssize_t n;
+
+        do {
+                if (!infp_str_reserve(ret, READ_SIZE))
+                        return -ENOMEM;
+                n = read(fd, ret->data + ret->size, READ_SIZE);
+                if (n > 0)
+                        ret->size += (size_t) n;
+                if (ret->size > FILE_MAX)
+                        return -EFBIG;
+        } while (n > 0 || (n < 0 && errno == EINTR));
+        return n < 0 ? -errno : 0;
+}
+
+int infp_prompts_read(const char *path, struct infp_prompts *ret, struct infp_err *err)
+{
+        infp_autostr struct infp_str text = { 0 };
+        infp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+        int r = fd < 0 ? -errno : read_all(fd, &text);
+
+        *ret = (struct infp_prompts){ 0 };
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot read the prompts %s", path);
+        r = take_lines(ret, path, text.data ? text.data : "", text.size, err);
+        if (r < 0)
+                infp_prompts_done(ret);
+        return r;
+}
+
+/* Common words, since tokenizers have those as one token with the blank before them. */
+static const char *const words_list[] = {
+        "the",   "of",     "and",   "to",      "in",    "is",    "that",    "for",    "it",    "as",      "was",
+        "with",  "be",     "by",    "on",      "not",   "he",    "this",    "are",    "or",    "his",     "from",
+        "at",    "which",  "but",   "have",    "an",    "had",   "they",    "you",    "were",  "their",   "one",
+        "all",   "we",     "can",   "her",     "has",   "there", "been",    "if",     "more",  "when",    "will",
+        "would", "who",    "so",    "no",      "she",   "other", "its",     "may",    "these", "what",    "them",
+        "than",  "some",   "him",   "time",    "into",  "only",  "do",      "such",   "my",    "new",     "about",
+        "out",   "also",   "two",   "any",     "up",    "first", "could",   "our",    "then",  "most",    "see",
+        "me",    "should", "after", "said",    "your",  "very",  "between", "made",   "many",  "over",    "like",
+        "those", "did",    "now",   "even",    "well",  "where", "must",    "people", "state", "through", "how",
+        "same",  "work",   "being", "because", "man",   "life",  "before",  "each",   "much",  "under",   "years",
+        "way",   "great",  "world", "own",     "still", "used",  "day",     "part",   "might", "use",     "water",
+        "house", "night",  "light", "number",  "place", "long",  "small",   "end",    "hand",  "high",    "large",
+};
+enum { N_WORDS = INFP_COUNT(words_list) };
+
+static void put_words(struct infp_str *out, uint64_t seed, uint64_t n)
+{
+        struct infp_random random = { seed };
+
+        for (uint64_t i = 0; i < n; i++) {
+                if (out->size)
+                        infp_str_putc(out, ' ');
+                infp_str_puts(out, words_list[infp_random_between(&random, 0, N_WORDS - 1)]);
+        }
+}
+
+void infp_words_put(const struct infp_words *words, struct infp_str *out)
+{
+        struct infp_random own = { words->seed ^ (words->number + 1) * UINT64_C(0xd1342543de82ef95) };
+        const uint64_t shared = words->shared < words->n ? words->shared : words->n;
+
+        put_words(out, words->seed, shared);
+        put_words(out, infp_random_next(&own), words->n - shared);
+}

@@ -1,0 +1,35 @@
+/* What is asked: prompts of a file, or words in random order. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct infp_prompt {
+        char *text; /* a prompt as it is, or the messages of a chat as JSON */
+        size_t size;
+        bool is_messages;
+        int64_t max_tokens; /* negative: it does not say */
+};
+
+struct infp_prompts {
+        struct infp_prompt *list;
+        size_t n, cap;
+        bool has_messages; /* one of them at least */
+};
+
+/* A prompt a line; or, where the first line that is not blank begins with '{', JSON Lines: {"prompt": "..."} or {"messages":
+ * [...]}, each with "max_tokens" if it likes. Blank lines are left out. -EBADMSG names the path and the line. */
+int infp_prompts_read(const char *path, struct infp_prompts *ret, struct infp_err *err);
+void infp_prompts_done(struct infp_prompts *prompts);
+
+/* Words, each a token or so to most tokenizers (the server's own count is what is reported). shared of them are the same for
+ * every number, the others depend on seed and number alone. */
+struct infp_words {
+        uint64_t seed, number;
+        uint64_t shared, n; /* n: all, those that are shared too */
+};
+void infp_words_put(const struct infp_words *words, struct infp_str *out);

@@ -1,0 +1,19 @@
+/* When the requests of an open loop are due: Poisson or evenly spaced, whatever became of those before. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "load/random.h"
+
+struct infp_schedule {
+        double rate; /* requests a second */
+        bool is_constant;
+        uint64_t n; /* given out */
+        double at_s;
+        struct infp_random random;
+};
+
+void infp_schedule_init(struct infp_schedule *schedule, double rate, bool is_constant, uint64_t seed);
+/* ns after the start of the load; never falls. Constant: 0, 1/rate, 2/rate ... without summing up errors. */
+uint64_t infp_schedule_next(struct infp_schedule *schedule);

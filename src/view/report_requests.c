@@ -1,0 +1,355 @@
+/* Requests as clients saw them: in the report, and as what `load` says at its end. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "view/human.h"
+#include "view/report_parts.h"
+#include "view/requests.h"
+
+enum { CELL = 11 };
+
+static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
+static const char *const quantile_names[] = { "p50", "p90", "p95", "p99" };
+
+/* One of the four times that are shown alike. */
+struct times {
+        const char *label, *key;
+        struct infp_samples *samples; /* NULL: the gaps between pieces */
+};
+
+static struct human seconds(double s)
+{
+        return infp_human(s, "seconds", "s", false);
+}
+
+static bool quantile_of(struct infp_requests *requests, const struct times *times, double q, struct infp_quantile *ret)
+{
+        return times->samples ? infp_samples_quantile(times->samples, q, ret) : infp_requests_itl(requests, q, ret);
+}
+
+static double mean_of(const struct infp_requests *requests, const struct times *times)
+{
+        return times->samples ? infp_stat_mean(&times->samples->stat) / 1e9 : infp_requests_itl_mean_s(requests);
+}
+
+static double std_of(const struct infp_requests *requests, const struct times *times)
+{
+        return times->samples ? infp_stat_std(&times->samples->stat) / 1e9 : infp_requests_itl_std_s(requests);
+}
+
+static double max_of(const struct infp_requests *requests, const struct times *times)
+{
+        if (times->samples)
+                return times->samples->stat.n ? times->samples->stat.max / 1e9 : NAN;
+        return requests->gaps.n ? (double) requests->gap_max_ns / 1e9 : NAN;
+}
+
+static void put_cell(struct infp_out *out, const char *text)
+{
+        const unsigned width = infp_text_width(text, strlen(text));
+
+        infp_str_printf(&out->text, "%*s%s", width < CELL ? (int) (CELL - width) : 1, "", text);
+}
+
+static void put_times(struct infp_out *out, struct infp_requests *requests, const struct times *times)
+{
+        const double mean = mean_of(requests, times);
+        struct infp_quantile at;
+
+        if (isnan(mean))
+                return;
+        infp_str_printf(&out->text, "  %-12s", times->label);
+        put_cell(out, seconds(mean).text);
+        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++)
+                put_cell(out, quantile_of(requests, times, quantiles[i], &at) ? seconds(at.estimate).text : "-");
+        put_cell(out, seconds(max_of(requests, times)).text);
+        infp_str_putc(&out->text, '\n');
+}
+
+static void put_table(struct infp_out *out, struct infp_requests *requests)
+{
+        const struct times all[] = { { "TTFT", NULL, &requests->ttft },
+                                     { "ITL", NULL, NULL },
+                                     { "TPOT", NULL, &requests->tpot },
+                                     { "end to end", NULL, &requests->e2e } };
+
+        if (!requests->n_ok)
+                return;
+        infp_str_printf(&out->text, "  %-12s", "");
+        put_cell(out, "mean");
+        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++)
+                put_cell(out, quantile_names[i]);
+        put_cell(out, "max");
+        infp_str_putc(&out->text, '\n');
+        for (unsigned i = 0; i < INFP_COUNT(all); i++)
+                put_times(out, requests, &all[i]);
+}
+
+static void put_counts(struct infp_out *out, const struct infp_requests *requests)
+{
+        const uint64_t n_cut = requests->n - requests->n_ok - requests->n_failed;
+        const double duration = infp_requests_duration_s(requests);
+        char failed[48] = "", cut[64] = "";
+
+        if (requests->n_failed)
+                snprintf(failed, sizeof(failed), ", %llu failed", (unsigned long long) requests->n_failed);
+        if (n_cut)
+                snprintf(cut, sizeof(cut), ", %llu cut off by the end of the load", (unsigned long long) n_cut);
+        infp_report_line(out, "requests", "%llu in %s: %llu ok%s%s; %.3g ok a second", (unsigned long long) requests->n,
+                         seconds(duration).text, (unsigned long long) requests->n_ok, failed, cut,
+                         duration > 0 ? (double) requests->n_ok / duration : 0);
+        for (unsigned i = 0; i < requests->n_failures; i++)
+                infp_report_line(out, "", "%llu x %s%s%s", (unsigned long long) requests->failures[i].n,
+                                 requests->failures[i].name, *requests->failures[i].example ? ", such as: " : "",
+                                 requests->failures[i].example);
+}
+
+static void put_tokens(struct infp_out *out, const struct infp_requests *requests)
+{
+        const double duration = infp_requests_duration_s(requests);
+        char cached[64] = "";
+
+        if (!requests->n_ok)
+                return;
+        if (!requests->n_counted) {
+                infp_report_line(out, "tokens", "not known: the server tells no usage");
+                return;
+        }
+        if (requests->n_cached)
+                snprintf(cached, sizeof(cached), " (%llu of them cached)",
+                         (unsigned long long) requests->cached_tokens);
+        infp_report_line(out, "tokens", "%llu out, %.4g a second; %llu in%s",
+                         (unsigned long long) requests->output_tokens,
+                         duration > 0 ? (double) requests->output_tokens / duration : 0,
+                         (unsigned long long) requests->prompt_tokens, cached);
+        if (requests->n_counted < requests->n_ok)
+                infp_report_line(out, "", "without those of %llu requests, whose usage the server did not tell",
+                                 (unsigned long long) (requests->n_ok - requests->n_counted));
+}
+
+/* Where a load had phases, each is a load of its own. */
+static void put_loads(struct infp_out *out, struct infp_requests *requests)
+{
+        if (requests->n_loads < 2)
+                return;
+        infp_str_printf(&out->text, "  %-20s", "by load");
+        for (unsigned i = 0; i < 6; i++)
+                put_cell(out, (const char *const[]){ "requests", "tokens/s", "TTFT p50", "TTFT p99", "ITL p50",
+                                                     "ITL p99" }[i]);
+        infp_str_putc(&out->text, '\n');
+        for (unsigned i = 0; i < requests->n_loads; i++) {
+                struct infp_requests_load *load = &requests->loads[i];
+                const double duration = (double) (load->last_t_ns - load->first_t_ns) / 1e9;
+                infp_autostr struct infp_str name = { 0 };
+                struct infp_quantile at;
+                char cell[32];
+
+                infp_text_tame(&name, load->name, strlen(load->name));
+                infp_str_printf(&out->text, "  %-20.*s",
+                                (int) infp_text_fit(name.data ? name.data : "", name.size, 20, NULL),
+                                name.data ? name.data : "");
+                snprintf(cell, sizeof(cell), "%llu", (unsigned long long) load->n);
+                put_cell(out, cell);
+                snprintf(cell, sizeof(cell), "%.4g", (double) load->output_tokens / duration);
+                put_cell(out, load->output_tokens && duration > 0 ? cell : "-");
+                for (unsigned k = 0; k < 2; k++)
+                        put_cell(out, infp_samples_quantile(&load->ttft, k ? 0.99 : 0.5, &at)
+                                              ? seconds(at.estimate).text
+                                              : "-");
+                for (unsigned k = 0; k < 2; k++)
+                        put_cell(out,
+                                 infp_log_quantile(&load->gaps, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text : "-");
+                infp_str_putc(&out->text, '\n');
+        }
+}
+
+static void put_goodput(struct infp_out *out, const struct infp_requests *requests)
+{
+        const struct infp_requests_goals *goals = &requests->goals;
+        const double duration = infp_requests_duration_s(requests);
+        char text[160] = "";
+        const struct {
+                const char *name;
+                uint64_t ns;
+        } all[] = { { "TTFT", goals->ttft_ns }, { "TPOT", goals->tpot_ns }, { "end to end", goals->e2e_ns } };
+        size_t n = 0;
+
+        for (unsigned i = 0; i < INFP_COUNT(all); i++)
+                if (all[i].ns)
+                        n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s within %s", n ? ", " : "", all[i].name,
+                                               seconds((double) all[i].ns / 1e9).text);
+        if (n)
+                infp_report_line(out, "goodput", "%llu of %llu requests, %.3g a second: %s",
+                                 (unsigned long long) requests->n_good, (unsigned long long) requests->n,
+                                 duration > 0 ? (double) requests->n_good / duration : 0, text);
+}
+
+/* What the figures mean, and where they are less than they look. */
+static void put_notes(struct infp_out *out, struct infp_requests *requests)
+{
+        const double pieces = requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN;
+        struct infp_quantile late;
+
+        if (requests->n_late && infp_samples_quantile(&requests->send, 0.99, &late))
+                infp_report_line(
+                        out, "late",
+                        "%llu requests were sent more than 10 ms after they were due (p99 %s, at most %s): no free "
+                        "slot, a slow connection, or a client without CPU; their times count from when they were "
+                        "due",
+                        (unsigned long long) requests->n_late, seconds(late.estimate).text,
+                        seconds(requests->send.stat.max / 1e9).text);
+        if (pieces > 1.05)
+                infp_report_line(out, "note",
+                                 "a piece of the stream holds %.3g tokens on average: ITL is between pieces", pieces);
+        if (requests->n_ok)
+                infp_report_line(out, "note",
+                                 "measured at the client, of requests that are ok, from when they were due; ITL "
+                                 "percentiles are estimated within an eighth%s",
+                                 requests->e2e.is_coarse ? ", and so are the others: there are too many requests" : "");
+}
+
+void infp_requests_text(struct infp_out *out, struct infp_requests *requests, const char *title)
+{
+        if (!requests || !requests->n)
+                return;
+        infp_report_title(out, title);
+        put_counts(out, requests);
+        put_tokens(out, requests);
+        put_table(out, requests);
+        put_loads(out, requests);
+        put_goodput(out, requests);
+        put_notes(out, requests);
+}
+
+void infp_report_requests(struct infp_out *out, const struct infp_report *report)
+{
+        infp_requests_text(out, report->requests, "Requests (client-side)");
+}
+
+static void json_f64(struct infp_json *json, const char *key, double v)
+{
+        infp_json_key(json, key);
+        infp_json_f64(json, v);
+}
+
+static void json_u64(struct infp_json *json, const char *key, uint64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_u64(json, v);
+}
+
+/* mean_ttft_ms, median_ttft_ms, std_ttft_ms, p50_ttft_ms ... */
+static void json_times(struct infp_json *json, struct infp_requests *requests, const struct times *times)
+{
+        struct infp_quantile at;
+        char key[64];
+
+        snprintf(key, sizeof(key), "mean_%s_ms", times->key);
+        json_f64(json, key, mean_of(requests, times) * 1e3);
+        snprintf(key, sizeof(key), "median_%s_ms", times->key);
+        json_f64(json, key, quantile_of(requests, times, 0.5, &at) ? at.estimate * 1e3 : NAN);
+        snprintf(key, sizeof(key), "std_%s_ms", times->key);
+        json_f64(json, key, std_of(requests, times) * 1e3);
+        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
+                snprintf(key, sizeof(key), "%s_%s_ms", quantile_names[i], times->key);
+                json_f64(json, key, quantile_of(requests, times, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+        }
+        snprintf(key, sizeof(key), "max_%s_ms", times->key);
+        json_f64(json, key, max_of(requests, times) * 1e3);
+}
+
+/* [low, high] of each percentile: between them it lies. */
+static void json_bounds(struct infp_json *json, struct infp_requests *requests)
+{
+        struct infp_quantile at;
+
+        infp_json_key(json, "itl_bounds_ms");
+        infp_json_object(json);
+        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
+                if (!infp_requests_itl(requests, quantiles[i], &at))
+                        continue;
+                infp_json_key(json, quantile_names[i]);
+                infp_json_array(json);
+                infp_json_f64(json, at.low * 1e3);
+                infp_json_f64(json, at.high * 1e3);
+                infp_json_array_end(json);
+        }
+        infp_json_object_end(json);
+}
+
+static void json_kinds(struct infp_json *json, const char *key, const struct infp_requests_kind *kinds, unsigned n)
+{
+        infp_json_key(json, key);
+        infp_json_object(json);
+        for (unsigned i = 0; i < n; i++)
+                json_u64(json, *kinds[i].name ? kinds[i].name : "unknown", kinds[i].n);
+        infp_json_object_end(json);
+}
+
+static void json_throughput(struct infp_json *json, const struct infp_requests *requests)
+{
+        const double duration = infp_requests_duration_s(requests), per_s = duration > 0 ? 1 / duration : NAN;
+        const bool known = requests->n_counted > 0,
+                   wanted = requests->goals.ttft_ns || requests->goals.tpot_ns || requests->goals.e2e_ns;
+        const double in = known ? (double) requests->prompt_tokens : NAN,
+                     out = known ? (double) requests->output_tokens : NAN;
+
+        json_f64(json, "request_throughput", (double) requests->n_ok * per_s);
+        json_f64(json, "request_goodput", wanted ? (double) requests->n_good * per_s : NAN);
+        json_f64(json, "output_throughput", out * per_s);
+        json_f64(json, "total_token_throughput", (in + out) * per_s);
+}
+
+static void json_tokens(struct infp_json *json, const struct infp_requests *requests)
+{
+        const struct {
+                const char *key;
+                bool known;
+                uint64_t v;
+        } all[] = { { "total_input_tokens", requests->n_counted > 0, requests->prompt_tokens },
+                    { "total_cached_tokens", requests->n_cached > 0, requests->cached_tokens },
+                    { "total_output_tokens", requests->n_counted > 0, requests->output_tokens } };
+
+        for (unsigned i = 0; i < INFP_COUNT(all); i++) {
+                infp_json_key(json, all[i].key);
+                if (all[i].known)
+                        infp_json_u64(json, all[i].v);
+                else
+                        infp_json_null(json);
+        }
+        json_u64(json, "requests_without_usage", requests->n_ok - requests->n_counted);
+        json_f64(json, "tokens_per_piece",
+                 requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN);
+}
+
+void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
+{
+        const struct times all[] = { { NULL, "ttft", &requests->ttft },
+                                     { NULL, "tpot", &requests->tpot },
+                                     { NULL, "itl", NULL },
+                                     { NULL, "e2el", &requests->e2e },
+                                     { NULL, "send_delay", &requests->send } };
+
+        infp_json_key(json, "measured_at");
+        infp_json_str(json, "client");
+        json_f64(json, "duration", infp_requests_duration_s(requests));
+        json_u64(json, "requests", requests->n);
+        json_u64(json, "completed", requests->n_ok);
+        json_u64(json, "failed", requests->n_failed);
+        json_u64(json, "cut_off", requests->n - requests->n_ok - requests->n_failed);
+        json_kinds(json, "failures", requests->failures, requests->n_failures);
+        json_kinds(json, "finish_reasons", requests->finishes, requests->n_finishes);
+        json_tokens(json, requests);
+        json_throughput(json, requests);
+        for (unsigned i = 0; i < INFP_COUNT(all); i++)
+                json_times(json, requests, &all[i]);
+        json_bounds(json, requests);
+        json_u64(json, "sent_late", requests->n_late);
+        json_u64(json, "unreadable_gaps", requests->n_broken);
+        infp_json_key(json, "percentiles");
+        infp_json_str(json, requests->e2e.is_coarse
+                                    ? "estimated from a histogram, within an eighth"
+                                    : "exact, linear between ranks; of itl estimated from a histogram (itl_bounds_ms)");
+}
