@@ -15,6 +15,7 @@
 #include "cli/record_finish.h"
 #include "cli/record_info.h"
 #include "cli/record_options.h"
+#include "cli/record_output.h"
 #include "cli/static_sink.h"
 #include "collect/target.h"
 #include "record/session.h"
@@ -26,6 +27,7 @@
 
 /* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
 enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };
+enum { SHOW_PATIENCE_MS = 2000, LAST_PATIENCE_MS = 10000 };
 enum { ENOUGH_DESCRIPTORS = 4096, FEW_DESCRIPTORS = 24 };
 
 /* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
@@ -39,6 +41,7 @@ static struct record {
         struct infp_run_info info;
         struct infp_run *run;
         struct infp_live *live;
+        struct infp_capture *capture;
         struct infp_sink *tail, *snapshot, *static_record, *store;
         struct infp_sink *sinks[MAX_SINKS];
         unsigned n_sinks;
@@ -101,6 +104,19 @@ static rlim_t raise_descriptor_limit(void)
         return limit.rlim_cur;
 }
 
+static int open_capture(struct record *r, struct infp_err *err)
+{
+        const struct infp_capture_options options = {
+                .directory_fd = r->run->output_fd,
+                .directory = r->options.output,
+                .uuid = r->info.uuid,
+                .limit_bytes = r->options.capture_limit,
+                .period_ms = r->options.period_ms,
+        };
+
+        return infp_capture_open(&options, &r->capture, err);
+}
+
 /* The command is forked before anything of this process is changed, see child.h. */
 static int open_child(struct record *r, struct infp_err *err)
 {
@@ -108,8 +124,11 @@ static int open_child(struct record *r, struct infp_err *err)
         const char *const more[] = { variable, NULL };
 
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
+        if (r->options.capture)
+                INFP_TRY(open_capture(r, err));
         if (r->options.command)
-                INFP_TRY(infp_child_fork(&r->child, r->options.command, more, err));
+                INFP_TRY(infp_child_fork(&r->child, r->options.command, more,
+                                         r->capture ? infp_capture_child_fd(r->capture) : -1, err));
         return infp_signals_open(&r->signals, r->options.command != NULL, err);
 }
 
@@ -193,12 +212,14 @@ static int run_session(struct record *r, struct infp_err *err)
                 .found_context = r,
                 .signals = &r->signals,
                 .live = r->live,
+                .capture = r->capture,
                 .sinks = r->sinks,
                 .n_sinks = r->n_sinks,
                 .bytes_written = bytes_written,
                 .bytes_context = r->store,
                 .ring_bytes = RING_BYTES,
                 .duration_ns = r->options.duration_ns,
+                .baseline_ns = r->options.baseline_ns,
                 .child_only = r->options.child_only,
                 .notices = { .say = say, .stats = &r->stats },
         };
@@ -265,8 +286,18 @@ static void finish(struct record *r)
                 infp_say("%.1f s recorded%s; read it with `infprof report -r %s`", seconds, of, r->path);
 }
 
+/* Whoever reads our standard output may have been slow, but is not waited for for ever. */
+static void end_output(struct record *r, bool shown)
+{
+        if (!shown)
+                infp_record_show_output(r->capture, &r->signals, LAST_PATIENCE_MS);
+        infp_record_say_output(r->capture, r->result.is_child_left);
+        r->capture = infp_capture_free(r->capture);
+}
+
 static int record_it(struct record *r)
 {
+        bool shown = true;
         struct infp_err err = { "" };
         int code, error = begin(r, &err);
 
@@ -284,7 +315,11 @@ static int record_it(struct record *r)
                 return r->result.exit_code;
         }
         code = r->result.exit_code;
+        if (r->capture)
+                shown = infp_record_show_output(r->capture, &r->signals, SHOW_PATIENCE_MS);
         finish(r);
+        if (r->capture)
+                end_output(r, shown);
         /* Process 1 of a container: with us the whole container would end, and the command with it. */
         if (r->result.is_child_left && getpid() == 1)
                 code = infp_record_stay(&r->child, &r->signals);

@@ -178,8 +178,8 @@ static char **make_environment(const char *const *more)
         return ret;
 }
 
-/* The forked side. Nothing of it is changed: what infprof had, the command gets. */
-static void be_the_command(char **argv, char **environment, int gate_fd, int error_fd)
+/* The forked side. Nothing of it is changed but the output, where that is captured: what infprof had, the command gets. */
+static void be_the_command(char **argv, char **environment, int output_fd, int gate_fd, int error_fd)
 {
         char go;
         ssize_t n;
@@ -190,13 +190,14 @@ static void be_the_command(char **argv, char **environment, int gate_fd, int err
         while (n < 0 && errno == EINTR);
         if (n != 1) /* infprof has failed or is gone before the first sample: then nothing runs */
                 _exit(CODE_NOT_EXECUTABLE);
-        execvpe(argv[0], argv, environment);
+        if (output_fd < 0 || (dup2(output_fd, STDOUT_FILENO) >= 0 && dup2(output_fd, STDERR_FILENO) >= 0))
+                execvpe(argv[0], argv, environment);
         r = errno;
         (void) !write(error_fd, &r, sizeof r);
         _exit(r == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE);
 }
 
-int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, struct infp_err *err)
+int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, int output_fd, struct infp_err *err)
 {
         infp_autofree char **environment = make_environment(more);
         int gate[2] = { -1, -1 }, error[2] = { -1, -1 };
@@ -216,7 +217,7 @@ int infp_child_fork(struct infp_child *child, char **argv, const char *const *mo
                 child->pid = fork();
                 if (child->pid == 0) {
                         close(gate[1]);
-                        be_the_command(argv, environment, gate[0], error[1]);
+                        be_the_command(argv, environment, output_fd, gate[0], error[1]);
                 }
                 if (child->pid < 0)
                         r = infp_fail_errno(err, -errno, "cannot start a process for %s", argv[0]);

@@ -39,8 +39,10 @@ struct infp_child {
  * code of env(1): 127 not found, 126 found but not executable. */
 int infp_child_check(char *const *argv, int *ret_code, struct infp_err *err);
 
-/* Forks. `more`: NAME=VALUE texts that join the environment, ended by NULL. Makes infprof the reaper of the tree. */
-int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, struct infp_err *err);
+/* Forks. `more`: NAME=VALUE texts that join the environment, ended by NULL. output_fd: what the command gets as its standard
+ * output and error; -1: those that infprof has. Makes infprof the reaper of the tree. */
+int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, int output_fd,
+                    struct infp_err *err);
 int infp_child_release(struct infp_child *child, struct infp_err *err);
 /* When error_fd has something to read: RUNNING or FAILED. In FAILED the sentence and the code are those of infp_child_check. */
 void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *err);

@@ -62,6 +62,7 @@ static void drain(struct infp_session *s)
         struct infp_rowring *ring;
         uint64_t dropped;
 
+        infp_session_take_output(s);
         s->has_more = false;
         for (unsigned i = 0; (ring = infp_sched_ring(s->sched, i)); i++)
                 s->has_more |= infp_recorder_drain(s->recorder, ring) == INFP_DRAIN_TICKS;
@@ -96,8 +97,11 @@ static uint64_t due_ns(struct infp_session *s)
         if (s->has_more)
                 return 0;
         due = earliest(due, infp_session_target_due_ns(s));
-        if (!s->is_released)
+        due = earliest(due, infp_session_baseline_due_ns(s));
+        if (!s->is_released && s->baseline == INFP_BASELINE_NOT_BEGUN)
                 due = earliest(due, s->start_ns + first_sample_ns);
+        else if (!s->is_released)
+                return due;
         else if (s->options->duration_ns && s->options->duration_ns < UINT64_MAX - s->release_ns)
                 due = earliest(due, s->release_ns + s->options->duration_ns);
         return due;
@@ -139,6 +143,13 @@ static void work(struct infp_session *s)
                               s->options->bytes_written(s->options->bytes_context));
 }
 
+/* Everything was sampled for the first time, or had its time for that. */
+static bool is_sampled(struct infp_session *s)
+{
+        return s->is_released || infp_sched_is_first_done(s->sched) ||
+               infp_session_now() - s->start_ns >= first_sample_ns;
+}
+
 /* Until the target's end, the duration's, or the user's. */
 static void loop(struct infp_session *s)
 {
@@ -146,8 +157,7 @@ static void loop(struct infp_session *s)
                 wait_for_news(s, due_ns(s));
                 work(s);
                 infp_session_take_signals(s);
-                if (!s->is_released &&
-                    (infp_sched_is_first_done(s->sched) || infp_session_now() - s->start_ns >= first_sample_ns))
+                if (is_sampled(s) && infp_session_baseline(s) && !s->is_released)
                         infp_session_release(s);
                 infp_session_follow_child(s);
                 infp_session_follow_target(s);
@@ -170,6 +180,7 @@ static void wind_up(struct infp_session *s)
                 drain(s);
         while (s->has_more);
         infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
+        infp_session_end_output(s);
         serve_live(s);
 }
 
@@ -203,6 +214,7 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                         return infp_fail(err, -ENOSPC, "more than %d sinks", INFP_RECORDER_SINKS);
         infp_recorder_begin(s->recorder);
         s->start_ns = infp_session_now();
+        INFP_TRY(infp_session_start_output(s, err));
         infp_session_follow_target(s); /* the first sample is of the target already */
         return infp_sched_start(&sched_options, &s->sched, err);
 }

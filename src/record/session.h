@@ -7,6 +7,7 @@
 
 #include "collect/collector.h"
 #include "model/sink.h"
+#include "record/capture.h"
 #include "record/child.h"
 #include "record/follow.h"
 #include "record/notice.h"
@@ -20,13 +21,15 @@ struct infp_session_options {
         void (*found)(void *context, pid_t pid); /* the first root of an attached target, once; may be NULL */
         void *found_context;
         struct infp_signals *signals;
-        struct infp_live *live; /* NULL: nobody can talk to this run */
+        struct infp_live *live;       /* NULL: nobody can talk to this run */
+        struct infp_capture *capture; /* opened; NULL: the command's output is its own */
         struct infp_sink *const *sinks;
         unsigned n_sinks;
         uint64_t (*bytes_written)(void *context); /* of the store, for the own figures */
         void *bytes_context;
         size_t ring_bytes;
         uint64_t duration_ns;        /* 0: until the end of the target, or a signal */
+        uint64_t baseline_ns;        /* quiet time before the command goes, for the idle power; 0: none */
         bool child_only;             /* ends with the command itself, not with its whole tree */
         struct infp_notices notices; /* with stats; say may be called from any thread */
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collect/sched.h"
+#include "record/label_line.h"
 #include "record/recorder.h"
 #include "record/session.h"
 
@@ -12,6 +13,9 @@ struct infp_session {
         struct infp_sched *sched;
         int wake_fd;
         uint64_t start_ns, release_ns;
+
+        enum { INFP_BASELINE_NOT_BEGUN, INFP_BASELINE_RUNS, INFP_BASELINE_OVER } baseline;
+        uint64_t baseline_end_ns;
 
         bool is_ending;   /* no more waiting: one last sample, then the end */
         bool is_released; /* the command has been let go */
@@ -28,9 +32,15 @@ struct infp_session {
         uint64_t reader_ns; /* last look for readers */
         bool has_more;      /* in the rings than was taken in this turn */
         uint64_t n_ring_drops;
+        struct infp_row output_row; /* of what the command writes */
+        char output_text[4 * INFP_LABEL_TAG + 256];
 };
 
 uint64_t infp_session_now(void);
+
+/* session_baseline.c: the time in which the idle power is measured. */
+bool infp_session_baseline(struct infp_session *s);
+uint64_t infp_session_baseline_due_ns(const struct infp_session *s);
 
 /* session_target.c: the command and its tree, or the attached target. */
 void infp_session_release(struct infp_session *s);
@@ -38,3 +48,8 @@ void infp_session_follow_child(struct infp_session *s);
 void infp_session_follow_target(struct infp_session *s);
 uint64_t infp_session_target_due_ns(const struct infp_session *s);
 void infp_session_take_signals(struct infp_session *s);
+
+/* session_output.c: what the command writes, when that is captured. */
+int infp_session_start_output(struct infp_session *s, struct infp_err *err);
+void infp_session_take_output(struct infp_session *s);
+void infp_session_end_output(struct infp_session *s);

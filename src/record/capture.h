@@ -1,0 +1,75 @@
+/* What the command writes to its standard output and error: a file, <uuid>_output.txt, that is the command's own (O_APPEND). No
+ * pipe: whatever becomes of infprof, the command can neither block nor break on it.
+ *
+ * Two threads follow the file. One sees what is new (inotify, else each period), finds labels and gives events; it also takes
+ * the head of the file off the disk where that is wanted. The other copies to a descriptor that may be slow or gone: only it
+ * can be held up. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "record/label_line.h"
+#include "record/notice.h"
+
+/* Rows at most, each second: what comes within one gap is one event. Labels beyond their number in a second are counted. */
+enum { INFP_CAPTURE_GAP_MS = 20, INFP_CAPTURE_LABELS = 1000 };
+
+struct infp_capture_options {
+        int directory_fd; /* of the run's output */
+        const char *directory, *uuid;
+        uint64_t limit_bytes; /* at most so much of its end stays on disk; 0: all */
+        uint32_t period_ms;   /* between two looks where nobody tells us; a second at most */
+};
+
+struct infp_capture;
+/* Makes the file (0600: what programs write may hold secrets). It must not be there. */
+int infp_capture_open(const struct infp_capture_options *options, struct infp_capture **ret, struct infp_err *err);
+int infp_capture_child_fd(const struct infp_capture *capture); /* what the command gets as 1 and 2 */
+const char *infp_capture_path(const struct infp_capture *capture);
+
+/* Starts the threads; signals that are blocked now are blocked in them. show_fd: where all is copied to. wake_fd: an eventfd
+ * that is written when there are events. notices: borrowed, may be called by both. */
+int infp_capture_start(struct infp_capture *capture, int show_fd, int wake_fd, const struct infp_notices *notices,
+                       struct infp_err *err);
+
+enum infp_capture_kind {
+        INFP_CAPTURE_NEW,     /* bytes offset .. offset + length have come */
+        INFP_CAPTURE_REMOVED, /* these are on disk no more */
+        INFP_CAPTURE_LABEL,
+};
+struct infp_capture_event {
+        enum infp_capture_kind kind;
+        uint64_t t_ns; /* when it was seen, stamped before the file was read */
+        uint64_t offset, length;
+        /* A label. */
+        bool is_filename;
+        enum infp_label_epoch epoch;
+        int64_t unix_ns;
+        uint32_t tag_size;
+        char tag[INFP_LABEL_TAG];
+};
+/* The oldest event that was not taken; false: there is none. The thread that sees waits for room, the command does not. */
+bool infp_capture_take(struct infp_capture *capture, struct infp_capture_event *ret);
+
+/* A last look at the file, and no more. Events must be taken until it is over. */
+void infp_capture_stop(struct infp_capture *capture);
+bool infp_capture_is_over(struct infp_capture *capture);
+
+/* How far the copying is. */
+struct infp_capture_shown {
+        uint64_t bytes, of;
+        bool is_over; /* all that there is has been copied, or it was given up */
+};
+struct infp_capture_shown infp_capture_shown(struct infp_capture *capture);
+
+struct infp_capture_sums {
+        uint64_t bytes, removed;
+        uint64_t skipped;       /* removed before they were copied */
+        uint64_t labels_missed; /* too many in a second */
+};
+struct infp_capture_sums infp_capture_sums(struct infp_capture *capture);
+
+/* NULL is fine; returns NULL. Threads that are not over keep the memory, until the program ends. */
+struct infp_capture *infp_capture_free(struct infp_capture *capture);
