@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/source_options.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
@@ -14,6 +15,7 @@ enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
 static const struct infp_option options[] = {
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
         { 0, "json", NULL, "one JSON object", false },
+        INFP_SOURCE_OPTIONS,
         { 0 },
 };
 
@@ -73,9 +75,23 @@ static bool same(const char *a, const char *b)
         return a == b || (a && b && !strcmp(a, b));
 }
 
+/* Groups with a title of their own, in the order of the findings; other groups are what a source lacks. */
+static const char *title_of(const char *group)
+{
+        static const char *const titles[][2] = {
+                { "sources", "Sources" }, { "engines", "Engines" },        { "cgroups", "Control groups" },
+                { "kernel", "Kernel" },   { "program", "infprof itself" },
+        };
+
+        for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+                if (!strcmp(titles[i][0], group))
+                        return titles[i][1];
+        return NULL;
+}
+
 static bool is_group(const struct infp_finding *f)
 {
-        return !strcmp(f->group, "sources") || !strcmp(f->group, "kernel") || !strcmp(f->group, "program");
+        return title_of(f->group) != NULL;
 }
 
 static void put_state(struct infp_out *out, const char *state, bool fine)
@@ -144,9 +160,7 @@ static void put_text(struct infp_out *out, const struct infp_findings *findings)
                 if (!is_group(f))
                         continue;
                 if (strcmp(group, f->group))
-                        infp_report_title(out, !strcmp(f->group, "sources")  ? "Sources"
-                                               : !strcmp(f->group, "kernel") ? "Kernel"
-                                                                             : "infprof itself");
+                        infp_report_title(out, title_of(f->group));
                 group = f->group;
                 put_main(out, f);
                 if (!strcmp(group, "sources"))
@@ -159,6 +173,7 @@ static void put_text(struct infp_out *out, const struct infp_findings *findings)
 static int run(const struct infp_arguments *arguments)
 {
         const char *root = infp_argument(arguments, "root");
+        struct infp_setting settings[INFP_SOURCE_SETTINGS];
         struct infp_findings findings = { 0 };
         struct infp_err err = { "" };
         struct infp_out out;
@@ -169,7 +184,11 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("doctor: it takes no operand '%s'; see `infprof doctor -h`", arguments->rest[0]);
                 return INFP_EXIT_USAGE;
         }
-        r = infp_doctor_sources(&findings, root ? root : "/", &err);
+        if (infp_source_settings(arguments, settings, &err) < 0) {
+                infp_say("doctor: %s", err.text);
+                return INFP_EXIT_USAGE;
+        }
+        r = infp_doctor_sources(&findings, root ? root : "/", settings, &err);
         if (r >= 0) {
                 infp_doctor_kernel(&findings, root ? root : "/");
                 /* A tree of files says nothing about the machine that infprof runs on. */

@@ -120,6 +120,20 @@ static bool read_row(const struct infp_batch *batch, uint32_t row, struct source
         return false;
 }
 
+/* "package-0", "vTime of sda", "mem_numa". */
+static void add_part(struct infp_findings *findings, const char *collector, const struct source_row *s)
+{
+        infp_autostr struct infp_str name = { 0 };
+
+        if (!is_whole(s->column))
+                infp_str_puts(&name, s->column);
+        if (*s->instance)
+                infp_str_printf(&name, "%s%s", name.size ? " of " : "", s->instance);
+        if (!name.size)
+                infp_str_puts(&name, s->table);
+        infp_findings_add(findings, collector, name.data, state_of(s->state), false, s->reason, s->fix);
+}
+
 /* First the collector as a whole, then what it lacks: the view puts those with the same reason together. */
 static void add_collector(struct infp_findings *findings, const struct infp_one_shot *shot,
                           const struct infp_collector *collector, bool whole)
@@ -146,8 +160,7 @@ static void add_collector(struct infp_findings *findings, const struct infp_one_
                                 infp_findings_add(findings, "sources", collector->name, state_of(s.state), essential,
                                                   *s.reason ? s.reason : collector->help, s.fix);
                         } else if (is_own && !is_all && !whole && strcmp(s.state, "ok")) {
-                                infp_findings_add(findings, collector->name, is_whole(s.column) ? s.table : s.column,
-                                                  state_of(s.state), false, s.reason, s.fix);
+                                add_part(findings, collector->name, &s);
                         }
                         source_row_done(&s);
                 }
@@ -155,12 +168,12 @@ static void add_collector(struct infp_findings *findings, const struct infp_one_
                 infp_findings_add(findings, "sources", collector->name, "ok", essential, collector->help, NULL);
 }
 
-int infp_doctor_sources(struct infp_findings *findings, const char *root, struct infp_err *err)
+int infp_doctor_sources(struct infp_findings *findings, const char *root, const struct infp_setting *settings,
+                        struct infp_err *err)
 {
-        static const struct infp_setting none[] = { { 0 } };
         struct infp_one_shot shot;
 
-        INFP_TRY(infp_one_shot_take(root, none, true, &shot, err));
+        INFP_TRY(infp_one_shot_take(root, settings, true, &shot, err));
         for (const struct infp_collector *const *c = infp_collectors; *c; c++) {
                 if (!infp_collector_enabled(*c, &shot.env)) {
                         infp_findings_add(findings, "sources", (*c)->name, "off", false, (*c)->help, NULL);
@@ -271,7 +284,7 @@ static void check_live(struct infp_findings *findings)
 }
 
 /* Where the library was loaded from: the loader tells only the kernel. */
-static void find_library(char *ret, size_t cap)
+static void find_library(const char *name, char *ret, size_t cap)
 {
         infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         infp_autofree char *maps = NULL;
@@ -283,7 +296,7 @@ static void find_library(char *ret, size_t cap)
         for (char *line = strtok_r(maps, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
                 const char *path = strchr(line, '/');
 
-                if (path && strstr(path, "libduckdb")) {
+                if (path && strstr(path, name)) {
                         snprintf(ret, cap, "%s", path);
                         return;
                 }
@@ -299,8 +312,17 @@ static void check_duck(struct infp_findings *findings)
                 infp_findings_add(findings, "program", "DuckDB", "absent", false, err.text, NULL);
                 return;
         }
-        find_library(path, sizeof(path));
+        find_library("libduckdb", path, sizeof(path));
         infp_findings_add(findings, "program", "DuckDB", "ok", false, *path ? path : "found", NULL);
+}
+
+static void check_curl(struct infp_findings *findings)
+{
+        char path[512];
+
+        find_library("libcurl", path, sizeof(path));
+        infp_findings_add(findings, "program", "libcurl", "ok", false, *path ? path : "linked into infprof itself",
+                          NULL);
 }
 
 static void check_descriptors(struct infp_findings *findings)
@@ -323,5 +345,6 @@ void infp_doctor_program(struct infp_findings *findings)
         check_output(findings);
         check_live(findings);
         check_duck(findings);
+        check_curl(findings);
         check_descriptors(findings);
 }
