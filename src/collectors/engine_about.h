@@ -44,15 +44,17 @@ struct infp_engine_about {
         struct infp_about_number max_seqs, context, block_size, blocks;
         char command[INFP_ABOUT_COMMAND]; /* masked */
         size_t command_size;
+        char arguments[INFP_ABOUT_COMMAND]; /* as they are, to be read again when the make becomes known */
+        size_t arguments_size;
         struct json_t *config; /* object; NULL: empty */
 };
 void infp_engine_about_done(struct infp_engine_about *about);
 
-/* The make of the page (infp_engine_make_of over its samples); another one than before forgets everything. */
+/* The make of the page (infp_engine_make_of over its samples); another one than before forgets what pages said. */
 void infp_engine_about_make(struct infp_engine_about *about, enum infp_engine_make make);
 /* Of each sample that has not been seen before: model_name labels, information series such as vllm:cache_config_info. */
 void infp_engine_about_sample(struct infp_engine_about *about, const struct infp_prom_sample *sample);
-/* Arguments of its process, separated by NUL as in /proc/PID/cmdline. */
+/* Arguments of its process, separated by NUL as in /proc/PID/cmdline; before or after the make is known. */
 void infp_engine_about_command(struct infp_engine_about *about, const char *arguments, size_t size);
 /* The server began anew: side pages are to be asked again; what they said is kept until then. */
 void infp_engine_about_restart(struct infp_engine_about *about);
