@@ -247,6 +247,9 @@ static int check_section(const struct infp_table *table, struct infp_err *err)
         if (table->histograms && table->keys[0].type != INFP_ID64)
                 return infp_fail(err, -EINVAL, "table %s: histograms are found by an id, and its first key is none",
                                  table->name);
+        if (table->spread && (table->lead || table->n_keys != 2 || table->keys[0].type != INFP_ID64 ||
+                              table->keys[1].type != INFP_I64))
+                return infp_fail(err, -EINVAL, "table %s: keys of a spread table are an id and a number", table->name);
         return 0;
 }
 

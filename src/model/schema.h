@@ -86,6 +86,9 @@ struct infp_table {
         /* Lead tables whose key is an entity: name of the table with samples of that entity's series; its buckets stand in the
          * snapshot's section as "histograms" (view/histograms.h). NULL: none. */
         const char *histograms;
+        /* Parts of a lead table's instances, of the same section; the keys are the instance and a number. In the section's object
+         * they are members named as the column, with the number in place of its N: "cCpuNTime" of CPU 3 is "cCpu3Time". */
+        bool spread;
 };
 
 /* Columns by number as batches have them: 0 t_ns, 1 time, then the keys, then the columns. NULL beyond the end. */

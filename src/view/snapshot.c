@@ -17,12 +17,12 @@ static void put_value(struct infp_json *json, const struct infp_batch *batch, un
 }
 
 /* A label is plain; what changes carries the time of its own reading. `batch` NULL: the table has no row now. */
-void infp_snapshot_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
-                          unsigned i, uint32_t row)
+void infp_snapshot_member_as(struct infp_json *json, const char *name, const struct infp_table *table,
+                             const struct infp_batch *batch, unsigned i, uint32_t row)
 {
         const struct infp_column *c = infp_table_column(table, i);
 
-        infp_json_key(json, c->name);
+        infp_json_key(json, name);
         if (c->kind == INFP_LABEL) {
                 put_value(json, batch, i, row);
                 return;
@@ -36,6 +36,12 @@ void infp_snapshot_member(struct infp_json *json, const struct infp_table *table
         else
                 infp_json_null(json);
         infp_json_object_end(json);
+}
+
+void infp_snapshot_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
+                          unsigned i, uint32_t row)
+{
+        infp_snapshot_member_as(json, infp_table_column(table, i)->name, table, batch, i, row);
 }
 
 const struct infp_table *infp_snapshot_table(const struct infp_last *last, const char *name)
@@ -164,7 +170,7 @@ static void put_section(struct infp_json *json, const struct infp_last *last, co
         }
         infp_json_object(json);
         for (unsigned i = 0; (table = last->table(last->context, i)); i++) {
-                if (!in_section(table, section))
+                if (!in_section(table, section) || table->spread)
                         continue;
                 if (table->lead) {
                         infp_snapshot_lead(json, last, table, memory);

@@ -2,6 +2,9 @@
  * mission nests them. What there is beyond the first stands in a list beside its values. */
 #include "view/snapshot_parts.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "view/cell_json.h"
 #include "view/format.h"
 
@@ -62,6 +65,38 @@ static void put_list(struct infp_json *json, const struct infp_last *last, const
         infp_json_array_end(json);
 }
 
+/* "cCpu3Time": the number in place of the N. */
+static void put_spread_row(struct infp_json *json, const struct infp_batch *batch, uint32_t row)
+{
+        const struct infp_table *table = batch->table;
+
+        for (unsigned i = INFP_FIXED_COLUMNS + table->n_keys; i < infp_table_width(table); i++) {
+                const char *name = infp_table_column(table, i)->name, *n = strchr(name, 'N');
+                char made[80];
+
+                if (!n)
+                        continue;
+                snprintf(made, sizeof(made), "%.*s%lld%s", (int) (n - name), name,
+                         (long long) infp_batch_i64(batch, INFP_FIXED_COLUMNS + 1, row), n + 1);
+                infp_snapshot_member_as(json, made, table, batch, i, row);
+        }
+}
+
+static void put_spread(struct infp_json *json, const struct infp_last *last, const char *section, uint64_t id)
+{
+        const struct infp_table *table;
+        struct infp_batch batch;
+
+        for (unsigned i = 0; (table = last->table(last->context, i)); i++) {
+                if (!table->spread || !table->section || strcmp(table->section, section) != 0)
+                        continue;
+                for (uint32_t from = 0; last->rows(last->context, table, from, &batch); from += batch.n_rows)
+                        for (uint32_t row = 0; row < batch.n_rows; row++)
+                                if (infp_batch_u64(&batch, INFP_FIXED_COLUMNS, row) == id)
+                                        put_spread_row(json, &batch, row);
+        }
+}
+
 static void put_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
                      const struct infp_histograms *histograms)
 {
@@ -70,6 +105,8 @@ static void put_lead(struct infp_json *json, const struct infp_last *last, const
         const bool has = first >= 0 && last->rows(last->context, table, (uint32_t) first, &batch);
 
         put_instance(json, last, table, has ? &batch : NULL, 0, histograms);
+        if (has && table->keys[0].type == INFP_ID64)
+                put_spread(json, last, table->section, infp_batch_u64(&batch, INFP_FIXED_COLUMNS, 0));
         if (last->rows(last->context, table, has ? 1 : 0, &batch))
                 put_list(json, last, table, histograms);
 }

@@ -7,9 +7,11 @@
 
 const struct infp_table *infp_snapshot_table(const struct infp_last *last, const char *name);
 
-/* One column with its name. batch NULL: the table has no row now. */
+/* One column with its name, and under another. batch NULL: the table has no row now. */
 void infp_snapshot_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
                           unsigned i, uint32_t row);
+void infp_snapshot_member_as(struct infp_json *json, const char *name, const struct infp_table *table,
+                             const struct infp_batch *batch, unsigned i, uint32_t row);
 /* false: nothing keeps such a table. */
 bool infp_snapshot_entity(struct infp_json *json, const struct infp_last *last, const char *name, uint64_t id);
 /* All members of a row, into the object that is open. */

@@ -58,7 +58,7 @@ static const struct infp_column boxes_columns[] = {
 static const struct infp_column box_cpu_columns[] = {
         INFP_COLUMN(container, ID64, LABEL, none, MEASURED, NO, "container", 0, NULL, "Container."),
         INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU."),
-        INFP_COLUMN(cCpuTime, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Time."),
+        INFP_COLUMN(cCpuNTime, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Time."),
 };
 // clang-format on
 #define TABLE(name_, columns_)                                                                    \
@@ -80,7 +80,8 @@ static const struct infp_table tables[N_TABLES] = {
                       .n_keys = 2,
                       .columns = box_cpu_columns + 2,
                       .n_columns = 1,
-                      .section = "containers" },
+                      .section = "containers",
+                      .spread = true },
 };
 
 const struct infp_collector *const infp_collectors[] = { NULL };
@@ -308,21 +309,23 @@ static void test_containers(void **state)
         infp_row_str(row_of(w, BOX, S, 7), 1, "beef");
         give(w);
         give_box(w, S, 9, 100);
-        infp_row_i64(row_of(w, BOX_CPU, S, 9), 1, 0);
-        infp_row_i64(&w->row, 2, 60);
+        for (int64_t cpu = 0; cpu < 12; cpu += 11) {
+                infp_row_i64(row_of(w, BOX_CPU, S, 9), 1, cpu);
+                infp_row_i64(&w->row, 2, 60 + cpu);
+                give(w);
+        }
+        infp_row_i64(row_of(w, BOX_CPU, S, 7), 1, 1); /* of another */
         give(w);
-        assert_string_equal(
-                section(w, S, "containers"),
-                "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":100,\"time\":1000},"
-                "\"container_cpu\":[{\"cId\":\"c0ffee123456\",\"cpu\":0,\"cCpuTime\":{\"value\":60,\"time\":1000}}]}");
+        assert_string_equal(section(w, S, "containers"),
+                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":100,\"time\":1000},"
+                            "\"cCpu0Time\":{\"value\":60,\"time\":1000},\"cCpu11Time\":{\"value\":71,\"time\":1000}}");
         give_box(w, 2 * S, 7, 5);
         give_box(w, 2 * S, 9, 101);
-        assert_string_equal(
-                section(w, 2 * S, "containers"),
-                "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000},"
-                "\"containers\":[{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000}},"
-                "{\"cId\":\"beef\",\"cCpuTime\":{\"value\":5,\"time\":2000}}],"
-                "\"container_cpu\":[{\"cId\":\"c0ffee123456\",\"cpu\":0,\"cCpuTime\":{\"value\":60,\"time\":1000}}]}");
+        assert_string_equal(section(w, 2 * S, "containers"),
+                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000},"
+                            "\"cCpu0Time\":{\"value\":60,\"time\":1000},\"cCpu11Time\":{\"value\":71,\"time\":1000},"
+                            "\"containers\":[{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000}},"
+                            "{\"cId\":\"beef\",\"cCpuTime\":{\"value\":5,\"time\":2000}}]}");
 }
 
 /* 3,000 series that change at each tick: nothing is allocated, and what changes has no new places. */
