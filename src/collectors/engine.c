@@ -1,0 +1,106 @@
+/* Inference servers: their metrics pages, read side by side. What a page is and whose is decided by its body. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/time.h"
+#include "collectors/engine_parts.h"
+
+enum {
+        FLOOR_MS = 1000,
+        SPARE_MS = 100,         /* before the next sample is due: a hung server must not make this collector late */
+        LONGEST_WAIT_MS = 2200, /* time-out of a transfer and a little */
+};
+
+static int engine_open(void *state, const struct infp_env *env, struct infp_err *err)
+{
+        struct engines *all = state;
+
+        all->keeps_secrets = infp_env_flag(env, "keep-secrets");
+        all->token_file = infp_env_setting(env, "engine-token");
+        all->parser = infp_promtext_new();
+        if (!all->parser)
+                return infp_fail_errno(err, -ENOMEM, "engine");
+        INFP_TRY(infp_engine_find_named(all, env, err));
+        return infp_http_new(&all->http, err);
+}
+
+static void ask(struct engine *engine, uint64_t now)
+{
+        if (engine->page.running || engine->live.running || engine->due_ns > now)
+                return;
+        if (engine->origin == ENGINE_FOUND && !engine->is_there)
+                infp_engine_not_there(engine, now);
+        else
+                infp_engine_ask(engine, now);
+}
+
+/* How long a sample may wait for answers. What is still under way then goes on and is looked at in the next. */
+static uint64_t patience_ns(const struct infp_env *env)
+{
+        uint64_t period_ms = env->period_ms > FLOOR_MS ? env->period_ms : FLOOR_MS, wait_ms = period_ms - SPARE_MS;
+
+        /* Outside of a recording there is no next one. */
+        return (env->stats && wait_ms < LONGEST_WAIT_MS ? wait_ms : LONGEST_WAIT_MS) * INFP_NS_PER_MS;
+}
+
+static int wait_for_answers(struct engines *all, uint64_t end, struct infp_err *err)
+{
+        for (;;) {
+                uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+                int r = infp_http_poll(all->http, now < end ? (int) ((end - now) / INFP_NS_PER_MS + 1) : 0, -1);
+
+                if (r < 0)
+                        return infp_fail_errno(err, r, "the HTTP client does not work");
+                if (r == 0 || now >= end)
+                        return 0;
+        }
+}
+
+static int engine_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
+{
+        struct engines *all = state;
+        uint64_t now = env->now_ns(env), end = infp_clock_ns(CLOCK_MONOTONIC) + patience_ns(env);
+        int r;
+
+        all->env = env;
+        all->emit = emit;
+        all->n_paced = 0;
+        infp_engine_find(all, now);
+        for (unsigned i = 0; i < all->n_engines; i++)
+                ask(all->engine[i], now);
+        r = wait_for_answers(all, end, err);
+        all->env = NULL;
+        all->emit = NULL;
+        return r;
+}
+
+static void engine_close(void *state)
+{
+        struct engines *all = state;
+
+        all->http = infp_http_free(all->http); /* cancels what is under way */
+        for (unsigned i = 0; i < all->n_engines; i++)
+                all->engine[i] = infp_engine_free(all->engine[i]);
+        all->n_engines = 0;
+        all->parser = infp_promtext_free(all->parser);
+        infp_engine_finder_done(&all->finder);
+}
+
+static const struct infp_table *const tables[] = {
+        &infp_table_engines,        &infp_table_series, &infp_table_engine_samples,
+        &infp_table_engine_scrapes, &infp_table_vllm,   NULL,
+};
+
+const struct infp_collector infp_collector_engine = {
+        .name = "engine",
+        .help = "What inference servers say of themselves: vLLM, SGLang, TGI, llama.cpp, Triton, TensorRT-LLM, "
+                "LMDeploy, Ray Serve.",
+        .tables = tables,
+        .floor_ms = FLOOR_MS,
+        .flags = INFP_MAY_BLOCK,
+        .state_size = sizeof(struct engines),
+        .open = engine_open,
+        .sample = engine_sample,
+        .close = engine_close,
+};

@@ -1,0 +1,355 @@
+/* Asking an engine: its page, then what its make tells of running requests, and once the pages that say what it is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "collectors/engine_parts.h"
+#include "collectors/engine_tables.h"
+#include "model/mask.h"
+
+enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20 };
+static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
+/* What the default finds is asked seldom: nobody named it. */
+static const uint64_t default_pause_ns = 10 * INFP_NS_PER_S, stranger_pause_ns = 60 * INFP_NS_PER_S;
+static const uint64_t say_pause_ns = 10 * INFP_NS_PER_S;
+
+int infp_engine_new(struct engines *all, const char *url, enum engine_origin origin, struct engine **ret,
+                    struct infp_err *err)
+{
+        struct engine *engine;
+        size_t n;
+
+        if (all->n_engines == ENGINES_MAX)
+                return infp_fail(err, -E2BIG, "more than %d engines: %s is not read", ENGINES_MAX, url);
+        engine = calloc(1, sizeof(*engine));
+        if (!engine)
+                return infp_fail_errno(err, -ENOMEM, "engine %s", url);
+        engine->all = all;
+        snprintf(engine->url, sizeof(engine->url), "%s", url);
+        n = infp_mask_cmdline(url, strlen(url), all->keeps_secrets, engine->shown, sizeof(engine->shown) - 1);
+        engine->shown[n] = 0;
+        engine->id = infp_hash64(engine->shown, n, 0);
+        engine->id = engine->id ? engine->id : 1;
+        engine->origin = origin;
+        engine->is_listed = origin == ENGINE_NAMED;
+        engine->start_time = NAN;
+        engine->about.keeps_secrets = all->keeps_secrets;
+        engine->page = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_PAGE };
+        engine->live = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_LIVE };
+        for (unsigned i = 0; i < ENGINE_SIDES; i++)
+                engine->sides[i] = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_SIDE, .side = i };
+        all->engine[all->n_engines++] = engine;
+        *ret = engine;
+        return 0;
+}
+
+struct engine *infp_engine_free(struct engine *engine)
+{
+        if (!engine)
+                return NULL;
+        infp_str_done(&engine->page.body);
+        infp_str_done(&engine->live.body);
+        for (unsigned i = 0; i < ENGINE_SIDES; i++)
+                infp_str_done(&engine->sides[i].body);
+        infp_engine_series_done(&engine->series);
+        infp_engine_about_done(&engine->about);
+        free(engine);
+        return NULL;
+}
+
+void infp_engine_say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix)
+{
+        uint64_t now = engine->asked_t_ns;
+
+        /* How many bytes were missing differs each time. */
+        if (engine->has_said && engine->said_state == state && state != INFP_OK &&
+            now - engine->said_t_ns < say_pause_ns)
+                return;
+        engine->has_said = true;
+        engine->said_state = state;
+        engine->said_t_ns = now;
+        infp_emit_source(engine->all->emit, NULL, -1, engine->shown, state, reason, fix);
+}
+
+/* The row of `engines`: before the first fact, when something new is known, and again now and then, since the recorder forgets. */
+static void write_engine(struct engine *engine)
+{
+        struct infp_emit *emit = engine->all->emit;
+        struct infp_row *row;
+
+        if (engine->has_number && !engine->about.has_changed && engine->t_ns - engine->row_t_ns < row_again_ns)
+                return;
+        if (!engine->has_number)
+                engine->number = engine->all->n_numbered++;
+        engine->has_number = true;
+        engine->row_t_ns = engine->t_ns;
+        row = infp_emit_begin(emit, &infp_table_engines, engine->t_ns);
+        infp_row_id(row, INFP_ENGINES_ID, engine->id);
+        infp_row_i64(row, INFP_ENGINES_NUMBER, engine->number);
+        infp_row_bytes(row, INFP_ENGINES_URL, engine->shown, strlen(engine->shown));
+        if (engine->process_id)
+                infp_row_id(row, INFP_ENGINES_PROCESS, engine->process_id);
+        infp_engine_about_row(&engine->about, row);
+        infp_emit_commit(emit);
+}
+
+/* One reading; reason NULL: it went well. */
+static void write_scrape(struct engine *engine, const struct infp_http_result *result,
+                         const struct infp_prom_page *page, bool is_ok, const char *reason)
+{
+        struct infp_emit *emit = engine->all->emit;
+        struct infp_row *row;
+
+        write_engine(engine);
+        row = infp_emit_begin(emit, &infp_table_engine_scrapes, engine->t_ns);
+        infp_row_id(row, INFP_SCRAPES_ENGINE, engine->id);
+        infp_row_bool(row, INFP_SCRAPES_OK, is_ok);
+        if (reason)
+                infp_row_bytes(row, INFP_SCRAPES_REASON, reason, strlen(reason));
+        infp_row_i64(row, INFP_SCRAPES_RESTARTS, (int64_t) engine->n_restarts);
+        if (result && result->status)
+                infp_row_i64(row, INFP_SCRAPES_STATUS, result->status);
+        if (result && result->sent_t_ns) {
+                infp_row_f64(row, INFP_SCRAPES_MS, (double) (result->done_t_ns - result->sent_t_ns) / 1e6);
+                infp_row_i64(row, INFP_SCRAPES_BYTES, (int64_t) result->n_bytes);
+        }
+        if (page) {
+                infp_row_i64(row, INFP_SCRAPES_SERIES_COUNT, engine->n_series);
+                infp_row_i64(row, INFP_SCRAPES_BAD_LINES, (int64_t) page->n_bad_lines);
+        }
+        infp_emit_commit(emit);
+}
+
+static const char *fix_of(const struct engine *engine, int r, long status)
+{
+        if (status == 401 || status == 403)
+                return engine->all->token_file ? "check the token in the file of --engine-token"
+                                               : "--engine-token FILE sends a bearer token";
+        if (status == 501)
+                return "start the server with --metrics"; /* llama.cpp */
+        if (status == 404)
+                return "start the server with its metrics switched on, or name the page by --engine URL";
+        if (r == -ECONNREFUSED)
+                return "start the server, or name another page by --engine URL";
+        return NULL;
+}
+
+static enum infp_source_state state_of(int r, long status)
+{
+        if (status == 401 || status == 403 || r == -EKEYREJECTED)
+                return INFP_DENIED;
+        if (r == -ETIMEDOUT || status == 503)
+                return INFP_LATE;
+        if (r == -ECONNREFUSED || status == 404 || status == 501)
+                return INFP_ABSENT;
+        return infp_source_state_of(r);
+}
+
+/* When it is asked again. Others keep their second beside one that does not answer. */
+static uint64_t pause_of(struct engine *engine, int r)
+{
+        uint64_t pause;
+
+        if (!engine->is_listed)
+                return r == -ECONNREFUSED ? default_pause_ns : stranger_pause_ns;
+        engine->n_timeouts = r == -ETIMEDOUT ? engine->n_timeouts + 1 : 0;
+        if (!engine->n_timeouts)
+                return 0;
+        pause = (UINT64_C(1) << (engine->n_timeouts < 4 ? engine->n_timeouts : 4)) * INFP_NS_PER_S;
+        return pause < longest_pause_ns ? pause : longest_pause_ns;
+}
+
+static void fail(struct engine *engine, int r, const struct infp_http_result *result, const struct infp_prom_page *page,
+                 const char *reason)
+{
+        long status = result && result->r >= 0 && result->status != 200 ? result->status : 0;
+
+        engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
+        engine->was_up = false;
+        if (!engine->is_listed) {
+                infp_engine_say(engine, INFP_ABSENT,
+                                r == -ECONNREFUSED ? "no engine is there"
+                                                   : "what answers there is no engine's metrics page",
+                                "name the page by --engine URL, or start the server under `infprof record -- COMMAND`");
+                return;
+        }
+        /* Found by its process: who listens there now has to be looked at before the next request. */
+        if (engine->origin == ENGINE_FOUND && (r == -ECONNREFUSED || r == -ECONNRESET)) {
+                engine->is_there = false;
+                snprintf(engine->why_not, sizeof(engine->why_not), "nobody of the target listens there any more");
+        }
+        infp_engine_say(engine, state_of(r, status), reason, fix_of(engine, r, status));
+        write_scrape(engine, result, page, false, reason);
+}
+
+void infp_engine_not_there(struct engine *engine, uint64_t now)
+{
+        engine->t_ns = engine->asked_t_ns = now;
+        engine->was_up = false;
+        infp_engine_say(engine, INFP_ABSENT, engine->why_not, NULL);
+        write_scrape(engine, NULL, NULL, false, engine->why_not);
+}
+
+static int take_bytes(void *context, const char *bytes, size_t size, uint64_t t_ns)
+{
+        struct engine_transfer *transfer = context;
+
+        (void) t_ns;
+        infp_str_put(&transfer->body, bytes, size);
+        return transfer->body.failed ? -ENOMEM : 0;
+}
+
+static void take_end(void *context, const struct infp_http_result *result);
+
+/* Path "" is the metrics page itself. */
+static int start(struct engine_transfer *transfer, const char *path, uint64_t max_bytes, struct infp_err *err)
+{
+        static const char *const headers[] = { "Accept: text/plain;version=0.0.4,application/json,*/*;q=0.1", NULL };
+        struct engine *engine = transfer->engine;
+        char url[2 * ENGINE_URL_MAX];
+        struct infp_http_request request = {
+                .url = engine->url,
+                .headers = headers,
+                .token_file = engine->origin == ENGINE_DEFAULT && !engine->is_there ? NULL : engine->all->token_file,
+                .timeout_ms = ENGINE_TIMEOUT_MS,
+                .max_bytes = max_bytes,
+                .data = take_bytes,
+                .done = take_end,
+                .context = transfer,
+        };
+
+        if (*path) {
+                const char *host = strstr(engine->url, "://") + 3;
+                bool is_socket = !strncmp(engine->url, "unix://", 7);
+                size_t root =
+                        (size_t) (host - engine->url) + (is_socket ? strcspn(host, ":") + 1 : strcspn(host, "/?#"));
+
+                snprintf(url, sizeof(url), "%.*s%s", (int) root, engine->url, path);
+                request.url = url;
+        }
+        infp_str_clear(&transfer->body);
+        return infp_http_start(engine->all->http, &request, &transfer->running, err);
+}
+
+void infp_engine_ask(struct engine *engine, uint64_t now)
+{
+        struct infp_err err = { "" };
+        int r;
+
+        engine->t_ns = engine->asked_t_ns = now;
+        engine->due_ns = 0;
+        r = start(&engine->page, "", ENGINE_PAGE_MAX, &err);
+        if (r < 0)
+                fail(engine, r, NULL, NULL, err.text);
+}
+
+static void ask_sides(struct engine *engine)
+{
+        const char *const *path = infp_engine_about_paths(engine->about.make);
+        struct infp_err err;
+
+        engine->sides_are_asked = true;
+        for (unsigned i = 0; path[i] && i < ENGINE_SIDES; i++)
+                if (!engine->sides[i].running)
+                        start(&engine->sides[i], path[i], INFP_ABOUT_SIDE_BYTES, &err);
+}
+
+/* A page came that is whole and good. */
+static void succeed(struct engine *engine)
+{
+        const char *live = infp_engine_live_path(engine->about.make);
+        struct infp_err err;
+
+        engine->was_up = engine->is_listed = true;
+        engine->n_timeouts = 0;
+        infp_engine_say(engine, INFP_OK, engine->odd[0] ? engine->odd : NULL, NULL);
+        if (!engine->sides_are_asked)
+                ask_sides(engine);
+        if (!live || engine->live_is_off || start(&engine->live, live, LIVE_MAX, &err) < 0)
+                infp_engine_end_of_page(engine);
+}
+
+static void end_page(struct engine *engine, const struct infp_http_result *result)
+{
+        struct infp_str *body = &engine->page.body;
+        struct infp_prom_page page = { 0 };
+        struct infp_err err = { "" };
+        int r;
+
+        if (result->sent_t_ns)
+                engine->t_ns = result->sent_t_ns;
+        if (result->r < 0) {
+                fail(engine, result->r, result, NULL, result->error);
+                return;
+        }
+        if (result->status != 200) {
+                infp_fail(&err, -EBADMSG, "%s answers with HTTP status %ld", engine->shown, result->status);
+                fail(engine, -EBADMSG, result, NULL, err.text);
+                return;
+        }
+        r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, &page, &err);
+        if (r < 0) {
+                fail(engine, r, result, &page, err.text);
+                return;
+        }
+        engine->is_listed = true;
+        write_scrape(engine, result, &page, true, engine->odd[0] ? engine->odd : NULL);
+        succeed(engine);
+}
+
+static void end_live(struct engine *engine, const struct infp_http_result *result)
+{
+        struct infp_str *body = &engine->live.body;
+        struct infp_err err = { "" };
+
+        if (result->r >= 0 && result->status == 200) {
+                if (infp_engine_fields_slots(&engine->fields, body->data ? body->data : "", body->size, &err) < 0)
+                        engine->live_is_off = true;
+        } else if (result->r >= 0) {
+                engine->live_is_off = true; /* switched off there: not asked again until a restart */
+        }
+        infp_engine_end_of_page(engine);
+}
+
+static void end_side(struct engine *engine, const struct engine_transfer *transfer,
+                     const struct infp_http_result *result)
+{
+        const char *path = infp_engine_about_paths(engine->about.make)[transfer->side];
+        const struct infp_str *body = &transfer->body;
+
+        if (result->r < 0 || result->status != 200 || !path)
+                return;
+        infp_engine_about_body(&engine->about, path, body->data ? body->data : "", body->size, NULL);
+        if (engine->about.has_changed)
+                write_engine(engine);
+}
+
+static void take_end(void *context, const struct infp_http_result *result)
+{
+        struct engine_transfer *transfer = context;
+        struct engine *engine = transfer->engine;
+
+        transfer->running = NULL;
+        if (engine->all->emit) {
+                switch (transfer->ask) {
+                case ENGINE_ASK_PAGE:
+                        end_page(engine, result);
+                        break;
+                case ENGINE_ASK_LIVE:
+                        end_live(engine, result);
+                        break;
+                case ENGINE_ASK_SIDE:
+                        end_side(engine, transfer, result);
+                        break;
+                }
+        }
+        /* Only what is asked each second keeps its memory, and not that of one large page. */
+        if (transfer->ask == ENGINE_ASK_SIDE || transfer->body.cap > KEPT_BODY)
+                infp_str_done(&transfer->body);
+}
