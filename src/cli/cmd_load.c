@@ -1,0 +1,404 @@
+/* infprof load: sends requests to an inference server and says what they met. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "cli/command.h"
+#include "cli/load_options.h"
+#include "cli/load_record.h"
+#include "cli/output.h"
+#include "load/target.h"
+#include "model/mask.h"
+#include "view/requests.h"
+
+enum { SPARE_DESCRIPTORS = 64, MANY_DESCRIPTORS = 1 << 16, URL_MAX = 4096 };
+
+struct load {
+        struct infp_load_wishes wishes;
+        struct infp_load_target target;
+        struct infp_load_record *record;
+        struct infp_requests *requests;
+        struct infp_load_state state;
+        struct infp_signals signals;
+        char *model, shown_url[URL_MAX];
+        unsigned n_models;
+        bool is_terminal, is_stopped, is_progress_shown;
+        double cpu_s;
+};
+
+/* A terminal's Ctrl-C, or somebody's kill. Other signals mean nothing to us. */
+static bool is_stop(void *context)
+{
+        struct load *l = context;
+        struct infp_signal signal;
+
+        while (infp_signals_next(&l->signals, &signal))
+                l->is_stopped |= signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP ||
+                                 signal.number == SIGQUIT;
+        return l->is_stopped;
+}
+
+static void take_row(void *context, const struct infp_row *row)
+{
+        struct load *l = context;
+
+        infp_requests_add_row(l->requests, row);
+        infp_load_record_put(l->record, row);
+}
+
+static void show_progress(void *context, const struct infp_load_state *state)
+{
+        struct load *l = context;
+        char line[160], failed[40] = "", waiting[40] = "";
+        int n;
+
+        if (state->n_failed)
+                snprintf(failed, sizeof(failed), ", %llu failed", (unsigned long long) state->n_failed);
+        if (state->n_waiting)
+                snprintf(waiting, sizeof(waiting), ", %llu waiting", (unsigned long long) state->n_waiting);
+        n = snprintf(line, sizeof(line), "\r%5.1f s  %llu requests ended%s, %u in flight%s, %llu pieces%s\033[K",
+                     (double) (state->now_t_ns - state->start_t_ns) / 1e9, (unsigned long long) state->n_ended, failed,
+                     state->n_in_flight, waiting, (unsigned long long) state->n_pieces,
+                     state->is_ending ? ", ending" : "");
+        if (n > 0)
+                l->is_progress_shown = write(STDERR_FILENO, line, (size_t) n) > 0;
+}
+
+static double own_cpu_s(void)
+{
+        struct rusage usage;
+
+        getrusage(RUSAGE_SELF, &usage);
+        return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* A connection each. */
+static unsigned raise_descriptor_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return 0;
+        if (limit.rlim_cur < MANY_DESCRIPTORS && limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max < MANY_DESCRIPTORS ? limit.rlim_max : MANY_DESCRIPTORS;
+                setrlimit(RLIMIT_NOFILE, &limit);
+                getrlimit(RLIMIT_NOFILE, &limit);
+        }
+        if (limit.rlim_cur <= 2 * SPARE_DESCRIPTORS)
+                return 1 + (unsigned) limit.rlim_cur / 4;
+        return (unsigned) (limit.rlim_cur < MANY_DESCRIPTORS ? limit.rlim_cur : MANY_DESCRIPTORS) - SPARE_DESCRIPTORS;
+}
+
+/* Prompts, lengths and arrivals of their own: the server's cache is to learn nothing of what follows. */
+static void forget_row(void *context, const struct infp_row *row)
+{
+        infp_requests_add_row(context, row);
+}
+
+static int warm_up(struct load *l, struct infp_err *err)
+{
+        struct infp_requests *requests = calloc(1, sizeof(*requests));
+        struct infp_load_options options = l->wishes.load;
+        struct infp_load_state state;
+        int r = requests ? 0 : infp_fail(err, -ENOMEM, "not enough memory");
+
+        options.rate = 0;
+        options.n_requests = l->wishes.n_warmup;
+        options.duration_ns = 0;
+        options.seed = ~options.seed;
+        options.concurrency = options.concurrency && options.concurrency < 4 ? options.concurrency : 4;
+        options.row = forget_row;
+        options.progress = NULL;
+        options.stop_fd = -1;
+        options.context = requests;
+        if (r == 0)
+                r = infp_load_run(&options, &state, err);
+        if (r == 0 && !requests->n_ok)
+                r = infp_fail(err, -EIO, "all %llu requests of the warm-up failed, such as: %s",
+                              (unsigned long long) requests->n, requests->failures[0].example);
+        if (requests)
+                infp_requests_done(requests);
+        free(requests);
+        return r;
+}
+
+static int find_target(struct load *l, struct infp_err *err)
+{
+        struct infp_load_wishes *w = &l->wishes;
+        const struct infp_load_access access = { .headers = w->headers,
+                                                 .token_file = w->load.token_file,
+                                                 .wait_ns = w->wait_ns,
+                                                 .is_stop = is_stop,
+                                                 .context = l };
+        size_t n = infp_mask_cmdline(l->target.endpoint, strlen(l->target.endpoint), false, l->shown_url, URL_MAX - 1);
+
+        l->shown_url[n] = 0;
+        w->load.url = l->target.endpoint;
+        w->load.shown_url = l->shown_url;
+        w->load.is_chat = l->target.is_chat;
+        w->load.model = w->model;
+        INFP_TRY(infp_load_target_look(&l->target, &access, w->model ? NULL : &l->model, &l->n_models, err));
+        if (!w->model)
+                w->load.model = l->model;
+        if (l->n_models > 1 && !w->is_json)
+                infp_say("load: the server has %u models, %s is asked (--model NAME chooses)", l->n_models, l->model);
+        return 0;
+}
+
+static int measure(struct load *l, struct infp_err *err)
+{
+        struct infp_load_options *options = &l->wishes.load;
+        double before;
+        int r;
+
+        options->max_in_flight = raise_descriptor_limit();
+        options->stop_fd = l->signals.fd;
+        options->is_stop = is_stop;
+        options->row = take_row;
+        options->progress = l->is_terminal ? show_progress : NULL;
+        options->context = l;
+        l->requests->goals = l->wishes.goals;
+        if (l->wishes.n_warmup)
+                INFP_TRY(warm_up(l, err));
+        before = own_cpu_s();
+        r = infp_load_run(options, &l->state, err);
+        l->cpu_s = own_cpu_s() - before;
+        if (l->is_progress_shown)
+                (void) !write(STDERR_FILENO, "\r\033[K", 4);
+        return r;
+}
+
+/* Milliseconds of our own CPU time for a thousand tokens; NAN: the server tells no tokens. */
+static double cpu_ms(const struct load *l)
+{
+        return l->requests->output_tokens ? l->cpu_s * 1e6 / (double) l->requests->output_tokens : NAN;
+}
+
+static void put_str(struct infp_json *json, const char *key, const char *text)
+{
+        infp_json_key(json, key);
+        if (text)
+                infp_json_str(json, text);
+        else
+                infp_json_null(json);
+}
+
+static void put_number(struct infp_json *json, const char *key, double v)
+{
+        infp_json_key(json, key);
+        infp_json_f64(json, v);
+}
+
+static void put_u64(struct infp_json *json, const char *key, uint64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_u64(json, v);
+}
+
+static void print_json(struct infp_out *out, const struct load *l, const char *uuid, const char *output)
+{
+        const struct infp_load_options *options = &l->wishes.load;
+        struct infp_json json;
+
+        infp_json_begin(&json, &out->text, 2);
+        infp_json_object(&json);
+        put_str(&json, "url", l->shown_url);
+        put_str(&json, "model", options->model);
+        put_str(&json, "load", options->name);
+        put_str(&json, "run", uuid);
+        put_str(&json, "output", output);
+        put_str(&json, "loop", options->rate > 0 ? "open" : "closed");
+        put_str(&json, "arrival", options->rate <= 0 ? NULL : options->is_constant ? "constant" : "poisson");
+        put_number(&json, "request_rate", options->rate > 0 ? options->rate : NAN);
+        put_number(&json, "max_concurrency", options->concurrency ? options->concurrency : NAN);
+        put_u64(&json, "seed", options->seed);
+        infp_json_key(&json, "stopped");
+        infp_json_bool(&json, l->is_stopped);
+        put_u64(&json, "held_back", l->state.n_held);
+        infp_requests_json(&json, l->requests);
+        put_number(&json, "client_cpu_s", l->cpu_s);
+        put_number(&json, "client_cpu_ms_per_1000_tokens", cpu_ms(l));
+        infp_json_object_end(&json);
+        infp_str_putc(&out->text, '\n');
+}
+
+static void print_text(struct infp_out *out, const struct load *l)
+{
+        const struct infp_load_options *options = &l->wishes.load;
+        const char *model = options->model ? options->model : "no model named";
+        char title[256];
+
+        if (options->rate > 0)
+                snprintf(title, sizeof(title), "Load (client-side): %g requests a second, %s, of %.60s at %.120s",
+                         options->rate, options->is_constant ? "evenly spaced" : "Poisson", model, l->shown_url);
+        else
+                snprintf(title, sizeof(title), "Load (client-side): %u at a time, of %.60s at %.120s",
+                         options->concurrency, model, l->shown_url);
+        infp_requests_text(out, l->requests, title);
+        if (l->state.n_held)
+                infp_str_printf(&out->text,
+                                "  held back   %llu requests were due while all %u slots were taken (--concurrency)\n",
+                                (unsigned long long) l->state.n_held,
+                                options->concurrency ? options->concurrency : options->max_in_flight);
+        infp_str_printf(&out->text, "  own CPU     %.3g s", l->cpu_s);
+        if (!isnan(cpu_ms(l)))
+                infp_str_printf(&out->text, ", %.3g ms for 1,000 tokens", cpu_ms(l));
+        infp_str_putc(&out->text, '\n');
+}
+
+static int print(const struct load *l, const char *uuid, const char *output, struct infp_err *err)
+{
+        struct infp_output to;
+        int r;
+
+        INFP_TRY(infp_output_open(&to, NULL, "csv", err));
+        if (l->wishes.is_json)
+                print_json(&to.out, l, uuid, output);
+        else
+                print_text(&to.out, l);
+        r = infp_output_finish(&to, err);
+        infp_output_done(&to);
+        return r;
+}
+
+/* One line each: where the rows are, what is missing of them. */
+static void say_where(const struct load *l, bool is_live, const char *uuid, const char *output)
+{
+        if (!uuid)
+                return;
+        if (is_live)
+                infp_say("%llu requests are in run %s, which is recorded in %s", (unsigned long long) l->requests->n,
+                         uuid, output);
+        else
+                infp_say("%llu requests recorded; read them with `infprof report -r %s/%s.infprof`",
+                         (unsigned long long) l->requests->n, output, uuid);
+}
+
+/* Rows that nobody asked for by name may be lost without a failure; the summary is whole. */
+static bool close_record(struct load *l, struct infp_err *err)
+{
+        const char *given = infp_load_record_uuid(l->record);
+        char uuid[37] = "", output[1024] = "";
+        const bool is_live = infp_load_record_is_live(l->record);
+        struct infp_err lost_err = { "" };
+        uint64_t n_lost;
+        int r;
+
+        if (given) {
+                snprintf(uuid, sizeof(uuid), "%s", given);
+                snprintf(output, sizeof(output), "%s", infp_load_record_output(l->record));
+        }
+        r = infp_load_record_close(INFP_TAKE(l->record), &l->signals, &n_lost, &lost_err);
+        if (r < 0)
+                infp_say("load: %llu of %llu requests were not recorded: %s", (unsigned long long) n_lost,
+                         (unsigned long long) l->requests->n, lost_err.text);
+        else
+                say_where(l, is_live, given ? uuid : NULL, output);
+        if (print(l, given ? uuid : NULL, given ? output : NULL, err) < 0)
+                return false;
+        if (r < 0 && (l->wishes.record.run || l->wishes.record.output)) {
+                *err = lost_err;
+                return false;
+        }
+        return true;
+}
+
+static int verdict(const struct load *l)
+{
+        const struct infp_requests *requests = l->requests;
+
+        if (requests->n_failed) {
+                infp_say("load: %llu of %llu requests failed", (unsigned long long) requests->n_failed,
+                         (unsigned long long) requests->n);
+                return INFP_EXIT_FAILURE;
+        }
+        if (!requests->n_ok && !l->is_stopped) {
+                infp_say("load: no request came to its end in time: give it more (--grace, --duration), or ask for "
+                         "fewer "
+                         "tokens");
+                return INFP_EXIT_FAILURE;
+        }
+        return INFP_EXIT_OK;
+}
+
+static int load_it(struct load *l)
+{
+        struct infp_err err = { "" };
+        int r = find_target(l, &err);
+
+        if (r >= 0)
+                r = infp_load_record_open(&l->wishes.record, &l->record, &err);
+        if (r >= 0)
+                r = measure(l, &err);
+        if (r >= 0)
+                return close_record(l, &err) ? verdict(l) : infp_say_failure(&err);
+        if (l->record) {
+                struct infp_err other = { "" };
+                uint64_t n_lost;
+
+                infp_load_record_close(l->record, &l->signals, &n_lost, &other);
+        }
+        return infp_say_failure(&err);
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        struct infp_err err = { "" };
+        struct load *l = calloc(1, sizeof(*l));
+        int code = INFP_EXIT_OK;
+
+        if (l)
+                l->requests = calloc(1, sizeof(*l->requests));
+        if (!l || !l->requests) {
+                infp_say("load: not enough memory");
+                free(l);
+                return INFP_EXIT_FAILURE;
+        }
+        l->signals.fd = -1;
+        l->is_terminal = isatty(STDERR_FILENO);
+        if (infp_load_wishes_read(arguments, &l->wishes, &err) < 0 ||
+            infp_load_target_init(&l->target, l->wishes.url, l->wishes.endpoint, l->wishes.prompts.has_messages, &err) <
+                    0) {
+                infp_say("load: %s", err.text);
+                code = INFP_EXIT_USAGE;
+        } else if (infp_signals_open(&l->signals, false, &err) < 0)
+                code = infp_say_failure(&err);
+        if (code == INFP_EXIT_OK)
+                code = load_it(l);
+        infp_signals_close(&l->signals);
+        infp_requests_done(l->requests);
+        infp_load_target_done(&l->target);
+        infp_load_wishes_done(&l->wishes);
+        free(l->model);
+        free(l->requests);
+        free(l);
+        return code;
+}
+
+const struct infp_command infp_command_load = {
+        .name = "load",
+        .summary = "send requests to an inference server, and say what they met: tokens/s, time to first token, gaps",
+        .operands = "URL",
+        .options = infp_load_option_table,
+        .more = "The server speaks as OpenAI's does: vLLM, llama.cpp, SGLang, TGI and others. Each request is a row of "
+                "table requests:\n"
+                "in the run that is recorded now, else in a run of its own. All times are the client's, from when a "
+                "request was due: a\n"
+                "server that stalls cannot hide. Tokens are the server's count. Ctrl-C ends it and still reports. Exit "
+                "code 1: a request\n"
+                "failed, or the server cannot be reached.\n\n"
+                "examples:\n"
+                "  infprof load http://127.0.0.1:8000                       4 at a time for 20 s\n"
+                "  infprof load localhost:8000 --rate 5 --duration 1m       5 a second, Poisson\n"
+                "  infprof load http://127.0.0.1:8091 -c 8 -n 200 --endpoint chat --json\n"
+                "  infprof load http://127.0.0.1:8000 --prompts chats.jsonl --goodput ttft:500 --goodput tpot:50",
+        .run = run,
+};
