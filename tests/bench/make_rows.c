@@ -2,6 +2,7 @@
  *
  *   make_rows samples DIR ROWS     table `samples`: 20,000 functions on 64 threads
  *   make_rows day DIR SECONDS      one row a second in each table that is in the time series, a row a core of the detail tables
+ *   make_rows hour DIR SECONDS     that, a tree of 20 processes, and an engine of which 300 series change each second
  */
 #include <errno.h>
 #include <math.h>
@@ -13,6 +14,9 @@
 #include "base/number.h"
 #include "base/time.h"
 #include "collect/collector.h"
+#include "collectors/engine.h"
+#include "collectors/engine_tables.h"
+#include "collectors/process_table.h"
 #include "model/builder.h"
 #include "store/store.h"
 
@@ -192,6 +196,20 @@ static void fill(const struct infp_table *table, uint64_t second, uint64_t insta
         put();
 }
 
+static void fill_all(const struct infp_table *const *all, uint64_t second)
+{
+        infp_row_begin(&w.row, &infp_table_ticks, second * INFP_NS_PER_S);
+        infp_row_i64(&w.row, INFP_TICKS_NUMBER, (int64_t) second);
+        infp_row_i64(&w.row, INFP_TICKS_DEADLINE, (int64_t) (second * INFP_NS_PER_S));
+        put();
+        for (unsigned i = 0; all[i]; i++)
+                if (all[i]->series)
+                        fill(all[i], second, 0);
+                else if (all[i]->n_keys && !all[i]->entity && all[i]->section)
+                        for (uint64_t instance = 0; instance < 2; instance++)
+                                fill(all[i], second, instance);
+}
+
 static void make_day(uint64_t seconds)
 {
         const struct infp_table *const *all = infp_all_tables();
@@ -199,16 +217,67 @@ static void make_day(uint64_t seconds)
         for (unsigned i = 0; all[i]; i++)
                 describe(all[i]);
         for (uint64_t second = 0; second < seconds; second++) {
-                infp_row_begin(&w.row, &infp_table_ticks, second * INFP_NS_PER_S);
-                infp_row_i64(&w.row, INFP_TICKS_NUMBER, (int64_t) second);
-                infp_row_i64(&w.row, INFP_TICKS_DEADLINE, (int64_t) (second * INFP_NS_PER_S));
+                fill_all(all, second);
+                if (second % 5 == 4)
+                        flush_all(second % 900 == 899);
+        }
+}
+
+enum { SERIES = 300, PROCESSES = 20 };
+
+/* In each segment anew, before the first sample. */
+static void name_series(uint64_t second)
+{
+        char text[64];
+
+        for (unsigned i = 0; i < SERIES; i++) {
+                infp_row_begin(&w.row, &infp_table_series, second * INFP_NS_PER_S);
+                infp_row_id(&w.row, INFP_SERIES_ID, mix(i + 1));
+                infp_row_id(&w.row, INFP_SERIES_ENGINE, mix(0));
+                snprintf(text, sizeof(text), "vllm:histogram_%u_seconds_bucket", i / 24);
+                infp_row_str(&w.row, INFP_SERIES_NAME, text);
+                infp_row_str(&w.row, INFP_SERIES_LABELS, "{\"engine\":\"0\",\"model_name\":\"facebook/opt-125m\"}");
+                infp_row_str(&w.row, INFP_SERIES_TYPE, "histogram");
+                infp_row_str(&w.row, INFP_SERIES_PART, "bucket");
+                infp_row_f64(&w.row, INFP_SERIES_LE, i % 24 / 10.0);
                 put();
-                for (unsigned i = 0; all[i]; i++)
-                        if (all[i]->series)
-                                fill(all[i], second, 0);
-                        else if (all[i]->n_keys && !all[i]->entity && all[i]->section)
-                                for (uint64_t instance = 0; instance < 2; instance++)
-                                        fill(all[i], second, instance);
+        }
+}
+
+/* Buckets count requests, one series of ten is a sum of seconds. */
+static void fill_engine(uint64_t second)
+{
+        for (unsigned i = 0; i < SERIES; i++) {
+                const uint64_t dice = mix(second * 1000 + i);
+
+                infp_row_begin(&w.row, &infp_table_engine_samples, second * INFP_NS_PER_S + 123456);
+                infp_row_id(&w.row, INFP_SAMPLES_SERIES, mix(i + 1));
+                infp_row_f64(&w.row, INFP_SAMPLES_VALUE,
+                             i % 10 ? (double) (second * (1 + i % 7) + dice % 5)
+                                    : (double) second * 0.7 + (double) (dice % 1000000) / 1e6);
+                put();
+        }
+        infp_row_begin(&w.row, &infp_table_engine_scrapes, second * INFP_NS_PER_S + 123456);
+        infp_row_id(&w.row, INFP_SCRAPES_ENGINE, mix(0));
+        infp_row_bool(&w.row, INFP_SCRAPES_OK, true);
+        infp_row_f64(&w.row, INFP_SCRAPES_MS, (double) (mix(second) % 5000) / 1000);
+        infp_row_i64(&w.row, INFP_SCRAPES_BYTES, 53000 + (int64_t) (mix(second) % 50));
+        put();
+}
+
+static void make_hour(uint64_t seconds)
+{
+        const struct infp_table *const *all = infp_all_tables();
+
+        for (unsigned i = 0; all[i]; i++)
+                describe(all[i]);
+        for (uint64_t second = 0; second < seconds; second++) {
+                if (second % 900 == 0)
+                        name_series(second);
+                fill_all(all, second);
+                fill_engine(second);
+                for (uint64_t process = 2; process < PROCESSES; process++)
+                        fill(&infp_table_processes, second, process);
                 if (second % 5 == 4)
                         flush_all(second % 900 == 899);
         }
@@ -226,7 +295,7 @@ int main(int argc, char **argv)
                 .period_ms = 1000,
                 .started_unix_ns = STARTED_UNIX,
         };
-        struct infp_err err = { "usage: make_rows samples|day DIR N" };
+        struct infp_err err = { "usage: make_rows samples|day|hour DIR N" };
         uint64_t n = 0;
 
         if (argc != 4 || infp_parse_u64(argv[3], strlen(argv[3]), &n) < 0)
@@ -239,6 +308,8 @@ int main(int argc, char **argv)
         w.seq = 1;
         if (strcmp(argv[1], "day") == 0)
                 make_day(n);
+        else if (strcmp(argv[1], "hour") == 0)
+                make_hour(n);
         else
                 make_samples(n);
         flush_all(false);

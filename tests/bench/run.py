@@ -46,6 +46,9 @@ def main():
 
     title("What a recording costs (CPU of infprof's own threads, median of interleaved rounds)")
     code = run([sys.executable, HERE / "bench_cost.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds])
+    title("All sources: an engine with 300 series that change, 50 containers")
+    code |= run([sys.executable, HERE / "bench_sources.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds,
+                 *(["--hour", "600"] if options.quick else [])])
     title("Beside other monitors, 1 Hz, every process (one JSON line each)")
     peers(options.infprof, seconds)
     title("Reading")
