@@ -69,17 +69,18 @@ struct host {
         int64_t boot_time;
         struct infp_cpus online, cached_for;
         struct infp_host_caches caches;
+        struct infp_cgroups cgroups;
 };
 
 static int host_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
         struct host *host = state;
 
-        (void) env;
         (void) err;
         /* Not kept open: it is read at the start, and when the wall clock was set. */
         host->stat = (struct infp_procfile){ .fd = -1, .reopen = true };
         infp_fields_init(&host->mem_fields, &host_table, "meminfo", "/proc/meminfo", 0);
+        infp_cgroups_find(env, &host->cgroups);
         return 0;
 }
 
@@ -242,7 +243,7 @@ static int host_sample(void *state, const struct infp_env *env, struct infp_emit
         set_cpus(host, env, row);
         set_memory(host, env, row);
         infp_host_facts(env, emit);
-        infp_host_limits(env, emit, &host->online);
+        infp_host_limits(env, emit, &host->online, &host->cgroups);
         hash = hash_of(row);
         if (host->has_row && hash == host->hash)
                 return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collect/collector.h"
+#include "collectors/cgroup.h"
 #include "collectors/cpus.h"
 
 enum host_cell {
@@ -63,4 +64,5 @@ void infp_host_cpu_type(const struct infp_env *env, struct infp_row *row);
 void infp_host_hypervisor(const struct infp_env *env, struct infp_row *row);
 
 /* Cgroup limits, affinity, and the CPUs that are left. */
-void infp_host_limits(const struct infp_env *env, struct infp_emit *emit, const struct infp_cpus *online);
+void infp_host_limits(const struct infp_env *env, struct infp_emit *emit, const struct infp_cpus *online,
+                      const struct infp_cgroups *cgroups);

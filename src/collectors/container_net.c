@@ -1,0 +1,89 @@
+/* The network of a container: /proc/PID/net/dev of one of its processes. A file of /proc/PID/net that stays open would keep the
+ * namespace alive, and with it the interfaces of a container that was removed: it is opened anew each time. The directory of
+ * the process is kept: it fails once the process has ended, whoever has its pid since. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "collectors/container_state.h"
+#include "collectors/fields.h"
+
+/* The number in "net:[4026531833]", the text of the link; trees that cannot hold links have it in a file. 0: not to be had, errno. */
+uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *path)
+{
+        char text[64];
+        ssize_t n = readlinkat(dir_fd, path, text, sizeof(text) - 1);
+        struct infp_span rest = { "", 0 };
+        uint64_t ret = 0;
+
+        if (n < 0 && errno == EINVAL && !env->is_live)
+                n = infp_read_at(dir_fd, path, text, sizeof(text));
+        if (n <= 0)
+                return 0;
+        infp_span_cut((struct infp_span){ text, (size_t) n }, '[', &rest);
+        return infp_span_u64(infp_span_cut(rest, ']', &rest), &ret) ? 0 : ret;
+}
+
+void container_find_network(struct containers *s, const struct infp_env *env, struct container *c)
+{
+        char path[32];
+        uint64_t net;
+
+        c->network = NETWORK_NO_MEMBER;
+        if (!c->pid)
+                return;
+        snprintf(path, sizeof(path), "proc/%d", (int) c->pid);
+        c->pid_fd = openat(env->root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (c->pid_fd < 0)
+                return;
+        net = container_net_of(env, c->pid_fd, "ns/net");
+        if (!net)
+                c->network = errno == EACCES || errno == EPERM ? NETWORK_DENIED : NETWORK_UNKNOWN;
+        else
+                c->network = net == s->net_of_machine ? NETWORK_HOST : NETWORK_OWN;
+}
+
+/* "  eth0: 1 2 3 ...": bytes and packets are words 0, 1 (received) and 8, 9 (sent). */
+static bool add_line(struct infp_span line, uint64_t sums[4])
+{
+        static const unsigned at[] = { 0, 1, 8, 9 };
+        struct infp_span rest = { "", 0 }, name = infp_span_trim(infp_span_cut(line, ':', &rest)), words[16];
+        size_t n = infp_span_words(rest, words, 16);
+        uint64_t v;
+
+        if (!n || !name.size || infp_span_is(name, "lo"))
+                return true;
+        for (unsigned i = 0; i < 4; i++)
+                if (n < 16 || infp_span_u64(words[at[i]], &v) || __builtin_add_overflow(sums[i], v, &sums[i]))
+                        return false;
+        return true;
+}
+
+void container_network(struct containers *s, const struct infp_env *env, struct container *c, struct infp_row *row)
+{
+        static const unsigned cells[] = { C_NET_RECEIVED, C_NET_PACKETS_RECEIVED, C_NET_SENT, C_NET_PACKETS_SENT };
+        struct infp_span text, line;
+        uint64_t sums[4] = { 0 };
+        ssize_t n;
+
+        (void) env;
+        if (c->network != NETWORK_OWN || c->pid_fd < 0)
+                return;
+        n = infp_read_at(c->pid_fd, "net/dev", s->text, sizeof(s->text));
+        if (n < 0) { /* the process has ended: another one is looked for at once */
+                c->procs_ns = 0;
+                return;
+        }
+        text = (struct infp_span){ s->text, (size_t) n };
+        if (!text.size || text.at[text.size - 1] != '\n')
+                return; /* half of it: a sum without the rest would be taken for one that fell */
+        while (infp_span_line(&text, &line))
+                if (!add_line(line, sums))
+                        return;
+        for (unsigned i = 0; i < 4; i++)
+                infp_row_raw(row, cells[i], sums[i]);
+}

@@ -1,0 +1,186 @@
+/* Parts of the collector `containers`: which there are (container_find.c), who one is (container_open.c), what its files say
+ * (container_read.c), its limits (container_limits.c), its block devices (container_device.c) and network (container_net.c). */
+#pragma once
+
+#include "collect/collector.h"
+#include "collectors/cgroup.h"
+#include "collectors/container_table.h"
+
+/* What is read at each sample. */
+enum container_file {
+        FILE_CPU_STAT,
+        FILE_CPU_USAGE,
+        FILE_CPU_USER,
+        FILE_CPU_SYSTEM,
+        FILE_CPU_TICKS,
+        FILE_CPU_EACH,
+        FILE_MEMORY,
+        FILE_MEMORY_PEAK,
+        FILE_MEMORY_STAT,
+        FILE_MEMORY_EVENTS,
+        FILE_MEMORY_FAILS,
+        FILE_MEMORY_KERNEL,
+        FILE_SWAP,
+        FILE_IO,
+        FILE_IO_CALLS,
+        FILE_PIDS,
+        FILE_PIDS_EVENTS,
+        FILE_PSI_CPU,
+        FILE_PSI_MEMORY,
+        FILE_PSI_IO,
+        FILE_PSI_IRQ,
+        FILE_N,
+};
+
+enum { CONTAINER_DEVICES = 64, CONTAINER_PIDS = 4096, CONTAINER_MOST = 1024, READ_TEXT = 64 * 1024 };
+
+/* Errors of our own, where a file was never opened. */
+enum {
+        WHY_MACHINE = -EXDEV,        /* the controller counts the whole machine there */
+        WHY_NO_CONTROLLER = -ENXIO,  /* no hierarchy has the controller, or it lies outside of our namespace */
+        WHY_OTHER_VERSION = -ENOSYS, /* this version of control groups has no such file */
+};
+
+struct container_limits {
+        uint64_t quota_us, period_us, weight, shares; /* 0: none, not known; likewise all of these */
+        double cpus, cpus_effective;
+        uint64_t memory, memory_effective, memory_hierarchy, high, swap, pids;
+        uint64_t n_cpus;
+        char cpuset[256];
+        int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* of reading them */
+};
+
+enum container_network { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_HOST, NETWORK_NO_MEMBER, NETWORK_DENIED };
+
+struct container {
+        uint64_t id, inode;
+        char *path; /* in its hierarchy */
+        char cid[80], name[256], pod[40], qos[16];
+        const char *runtime; /* NULL: not known */
+        int version;
+
+        char *dir[INFP_CG_N]; /* below the root directory; NULL: not to be had, why[] says why */
+        uint16_t base_size[INFP_CG_N];
+        bool is_v2[INFP_CG_N];
+        int why[INFP_CG_N];
+
+        int fd[FILE_N];           /* -1: not open */
+        int r[FILE_N];            /* of the last read */
+        bool is_hopeless[FILE_N]; /* there is no such file: not tried again before the next look at the limits */
+
+        struct container_limits limits;
+        uint64_t limits_ns, procs_ns; /* when they were read; 0: never */
+        int32_t pid;                  /* a member; 0: none */
+        int pid_fd;                   /* its directory in /proc; -1 */
+        enum container_network network;
+        uint32_t n_members, n_others; /* others than the target's; such as two looks in a row have found */
+        uint32_t n_others_now;
+        bool has_infprof, has_looked;
+
+        bool is_target, is_found; /* of the target; found by --containers: neither, it is forgotten */
+        bool is_gone, is_said;    /* its directory has vanished; its entity row was given away */
+        bool is_seen;             /* by the look at the target that is running */
+        int32_t said_pid;
+};
+
+/* A directory of cgroupfs that the search has seen. */
+struct found_dir {
+        char *path; /* below the root directory */
+        uint64_t inode;
+        uint32_t n_links;
+        bool is_container, is_new, is_gone;
+};
+
+struct container_finder {
+        struct found_dir *dirs;
+        size_t n, cap;
+        size_t base_size;
+        const char *root;                /* what of the hierarchy is mounted: "" is all */
+        enum infp_controller controller; /* whose hierarchy is walked */
+        bool is_v2, is_full;             /* more than can be remembered */
+        uint64_t next_ns, next_full_ns;
+};
+
+/* A block device, looked up once. */
+struct block_device {
+        uint32_t major, minor;
+        char name[32];
+        uint32_t lower[8][2]; /* whole disks under it */
+        uint8_t n_lower;
+        bool is_virtual; /* loop, zram, ram: what they carry was counted elsewhere, or never reaches a disk */
+};
+
+struct block_devices {
+        struct block_device *list;
+        unsigned n, cap;
+};
+
+/* Processes of the same text in /proc/PID/cgroup are in the same container. */
+enum { CONTAINER_SEEN = 64, CONTAINER_TARGETS = 32 };
+struct container_seen {
+        uint64_t hash;
+        struct container *container; /* NULL: none, r says why */
+        int r;
+};
+
+struct containers {
+        struct infp_cgroups cgroups;
+        struct infp_cgroup_paths paths, own; /* scratch; of infprof itself */
+        bool all, has_sampled;
+        struct container_seen seen[CONTAINER_SEEN];
+        unsigned n_seen;
+        int target_r;    /* why the target has no container: the last of its processes that has none */
+        uint64_t has[2]; /* cells that some container had at this sample */
+        struct container **list;
+        size_t n, cap;
+        struct container_finder finder;
+        struct block_devices devices;
+        uint64_t now_ns, next_target_ns;
+        uint64_t net_of_machine; /* the network namespace that is the machine's; 0: not known */
+        int32_t pids[CONTAINER_PIDS];
+        size_t n_pids;
+        char text[READ_TEXT], small[4096];
+};
+
+/* container_open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: there
+ * is none, *ret_r says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */
+struct container *container_of_paths(struct containers *s, const struct infp_env *env,
+                                     const struct infp_cgroup_paths *paths, bool any, bool is_own, int *ret_r);
+/* One that the search has found, at this directory of the walked hierarchy. */
+struct container *container_of_dir(struct containers *s, const struct infp_env *env, const char *dir, int *ret_r);
+struct container *container_free(struct container *c); /* NULL is fine; returns NULL */
+void container_close_files(struct container *c);
+
+/* container_find.c. Looks for new and vanished directories, where due; calls back for each new container. 0 or -ENOMEM. */
+int container_find(struct containers *s, const struct infp_env *env,
+                   void (*found)(struct containers *s, const struct infp_env *env, const char *dir));
+void container_finder_done(struct container_finder *finder);
+
+/* container_limits.c */
+void container_read_limits(struct containers *s, const struct infp_env *env, struct container *c);
+void container_read_members(struct containers *s, const struct infp_env *env, struct container *c);
+void container_fill_limits(const struct container *c, struct infp_row *row);
+
+/* container_read.c. One row, and those of its CPUs and devices. -ENODEV: it is gone. */
+int container_sample(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c);
+/* Reads a file of it into s->text; the descriptor is kept. */
+int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
+                        struct infp_span *ret);
+/* Why a cell of the row is empty; false: nothing is known. */
+bool container_why(const struct container *c, unsigned cell, char *reason, size_t cap, const char **ret_fix,
+                   int *ret_state);
+
+/* container_device.c: bytes and calls of all devices, into the row and rows of their own. */
+void container_devices(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c,
+                       struct infp_row *sums);
+void container_devices_done(struct block_devices *devices);
+
+/* container_why.c: says of what has no value why, and of the target's container whom else it counts. */
+void container_explain(struct containers *s, const struct infp_env *env, struct infp_emit *emit);
+void container_explain_one(const struct containers *s, const struct infp_env *env, struct infp_emit *emit,
+                           const struct container *c, const uint64_t missing[2], bool by_name);
+
+/* container_net.c */
+void container_find_network(struct containers *s, const struct infp_env *env, struct container *c);
+void container_network(struct containers *s, const struct infp_env *env, struct container *c, struct infp_row *row);
+uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *path);
