@@ -271,9 +271,10 @@ int infp_cgroup_read(const struct infp_env *env, const struct infp_cgroup_place 
 
         snprintf(path, sizeof(path), "%.*s/%s", (int) place->size, place->path, file);
         n = infp_read_at(env->root_fd, path, text, cap);
-        *ret = infp_span_trim((struct infp_span){ n > 0 ? text : "", n > 0 ? (size_t) n : 0 });
+        *ret = (struct infp_span){ n > 0 ? text : "", n > 0 ? (size_t) n : 0 };
         while (ret->size && ret->at[ret->size - 1] == '\n')
                 ret->size--;
+        *ret = infp_span_trim(*ret);
         return n < 0 ? (int) n : 0;
 }
 

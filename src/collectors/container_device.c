@@ -163,8 +163,8 @@ static bool number_of(const struct infp_env *env, const char *disk, uint32_t ret
         snprintf(path, sizeof(path), "sys/block/%s/dev", disk);
         if (infp_read_at(env->root_fd, path, text, sizeof(text)) <= 0)
                 return false;
-        line = (struct infp_span){ text, strlen(text) };
-        return parse_number(infp_span_word(&line), &ret[0], &ret[1]);
+        line = (struct infp_span){ text, strcspn(text, "\n") };
+        return parse_number(line, &ret[0], &ret[1]);
 }
 
 /* Calls back for each entry of a directory. */

@@ -224,8 +224,9 @@ static void read_picks(struct containers *s, const struct infp_env *env, struct 
         for (size_t i = 0; i < INFP_COUNT(picks); i++) {
                 struct infp_span rest = text;
 
-                if (picks[i].file == file && picks[i].versions & version && !picks[i].name)
-                        set(env, row, &picks[i], infp_span_word(&rest));
+                if (picks[i].file == file && picks[i].versions & version && !picks[i].name &&
+                    infp_span_line(&rest, &line))
+                        set(env, row, &picks[i], infp_span_word(&line));
                 else if (picks[i].file == file)
                         has_names = true;
         }
@@ -268,13 +269,14 @@ static void read_pressure(struct containers *s, const struct infp_env *env, stru
 static unsigned emit_cpus(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c)
 {
         uint64_t t_ns = env->now_ns(env), v;
-        struct infp_span text, word;
+        struct infp_span text, line = { "", 0 }, word;
         unsigned n = 0;
 
         if (container_read_file(s, env, c, FILE_CPU_EACH, &text))
                 return 0;
         text = infp_whole_words(text);
-        while ((word = infp_span_word(&text)).size && !infp_span_u64(word, &v)) {
+        infp_span_line(&text, &line);
+        while ((word = infp_span_word(&line)).size && !infp_span_u64(word, &v)) {
                 struct infp_row *row = infp_emit_begin(emit, &infp_table_container_cpu, t_ns);
 
                 infp_row_id(row, CPU_OF, c->id);

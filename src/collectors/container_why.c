@@ -107,7 +107,7 @@ static void say(struct infp_emit *emit, const struct container *c, unsigned cell
                         state = INFP_DENIED;
                 if (r)
                         reason = words_of(r, c, text, sizeof(text));
-        } else if (container_why(c, cell, text, sizeof(text), &fix, &file_state)) {
+        } else if (reason = NULL, container_why(c, cell, text, sizeof(text), &fix, &file_state)) {
                 reason = text;
                 state = (enum infp_source_state) file_state;
         }
