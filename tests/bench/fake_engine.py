@@ -9,6 +9,7 @@ import re
 import threading
 
 CAPTURED = pathlib.Path(__file__).resolve().parents[3] / "shared/fixtures/engines/vllm-0.32.0/metrics-load.prom"
+COUNTER = re.compile(r"^vllm:\w+(_bucket|_sum|_count|_total)(\{|$)")
 SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?) ([0-9.eE+-]+)$")
 LATENCIES = ("time_to_first_token", "e2e_request_latency", "request_queue_time", "request_inference_time", "request_prefill_time",
              "request_decode_time", "inter_token_latency", "request_time_per_output_token")
@@ -39,7 +40,7 @@ class FakeEngine:
         self.parts, self.n_changing, self.n_served = [], 0, 0
         for line in text.splitlines(keepends=True):
             match = SAMPLE.match(line.rstrip("\n"))
-            if match and "_created" not in match[1] and match[1].startswith("vllm:") and self.n_changing < changing:
+            if match and COUNTER.match(match[1]) and self.n_changing < changing:
                 self.parts.append((match[1], float(match[2])))
                 self.n_changing += 1
             else:
