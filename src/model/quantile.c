@@ -92,21 +92,20 @@ bool infp_quantile_of(const struct infp_bucket *buckets, size_t n, double q, str
         return true;
 }
 
-/* What `before` had at that edge: observations up to it; at an edge of its own that it does not have, those up to the next
- * lower one. *from walks along. */
-static double count_at(const struct infp_bucket *before, size_t n_before, double le, size_t *from)
+double infp_buckets_at(const struct infp_bucket *buckets, size_t n, double le, size_t *from)
 {
-        while (*from < n_before && before[*from].le <= le)
+        while (*from < n && buckets[*from].le <= le)
                 ++*from;
-        return *from ? before[*from - 1].count : 0;
+        return *from ? buckets[*from - 1].count : 0;
 }
 
-static bool fell(const struct infp_bucket *before, size_t n_before, const struct infp_bucket *after, size_t n_after)
+bool infp_buckets_fell(const struct infp_bucket *before, size_t n_before, const struct infp_bucket *after,
+                       size_t n_after)
 {
         size_t from = 0;
 
         for (size_t i = 0; i < n_after; i++)
-                if (after[i].count < count_at(before, n_before, after[i].le, &from))
+                if (after[i].count < infp_buckets_at(before, n_before, after[i].le, &from))
                         return true;
         return false;
 }
@@ -114,12 +113,12 @@ static bool fell(const struct infp_bucket *before, size_t n_before, const struct
 size_t infp_buckets_between(const struct infp_bucket *before, size_t n_before, const struct infp_bucket *after,
                             size_t n_after, struct infp_bucket *ret)
 {
-        bool anew = fell(before, n_before, after, n_after);
+        bool anew = infp_buckets_fell(before, n_before, after, n_after);
         size_t from = 0;
 
         for (size_t i = 0; i < n_after; i++) {
                 ret[i].le = after[i].le;
-                ret[i].count = after[i].count - (anew ? 0 : count_at(before, n_before, after[i].le, &from));
+                ret[i].count = after[i].count - (anew ? 0 : infp_buckets_at(before, n_before, after[i].le, &from));
         }
         level(ret, n_after);
         return n_after;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "query/duck_state.h"
+#include "query/engine_quantiles.h"
 #include "query/series.h"
 #include "query/views.h"
 
@@ -186,6 +187,17 @@ static int attach_series(struct infp_duck *duck, struct infp_err *err)
         return r < 0 ? create_broken_view(duck, &table, &nothing, r, &why, err) : 0;
 }
 
+/* Runs without engines have no such view. */
+static int attach_quantiles(struct infp_duck *duck, struct infp_err *err)
+{
+        if (!infp_catalog_find(&duck->attached->catalog, "engine_samples"))
+                return 0;
+        return infp_duck_do(duck,
+                            "CREATE OR REPLACE VIEW " INFP_QUANTILES_VIEW " AS SELECT * FROM " INFP_QUANTILES_FUNCTION
+                            "(NULL, NULL)",
+                            NULL, err);
+}
+
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err)
 {
         infp_cleanup(infp_map_done) struct infp_map done = { 0 };
@@ -205,5 +217,7 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         /* No transaction around all views: one that DuckDB refuses would end it. */
         for (unsigned i = 0; r == 0 && i < duck->attached->catalog.n_tables; i++)
                 r = attach_table(duck, i, &done, err);
+        if (r == 0)
+                r = attach_quantiles(duck, err);
         return r < 0 ? r : attach_series(duck, err);
 }

@@ -1,13 +1,16 @@
-/* Rows of ours as table functions: infp_scan(table), infp_timeseries() and infp_rows() differ only in where batches come from. */
+/* Rows of ours as table functions: infp_scan(table), infp_timeseries(), engine_quantiles_between(t0, t1) and infp_rows() differ only
+ * in where batches come from. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/number.h"
 #include "query/duck_state.h"
+#include "query/engine_quantiles.h"
 #include "query/series.h"
 
-enum { CHUNK_ROWS = 2048 };
+enum { CHUNK_ROWS = 2048, MAX_PARAMETERS = 2 };
 
 /* An open source of batches. */
 struct source {
@@ -20,7 +23,7 @@ struct source {
 /* What a query reads, known when it is bound. */
 struct binding {
         struct infp_duck *duck;
-        char *table; /* of infp_scan */
+        char *parameters[MAX_PARAMETERS]; /* as texts; "" for null */
         int (*open)(const struct binding *binding, const char *const *columns, struct source *ret,
                     struct infp_err *err);
         char **names;
@@ -63,10 +66,10 @@ static int open_scan(const struct binding *binding, const char *const *columns, 
         if (!attached)
                 return infp_fail(err, -EINVAL, "infp_scan: no run is attached");
         options.catalog = &attached->catalog;
-        options.parts = find_parts(attached, binding->table);
+        options.parts = find_parts(attached, binding->parameters[0]);
         if (!options.parts)
-                return infp_fail(err, -ENOENT, "infp_scan: the run has no table %s", binding->table);
-        INFP_TRY(infp_scan_open(attached->run, binding->table, &options, &scan, err));
+                return infp_fail(err, -ENOENT, "infp_scan: the run has no table %s", binding->parameters[0]);
+        INFP_TRY(infp_scan_open(attached->run, binding->parameters[0], &options, &scan, err));
         *ret = (struct source){ infp_scan_table(scan), scan, scan_next, scan_close };
         return 0;
 }
@@ -91,6 +94,37 @@ static int open_series(const struct binding *binding, const char *const *columns
                 return infp_fail(err, -EINVAL, "infp_timeseries: no run is attached");
         INFP_TRY(infp_series_open(binding->duck->attached->run, 0, 0, &series, err));
         *ret = (struct source){ infp_series_table(series), series, series_next, series_close };
+        return 0;
+}
+
+static int quantiles_next(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        return infp_engine_quantiles_next(context, ret, err);
+}
+
+static void quantiles_close(void *context)
+{
+        infp_engine_quantiles_close(context);
+}
+
+static int open_quantiles(const struct binding *binding, const char *const *columns, struct source *ret,
+                          struct infp_err *err)
+{
+        const struct infp_duck_run *attached = binding->duck->attached;
+        struct infp_engine_quantiles *quantiles = NULL;
+        uint64_t t[MAX_PARAMETERS] = { 0 };
+
+        if (!attached)
+                return infp_fail(err, -EINVAL, INFP_QUANTILES_FUNCTION ": no run is attached");
+        for (unsigned i = 0; i < MAX_PARAMETERS; i++)
+                if (*binding->parameters[i] &&
+                    infp_parse_u64(binding->parameters[i], strlen(binding->parameters[i]), &t[i]) < 0)
+                        return infp_fail(err, -EINVAL, INFP_QUANTILES_FUNCTION ": %s is no t_ns",
+                                         binding->parameters[i]);
+        /* To bind it is enough to know the columns. */
+        if (columns)
+                INFP_TRY(infp_engine_quantiles_open(attached->run, t[0], t[1], &attached->catalog, &quantiles, err));
+        *ret = (struct source){ &infp_engine_quantiles_table, quantiles, quantiles_next, quantiles_close };
         return 0;
 }
 
@@ -120,7 +154,8 @@ static void free_binding(void *data)
         for (unsigned i = 0; i < binding->n; i++)
                 free(binding->names[i]);
         free(binding->names);
-        free(binding->table);
+        for (unsigned i = 0; i < MAX_PARAMETERS; i++)
+                free(binding->parameters[i]);
         free(binding);
 }
 
@@ -161,16 +196,23 @@ static int take_names(struct binding *binding, const struct infp_table *table)
 }
 
 /* A null value has no text: DuckDB would call it an internal error and refuse all further work. */
-static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding)
+static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info, unsigned number, char **ret)
 {
-        duckdb_value value = api->bind_get_parameter(info, 0);
+        duckdb_value value = api->bind_get_parameter(info, number);
         char *text = api->is_null_value(value) ? NULL : api->get_varchar(value);
 
-        binding->table = strdup(text ? text : "");
+        *ret = strdup(text ? text : "");
         if (text)
                 api->free(text);
         api->destroy_value(&value);
-        return binding->table ? 0 : -ENOMEM;
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int take_parameters(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                INFP_TRY(take_parameter(api, info, i, &binding->parameters[i]));
+        return 0;
 }
 
 static int bind_columns(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding,
@@ -192,7 +234,7 @@ static int bind_columns(const struct infp_duck_api *api, duckdb_bind_info info, 
         return r < 0 ? infp_fail(err, r, "out of memory") : 0;
 }
 
-static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open) open, bool has_parameter)
+static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open) open, unsigned n_parameters)
 {
         infp_cleanup(free_binding_ptr) struct binding *binding = calloc(1, sizeof(*binding));
         const struct infp_duck_api *api;
@@ -201,7 +243,7 @@ static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open)
 
         if (r < 0)
                 return;
-        if (!binding || (has_parameter && take_parameter(api, info, binding) < 0)) {
+        if (!binding || take_parameters(api, info, binding, n_parameters) < 0) {
                 api->bind_set_error(info, err.text);
                 return;
         }
@@ -216,17 +258,22 @@ static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open)
 
 static void bind_scan(duckdb_bind_info info)
 {
-        bind(info, open_scan, true);
+        bind(info, open_scan, 1);
 }
 
 static void bind_series(duckdb_bind_info info)
 {
-        bind(info, open_series, false);
+        bind(info, open_series, 0);
+}
+
+static void bind_quantiles(duckdb_bind_info info)
+{
+        bind(info, open_quantiles, 2);
 }
 
 static void bind_rows(duckdb_bind_info info)
 {
-        bind(info, open_rows, false);
+        bind(info, open_rows, 0);
 }
 
 /* Opens with the columns that the query uses. */
@@ -302,31 +349,32 @@ static void read_chunk(duckdb_function_info info, duckdb_data_chunk output)
         api->data_chunk_set_size(output, n);
 }
 
-static int add(struct infp_duck *duck, const char *name, duckdb_table_function_bind_t bind_function, bool has_parameter,
-               struct infp_err *err)
+static int add(struct infp_duck *duck, const char *name, duckdb_table_function_bind_t bind_function,
+               duckdb_type parameter, unsigned n_parameters, struct infp_err *err)
 {
         const struct infp_duck_api *api = duck->api;
         duckdb_table_function f = api->create_table_function();
-        duckdb_logical_type text = api->create_logical_type(DUCKDB_TYPE_VARCHAR);
+        duckdb_logical_type type = api->create_logical_type(parameter);
         duckdb_state state;
 
         api->table_function_set_name(f, name);
-        if (has_parameter)
-                api->table_function_add_parameter(f, text);
+        for (unsigned i = 0; i < n_parameters; i++)
+                api->table_function_add_parameter(f, type);
         api->table_function_set_extra_info(f, duck, NULL);
         api->table_function_set_bind(f, bind_function);
         api->table_function_set_init(f, init);
         api->table_function_set_function(f, read_chunk);
         api->table_function_supports_projection_pushdown(f, true);
         state = api->register_table_function(duck->connection, f);
-        api->destroy_logical_type(&text);
+        api->destroy_logical_type(&type);
         api->destroy_table_function(&f);
         return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the table function %s", name);
 }
 
 int infp_duck_register_feeds(struct infp_duck *duck, struct infp_err *err)
 {
-        INFP_TRY(add(duck, "infp_scan", bind_scan, true, err));
-        INFP_TRY(add(duck, "infp_timeseries", bind_series, false, err));
-        return add(duck, "infp_rows", bind_rows, false, err);
+        INFP_TRY(add(duck, "infp_scan", bind_scan, DUCKDB_TYPE_VARCHAR, 1, err));
+        INFP_TRY(add(duck, "infp_timeseries", bind_series, DUCKDB_TYPE_VARCHAR, 0, err));
+        INFP_TRY(add(duck, INFP_QUANTILES_FUNCTION, bind_quantiles, DUCKDB_TYPE_BIGINT, 2, err));
+        return add(duck, "infp_rows", bind_rows, DUCKDB_TYPE_VARCHAR, 0, err);
 }

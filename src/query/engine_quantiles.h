@@ -1,0 +1,27 @@
+/* Rows of SQL's engine_quantiles: for each engine and metric of a window its percentiles (query/engine_window.h says what a window
+ * is, model/quantile.h what low, estimate and high are). */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/batch.h"
+#include "query/scan.h"
+
+/* The view over the whole run, and the table function (from_t_ns, to_t_ns; null: no limit) behind it. */
+#define INFP_QUANTILES_VIEW "engine_quantiles"
+#define INFP_QUANTILES_FUNCTION "engine_quantiles_between"
+
+/* What reports and SQL show of a distribution. */
+enum { INFP_QUANTILES_N = 4 };
+extern const double infp_quantiles_shown[INFP_QUANTILES_N]; /* 0.5, 0.9, 0.95, 0.99 */
+
+struct infp_engine_quantiles;
+/* Pages with t0 <= t_ns < t1; t1 0: no end. */
+int infp_engine_quantiles_open(struct infp_run *run, uint64_t t0, uint64_t t1, const struct infp_catalog *catalog,
+                               struct infp_engine_quantiles **ret, struct infp_err *err);
+struct infp_engine_quantiles *infp_engine_quantiles_close(struct infp_engine_quantiles *quantiles); /* returns NULL */
+extern const struct infp_table
+        infp_engine_quantiles_table; /* plain; nothing may be known of a run to bind its columns */
+/* 1: batch, borrowed until the next call; 0: end; a negative errno. */
+int infp_engine_quantiles_next(struct infp_engine_quantiles *quantiles, struct infp_batch *ret, struct infp_err *err);

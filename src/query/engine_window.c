@@ -1,0 +1,249 @@
+#include "query/engine_window.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/engine_window_parts.h"
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "out of memory for the histograms of engines");
+}
+
+/* Columns of the tables, in the order of the enumerators below. */
+static const char *const series_columns[] = { "id", "engine", "labels", "family", "part", "le", "metric", NULL };
+enum { SERIES_ID, SERIES_ENGINE, SERIES_LABELS, SERIES_FAMILY, SERIES_PART, SERIES_LE, SERIES_METRIC, SERIES_N };
+static const char *const sample_columns[] = { "series", "value", NULL };
+enum { SAMPLE_SERIES, SAMPLE_VALUE, SAMPLE_N };
+
+/* Opens a scan of these columns. 0: the run has no such table, or one without them; 1. */
+static int open_scan(struct infp_run *run, const char *table, const char *const *columns, uint64_t t1,
+                     const struct infp_catalog *catalog, struct infp_scan **ret, int *ret_columns, struct infp_err *err)
+{
+        const struct infp_scan_options options = { .t1 = t1, .columns = columns, .catalog = catalog };
+        int r = infp_scan_open(run, table, &options, ret, err);
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; columns[i]; i++) {
+                ret_columns[i] = infp_table_find(infp_scan_table(*ret), columns[i]);
+                if (ret_columns[i] < 0) {
+                        *ret = infp_scan_close(*ret);
+                        return 0;
+                }
+        }
+        return 1;
+}
+
+static bool text_is(const struct infp_batch *batch, int column, uint32_t row, const char *word)
+{
+        size_t size;
+        const char *text = infp_batch_str(batch, (unsigned) column, row, &size);
+
+        return size == strlen(word) && memcmp(text, word, size) == 0;
+}
+
+static enum window_part part_of(const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        if (!infp_batch_has(batch, (unsigned) c[SERIES_METRIC], row))
+                return WINDOW_OTHER;
+        if (text_is(batch, c[SERIES_PART], row, "bucket"))
+                return WINDOW_BUCKET;
+        if (text_is(batch, c[SERIES_PART], row, "sum"))
+                return WINDOW_SUM;
+        return text_is(batch, c[SERIES_PART], row, "count") ? WINDOW_COUNT : WINDOW_OTHER;
+}
+
+static int page_of(struct window *w, uint64_t engine, uint32_t *ret)
+{
+        for (*ret = 0; *ret < w->n_engines; ++*ret)
+                if (w->engines[*ret].id == engine)
+                        return 0;
+        if ((w->n_engines & (w->n_engines - 1)) == 0) {
+                struct window_engine *more =
+                        reallocarray(w->engines, w->n_engines ? 2 * (size_t) w->n_engines : 1, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                w->engines = more;
+        }
+        w->engines[w->n_engines++] = (struct window_engine){ .id = engine };
+        return 0;
+}
+
+static int group_of(struct window *w, const struct infp_batch *batch, const int *c, uint32_t row, uint32_t engine,
+                    uint32_t *ret)
+{
+        size_t n_labels, n_family, n_metric;
+        const char *labels = infp_batch_str(batch, (unsigned) c[SERIES_LABELS], row, &n_labels),
+                   *family = infp_batch_str(batch, (unsigned) c[SERIES_FAMILY], row, &n_family),
+                   *metric = infp_batch_str(batch, (unsigned) c[SERIES_METRIC], row, &n_metric);
+        uint64_t key = infp_hash64(metric, n_metric,
+                                   infp_hash64(labels, n_labels, infp_hash64(family, n_family, w->engines[engine].id)));
+        const uint64_t *known = infp_map_get(&w->group_of, key);
+        struct window_group *more;
+
+        if (known) {
+                *ret = (uint32_t) *known;
+                return 0;
+        }
+        if ((w->n_groups & (w->n_groups - 1)) == 0) {
+                more = reallocarray(w->groups, w->n_groups ? 2 * (size_t) w->n_groups : 1, sizeof(*more));
+                if (!more)
+                        return -ENOMEM;
+                w->groups = more;
+        }
+        *ret = w->n_groups;
+        w->groups[w->n_groups++] = (struct window_group){
+                .engine = engine,
+                .metric = strndup(metric, n_metric),
+                .family = strndup(family, n_family),
+                .sum = NAN,
+                .count = NAN,
+                .before_sum = NAN,
+                .before_count = NAN,
+                .total_sum = NAN,
+                .total_count = NAN,
+        };
+        if (!w->groups[*ret].metric || !w->groups[*ret].family)
+                return -ENOMEM;
+        return infp_map_put(&w->group_of, key, *ret);
+}
+
+/* The edge of a group, made at its place. */
+static int add_edge(struct window_group *g, double le)
+{
+        size_t at = g->n_edges;
+
+        while (at && g->edges[at - 1].le >= le)
+                at--;
+        if (at < g->n_edges && g->edges[at].le == le)
+                return 0;
+        if ((g->n_edges & (g->n_edges - 1)) == 0) {
+                struct window_edge *more = reallocarray(g->edges, g->n_edges ? 2 * g->n_edges : 1, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                g->edges = more;
+        }
+        memmove(g->edges + at + 1, g->edges + at, (g->n_edges - at) * sizeof(*g->edges));
+        g->edges[at] = (struct window_edge){ .le = le, .now = NAN };
+        g->n_edges++;
+        return 0;
+}
+
+static int add_series(struct window *w, const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        uint64_t id = infp_batch_u64(batch, (unsigned) c[SERIES_ID], row);
+        struct window_series series = { .part = part_of(batch, c, row), .le = INFINITY };
+        struct window_series *more;
+
+        if (!id || infp_map_get(&w->series_of, id))
+                return 0;
+        INFP_TRY(page_of(w, infp_batch_u64(batch, (unsigned) c[SERIES_ENGINE], row), &series.engine));
+        if (series.part != WINDOW_OTHER)
+                INFP_TRY(group_of(w, batch, c, row, series.engine, &series.group));
+        if (infp_batch_has(batch, (unsigned) c[SERIES_LE], row))
+                series.le = infp_batch_f64(batch, (unsigned) c[SERIES_LE], row);
+        if (series.part == WINDOW_BUCKET)
+                INFP_TRY(add_edge(&w->groups[series.group], series.le));
+        if ((w->n_series & (w->n_series - 1)) == 0) {
+                more = reallocarray(w->series, w->n_series ? 2 * (size_t) w->n_series : 1, sizeof(*more));
+                if (!more)
+                        return -ENOMEM;
+                w->series = more;
+        }
+        w->series[w->n_series] = series;
+        return infp_map_put(&w->series_of, id, w->n_series++);
+}
+
+static int read_series(struct window *w, struct infp_run *run, const struct infp_catalog *catalog, struct infp_err *err)
+{
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int c[SERIES_N], r = open_scan(run, "series", series_columns, 0, catalog, &scan, c, err);
+
+        if (r <= 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (add_series(w, &batch, c, row) < 0)
+                                r = -ENOMEM;
+        infp_scan_close(scan);
+        return r == -ENOMEM ? out_of_memory(err) : r;
+}
+
+static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, const struct infp_catalog *catalog,
+                        struct infp_err *err)
+{
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int c[SAMPLE_N], r = open_scan(run, "engine_samples", sample_columns, t1, catalog, &scan, c, err);
+
+        if (r <= 0)
+                return r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t *known =
+                                infp_map_get(&w->series_of, infp_batch_u64(&batch, (unsigned) c[SAMPLE_SERIES], row));
+
+                        if (known)
+                                infp_window_take(w, &w->series[*known], (uint64_t) infp_batch_i64(&batch, 0, row),
+                                                 infp_batch_f64(&batch, (unsigned) c[SAMPLE_VALUE], row));
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
+static void window_done(struct window *w)
+{
+        for (uint32_t i = 0; i < w->n_groups; i++) {
+                free(w->groups[i].metric);
+                free(w->groups[i].family);
+                free(w->groups[i].edges);
+                free(w->groups[i].before);
+        }
+        free(w->groups);
+        free(w->series);
+        free(w->engines);
+        free(w->after);
+        infp_map_done(&w->series_of);
+        infp_map_done(&w->group_of);
+}
+
+void infp_engine_window_done(struct infp_engine_window *window)
+{
+        for (unsigned i = 0; i < window->n; i++) {
+                free(window->metrics[i].metric);
+                free(window->metrics[i].family);
+                free(window->metrics[i].buckets);
+        }
+        free(window->metrics);
+        *window = (struct infp_engine_window){ 0 };
+}
+
+int infp_engine_window_read(struct infp_run *run, uint64_t t0, uint64_t t1, const struct infp_catalog *catalog,
+                            struct infp_engine_window *ret, struct infp_err *err)
+{
+        infp_cleanup(window_done) struct window w = { .t0 = t0 };
+        int r;
+
+        *ret = (struct infp_engine_window){ 0 };
+        INFP_TRY(read_series(&w, run, catalog, err));
+        if (infp_window_ready(&w) < 0)
+                return out_of_memory(err);
+        INFP_TRY(read_samples(&w, run, t1, catalog, err));
+        r = infp_window_end(&w, ret);
+        if (r < 0) {
+                infp_engine_window_done(ret);
+                return out_of_memory(err);
+        }
+        return 0;
+}

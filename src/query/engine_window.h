@@ -1,0 +1,40 @@
+/* What engines' histograms gathered in a part of a run: reports and SQL (engine_quantiles) both look through this.
+ *
+ * engine_samples holds values where they have changed, cumulative, one series a bucket. Here the buckets of one histogram (engine,
+ * family, labels) are put together again at each page; what came between two pages is infp_buckets_between() of them, so that a
+ * new start of the engine loses nothing but what came between its last page and its end. Only then are histograms added up: over
+ * labels and models, never over engines. Percentiles are not averaged anywhere.
+ *
+ * Where a window begins. Each page's increase belongs to the page. The first page of the window is compared with the last values
+ * before it, so that windows side by side add up to the whole. A histogram that was on the engine's first page had a past that is
+ * not ours: its first values are where it begins. One that appears on a later page began since then, from 0 (label sets are born
+ * empty), and all of it counts. What a page leaves out for a while goes on from its last value.
+ *
+ * Histograms of one metric that differ in their edges are added up at the edges that all of them have: fewer, and still exact. When
+ * several families of a page stand for one metric (names of two ages of an engine), the one with the most observations counts. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/quantile.h"
+#include "query/scan.h"
+
+struct infp_window_metric {
+        uint64_t engine;
+        char *metric, *family; /* series.metric: "latency_ttft_s"; the family on the page */
+        /* Settled; none: the family is a summary or gives only sums. */
+        struct infp_bucket *buckets;
+        size_t n_buckets;
+        double count, sum; /* observations in the window, and what they add up to; NAN: the page does not say */
+};
+
+struct infp_engine_window {
+        struct infp_window_metric *metrics; /* engines in the order of their first series, then by metric */
+        unsigned n;
+};
+
+/* Pages with t0 <= t_ns < t1 (t1 0: no end). catalog may be NULL. A run without engines: 0 and no metrics. */
+int infp_engine_window_read(struct infp_run *run, uint64_t t0, uint64_t t1, const struct infp_catalog *catalog,
+                            struct infp_engine_window *ret, struct infp_err *err);
+void infp_engine_window_done(struct infp_engine_window *window);
