@@ -80,6 +80,8 @@ int infp_http_url_parse(const char *url, struct http_url *ret, struct infp_err *
                 INFP_TRY(parse_unix(url, shown, ret, err));
         else if (!strstr(url, "://"))
                 return infp_fail(err, -EINVAL, "%s: a URL begins with http://, https:// or unix://", shown);
+        else if (strchr("/?#", strstr(url, "://")[3])) /* libcurl would take what follows for the host */
+                return infp_fail(err, -EINVAL, "%s: the URL names no host", shown);
         else
                 memcpy(ret->text, url, strlen(url) + 1);
         return check(ret->text, shown, err);

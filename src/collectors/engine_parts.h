@@ -79,8 +79,9 @@ struct engine {
         /* Asking. */
         struct engine_transfer page, live, sides[ENGINE_SIDES];
         uint64_t due_ns, asked_t_ns;
-        unsigned n_timeouts; /* in a row */
-        bool was_up, live_is_off, sides_are_asked;
+        unsigned n_good;     /* pages in a row */
+        unsigned n_timeouts; /* in a row; answers over the limit count, too */
+        bool live_is_off, sides_are_asked;
 
         /* The page that is being read. */
         struct infp_http_result scrape; /* without texts */

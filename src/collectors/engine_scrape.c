@@ -158,7 +158,7 @@ static uint64_t pause_of(struct engine *engine, int r)
 
         if (!engine->is_listed)
                 return r == -ECONNREFUSED ? default_pause_ns : stranger_pause_ns;
-        engine->n_timeouts = r == -ETIMEDOUT ? engine->n_timeouts + 1 : 0;
+        engine->n_timeouts = r == -ETIMEDOUT || r == -EFBIG ? engine->n_timeouts + 1 : 0;
         if (!engine->n_timeouts)
                 return 0;
         pause = (UINT64_C(1) << (engine->n_timeouts < 4 ? engine->n_timeouts : 4)) * INFP_NS_PER_S;
@@ -171,7 +171,7 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
         long status = result && result->r >= 0 && result->status != 200 ? result->status : 0;
 
         engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
-        engine->was_up = false;
+        engine->n_good = 0;
         if (!engine->is_listed) {
                 infp_engine_say(engine, INFP_ABSENT,
                                 r == -ECONNREFUSED ? "no engine is there"
@@ -191,7 +191,7 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
 void infp_engine_not_there(struct engine *engine, uint64_t now)
 {
         engine->t_ns = engine->asked_t_ns = now;
-        engine->was_up = false;
+        engine->n_good = 0;
         infp_engine_say(engine, INFP_ABSENT, engine->why_not, NULL);
         write_scrape(engine, NULL, NULL, false, engine->why_not);
 }
@@ -266,10 +266,13 @@ static void succeed(struct engine *engine)
         const char *live = infp_engine_live_path(engine->about.make);
         struct infp_err err;
 
-        engine->was_up = engine->is_listed = true;
+        /* Its other pages are asked when it is seen to stand firmly: not while it starts, or dies. */
+        bool is_firm = ++engine->n_good > 1 || !engine->all->env->stats;
+
+        engine->is_listed = true;
         engine->n_timeouts = 0;
         infp_engine_say(engine, INFP_OK, engine->odd[0] ? engine->odd : NULL, NULL);
-        if (!engine->sides_are_asked)
+        if (is_firm && !engine->sides_are_asked)
                 ask_sides(engine);
         if (!live || engine->live_is_off || start(&engine->live, live, LIVE_MAX, &err) < 0)
                 infp_engine_end_of_page(engine);

@@ -416,7 +416,8 @@ static void url_check(void **state)
                                            "http://a b/",
                                            "http://h/\n",
                                            "unix:///run/x:metrics",
-                                           "gopher://h:70/" };
+                                           "gopher://h:70/",
+                                           "http:///x" };
         struct infp_err err;
 
         (void) state;
