@@ -115,11 +115,15 @@ static void find_dominant(struct infp_cores *cores, unsigned n_loads)
 static void end_interval(struct infp_cores *cores)
 {
         unsigned n = 0;
-        double disparity;
+        double disparity, sum = 0;
 
         for (unsigned i = 0; i < cores->n; i++)
-                if (cores->cores[i].has_load)
+                if (cores->cores[i].has_load) {
                         cores->sorted[n++] = cores->cores[i].load;
+                        sum += cores->cores[i].load;
+                }
+        if (n)
+                infp_stat_add_value(&cores->average, sum / n, 1);
         disparity = infp_disparity(cores->sorted, n);
         if (!isnan(disparity))
                 infp_stat_add_value(&cores->disparity, disparity, 1);

@@ -30,6 +30,7 @@ struct infp_cores {
         double *sorted; /* scratch */
         uint64_t t_ns;  /* of the rows that are being gathered */
         bool has_rows;
+        struct infp_stat average;   /* percent: the mean of the cores, of each interval */
         struct infp_stat disparity; /* percent; nothing when there is one core */
         int64_t dominant;           /* newest, where n_dominated is not 0 */
         uint64_t n_dominant_changes, n_dominated;

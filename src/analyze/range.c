@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/baseline.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
@@ -297,8 +298,9 @@ static int find_distance(const char *text, const struct infp_range *range, const
         return 0;
 }
 
+/* ret_is_mark: a tag has named it. */
 static int find_moment(struct infp_run *run, const char *option, const char *text, uint64_t not_before,
-                       const struct infp_range *range, uint64_t *ret, struct infp_err *err)
+                       const struct infp_range *range, uint64_t *ret, bool *ret_is_mark, struct infp_err *err)
 {
         struct infp_anchors anchors;
         struct marks marks = { 0 };
@@ -308,6 +310,7 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
         if (*text == '+' || *text == '-')
                 return find_distance(text, range, option, ret, err);
         r = find_mark(run, text, not_before, ret, &marks, err);
+        *ret_is_mark = r > 0;
         if (r > 0 || (r < 0 && r != -ENOENT)) {
                 infp_str_done(&marks.tags);
                 return r < 0 ? r : 0;
@@ -326,23 +329,40 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
         return r < 0 ? r : 0;
 }
 
+/* A command begins behind the time in which the idle power was measured: that is no part of what it took. */
+static int skip_baseline(struct infp_run *run, struct infp_range *range, struct infp_err *err)
+{
+        struct infp_baseline baseline;
+
+        if (!run->info.mode || strcmp(run->info.mode, "run"))
+                return 0;
+        INFP_TRY(infp_baseline_find(run, &baseline, err));
+        if (baseline.t1 > range->start && baseline.t1 < range->end)
+                range->start = baseline.t1;
+        return 0;
+}
+
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err)
 {
+        uint64_t recorded; /* the first moment: whoever names the baseline's marks means it */
+
         *ret = (struct infp_range){ 0 };
         INFP_TRY(find_ends(run, ret, err));
         ret->end++;
+        recorded = ret->start;
+        INFP_TRY(skip_baseline(run, ret, err));
         ret->t0 = ret->start;
         ret->t1 = ret->end;
         if (from)
-                INFP_TRY(find_moment(run, "from", from, 0, ret, &ret->t0, err));
+                INFP_TRY(find_moment(run, "from", from, 0, ret, &ret->t0, &ret->from_is_mark, err));
         if (to)
-                INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, err));
-        if (ret->t0 < ret->start)
-                ret->t0 = ret->start;
+                INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, &ret->to_is_mark, err));
+        if (ret->t0 < recorded)
+                ret->t0 = recorded;
         if (ret->t1 > ret->end)
                 ret->t1 = ret->end;
-        if (ret->t0 < ret->start + skip_ns)
+        if (skip_ns && ret->t0 < ret->start + skip_ns)
                 ret->t0 = ret->start + skip_ns;
         if (ret->t0 >= ret->t1)
                 return infp_fail(err, -EINVAL, "nothing of the run lies in that range: it lasts %.3f s",

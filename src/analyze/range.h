@@ -1,14 +1,16 @@
 /* A part of a run, as people name it: by a mark's tag, a clock time or a distance from an end. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "store/run.h"
 
 struct infp_range {
-        uint64_t t0, t1;     /* CLOCK_MONOTONIC ns: t0 <= t < t1 */
-        uint64_t start, end; /* of the whole run; end is just behind the newest row while it is recorded */
+        uint64_t t0, t1;               /* CLOCK_MONOTONIC ns: t0 <= t < t1 */
+        uint64_t start, end;           /* of the whole run; end is just behind the newest row while it is recorded */
+        bool from_is_mark, to_is_mark; /* that end was named by a mark's tag */
 };
 
 /* from, to (NULL: the whole): the tag of a mark (the first one with it; for `to` the first at or after `from`), a clock time

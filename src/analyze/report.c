@@ -17,6 +17,11 @@ void infp_report_done(struct infp_report *report)
         infp_cores_done(&report->cores);
         infp_absences_done(&report->absences);
         infp_report_processes_done(&report->processes);
+        infp_energy_done(&report->energy);
+        infp_labels_done(&report->labels);
+        infp_spans_done(&report->spans);
+        free(report->from_label);
+        free(report->to_label);
         if (report->requests)
                 infp_requests_done(report->requests);
         free(report->requests);
@@ -223,6 +228,21 @@ static int read_requests(struct infp_report *report, struct infp_run *run, const
         return r == -ENOENT ? 0 : r;
 }
 
+static int read_energy(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                       struct infp_err *err)
+{
+        const struct infp_energy_options options = {
+                .scan = scan,
+                .range = &report->range,
+                .is_command = !strcmp(run->info.mode, "run"),
+                .period_ms = run->info.period_ms,
+        };
+        const char *table;
+        const int r = infp_energy_read(run, &options, &report->energy, &table, err);
+
+        return pass(report, table, r, err);
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -241,6 +261,24 @@ static int read_metrics(struct infp_report *report, struct infp_run *run, const 
         return 0;
 }
 
+/* After the host: it says how many CPUs there are. */
+static int read_spans(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
+                      struct infp_err *err)
+{
+        const char *table = "marks";
+        int r = 0;
+
+        if (report->lists_labels) {
+                INFP_TRY(pass(report, table, infp_labels_read(run, options, &report->labels, err), err));
+                r = infp_spans_between(&report->labels, &report->spans, err);
+        } else if (report->from_label || report->to_label) {
+                r = infp_spans_of_range(&report->range, &report->spans, err);
+        }
+        if (r >= 0)
+                r = infp_spans_read(run, options->catalog, report->n_cpus, &report->spans, &table, err);
+        return pass(report, table, r, err);
+}
+
 static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
@@ -253,8 +291,10 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(pass(report, "cpu_core", read_cores(report, run, &options, err), err));
         INFP_TRY(pass(report, "ticks", read_ticks(report, run, &options, err), err));
         INFP_TRY(read_processes(report, run, &options, err));
+        INFP_TRY(read_energy(report, run, &options, err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
+        INFP_TRY(read_spans(report, run, &options, err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }
@@ -370,6 +410,20 @@ static void find_tree_cpu(struct infp_report *report)
                 report->tree_cpu_s = report->tree_user_s + report->tree_system_s;
 }
 
+/* Over all CPUs what was not idle: niced work and interrupts too. */
+static void split_energy(struct infp_report *report)
+{
+        static const char *const more[] = { "vCpuNice", "vCpuTimeIntSrvc", "vCpuTimeSoftIntSrvc" };
+        double rate = infp_report_mean(report, "vCpuTime");
+
+        for (unsigned i = 0; i < INFP_COUNT(more); i++) {
+                const double part = infp_report_mean(report, more[i]);
+
+                rate += isnan(part) ? 0 : part;
+        }
+        infp_energy_split(&report->energy, report->tree_cpu_s, rate * report->wall_s);
+}
+
 static int find_times(struct infp_report *report, struct infp_run *run, const struct infp_report_options *options,
                       struct infp_err *err)
 {
@@ -380,6 +434,12 @@ static int find_times(struct infp_report *report, struct infp_run *run, const st
 
         report->is_part = options->from || options->to || options->skip_ns;
         INFP_TRY(infp_range_find(run, options->from, options->to, options->skip_ns, &report->range, err));
+        if (report->range.from_is_mark)
+                report->from_label = strdup(options->from);
+        if (report->range.to_is_mark)
+                report->to_label = strdup(options->to);
+        if ((report->range.from_is_mark && !report->from_label) || (report->range.to_is_mark && !report->to_label))
+                return infp_fail(err, -ENOMEM, "no memory for the report");
         const uint64_t end = report->range.t1 == report->range.end ? report->range.end - 1 : report->range.t1;
 
         r = infp_anchors_read(run, &anchors, err);
@@ -399,7 +459,7 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
 {
         int r;
 
-        *ret = (struct infp_report){ .run = run };
+        *ret = (struct infp_report){ .run = run, .lists_labels = options->labels };
         r = find_times(ret, run, options, err);
         if (r >= 0)
                 r = read_tables(ret, run, err);
@@ -411,5 +471,6 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
         }
         find_tree_cpu(ret);
         find_shares(ret);
+        split_energy(ret);
         return 0;
 }

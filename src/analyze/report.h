@@ -7,6 +7,8 @@
 
 #include "analyze/absent.h"
 #include "analyze/cores.h"
+#include "analyze/energy.h"
+#include "analyze/labels.h"
 #include "analyze/metrics.h"
 #include "analyze/range.h"
 #include "analyze/report_processes.h"
@@ -43,6 +45,15 @@ struct infp_report {
         unsigned n_self;
 
         struct infp_report_processes processes;
+        struct infp_energy energy;
+
+        /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was
+         * named by a label. */
+        bool lists_labels;
+        struct infp_labels labels;
+        struct infp_spans spans;
+        char *from_label, *to_label; /* NULL: that end was not named by one */
+
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. What had been read of them is not used. */
         struct infp_report_broken {
@@ -54,6 +65,7 @@ struct infp_report {
 struct infp_report_options {
         const char *from, *to; /* as infp_range_find */
         uint64_t skip_ns;
+        bool labels; /* list them */
 };
 
 /* The run is borrowed until done. */

@@ -83,6 +83,13 @@ double infp_stat_std(const struct infp_stat *stat)
         return stat->n ? sqrt(fmax(stat->m2 / stat->weight, 0)) : NAN;
 }
 
+double infp_stat_sample_std(const struct infp_stat *stat)
+{
+        const double n = (double) stat->n;
+
+        return stat->n > 1 ? infp_stat_std(stat) * sqrt(n / (n - 1)) : NAN;
+}
+
 double infp_stat_total(const struct infp_stat *stat, const struct infp_column *column)
 {
         if (!stat->n)

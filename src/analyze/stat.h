@@ -30,5 +30,6 @@ void infp_stat_add_value(struct infp_stat *stat, double value, double weight);
 
 double infp_stat_mean(const struct infp_stat *stat); /* NAN without samples; likewise the next two */
 double infp_stat_std(const struct infp_stat *stat);
+double infp_stat_sample_std(const struct infp_stat *stat); /* with n - 1, as pandas has it; NAN below two samples */
 double infp_stat_total(const struct infp_stat *stat,
                        const struct infp_column *column); /* of a counter; NAN before two samples */

@@ -14,9 +14,14 @@ static const struct infp_option options[] = {
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "skip", "TIME", "leave out the beginning, such as 60s of warming up", false },
+        { 0, "labels", NULL,
+          "list what happened between each two neighbouring labels (marks, and measure_label lines of a captured "
+          "output)",
+          false },
         { 'a', "all", NULL, "list every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
-        { 0, "csv", NULL, "a line a metric: mean, std, min, max, total", false },
+        { 0, "csv", NULL, "a line a metric: mean, std, min, max, total; with --labels a line for each pair of them",
+          false },
         { 'o', "output", "FILE", "write there instead of standard output (-)", false },
         { 0 },
 };
@@ -39,7 +44,8 @@ static int print(struct infp_output *output, const struct infp_report *report, c
                 infp_report_json(out, report);
         else if (infp_argument_given(arguments, "csv")) {
                 say_broken(report);
-                r = infp_report_table(out, report, &infp_format_csv);
+                r = report->lists_labels ? infp_report_labels_table(out, report, &infp_format_csv)
+                                         : infp_report_table(out, report, &infp_format_csv);
         } else
                 infp_report_text(out, report, infp_argument_given(arguments, "all"));
         return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_output_finish(output, err);
@@ -62,7 +68,8 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         const char *skip = infp_argument(arguments, "skip");
 
         *ret = (struct infp_report_options){ .from = infp_argument(arguments, "from"),
-                                             .to = infp_argument(arguments, "to") };
+                                             .to = infp_argument(arguments, "to"),
+                                             .labels = infp_argument_given(arguments, "labels") };
         if (arguments->n_rest) {
                 infp_say("report: it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
                 return INFP_EXIT_USAGE;
@@ -111,6 +118,7 @@ const struct infp_command infp_command_report = {
                 "  infprof report                              the newest run\n"
                 "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"
+                "  infprof report --labels                     between each two of them: CPU, memory, energy ...\n"
                 "  infprof report --from -5m                   the last five minutes\n"
                 "  infprof report --json | jq .metrics.tree_rss_bytes.max",
         .run = run,

@@ -10,3 +10,5 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
 void infp_report_json(struct infp_out *out, const struct infp_report *report);
 /* A row a metric, in any table format. 0 or a negative errno. */
 int infp_report_table(struct infp_out *out, const struct infp_report *report, const struct infp_format *format);
+/* A row for each pair of neighbouring labels. */
+int infp_report_labels_table(struct infp_out *out, const struct infp_report *report, const struct infp_format *format);

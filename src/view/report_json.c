@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "view/report.h"
+#include "view/report_parts.h"
 #include "view/requests.h"
 
 static const char *const states[] = {
@@ -218,6 +219,7 @@ static void put_statistics(struct infp_json *json, const struct infp_report *rep
         put_str(json, "std", "population");
         put_str(json, "gauges", "every sample counts alike");
         put_str(json, "counters", "rates between samples, weighted by time; total is the increase");
+        put_str(json, "spans", "samples between the labels, each alike; std: sample (n - 1)");
         put_str(json, "tree_cpu", report->tree_is_fine ? "CPU clocks, ns" : "ticks of 10 ms");
         put_str(json, "process_cpu_share",
                 report->processes.beyond_tree ? "of wall_s times all CPUs" : "of tree_cpu_s");
@@ -238,7 +240,9 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         put_f64(&json, "tree_cpu_system_s", report->tree_system_s);
         put_f64(&json, "effective_cpus", report->effective_cpus);
         put_cores(&json, &report->cores);
+        infp_report_json_spans(&json, report);
         put_processes(&json, &report->processes);
+        infp_report_json_energy(&json, report);
         put_requests(&json, report->requests);
         infp_json_key(&json, "metrics");
         infp_json_object(&json);

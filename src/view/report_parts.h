@@ -20,7 +20,14 @@ bool infp_report_is_host(const struct infp_report *report); /* no command and no
 void infp_report_memory(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
+void infp_report_energy(struct infp_out *out, const struct infp_report *report);
 void infp_report_requests(struct infp_out *out, const struct infp_report *report);
+void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
+void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_absences(struct infp_out *out, const struct infp_report *report);
+
+struct infp_json;
+void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);

@@ -316,12 +316,18 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
 {
         put_head(out, report);
+        if (report->lists_labels) {
+                infp_report_labels(out, report);
+                return;
+        }
+        infp_report_spans(out, report);
         infp_report_requests(out, report);
         put_tree_cpu(out, report);
         put_cores(out, report);
         infp_report_processes(out, report);
         infp_report_memory(out, report);
         infp_report_traffic(out, report);
+        infp_report_energy(out, report);
         infp_report_facts(out, report);
         infp_report_metrics(out, report, all);
         infp_report_absences(out, report);

@@ -1,0 +1,323 @@
+/* What happened between labels: one span in full, or all neighbours a pair of lines each; both as JSON. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "view/report_parts.h"
+
+enum { NAME_WIDTH = 24, ALL_CORES = 16 };
+
+/* At most `width` columns of a text that came from outside, padded to them. */
+static void put_name(struct infp_out *out, const char *text, unsigned width)
+{
+        infp_autostr struct infp_str tame = { 0 };
+        unsigned used;
+        size_t size;
+
+        infp_text_tame(&tame, text, strlen(text));
+        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
+        if (size < tame.size) {
+                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
+                used += 3;
+        }
+        infp_str_put(&out->text, tame.data ? tame.data : "", size);
+        if (size < tame.size)
+                infp_str_puts(&out->text, "...");
+        infp_str_printf(&out->text, "%*s", (int) (width - used), "");
+}
+
+static struct human percent(double v)
+{
+        struct human ret = { "-" };
+
+        if (!isnan(v))
+                snprintf(ret.text, sizeof(ret.text), "%.1f %%", v);
+        return ret;
+}
+
+static struct human bytes(double v)
+{
+        return infp_human(v, "bytes", "", false);
+}
+
+static struct human celsius(double v)
+{
+        struct human ret = { "-" };
+
+        if (!isnan(v))
+                snprintf(ret.text, sizeof(ret.text), "%.1f C", v);
+        return ret;
+}
+
+static struct human joules(double v)
+{
+        struct human ret = { "-" };
+
+        if (!isnan(v))
+                snprintf(ret.text, sizeof(ret.text), fabs(v) < 1000 ? "%.1f J" : "%.0f J", v);
+        return ret;
+}
+
+static void put_stat(struct infp_out *out, const char *label, const struct infp_stat *stat,
+                     struct human (*show)(double v))
+{
+        if (stat->n)
+                infp_str_printf(&out->text, "  %-26s %11s %11s %11s %11s\n", label, show(infp_stat_mean(stat)).text,
+                                show(infp_stat_sample_std(stat)).text, show(stat->min).text, show(stat->max).text);
+}
+
+static void put_energy(struct infp_out *out, const struct infp_report *report, const struct infp_span *span)
+{
+        if (isnan(infp_span_joules(span)))
+                infp_report_line(out, "energy", "not measured between the labels%s",
+                                 span->energy_j.n     ? ": there is one sample of it"
+                                 : report->absences.n ? "; the reason is below"
+                                                      : "");
+        else
+                infp_report_line(
+                        out, "energy",
+                        "%s of the machine in %s (%.2f W)%s; since the recording began %s at first, %s at last",
+                        joules(infp_span_joules(span)).text, infp_human(span->energy_s, "seconds", "s", false).text,
+                        infp_span_watts(span), span->energy_is_estimated ? ", estimated from power" : "",
+                        joules(span->energy_j.min).text, joules(span->energy_j.max).text);
+}
+
+static void put_cores(struct infp_out *out, const struct infp_cores *cores)
+{
+        char label[32];
+
+        put_stat(out, "CPU, mean of the cores", &cores->average, percent);
+        for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++) {
+                snprintf(label, sizeof(label), "core %lld", (long long) cores->cores[i].number);
+                put_stat(out, label, &cores->cores[i].stat, percent);
+        }
+        if (cores->n > ALL_CORES)
+                infp_report_line(out, "cores", "%u: each of them is in --json", cores->n);
+        if (cores->disparity.n)
+                infp_report_line(out, "disparity",
+                                 "%.1f of 100 (Gini, normalised), mean of %llu intervals with any load",
+                                 infp_stat_mean(&cores->disparity), (unsigned long long) cores->disparity.n);
+        if (cores->n > 1 && cores->average.n)
+                infp_report_line(out, "dominant",
+                                 "a core was 70 points above all others in %llu of %llu intervals; it changed %llu "
+                                 "times",
+                                 (unsigned long long) cores->n_dominated, (unsigned long long) cores->average.n,
+                                 (unsigned long long) cores->n_dominant_changes);
+}
+
+void infp_report_spans(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_span *span = report->spans.list;
+        infp_autostr struct infp_str name = { 0 };
+        infp_autostr struct infp_str tame = { 0 };
+        char title[160];
+        unsigned used;
+
+        if (!report->spans.n)
+                return;
+        infp_str_printf(&name, "%s to %s", report->from_label ? report->from_label : "the start",
+                        report->to_label ? report->to_label : "the end");
+        infp_text_tame(&tame, name.data ? name.data : "", name.size);
+        snprintf(title, sizeof(title), "%-28s %11s %11s %11s %11s", "Between labels", "mean", "std", "least", "most");
+        infp_report_title(out, title);
+        infp_str_puts(&out->text, "  ");
+        infp_str_put(&out->text, tame.data ? tame.data : "",
+                     infp_text_fit(tame.data ? tame.data : "", tame.size, infp_report_width(out) - 2, &used));
+        infp_str_putc(&out->text, '\n');
+        put_stat(out, "CPU of the tree, of all CPUs", &span->cpu_percent, percent);
+        put_stat(out, "in RAM (RSS)", &span->rss_bytes, bytes);
+        put_stat(out, "address space (VMS)", &span->vms_bytes, bytes);
+        put_stat(out, "in swap", &span->swap_bytes, bytes);
+        put_stat(out, "CPU temperature", &span->temperature_c, celsius);
+        put_cores(out, &span->cores);
+        put_energy(out, report, span);
+        infp_report_line(out, "samples", "%llu in %s; std is that of the sample (n - 1)", (unsigned long long) span->n,
+                         infp_human(span->seconds, "seconds", "s", false).text);
+}
+
+static void put_pair(struct infp_out *out, const struct infp_report *report, unsigned i)
+{
+        const struct infp_span *s = &report->spans.list[i];
+        infp_autostr struct infp_str name = { 0 };
+
+        infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
+        infp_str_puts(&out->text, "  ");
+        put_name(out, name.data ? name.data : "", NAME_WIDTH);
+        infp_str_printf(&out->text, " %9s %8s %9s %9s %8s %8s\n", infp_human(s->seconds, "seconds", "s", false).text,
+                        percent(infp_stat_mean(&s->cpu_percent)).text, bytes(infp_stat_mean(&s->rss_bytes)).text,
+                        bytes(infp_stat_mean(&s->vms_bytes)).text, bytes(infp_stat_mean(&s->swap_bytes)).text,
+                        joules(infp_span_joules(s)).text);
+        infp_str_printf(
+                &out->text, "  %*s %9s %8s %9s %9s %8s\n", NAME_WIDTH, "", "std",
+                percent(infp_stat_sample_std(&s->cpu_percent)).text, bytes(infp_stat_sample_std(&s->rss_bytes)).text,
+                bytes(infp_stat_sample_std(&s->vms_bytes)).text, bytes(infp_stat_sample_std(&s->swap_bytes)).text);
+}
+
+/* Of labels in the output whose own time was not used. */
+static void put_unplaced(struct infp_out *out, const struct infp_labels *labels)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < labels->n; i++)
+                n += labels->list[i].stamp && strncmp(labels->list[i].stamp, "seen", 4) == 0;
+        if (n)
+                infp_report_line(out, "note",
+                                 "%u label%s without a time within the recording: it counts from when %s seen (table "
+                                 "marks, column stamp)",
+                                 n, n == 1 ? " is" : "s are", n == 1 ? "it was" : "they were");
+}
+
+void infp_report_labels(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_labels *labels = &report->labels;
+        char title[160];
+
+        if (!report->spans.n) {
+                infp_report_title(out, "Between labels");
+                infp_report_line(out, "none", "%s",
+                                 labels->n ? "there is one label only: two are needed"
+                                           : "nothing has set a label here (infprof mark TAG, or a line "
+                                             "measure_label-TAG: SECONDS in a captured output)");
+                return;
+        }
+        snprintf(title, sizeof(title), "%-26s %9s %8s %9s %9s %8s %8s", "Between labels", "lasted", "CPU", "RSS", "VMS",
+                 "swap", "energy");
+        infp_report_title(out, title);
+        if (labels->filename)
+                infp_report_line(out, "named", "%s", labels->filename);
+        for (unsigned i = 0; i < report->spans.n; i++)
+                put_pair(out, report, i);
+        infp_report_line(
+                out, "means",
+                "of the samples between two labels; CPU of the tree, 100 %% = all CPUs; energy of the machine; "
+                "std of the sample (n - 1); cores, disparity and the rest are in --json");
+        put_unplaced(out, labels);
+        if (labels->n_left_out)
+                infp_report_line(out, "note", "%llu more labels are left out (--from, --to choose others)",
+                                 (unsigned long long) labels->n_left_out);
+}
+
+static void put_f64(struct infp_json *json, const char *key, double v)
+{
+        infp_json_key(json, key);
+        infp_json_f64(json, v);
+}
+
+static void put_count(struct infp_json *json, const char *key, uint64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_u64(json, v);
+}
+
+static void put_text(struct infp_json *json, const char *key, const char *text)
+{
+        infp_json_key(json, key);
+        if (text)
+                infp_json_str(json, text);
+        else
+                infp_json_null(json);
+}
+
+static void json_stat(struct infp_json *json, const char *key, const struct infp_stat *stat)
+{
+        infp_json_key(json, key);
+        if (!stat->n) {
+                infp_json_null(json);
+                return;
+        }
+        infp_json_object(json);
+        put_f64(json, "mean", infp_stat_mean(stat));
+        put_f64(json, "std", infp_stat_sample_std(stat));
+        put_f64(json, "min", stat->min);
+        put_f64(json, "max", stat->max);
+        put_count(json, "n", stat->n);
+        infp_json_object_end(json);
+}
+
+static void json_cores(struct infp_json *json, const struct infp_cores *cores)
+{
+        json_stat(json, "cores_mean_percent", &cores->average);
+        infp_json_key(json, "cores");
+        infp_json_array(json);
+        for (unsigned i = 0; i < cores->n; i++) {
+                infp_json_object(json);
+                infp_json_key(json, "core");
+                infp_json_i64(json, cores->cores[i].number);
+                json_stat(json, "load_percent", &cores->cores[i].stat);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+        put_f64(json, "core_disparity_percent", infp_stat_mean(&cores->disparity));
+        put_count(json, "core_disparity_intervals", cores->disparity.n);
+        put_count(json, "dominant_core_changes", cores->n_dominant_changes);
+        put_count(json, "dominant_core_intervals", cores->n_dominated);
+}
+
+static void json_energy(struct infp_json *json, const struct infp_span *span)
+{
+        const bool has = span->energy_j.n > 0;
+
+        infp_json_key(json, "energy");
+        infp_json_object(json);
+        put_f64(json, "joules", infp_span_joules(span));
+        put_f64(json, "watts", infp_span_watts(span));
+        put_f64(json, "min_j", has ? span->energy_j.min : NAN);
+        put_f64(json, "max_j", has ? span->energy_j.max : NAN);
+        put_count(json, "n", span->energy_j.n);
+        put_text(json, "quality", !has ? NULL : span->energy_is_estimated ? "estimated" : "measured");
+        infp_json_object_end(json);
+}
+
+static void json_span(struct infp_json *json, const struct infp_span *span, const char *from, const char *to)
+{
+        infp_json_object(json);
+        put_text(json, "from", from);
+        put_text(json, "to", to);
+        put_f64(json, "seconds", span->seconds);
+        put_count(json, "samples", span->n);
+        json_stat(json, "cpu_percent", &span->cpu_percent);
+        json_stat(json, "rss_bytes", &span->rss_bytes);
+        json_stat(json, "vms_bytes", &span->vms_bytes);
+        json_stat(json, "swap_bytes", &span->swap_bytes);
+        json_stat(json, "temperature_celsius", &span->temperature_c);
+        json_cores(json, &span->cores);
+        json_energy(json, span);
+        infp_json_object_end(json);
+}
+
+static void json_label(struct infp_json *json, const struct infp_label_mark *label)
+{
+        infp_json_object(json);
+        put_text(json, "tag", label->tag);
+        put_text(json, "source", label->source);
+        put_text(json, "stamp", label->stamp);
+        infp_json_key(json, "time");
+        infp_json_i64(json, infp_unix_ms(label->unix_ns));
+        put_count(json, "t_ns", label->t_ns);
+        infp_json_object_end(json);
+}
+
+void infp_report_json_spans(struct infp_json *json, const struct infp_report *report)
+{
+        const struct infp_labels *labels = &report->labels;
+
+        if (report->lists_labels) {
+                infp_json_key(json, "labels");
+                infp_json_array(json);
+                for (unsigned i = 0; i < labels->n; i++)
+                        json_label(json, &labels->list[i]);
+                infp_json_array_end(json);
+                put_count(json, "labels_left_out", labels->n_left_out);
+                put_text(json, "filename", labels->filename);
+        } else if (!report->spans.n) {
+                return;
+        }
+        infp_json_key(json, "spans");
+        infp_json_array(json);
+        for (unsigned i = 0; i < report->spans.n; i++)
+                json_span(json, &report->spans.list[i], report->lists_labels ? labels->list[i].tag : report->from_label,
+                          report->lists_labels ? labels->list[i + 1].tag : report->to_label);
+        infp_json_array_end(json);
+}
