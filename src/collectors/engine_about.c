@@ -130,9 +130,9 @@ void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t
         }
         if (about->n_models == INFP_ABOUT_MODELS)
                 return;
+        /* What the place held before is compared: a list that is given again has not changed. */
         model = &about->model[about->n_models++];
         model->rank = INFP_ABOUT_NOTHING;
-        model->at[0] = 0;
         infp_about_set_text(about, model, s, size, rank);
         read_format(about, s, size);
 }

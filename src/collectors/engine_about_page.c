@@ -129,6 +129,7 @@ static enum infp_about_fact fact_of_any_label(enum infp_engine_make make, const 
 
 void infp_engine_about_sample(struct infp_engine_about *about, const struct infp_prom_sample *sample)
 {
+        unsigned n_models = about->n_models;
         char name[128];
 
         if (!about->make)
@@ -143,4 +144,5 @@ void infp_engine_about_sample(struct infp_engine_about *about, const struct infp
                 add_info(about, sample, name);
         else if (isfinite(sample->value))
                 add_gauge(about, sample);
+        about->has_changed |= about->n_models != n_models;
 }

@@ -246,6 +246,7 @@ static void keep(struct infp_engine_about *about, const char *path, const json_t
 int infp_engine_about_body(struct infp_engine_about *about, const char *path, const char *body, size_t size,
                            struct infp_err *err)
 {
+        unsigned n_models = about->n_models;
         json_error_t why;
         json_t *root;
 
@@ -265,6 +266,7 @@ int infp_engine_about_body(struct infp_engine_about *about, const char *path, co
                 path = "/server_info";
         read_members(about, path, root);
         keep(about, path, root);
+        about->has_changed |= about->n_models != n_models;
         json_decref(root);
         return 0;
 }

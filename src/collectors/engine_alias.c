@@ -113,18 +113,15 @@ static void skip_wrapping(const char **name, size_t *size)
         }
 }
 
-/* Systems that allow no colon in names write '_' for it; Dynamo once wrote it the other way. Only the first may differ. */
+/* Systems that allow no colon in names write '_' behind the make; Dynamo once wrote a colon there. */
 static bool is_name(const struct infp_engine_alias *alias, const char *name, size_t size)
 {
-        for (size_t i = 0; i < size; i++) {
-                char a = alias->series[i], b = name[i];
+        size_t make = strcspn(alias->series, ":_");
 
-                if ((a == ':' && b == '_') || (a == '_' && b == ':'))
-                        return memcmp(alias->series + i + 1, name + i + 1, size - i - 1) == 0;
-                if (a != b)
-                        return false;
-        }
-        return true;
+        if (alias->size != size || memcmp(alias->series, name, make) != 0)
+                return false;
+        return make == size || ((name[make] == ':' || name[make] == '_') &&
+                                memcmp(alias->series + make + 1, name + make + 1, size - make - 1) == 0);
 }
 
 static const struct infp_prom_label *label_of(const struct infp_prom_sample *sample, const char *name)
@@ -167,8 +164,7 @@ static size_t find(const struct infp_engine_alias_table *table, const struct inf
         for (size_t i = 0; i < table->n && n < INFP_ENGINE_FEEDS; i++) {
                 const struct infp_engine_alias *alias = &table->at[i];
 
-                if (alias->size == size && is_name(alias, name, size) &&
-                    (!alias->label || label_is(sample, alias->label, alias->value)))
+                if (is_name(alias, name, size) && (!alias->label || label_is(sample, alias->label, alias->value)))
                         ret[n++] = alias;
         }
         return n;
@@ -177,15 +173,17 @@ static size_t find(const struct infp_engine_alias_table *table, const struct inf
 size_t infp_engine_alias_find(enum infp_engine_make make, const struct infp_prom_sample *sample,
                               const struct infp_engine_alias *ret[INFP_ENGINE_FEEDS])
 {
+        enum infp_engine_make other;
         size_t n;
 
         if (sample->part == INFP_PROM_CREATED || !tables[make] || is_repeated(make, sample))
                 return 0;
         n = find(tables[make], sample, ret);
-        /* A page of Ray holds the metrics of all that runs on the node. */
-        if (!n && make == INFP_ENGINE_RAY_SERVE && begins(sample->name.at, sample->name.size, "ray_vllm"))
-                n = find(&infp_engine_alias_vllm, sample, ret);
-        return n;
+        if (n || !begins(sample->name.at, sample->name.size, "ray_"))
+                return n;
+        /* A page of Ray holds the metrics of all that runs on the node: of Serve and of a vLLM that it hosts. */
+        other = infp_engine_make_of(sample->name.at, sample->name.size);
+        return tables[other] ? find(tables[other], sample, ret) : 0;
 }
 
 const char *infp_engine_alias_metric(const struct infp_engine_alias *const *feeds, size_t n)
