@@ -18,6 +18,7 @@
 #include "cli/record_output.h"
 #include "cli/static_sink.h"
 #include "collect/target.h"
+#include "record/own_cgroup.h"
 #include "record/session.h"
 #include "record/tail.h"
 #include "store/live.h"
@@ -42,6 +43,7 @@ static struct record {
         struct infp_run *run;
         struct infp_live *live;
         struct infp_capture *capture;
+        struct infp_own_cgroup own_cgroup;
         struct infp_sink *tail, *snapshot, *static_record, *store;
         struct infp_sink *sinks[MAX_SINKS];
         unsigned n_sinks;
@@ -122,6 +124,7 @@ static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
         const char *const more[] = { variable, NULL };
+        struct infp_err own = { "" };
 
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
         if (r->options.capture)
@@ -129,6 +132,8 @@ static int open_child(struct record *r, struct infp_err *err)
         if (r->options.command)
                 INFP_TRY(infp_child_fork(&r->child, r->options.command, more,
                                          r->capture ? infp_capture_child_fd(r->capture) : -1, err));
+        if (r->options.own_cgroup && infp_own_cgroup_make(&r->own_cgroup, &r->env, r->info.uuid, r->child.pid, &own) < 0)
+                infp_say("record: %s; the command runs in the cgroup that infprof has", own.text);
         return infp_signals_open(&r->signals, r->options.command != NULL, err);
 }
 
@@ -255,6 +260,7 @@ static void close_run(struct record *r)
         infp_store_sink_free(r->store);
         r->live = infp_live_withdraw(r->live);
         r->run = infp_run_close(r->run); /* unlocks it: finish may begin */
+        infp_own_cgroup_remove(&r->own_cgroup, &r->env);
         if (!r->result.is_hung) {
                 r->env.target = infp_target_free(r->env.target);
                 infp_env_close(&r->env);

@@ -167,6 +167,27 @@ static void set_runtime(struct container *c)
                         c->runtime = "systemd";
 }
 
+static const char *last_part(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? slash + 1 : path;
+}
+
+/* v1 counts a process in each hierarchy at another place, if it must be: a session has its own memory cgroup, and its CPU time
+ * is that of the slice. What is not of the same name is not the same thing. */
+static void drop_others(struct container *c, enum infp_controller main)
+{
+        const char *name = last_part(c->dir[main] + c->base_size[main]);
+
+        for (unsigned i = 0; i < INFP_CG_N; i++)
+                if (c->dir[i] && strcmp(last_part(c->dir[i] + c->base_size[i]), name) != 0) {
+                        free(c->dir[i]);
+                        c->dir[i] = NULL;
+                        c->why[i] = WHY_OTHER_CGROUP;
+                }
+}
+
 static int set_identity(const struct infp_env *env, struct container *c, const struct infp_cgroup_paths *paths,
                         bool is_own, bool *ret_is_container)
 {
@@ -176,6 +197,7 @@ static int set_identity(const struct infp_env *env, struct container *c, const s
         for (size_t i = 0; i < INFP_COUNT(order) && main == INFP_CG_N; i++)
                 if (c->dir[order[i]])
                         main = order[i];
+        drop_others(c, main);
         c->path = strdup(c->dir[main][c->base_size[main]] ? c->dir[main] + c->base_size[main] : "/");
         if (!c->path)
                 return -ENOMEM;

@@ -335,6 +335,8 @@ static const char *why_of_errno(const struct container *c, enum container_file f
                 snprintf(reason, cap, "it is in the root of that hierarchy, which counts the whole machine");
         else if (r == WHY_NO_CONTROLLER)
                 snprintf(reason, cap, "no hierarchy with its controller can be seen");
+        else if (r == WHY_OTHER_CGROUP)
+                snprintf(reason, cap, "that controller counts it together with others, in another cgroup");
         else if (r == WHY_OTHER_VERSION)
                 snprintf(reason, cap, "version %d of control groups does not tell", c->version);
         else if (r == -EOPNOTSUPP)
@@ -386,7 +388,7 @@ bool container_why(const struct container *c, unsigned cell, char *reason, size_
                 return true;
         }
         if (c->r[file] != -EOPNOTSUPP && c->r[file] != WHY_MACHINE && c->r[file] != WHY_NO_CONTROLLER &&
-            c->r[file] != WHY_OTHER_VERSION)
+            c->r[file] != WHY_OTHER_VERSION && c->r[file] != WHY_OTHER_CGROUP)
                 *ret_state = infp_source_state_of(c->r[file]);
         *ret_fix = why_of_errno(c, file, c->r[file], reason, cap);
         return true;

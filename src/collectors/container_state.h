@@ -2,8 +2,8 @@
  * (container_read.c), its limits (container_limits.c), its block devices (container_device.c) and network (container_net.c). */
 #pragma once
 
+#include "collect/cgroup.h"
 #include "collect/collector.h"
-#include "collectors/cgroup.h"
 #include "collectors/container_table.h"
 
 /* What is read at each sample. */
@@ -39,6 +39,7 @@ enum {
         WHY_MACHINE = -EXDEV,        /* the controller counts the whole machine there */
         WHY_NO_CONTROLLER = -ENXIO,  /* no hierarchy has the controller, or it lies outside of our namespace */
         WHY_OTHER_VERSION = -ENOSYS, /* this version of control groups has no such file */
+        WHY_OTHER_CGROUP = -ELOOP,   /* in that hierarchy it is in another one, with others */
 };
 
 struct container_limits {

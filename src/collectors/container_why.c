@@ -58,6 +58,8 @@ static const char *words_of(int r, const struct container *c, char *text, size_t
                 return "it is in the root of that hierarchy, which is the whole machine";
         case WHY_NO_CONTROLLER:
                 return "no hierarchy with its controller can be seen";
+        case WHY_OTHER_CGROUP:
+                return "that controller counts it together with others, in another cgroup";
         case WHY_OTHER_VERSION:
                 snprintf(text, cap, "version %d of control groups has no such setting", c->version);
                 return text;

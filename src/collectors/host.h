@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collect/collector.h"
-#include "collectors/cgroup.h"
+#include "collect/cgroup.h"
 #include "collectors/cpus.h"
 
 enum host_cell {

@@ -1,4 +1,4 @@
-#include "collectors/cgroup.h"
+#include "collect/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
