@@ -3,8 +3,8 @@
 
   bench_sources.py [--infprof PATH] [-s SECONDS] [-r ROUNDS] [--hour SECONDS] [--json FILE]
 
-CPU and memory are those of infprof's own threads, the median of ROUNDS interleaved rounds; the size of finished tables is that
-of a synthetic hour (make_rows.c). Exit code 1 when a budget is broken (design: section 7; issue 4: section 5).
+CPU, memory and live segments are those of real recordings (infprof's own threads), the median of ROUNDS interleaved rounds; the
+size of finished tables is that of a synthetic hour whose every value is another (make_rows.c). Exit code 1 when a budget is broken (design: section 7; issue 4: section 5).
 """
 import argparse
 import json
@@ -83,7 +83,6 @@ def main():
         if named[name][2]:
             check(name, figure["segments_mib_h"], LIVE_MIB_H, "MiB/h of live segments")
     print(f"a synthetic hour of it: {hour['live_mib_h']:.1f} MiB/h of live segments, {hour['finished_mib_h']:.1f} MiB/h finished")
-    check("a synthetic hour", hour["live_mib_h"], LIVE_MIB_H, "MiB/h of live segments")
     check("a synthetic hour", hour["finished_mib_h"], FINISHED_MIB_H, "MiB/h of finished tables")
     if options.json:
         with open(options.json, "w") as file:
