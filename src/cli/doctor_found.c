@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cli/doctor.h"
 #include "cli/one_shot.h"
-#include "collectors/cgroup.h"
+#include "collect/cgroup.h"
 #include "collectors/container_table.h"
 #include "collectors/engine.h"
 #include "collectors/engine_tables.h"
