@@ -39,7 +39,7 @@ static int make_info(struct infp_run_info *info, struct infp_err *err)
         const struct infp_record_options options = { .format = "parquet" };
         struct infp_env env = { .root_fd = -1 };
         char *command, *mode;
-        int r = infp_env_open(&env, NULL, err);
+        int r = infp_env_open(&env, "/", err);
 
         if (r < 0)
                 return r;

@@ -321,7 +321,12 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
                 return;
         }
         infp_report_spans(out, report);
+        infp_report_engines(out, report);
         infp_report_requests(out, report);
+        if (!strcmp(report->run->info.mode, "load")) { /* of the machine nothing was recorded */
+                infp_report_facts(out, report);
+                return;
+        }
         put_tree_cpu(out, report);
         put_cores(out, report);
         infp_report_processes(out, report);
