@@ -1,0 +1,483 @@
+"""Engines: what is read from which page, and what hostile servers cannot do. The servers are ../shared/truth/latency_truth, the
+reports' own server, and small ones of this file; rows are read without infprof."""
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from conftest import TOP
+
+SHARED = TOP.parent / "shared"
+TRUTH = SHARED / "truth"
+REPORTS = SHARED / "fixtures" / "reports"
+PAGE = ("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 2\n"
+        "# TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total 100\n")
+
+
+@pytest.fixture(autouse=True)
+def no_engine_of_the_machine(monkeypatch):
+    monkeypatch.delenv("VLLM_METRICS_URL", raising=False)
+
+
+class Server:
+    """One HTTP server in threads of this process: answers[path] = (status, headers, body) or a function of the handler."""
+
+    def __init__(self, address=("127.0.0.1", 0), family=socket.AF_INET, context=None):
+        outer = self
+        self.answers, self.requests = {}, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def address_string(self):
+                return "client"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                outer.requests.append((self.path, dict(self.headers)))
+                answer = outer.answers.get(self.path, (404, {}, "no such page\n"))
+                if callable(answer):
+                    return answer(self)
+                status, headers, body = answer
+                body = body.encode() if isinstance(body, str) else body
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        class Listener(http.server.ThreadingHTTPServer):
+            address_family = family
+            daemon_threads = True
+
+            def server_bind(self):
+                if family == socket.AF_UNIX:
+                    self.socket.bind(self.server_address)
+                    self.server_name, self.server_port = "unix", 0
+                else:
+                    super().server_bind()
+
+            def handle_error(self, *_):
+                pass
+
+        self.listener = Listener(address, Handler)
+        if context:
+            self.listener.socket = context.wrap_socket(self.listener.socket, server_side=True)
+        self.port = self.listener.server_port
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+
+    def url(self, path="/metrics", host="127.0.0.1", scheme="http"):
+        return f"{scheme}://{host}:{self.port}{path}"
+
+    def close(self):
+        self.listener.shutdown()
+        self.listener.server_close()
+
+
+@pytest.fixture
+def server():
+    """server(options...): a Server that is gone after the test, with a page at /metrics."""
+    made = []
+
+    def call(*words, **options):
+        made.append(Server(*words, **options))
+        made[-1].answers["/metrics"] = (200, {"Content-Type": "text/plain"}, PAGE)
+        return made[-1]
+
+    yield call
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def latency_truth(tmp_path_factory):
+    out = tmp_path_factory.mktemp("latency")
+    subprocess.run(["make", "-s", "-C", str(TRUTH), f"OUT={out}", f"{out}/latency_truth"], check=True, timeout=300)
+
+    @contextlib.contextmanager
+    def run(*options):
+        process = subprocess.Popen([str(out / "latency_truth"), "-p", "0", "-S", "110", *map(str, options)],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            yield json.loads(process.stdout.readline())["port"]
+        finally:
+            process.kill()
+            process.wait()
+
+    return run
+
+
+def get(url):
+    import urllib.request
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return answer.read()
+
+
+class Engines:
+    """The tables of a run about engines, by the engine's URL."""
+
+    def __init__(self, run):
+        self.run = run
+        self.by_id = {row["id"]: row for row in run.table("engines")}
+        self.ids = {row["url"]: id for id, row in self.by_id.items()}
+        self.series = {row["id"]: row for row in run.table("series")}
+        self.sources = [row for row in run.table("sources") if row["collector"] == "engine"]
+
+    def rows(self, table, url):
+        return [row for row in self.run.table(table) if row["engine"] == self.ids[url]]
+
+    def scrapes(self, url):
+        return self.rows("engine_scrapes", url)
+
+    def vllm(self, url):
+        return self.rows("vllm", url)
+
+    def samples(self, url, name=None):
+        """(series, value) in order."""
+        return [(self.series[row["series"]], row["value"]) for row in self.run.table("engine_samples")
+                if self.series[row["series"]]["engine"] == self.ids[url] and
+                (name is None or self.series[row["series"]]["name"] == name)]
+
+    def state(self, instance):
+        found = [row for row in self.sources if row["instance"] == instance and row["table_name"] == "*"]
+        return found[-1] if found else None
+
+
+def read(record, *urls, options=(), seconds=3, **arguments):
+    words = [word for url in urls for word in ("--engine", url)]
+    done = record("-t", "200", "--duration", str(seconds), "--no-finish", *words, *options, **arguments)
+    assert done.returncode == 0, done.stderr
+    return Engines(done.run)
+
+
+def test_truth_of_two_models_and_two_engines(record, latency_truth):
+    with latency_truth("-H", 1000, "-m", 2, "-e", 2) as port:
+        declared = json.loads(get(f"http://127.0.0.1:{port}/declared"))
+        url = f"http://127.0.0.1:{port}/metrics"
+        engines = read(record, url)
+    for row in engines.vllm(url):
+        assert row["system_requests_running"] == declared["running"]
+        assert row["system_requests_waiting"] == declared["waiting"]
+        assert row["cache_kv_usage_percent"] == declared["kv_usage"]
+        assert row["tokens_prompt_total"] == declared["prompt_tokens"]
+        assert row["tokens_generation_total"] == declared["generation_tokens"]
+        assert row["requests_finished_total"] == sum(declared["finished"].values())
+        assert row["latency_ttft_s_count"] == declared["ttft_s"]["count"]
+        assert row["latency_ttft_s_sum"] == pytest.approx(declared["ttft_s"]["sum"], rel=1e-6)
+        assert row["latency_inter_token_s_count"] == declared["itl_s"]["count"]
+        assert row["latency_e2e_s_sum"] == pytest.approx(declared["e2e_s"]["sum"], rel=1e-6)
+    scrapes = engines.scrapes(url)
+    assert 2 <= len(scrapes) <= 5 and all(row["ok"] for row in scrapes)
+    # Nothing changed after the first page: each series has one value.
+    samples = engines.samples(url)
+    assert len(samples) == len({series["id"] for series, _ in samples}) == len(engines.series)
+    buckets = [series for series, _ in samples if series["name"] == "vllm:time_to_first_token_seconds_bucket"]
+    assert len(buckets) == 4 * 23 and {series["metric"] for series in buckets} == {"latency_ttft_s"}
+    assert sum(series["le"] is None for series in buckets) == 4
+    assert engines.by_id[engines.ids[url]]["make"] == "vllm"
+
+
+GOOD = ["", "/openmetrics", "/stamped", "/chunked", "/old"]
+BAD = {"/truncated": "bytes are missing", "/error": "HTTP status 500", "/garbage": "", "/huge": "limit of 16777216 bytes"}
+
+
+def test_hostile_pages_side_by_side(record, latency_truth):
+    """A page that hangs, one that drips and one of 16 MB hold nobody else."""
+    with latency_truth("-H", 100) as port, latency_truth("-H", 10, "-m", 2, "-e", 2) as large:
+        url = {name: f"http://127.0.0.1:{port}/metrics{name}" for name in [*GOOD, *BAD, "/nan", "/mixed", "/hang"]}
+        url["/slow"] = f"http://127.0.0.1:{large}/metrics/slow"  # 8 s
+        begin = time.monotonic()
+        engines = read(record, *url.values(), seconds=6)
+        took = time.monotonic() - begin
+    plain = [row for row in engines.vllm(url[""])]
+    assert len(plain) >= 5
+    for name in GOOD:
+        for row in engines.vllm(url[name]):
+            for column in ("system_requests_running", "tokens_prompt_total", "tokens_generation_total", "latency_ttft_s_sum",
+                           "latency_inter_token_s_count", "cache_kv_usage_percent"):
+                assert row[column] == plain[0][column] and row[column] is not None, (name, column)
+        assert all(row["ok"] for row in engines.scrapes(url[name]))
+    assert not any("created" in series["name"] for series in engines.series.values())
+    for name, reason in BAD.items():
+        scrapes = engines.scrapes(url[name])
+        assert scrapes and not any(row["ok"] for row in scrapes)
+        assert all(reason in row["reason"] and url[name] in row["reason"] for row in scrapes)
+        assert engines.samples(url[name]) == [] and engines.vllm(url[name]) == []
+    # A gauge that is no number is absent, the rest of the page is there.
+    nan = engines.vllm(url["/nan"])[-1]
+    assert nan["system_requests_running"] is None and nan["tokens_prompt_total"] == plain[0]["tokens_prompt_total"]
+    mixed = engines.scrapes(url["/mixed"])[-1]
+    assert mixed["ok"] and mixed["bad_lines"] >= 4 and "passed over" in mixed["reason"]
+    assert engines.vllm(url["/mixed"])[-1]["tokens_prompt_total"] == plain[0]["tokens_prompt_total"]
+    for name in ("/hang", "/slow"):
+        scrapes = engines.scrapes(url[name])
+        assert 1 <= len(scrapes) <= 3 and not any(row["ok"] for row in scrapes)  # asked ever more seldom
+        assert engines.state(url[name])["state"] == "late"
+    # The others keep their second; the collectors of the shared thread know nothing of it.
+    times = sorted(row["t_ns"] for row in engines.scrapes(url[""]))
+    assert max(b - a for a, b in zip(times, times[1:])) < 2.5e9
+    ticks = engines.run.table("ticks")
+    assert len(ticks) >= 24
+    assert took < 60
+
+
+def test_page_cut_in_the_middle_of_a_number(record, run_dir):
+    """Report 14: the pages of its server in turn."""
+    root = REPORTS / "14-page-cut-in-the-middle-of-a-number"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(root / "serve.py"), str(port), "good.http", "short.http", "http10.http",
+                                "noeof.http", "good.http"], cwd=root)
+    url = f"http://127.0.0.1:{port}/metrics"
+    try:
+        while "0A" not in states_of(port):  # a connection would take one of its answers
+            time.sleep(0.05)
+        engines = read(record, url, seconds=6)
+    finally:
+        process.kill()
+        process.wait()
+    scrapes = engines.scrapes(url)
+    # Side pages (/version ...) of vLLM take answers of this server as well: which page came is seen by what was said of it.
+    good = [row for row in scrapes if row["ok"]]
+    bad = [row for row in scrapes if not row["ok"]]
+    assert good and scrapes[0]["ok"]
+    for row in bad:
+        assert "bytes are missing" in row["reason"] or "was cut" in row["reason"]
+    for row in engines.vllm(url):
+        assert (row["system_requests_running"], row["tokens_prompt_total"], row["tokens_generation_total"]) == (6, 91500, 48213)
+    values = {value for series, value in engines.samples(url) if "generation" in series["name"]}
+    assert values == {48213}
+    assert {row["engine_restarts"] for row in scrapes} == {0}
+
+
+def states_of(port):
+    lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [words[3] for words in lines if words[1].endswith(f":{port:04X}")]
+
+
+def test_down_idle_and_missing_pages(record, server):
+    one = server()
+    one.answers["/501"] = (501, {}, json.dumps({"error": {"message": "This server does not support metrics endpoint."}}))
+    one.answers["/401"] = (401, {}, "{}")
+    one.answers["/moved"] = (302, {"Location": one.url("/metrics")}, "")
+    one.answers["/html"] = (200, {"Content-Type": "text/plain"}, "<html>\n<body>hello</body>\n</html>\n")
+    paths = {"/501": ("absent", "--metrics"), "/401": ("denied", "--engine-token"), "/moved": ("broken", None),
+             "/html": ("broken", None), "/none": ("absent", "--engine")}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{probe.getsockname()[1]}/metrics"
+    engines = read(record, one.url(), closed, *[one.url(path) for path in paths], seconds=2)
+    for path, (state, fix) in paths.items():
+        row = engines.state(one.url(path))
+        assert row["state"] == state and one.url(path) in row["reason"]
+        assert fix is None or fix in row["fix"]
+        assert not any(scrape["ok"] for scrape in engines.scrapes(one.url(path)))
+    assert "redirect" in engines.state(one.url("/moved"))["reason"]
+    assert engines.state(closed)["state"] == "absent" and "refused" in engines.state(closed)["reason"]
+    assert all("refused" in row["reason"] for row in engines.scrapes(closed))
+    assert all(row["ok"] for row in engines.scrapes(one.url()))
+    assert engines.vllm(one.url())[-1]["system_requests_running"] == 2
+
+
+def test_nothing_is_there(record, run_dir, server):
+    """The default page is asked silently: a stranger on port 8000 is no engine."""
+    done = record("-t", "200", "--duration", "2", "--no-finish")
+    assert done.returncode == 0 and "engine" not in done.stderr
+    engines = Engines(done.run)
+    if engines.ids:
+        pytest.skip("an engine runs on port 8000 of this machine")
+    assert {row["state"] for row in engines.sources if row["instance"]} == {"absent"}
+    assert done.run.table("engine_scrapes") == [] and done.run.table("vllm") == []
+    off = record("-t", "200", "--duration", "1", "--no-finish", "--engine", "off")
+    assert off.returncode == 0 and Engines(off.run).sources == []
+
+
+def test_url_of_the_environment(record, server):
+    one = server()
+    done = record("-t", "200", "--duration", "2", "--no-finish", env={**os.environ, "VLLM_METRICS_URL": one.url()})
+    assert Engines(done.run).vllm(one.url())
+
+
+def test_addresses_and_tokens(record, server, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("abc-123\n")
+    path = str(tmp_path / "engine.sock")
+    local = server(path, family=socket.AF_UNIX)
+    urls = [f"unix://{path}:/metrics"]
+    servers = [local]
+    try:
+        servers.append(server(("::1", 0), family=socket.AF_INET6))
+        urls.append(servers[1].url(host="[::1]"))
+    except OSError:
+        pass
+    engines = read(record, *urls, options=("--engine-token", token), seconds=2)
+    for url, one in zip(urls, servers):
+        assert engines.vllm(url), url
+        assert all(headers["Authorization"] == "Bearer abc-123" for _, headers in one.requests)
+    token.unlink()
+    engines = read(record, urls[0], options=("--engine-token", token), seconds=1)
+    assert str(token) in engines.scrapes(urls[0])[-1]["reason"]
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl")
+def test_certificate_that_nobody_trusts(record, server, tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-keyout", tmp_path / "key", "-out", tmp_path / "cert"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    one = server(context=context)
+    url = one.url(host="localhost", scheme="https")
+    engines = read(record, url, seconds=2)
+    row = engines.state(url)
+    assert row["state"] == "denied" and "certificate" in row["reason"] and "not trusted" in row["reason"]
+    assert one.requests == [] and engines.vllm(url) == []
+
+
+def test_secrets_in_urls_are_not_stored(record, server):
+    one = server()
+    one.answers["/metrics?token=hunter2hunter2"] = one.answers["/metrics"]
+    engines = read(record, one.url("/metrics?token=hunter2hunter2"), seconds=1)
+    assert one.requests[0][0].endswith("hunter2hunter2")
+    assert list(engines.ids) == [one.url("/metrics?token=***")]
+    for path in engines.run.path.rglob("*.arrows"):
+        assert b"hunter2" not in path.read_bytes(), path
+
+
+def test_restart_is_seen(record, server):
+    one = server()
+    state = {"n": 0}
+
+    def page(handler):
+        state["n"] += 1
+        tokens = 100 * state["n"] if state["n"] < 3 else 10 * state["n"]
+        body = f"# TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total {tokens}\n".encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    one.answers["/metrics"] = page
+    engines = read(record, one.url(), seconds=5)
+    restarts = [row["engine_restarts"] for row in engines.scrapes(one.url())]
+    assert restarts[:2] == [0, 0] and set(restarts[2:]) == {1}
+    values = [value for _, value in engines.samples(one.url())]
+    assert values[:3] == [100, 200, 30]
+
+
+def test_recording_ends_while_an_engine_hangs(infprof, record, latency_truth):
+    with latency_truth("-H", 1) as port:
+        begin = time.monotonic()
+        read(record, f"http://127.0.0.1:{port}/metrics/hang", seconds=1)
+        assert time.monotonic() - begin < 10
+
+
+SERVE = textwrap.dedent('''
+    """An engine by its command line: serves metrics on the port that --port names, and notes what comes to --other."""
+    import http.server, os, sys, threading, time
+    page = b"# TYPE llamacpp:requests_processing gauge\\nllamacpp:requests_processing 3\\n"
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+        def do_GET(self):
+            with open(sys.argv[-1], "a") as file:
+                file.write(f"{self.server.server_port} {self.path}\\n")
+            good = self.path == "/metrics"
+            self.send_response(200 if good else 404)
+            self.send_header("Content-Length", str(len(page) if good else 0))
+            self.end_headers()
+            self.wfile.write(page if good else b"")
+    for flag in ("--port", "--other"):
+        if flag in sys.argv:
+            port = int(sys.argv[sys.argv.index(flag) + 1])
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+    time.sleep(float(os.environ.get("SECONDS_TO_LIVE", "4")))
+''')
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def llama(tmp_path, *words):
+    """The command line of a process that calls itself llama-server."""
+    script = tmp_path / "serve.py"
+    script.write_text(SERVE)
+    log = tmp_path / "log"
+    log.touch()
+    return ["bash", "-c", 'exec -a llama-server "$@"', "bash", sys.executable, str(script), *map(str, words), str(log)], log
+
+
+def test_engine_found_by_its_command_line(record, tmp_path):
+    port, other = free_ports(2)
+    command, log = llama(tmp_path, "--metrics", "--port", port, "--other", other)
+    done = record("-t", "200", "--no-finish", command=command)
+    assert done.returncode == 0, done.stderr
+    engines = Engines(done.run)
+    url = f"http://127.0.0.1:{port}/metrics"
+    assert engines.vllm(url)[-1]["system_requests_running"] == 3
+    row = engines.by_id[engines.ids[url]]
+    assert row["make"] == "llamacpp" and "--metrics" in row["flags"]
+    process = {one["id"]: one for one in done.run.table("process")}[row["process"]]
+    assert "serve.py" in process["pCmdline"]
+    # Never another socket, though the same process listens there.
+    asked = {line.split()[0] for line in log.read_text().splitlines()}
+    assert asked == {str(port)}
+
+
+def test_engine_without_metrics_is_not_asked(record, tmp_path):
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--port", port)
+    done = record("-t", "200", "--no-finish", command=command, env={**os.environ, "SECONDS_TO_LIVE": "3"})
+    engines = Engines(done.run)
+    row = engines.state(f"llamacpp, port {port}")
+    assert row["state"] == "absent" and "--metrics" in row["reason"] and row["fix"]
+    assert log.read_text() == ""
+
+
+def test_port_of_somebody_else_is_not_asked(record, server, tmp_path):
+    """The engine names a port on which another program listens: here the test itself."""
+    stranger = server()
+    command, log = llama(tmp_path, "--metrics", "--elsewhere", "--port=" + str(stranger.port))
+    done = record("-t", "200", "--no-finish", command=command, env={**os.environ, "SECONDS_TO_LIVE": "3"})
+    engines = Engines(done.run)
+    assert "does not listen" in engines.state(f"llamacpp, port {stranger.port}")["reason"]
+    assert stranger.requests == [] and log.read_text() == ""
+    assert engines.ids == {}
+
+
+def test_found_engine_that_dies_and_comes_back(record, tmp_path):
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--metrics", "--port", port)
+    script = tmp_path / "twice.sh"
+    quoted = " ".join(f"'{word}'" for word in command)
+    script.write_text(f"export SECONDS_TO_LIVE=3\n{quoted}\nsleep 2.5\n{quoted}\n")
+    done = record("-t", "200", "--no-finish", command=["bash", script])
+    engines = Engines(done.run)
+    url = f"http://127.0.0.1:{port}/metrics"
+    oks = [row["ok"] for row in engines.scrapes(url)]
+    assert oks[0] and False in oks and True in oks[oks.index(False):]
+    down = [row["reason"] for row in engines.scrapes(url) if not row["ok"]]
+    assert any("has ended" in reason or "listens there" in reason or "refused" in reason for reason in down)
+    assert engines.scrapes(url)[-1]["engine_restarts"] == 1
