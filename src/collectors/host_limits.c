@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "collectors/cgroup.h"
+#include "collect/cgroup.h"
 #include "collectors/host.h"
 
 struct limits {
