@@ -24,7 +24,7 @@ static int energy_open(void *state, const struct infp_env *env, struct infp_err 
 {
         struct energy *e = state;
 
-        if (infp_energy_find(e, env) < 0)
+        if (infp_meters_find(e, env) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the meters of energy");
         if (!e->n)
                 return infp_fail(err, -ENODEV,
@@ -43,7 +43,7 @@ static void look_for_sleep(struct energy *e)
 
         if (now - e->suspended_ns > (int64_t) INFP_NS_PER_S)
                 for (int i = 0; i < e->n; i++)
-                        infp_energy_forget(e->domains[i]);
+                        infp_meter_forget(e->domains[i]);
         e->suspended_ns = now;
 }
 
@@ -72,7 +72,7 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
         if (d->range_uj)
                 infp_row_u64(row, ENERGY_RANGE, d->range_uj);
         if (d->has_moved)
-                infp_row_f64(row, ENERGY_JOULES, infp_energy_joules(d));
+                infp_row_f64(row, ENERGY_JOULES, infp_meter_joules(d));
         put_name(row, ENERGY_PART_OF, e, d->parent);
         put_name(row, ENERGY_SAME_AS, e, d->twin);
         infp_row_bool(row, ENERGY_IS_COUNTED, d->is_counted);
@@ -143,17 +143,17 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
 
         if (t_ns - e->found_ns >= find_period_ns) {
                 e->found_ns = t_ns;
-                if (infp_energy_find(e, env) < 0)
+                if (infp_meters_find(e, env) < 0)
                         return infp_fail(err, -ENOMEM, "no memory for the meters of energy");
         }
         if (env->is_live)
                 look_for_sleep(e);
         for (int i = 0; i < e->n; i++)
                 if (!e->domains[i]->is_gone)
-                        infp_energy_read(e->domains[i], env);
+                        infp_meter_read(e->domains[i], env);
                 else
                         e->domains[i]->was_read = false;
-        infp_energy_sum(e);
+        infp_meters_sum(e);
         for (int i = 0; i < e->n; i++)
                 if (e->domains[i]->was_read) {
                         emit_domain(e, emit, e->domains[i]);
@@ -162,7 +162,7 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
                 }
         if (any)
                 emit_total(e, emit, t_ns);
-        infp_energy_say(e, emit);
+        infp_meters_say(e, emit);
         return any ? 0 : -EAGAIN;
 }
 

@@ -94,16 +94,16 @@ extern const struct infp_table infp_table_energy, infp_table_energy_total;
 extern const char *const infp_energy_sources[]; /* names, by enum energy_source */
 
 /* energy_find.c: adds what is new, revives what has come back. 0 or -ENOMEM. */
-int infp_energy_find(struct energy *energy, const struct infp_env *env);
+int infp_meters_find(struct energy *energy, const struct infp_env *env);
 
 /* energy_read.c: reads one domain and counts it up. */
-void infp_energy_read(struct energy_domain *domain, const struct infp_env *env);
+void infp_meter_read(struct energy_domain *domain, const struct infp_env *env);
 /* Readings before this moment are no start for a difference: the machine slept. */
-void infp_energy_forget(struct energy_domain *domain);
-double infp_energy_joules(const struct energy_domain *domain);
+void infp_meter_forget(struct energy_domain *domain);
+double infp_meter_joules(const struct energy_domain *domain);
 
 /* energy_sum.c: who counts at this round, and the totals. */
-void infp_energy_sum(struct energy *energy);
+void infp_meters_sum(struct energy *energy);
 
 /* energy_say.c: why a domain, or everything, is missing. */
-void infp_energy_say(const struct energy *energy, struct infp_emit *emit);
+void infp_meters_say(const struct energy *energy, struct infp_emit *emit);

@@ -323,7 +323,7 @@ static int add_battery(struct energy *e, int root_fd, const char *name)
         return add(e, &d, name);
 }
 
-int infp_energy_find(struct energy *e, const struct infp_env *env)
+int infp_meters_find(struct energy *e, const struct infp_env *env)
 {
         static const struct {
                 const char *path;

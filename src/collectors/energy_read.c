@@ -75,7 +75,7 @@ static int read_counter(struct energy_domain *d, const struct infp_env *env, uin
         return infp_span_u64(infp_span_trim(infp_procfile_text(&d->file)), ret) ? -EBADMSG : 0;
 }
 
-void infp_energy_forget(struct energy_domain *d)
+void infp_meter_forget(struct energy_domain *d)
 {
         d->has_last = false;
         d->more_uj = 0;
@@ -126,7 +126,7 @@ static void take_power(struct energy_domain *d, double watts, uint64_t t_ns)
         d->has_last = true;
 }
 
-void infp_energy_read(struct energy_domain *d, const struct infp_env *env)
+void infp_meter_read(struct energy_domain *d, const struct infp_env *env)
 {
         const uint64_t t_ns = env->now_ns(env);
         uint64_t raw;
@@ -145,7 +145,7 @@ void infp_energy_read(struct energy_domain *d, const struct infp_env *env)
                 /* What is drawn meanwhile is not known. A counter goes on without us, and is counted on when it can be
                  * read again; but another file of that name is another counter. */
                 if (d->is_power || d->r == -ENOENT || d->r == -ENODEV)
-                        infp_energy_forget(d);
+                        infp_meter_forget(d);
                 d->is_gone = d->r == -ENOENT || d->r == -ENODEV;
                 return;
         }
@@ -155,7 +155,7 @@ void infp_energy_read(struct energy_domain *d, const struct infp_env *env)
                 take_counter(d, raw, t_ns);
 }
 
-double infp_energy_joules(const struct energy_domain *d)
+double infp_meter_joules(const struct energy_domain *d)
 {
         return d->is_power ? d->sum_j : (double) d->sum_uj / 1e6;
 }

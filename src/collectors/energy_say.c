@@ -38,7 +38,7 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_OK, NULL, NULL);
 }
 
-void infp_energy_say(const struct energy *e, struct infp_emit *emit)
+void infp_meters_say(const struct energy *e, struct infp_emit *emit)
 {
         bool any_works = false, any_denied = false, any_dead = false;
 

@@ -54,7 +54,7 @@ static void choose(struct energy *e)
         mark(e, ENERGY_POWERCAP, ENERGY_DRAM);
 }
 
-void infp_energy_sum(struct energy *e)
+void infp_meters_sum(struct energy *e)
 {
         choose(e);
         for (int i = 0; i < e->n; i++) {

@@ -1,0 +1,301 @@
+#include "analyze/energy.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/report_scan.h"
+#include "base/mem.h"
+#include "model/rate.h"
+
+enum column { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, N_COLUMNS };
+static const char *const columns[] = { "domain",  "eSource",    "eJoules",  "ePartOf",
+                                       "eSameAs", "eIsCounted", "eQuality", NULL };
+
+/* The readings around the borders are needed too; energy is read each 30 s at least. */
+static const uint64_t margin_ns = UINT64_C(61000000000);
+/* Batteries are read no more often. */
+static const uint64_t battery_ns = UINT64_C(1000000000);
+
+/* A domain while its rows stream by. */
+struct track {
+        struct infp_energy_domain domain;
+        uint64_t t_ns; /* of the reading before; 0: none */
+        double at;     /* its joules */
+        double idle_j, idle_s;
+        uint64_t first_ns, last_ns; /* covered in the range */
+        bool has;                   /* a row in the range */
+};
+
+struct tracks {
+        struct track *list;
+        unsigned n;
+        uint64_t gap_ns;
+        bool is_interpolated;
+};
+
+static void domain_done(struct infp_energy_domain *d)
+{
+        free(d->name);
+        free(d->source);
+        free(d->part_of);
+        free(d->same_as);
+}
+
+static void tracks_done(struct tracks *tracks)
+{
+        for (unsigned i = 0; i < tracks->n; i++)
+                domain_done(&tracks->list[i].domain);
+        free(tracks->list);
+}
+
+void infp_energy_done(struct infp_energy *energy)
+{
+        for (unsigned i = 0; i < energy->n; i++)
+                domain_done(&energy->list[i]);
+        free(energy->list);
+        energy->list = NULL;
+        energy->n = 0;
+}
+
+static const char *text(const struct infp_batch *batch, int column, uint32_t row, size_t *ret_size)
+{
+        *ret_size = 0;
+        return column >= 0 ? infp_batch_str(batch, (unsigned) column, row, ret_size) : "";
+}
+
+static bool flag(const struct infp_batch *batch, int column, uint32_t row)
+{
+        return column >= 0 && infp_batch_has(batch, (unsigned) column, row) &&
+               infp_batch_bool(batch, (unsigned) column, row);
+}
+
+/* Replaces *ret by the cell, NULL when it is empty. */
+static int set_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
+{
+        size_t size;
+        const char *t = text(batch, column, row, &size);
+
+        if (*ret && strlen(*ret) == size && !memcmp(*ret, t, size))
+                return 0;
+        free(*ret);
+        *ret = size ? strndup(t, size) : NULL;
+        return size && !*ret ? -ENOMEM : 0;
+}
+
+static struct track *find(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        size_t size;
+        const char *name = text(batch, at[DOMAIN], row, &size);
+        struct track *more;
+
+        for (unsigned i = 0; i < tracks->n; i++) {
+                struct track *t = &tracks->list[i];
+
+                if (strlen(t->domain.name) == size && !memcmp(t->domain.name, name, size))
+                        return t;
+        }
+        more = reallocarray(tracks->list, tracks->n + 1, sizeof(*more));
+        if (!more)
+                return NULL;
+        tracks->list = more;
+        more += tracks->n;
+        *more = (struct track){ .domain.name = strndup(name, size) };
+        if (!more->domain.name)
+                return NULL;
+        tracks->n++;
+        return more;
+}
+
+static double seconds(uint64_t from, uint64_t to)
+{
+        return (double) (to - from) / 1e9;
+}
+
+/* What lies between two readings. Nobody draws nothing for long: there the meter was away, or the battery was not in use. */
+static void take_interval(struct tracks *tracks, struct track *t, uint64_t t_ns, double joules,
+                          const struct infp_range *range, const struct infp_baseline *baseline)
+{
+        const double more = infp_increase_f64(INFP_RESET_ZERO, t->at, joules, 0);
+        const uint64_t lo = t->t_ns > range->t0 ? t->t_ns : range->t0, hi = t_ns < range->t1 ? t_ns : range->t1;
+
+        if (t_ns <= t->t_ns || (more <= 0 && t_ns - t->t_ns > tracks->gap_ns))
+                return;
+        if (baseline->t1 && t->t_ns >= baseline->t0 && t_ns <= baseline->t1) {
+                t->idle_j += more;
+                t->idle_s += seconds(t->t_ns, t_ns);
+        }
+        if (hi <= lo)
+                return;
+        t->domain.joules += more * (double) (hi - lo) / (double) (t_ns - t->t_ns);
+        t->domain.seconds += seconds(lo, hi);
+        t->first_ns = t->first_ns ? t->first_ns : lo;
+        t->last_ns = hi;
+        tracks->is_interpolated |= hi - lo < t_ns - t->t_ns;
+}
+
+/* Without joules: its first readings, before the counter has moved. */
+static int add_row(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row,
+                   const struct infp_range *range, const struct infp_baseline *baseline)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const bool has = at[JOULES] >= 0 && infp_batch_has(batch, (unsigned) at[JOULES], row);
+        const double joules = has ? infp_batch_f64(batch, (unsigned) at[JOULES], row) : 0;
+        struct track *t = find(tracks, batch, at, row);
+        size_t size;
+        const char *quality;
+
+        if (!t)
+                return -ENOMEM;
+        if (t->t_ns && has)
+                take_interval(tracks, t, t_ns, joules, range, baseline);
+        t->t_ns = t_ns;
+        t->at = joules;
+        if (t_ns >= range->t1 && t->has)
+                return 0;
+        t->has = t_ns >= range->t0 && t_ns < range->t1;
+        t->domain.is_counted = flag(batch, at[IS_COUNTED], row);
+        quality = text(batch, at[QUALITY], row, &size);
+        t->domain.is_estimated = size == strlen("estimated") && !memcmp(quality, "estimated", size);
+        INFP_TRY(set_text(&t->domain.source, batch, at[SOURCE], row));
+        INFP_TRY(set_text(&t->domain.part_of, batch, at[PART_OF], row));
+        return set_text(&t->domain.same_as, batch, at[SAME_AS], row);
+}
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "no memory for the energy of the run");
+}
+
+/* From before the range and the baseline to behind them. */
+static int read_domains(struct infp_run *run, const struct infp_energy_options *options,
+                        const struct infp_baseline *baseline, struct tracks *tracks, struct infp_err *err)
+{
+        const struct infp_range *range = options->range;
+        uint64_t from = range->t0 > margin_ns ? range->t0 - margin_ns : 0;
+        struct infp_scan_options scan_options = { .catalog = options->scan->catalog };
+        int at[N_COLUMNS], r;
+        struct infp_scan *scan;
+        struct infp_batch batch;
+
+        if (baseline->t1 && baseline->t0 < from)
+                from = baseline->t0;
+        scan_options.t0 = from;
+        scan_options.t1 = (range->t1 > baseline->t1 ? range->t1 : baseline->t1) + margin_ns;
+        r = infp_report_scan(run, "energy", columns, &scan_options, &scan, err);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        for (unsigned i = 0; i < N_COLUMNS; i++)
+                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
+        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (add_row(tracks, &batch, at, row, range, baseline) < 0)
+                                r = out_of_memory(err);
+        infp_scan_close(scan);
+        return r;
+}
+
+/* The machine's figures are sums over the domains that count. */
+static void add_up(struct infp_energy *e, struct track *t)
+{
+        struct infp_energy_domain *d = &t->domain;
+        const double idle = d->idle_watts * d->seconds;
+
+        if (!d->is_counted)
+                return;
+        e->joules = (isnan(e->joules) ? 0 : e->joules) + d->joules;
+        e->watts = (isnan(e->watts) ? 0 : e->watts) + d->watts;
+        e->seconds = fmin(isnan(e->seconds) ? INFINITY : e->seconds, d->seconds);
+        e->is_estimated |= d->is_estimated;
+        e->t0 = !e->t0 || t->first_ns < e->t0 ? t->first_ns : e->t0;
+        e->t1 = t->last_ns > e->t1 ? t->last_ns : e->t1;
+        e->baseline_s = fmin(e->baseline_s, t->idle_s);
+        /* Of one unknown the whole is unknown. */
+        e->idle_watts += d->idle_watts;
+        e->idle_joules += fmin(idle, d->joules);
+        e->dynamic_joules += fmax(d->joules - idle, 0);
+        if (isnan(idle))
+                e->idle_joules = e->dynamic_joules = NAN;
+}
+
+static int conclude(struct infp_energy *e, struct tracks *tracks, struct infp_err *err)
+{
+        e->has_rows = tracks->n > 0;
+        e->is_interpolated = tracks->is_interpolated;
+        e->list = calloc(tracks->n ? tracks->n : 1, sizeof(*e->list));
+        if (!e->list)
+                return out_of_memory(err);
+        e->baseline_s = INFINITY;
+        e->idle_watts = e->idle_joules = e->dynamic_joules = 0;
+        for (unsigned i = 0; i < tracks->n; i++) {
+                struct track *t = &tracks->list[i];
+                struct infp_energy_domain *d = &t->domain;
+
+                if (d->seconds <= 0)
+                        continue;
+                d->watts = d->joules / d->seconds;
+                d->idle_watts = t->idle_s > 0 ? t->idle_j / t->idle_s : NAN;
+                add_up(e, t);
+                e->list[e->n++] = *d;
+                *d = (struct infp_energy_domain){ 0 }; /* its texts have moved */
+        }
+        if (isnan(e->joules))
+                e->idle_watts = e->idle_joules = e->dynamic_joules = NAN;
+        if (isinf(e->baseline_s))
+                e->baseline_s = 0;
+        return 0;
+}
+
+int infp_energy_read(struct infp_run *run, const struct infp_energy_options *options, struct infp_energy *ret,
+                     const char **ret_table, struct infp_err *err)
+{
+        infp_cleanup(tracks_done) struct tracks tracks = { 0 };
+        const uint64_t period_ns = options->period_ms * UINT64_C(1000000);
+        int r;
+
+        *ret = (struct infp_energy){ .joules = NAN,
+                                     .seconds = NAN,
+                                     .watts = NAN,
+                                     .split_joules = NAN,
+                                     .machine_cpu_s = NAN,
+                                     .tree_joules = NAN,
+                                     .others_joules = NAN,
+                                     .residual_joules = NAN,
+                                     .j_per_generated = NAN,
+                                     .j_per_token = NAN,
+                                     .j_per_request = NAN,
+                                     .baseline_is_before = options->is_command };
+        ret->tokens = (struct infp_energy_tokens){ .generated = NAN, .prompt = NAN, .requests = NAN };
+        tracks.gap_ns = 5 * (period_ns > battery_ns ? period_ns : battery_ns) / 2;
+        *ret_table = "marks";
+        INFP_TRY(infp_baseline_find(run, &ret->baseline, err));
+        *ret_table = "energy";
+        INFP_TRY(read_domains(run, options, &ret->baseline, &tracks, err));
+        r = conclude(ret, &tracks, err);
+        if (r < 0) {
+                infp_energy_done(ret);
+                ret->joules = NAN;
+                return r;
+        }
+        return 0;
+}
+
+double infp_energy_share(const struct infp_energy *e, double cpu_s)
+{
+        return e->machine_cpu_s > 0 ? e->split_joules * cpu_s / e->machine_cpu_s : NAN;
+}
+
+void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_cpu_s)
+{
+        const double idle = isnan(e->idle_joules) ? 0 : e->idle_joules;
+
+        e->split_joules = isnan(e->dynamic_joules) ? e->joules : e->dynamic_joules;
+        e->machine_cpu_s = machine_cpu_s;
+        e->tree_joules = infp_energy_share(e, tree_cpu_s);
+        e->others_joules = infp_energy_share(e, fmax(machine_cpu_s - tree_cpu_s, 0));
+        if (isnan(tree_cpu_s))
+                e->others_joules = NAN;
+        /* Clocks of processes and ticks of the machine do not agree to the last digit. */
+        e->residual_joules = e->joules - idle - e->tree_joules - e->others_joules;
+}

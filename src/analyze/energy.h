@@ -1,0 +1,76 @@
+/* Joules of a range: of each domain and of the machine, of its idle power and of what was done, and per token. A pure function
+ * over the tables energy and marks.
+ *
+ * A border of the range between two readings takes its share of that interval, as if power had been constant in it. Nothing is
+ * extrapolated: `seconds` says how much of the range was measured. Idle power is what was measured as such
+ * (record --energy-baseline), never a guess. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/baseline.h"
+#include "analyze/engine.h"
+#include "analyze/range.h"
+#include "analyze/requests.h"
+#include "base/err.h"
+#include "query/scan.h"
+
+struct infp_energy_domain {
+        char *name, *source, *part_of, *same_as; /* the last two: NULL for none */
+        bool is_counted;                         /* in the machine's total */
+        bool is_estimated;                       /* integrated from power */
+        double joules, seconds, watts; /* seconds: of the range, covered by readings; watts: joules / seconds */
+        double idle_watts;             /* NAN: not measured */
+};
+
+/* Tokens of the range. */
+struct infp_energy_tokens {
+        enum { INFP_TOKENS_NONE, INFP_TOKENS_ENGINE, INFP_TOKENS_REQUESTS } from;
+        unsigned n_engines;
+        double generated, prompt, requests; /* NAN: not known */
+};
+
+struct infp_energy {
+        struct infp_energy_domain *list; /* those that were measured in the range, in the order of their appearance */
+        unsigned n;
+        bool has_rows;                 /* something could be read, be it a counter that never moved */
+        double joules, seconds, watts; /* of the machine: over the domains that count; NAN without any */
+        bool is_estimated;             /* some of it was integrated from power */
+        bool is_interpolated;          /* a border lies between two readings */
+        uint64_t t0, t1;               /* first and last moment that is covered */
+
+        struct infp_baseline baseline;
+        double baseline_s;       /* of it, covered by whole intervals between readings */
+        bool baseline_is_before; /* the command had not begun; else it is the first seconds of what ran already */
+        double idle_watts;       /* of the machine; NAN: not measured; likewise the next two */
+        double idle_joules, dynamic_joules;
+
+        struct infp_energy_tokens tokens;
+        double j_per_generated, j_per_token, j_per_request; /* NAN: not known. token: prompt and generated alike */
+
+        /* By CPU time: an estimate. What is split is dynamic_joules, or joules where no idle power is known. */
+        double split_joules, machine_cpu_s;
+        double tree_joules, others_joules; /* NAN: not known */
+        double residual_joules;            /* joules less idle, tree and others */
+};
+
+struct infp_energy_options {
+        const struct infp_scan_options *scan; /* with the catalog */
+        const struct infp_range *range;
+        bool is_command; /* infprof ran a command: it waited while the baseline was measured */
+        uint32_t period_ms;
+};
+
+/* A run without energy has none: 0, and n is 0. Of an error ret_table says what could not be read. */
+int infp_energy_read(struct infp_run *run, const struct infp_energy_options *options, struct infp_energy *ret,
+                     const char **ret_table, struct infp_err *err);
+/* CPU seconds in the range: of the target's tree (NAN: there is none) and of the whole machine. */
+void infp_energy_split(struct infp_energy *energy, double tree_cpu_s, double machine_cpu_s);
+/* Of one that used so much CPU time; NAN: not known. */
+double infp_energy_share(const struct infp_energy *energy, double cpu_s);
+void infp_energy_done(struct infp_energy *energy);
+
+/* energy_tokens.c: the figures per token, of tokens of the same range. requests may be NULL. */
+void infp_energy_per_token(struct infp_energy *energy, const struct infp_report_engines *engines,
+                           const struct infp_requests *requests);
