@@ -64,7 +64,7 @@ static void put_stat(struct infp_out *out, const char *label, const struct infp_
                      struct human (*show)(double v))
 {
         if (stat->n)
-                infp_str_printf(&out->text, "  %-26s %11s %11s %11s %11s\n", label, show(infp_stat_mean(stat)).text,
+                infp_str_printf(&out->text, "  %-28s %11s %11s %11s %11s\n", label, show(infp_stat_mean(stat)).text,
                                 show(infp_stat_sample_std(stat)).text, show(stat->min).text, show(stat->max).text);
 }
 
@@ -120,7 +120,7 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report)
         infp_str_printf(&name, "%s to %s", report->from_label ? report->from_label : "the start",
                         report->to_label ? report->to_label : "the end");
         infp_text_tame(&tame, name.data ? name.data : "", name.size);
-        snprintf(title, sizeof(title), "%-28s %11s %11s %11s %11s", "Between labels", "mean", "std", "least", "most");
+        snprintf(title, sizeof(title), "%-30s %11s %11s %11s %11s", "Between labels", "mean", "std", "least", "most");
         infp_report_title(out, title);
         infp_str_puts(&out->text, "  ");
         infp_str_put(&out->text, tame.data ? tame.data : "",
