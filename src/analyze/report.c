@@ -17,6 +17,7 @@ void infp_report_done(struct infp_report *report)
         infp_cores_done(&report->cores);
         infp_absences_done(&report->absences);
         infp_report_processes_done(&report->processes);
+        infp_engines_done(&report->engines);
         infp_energy_done(&report->energy);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
@@ -243,6 +244,15 @@ static int read_energy(struct infp_report *report, struct infp_run *run, const s
         return pass(report, table, r, err);
 }
 
+static int read_engines(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                        struct infp_err *err)
+{
+        const char *table;
+        const int r = infp_engines_read(run, scan, &report->engines, &table, err);
+
+        return pass(report, table, r, err);
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -291,6 +301,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(pass(report, "cpu_core", read_cores(report, run, &options, err), err));
         INFP_TRY(pass(report, "ticks", read_ticks(report, run, &options, err), err));
         INFP_TRY(read_processes(report, run, &options, err));
+        INFP_TRY(read_engines(report, run, &options, err));
         INFP_TRY(read_energy(report, run, &options, err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
@@ -422,6 +433,7 @@ static void split_energy(struct infp_report *report)
                 rate += isnan(part) ? 0 : part;
         }
         infp_energy_split(&report->energy, report->tree_cpu_s, rate * report->wall_s);
+        infp_energy_per_token(&report->energy, &report->engines, report->requests);
 }
 
 static int find_times(struct infp_report *report, struct infp_run *run, const struct infp_report_options *options,

@@ -7,6 +7,7 @@
 
 #include "analyze/absent.h"
 #include "analyze/cores.h"
+#include "analyze/engine.h"
 #include "analyze/energy.h"
 #include "analyze/labels.h"
 #include "analyze/metrics.h"
@@ -45,6 +46,7 @@ struct infp_report {
         unsigned n_self;
 
         struct infp_report_processes processes;
+        struct infp_report_engines engines;
         struct infp_energy energy;
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was

@@ -1,6 +1,7 @@
 /* What the files of the text report share. */
 #pragma once
 
+#include "base/json.h"
 #include "view/report.h"
 
 struct human {
@@ -21,6 +22,8 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy(struct infp_out *out, const struct infp_report *report);
+void infp_report_engines(struct infp_out *out, const struct infp_report *report);
+void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
 void infp_report_requests(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */

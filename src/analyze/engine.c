@@ -1,0 +1,327 @@
+#include "analyze/engine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/report_scan.h"
+#include "base/mem.h"
+
+const char *const infp_engine_columns[] = {
+        [INFP_ENGINE_FINISHED] = "requests_finished_total",
+        [INFP_ENGINE_ABORTED] = "requests_aborted_total",
+        [INFP_ENGINE_ERRORED] = "requests_errored_total",
+        [INFP_ENGINE_PROMPT] = "tokens_prompt_total",
+        [INFP_ENGINE_GENERATED] = "tokens_generation_total",
+        [INFP_ENGINE_LIVE] = "tokens_generation_live_total",
+        [INFP_ENGINE_PREEMPTIONS] = "system_preemptions_total",
+        [INFP_ENGINE_PREFIX_HITS] = "cache_prefix_hits",
+        [INFP_ENGINE_PREFIX_QUERIES] = "cache_prefix_queries",
+        [INFP_ENGINE_SPEC_DRAFTED] = "spec_draft_tokens_total",
+        [INFP_ENGINE_SPEC_ACCEPTED] = "spec_accepted_tokens_total",
+        [INFP_ENGINE_COUNTERS + INFP_ENGINE_RUNNING] = "system_requests_running",
+        [INFP_ENGINE_COUNTERS + INFP_ENGINE_WAITING] = "system_requests_waiting",
+        [INFP_ENGINE_COUNTERS + INFP_ENGINE_KV] = "cache_kv_usage_percent",
+        "engine",
+        NULL,
+};
+enum { ROW_ENGINE = INFP_ENGINE_COUNTERS + INFP_ENGINE_GAUGES, ROW_N };
+
+static const char *const about_columns[] = { "id", "number", "url", "make", "version", "model", NULL };
+enum { ABOUT_ID, ABOUT_NUMBER, ABOUT_URL, ABOUT_MAKE, ABOUT_VERSION, ABOUT_MODEL };
+static const char *const scrape_columns[] = { "engine", "ok", "reason", "engine_restarts", NULL };
+enum { SCRAPE_ENGINE, SCRAPE_OK, SCRAPE_REASON, SCRAPE_RESTARTS, SCRAPE_N };
+
+/* What is kept of an engine while its rows stream by. */
+struct state {
+        uint64_t row_t_ns, scrape_t_ns; /* of its last row; 0: none yet */
+        double last[INFP_ENGINE_COUNTERS];
+        double restarts; /* NAN: none said yet */
+};
+
+struct reading {
+        struct infp_report_engines *engines;
+        struct state *states;
+        uint64_t t0;
+};
+
+static void free_texts(const struct infp_report_engine *e)
+{
+        free(e->url);
+        free(e->make);
+        free(e->version);
+        free(e->model);
+        free(e->reason);
+}
+
+void infp_engines_done(struct infp_report_engines *engines)
+{
+        for (unsigned i = 0; i < engines->n; i++)
+                free_texts(&engines->list[i]);
+        free(engines->list);
+        infp_engine_window_done(&engines->window);
+        *engines = (struct infp_report_engines){ 0 };
+}
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "no memory for the report");
+}
+
+/* Number of the engine with the id, made when it is new. -ENOMEM. */
+static int engine_of(struct reading *r, uint64_t id, unsigned *ret)
+{
+        struct infp_report_engines *engines = r->engines;
+        struct infp_report_engine *more;
+        struct state *states;
+
+        for (*ret = 0; *ret < engines->n; ++*ret)
+                if (engines->list[*ret].id == id)
+                        return 0;
+        more = reallocarray(engines->list, engines->n + 1, sizeof(*more));
+        if (!more)
+                return -ENOMEM;
+        engines->list = more;
+        states = reallocarray(r->states, engines->n + 1, sizeof(*states));
+        if (!states)
+                return -ENOMEM;
+        r->states = states;
+        more[engines->n] = (struct infp_report_engine){ .id = id, .number = INT64_MAX };
+        states[engines->n] = (struct state){ .restarts = NAN };
+        for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
+                more[engines->n].counters[i] = states[engines->n].last[i] = NAN;
+        engines->n++;
+        return 0;
+}
+
+static int keep_text(const struct infp_batch *batch, int column, uint32_t row, char **text)
+{
+        size_t size;
+        const char *from;
+        char *copy;
+
+        if (column < 0 || !infp_batch_has(batch, (unsigned) column, row))
+                return 0;
+        from = infp_batch_str(batch, (unsigned) column, row, &size);
+        if (*text && strlen(*text) == size && memcmp(*text, from, size) == 0)
+                return 0;
+        copy = strndup(from, size);
+        if (!copy)
+                return -ENOMEM;
+        free(*text);
+        *text = copy;
+        return 0;
+}
+
+static int take_about(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        struct infp_report_engine *e;
+        unsigned at;
+
+        if (c[ABOUT_ID] < 0 || !infp_batch_has(batch, (unsigned) c[ABOUT_ID], row))
+                return 0;
+        INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[ABOUT_ID], row), &at));
+        e = &r->engines->list[at];
+        if (c[ABOUT_NUMBER] >= 0 && infp_batch_has(batch, (unsigned) c[ABOUT_NUMBER], row))
+                e->number = infp_batch_i64(batch, (unsigned) c[ABOUT_NUMBER], row);
+        INFP_TRY(keep_text(batch, c[ABOUT_URL], row, &e->url));
+        INFP_TRY(keep_text(batch, c[ABOUT_MAKE], row, &e->make));
+        INFP_TRY(keep_text(batch, c[ABOUT_VERSION], row, &e->version));
+        return keep_text(batch, c[ABOUT_MODEL], row, &e->model);
+}
+
+static double cell(const struct infp_batch *batch, int column, uint32_t row)
+{
+        return column >= 0 ? infp_batch_number(batch, (unsigned) column, row) : NAN;
+}
+
+/* A page that came, or did not. */
+static int take_scrape(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const bool ok = cell(batch, c[SCRAPE_OK], row) == 1;
+        const double restarts = cell(batch, c[SCRAPE_RESTARTS], row);
+        struct infp_report_engine *e;
+        struct state *state;
+        unsigned at;
+        int ret = 0;
+
+        if (c[SCRAPE_ENGINE] < 0)
+                return 0;
+        INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[SCRAPE_ENGINE], row), &at));
+        e = &r->engines->list[at];
+        state = &r->states[at];
+        if (t_ns >= r->t0) {
+                e->n_ok += ok;
+                e->n_failed += !ok;
+                if (!ok && state->scrape_t_ns && t_ns > state->scrape_t_ns)
+                        e->down_s += (double) (t_ns - state->scrape_t_ns) / 1e9;
+                if (!ok)
+                        ret = keep_text(batch, c[SCRAPE_REASON], row, &e->reason);
+                if (!isnan(restarts) && !isnan(state->restarts))
+                        e->n_restarts += (uint64_t) infp_increase_f64(INFP_RESET_ZERO, state->restarts, restarts, 0);
+        }
+        state->scrape_t_ns = t_ns;
+        if (!isnan(restarts))
+                state->restarts = restarts;
+        return ret;
+}
+
+/* Adds what came since the engine's row before. has_past: there was one; counts: this one lies in the range. */
+static void take_counter(double *total, double *last, double now, bool has_past, bool counts)
+{
+        if (isnan(now))
+                return;
+        if (has_past && counts) {
+                if (isnan(*total))
+                        *total = 0;
+                /* Earlier pages did not have it: it began at 0. */
+                *total += isnan(*last) ? now : infp_increase_f64(INFP_RESET_ZERO, *last, now, 0);
+        }
+        *last = now;
+}
+
+static int take_row(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const bool is_inside = t_ns >= r->t0;
+        const double generated = cell(batch, c[INFP_ENGINE_GENERATED], row),
+                     live = cell(batch, c[INFP_ENGINE_LIVE], row);
+        struct infp_report_engine *e;
+        struct state *state;
+        unsigned at;
+
+        if (c[ROW_ENGINE] < 0)
+                return 0;
+        INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[ROW_ENGINE], row), &at));
+        e = &r->engines->list[at];
+        state = &r->states[at];
+        for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
+                take_counter(&e->counters[i], &state->last[i], cell(batch, c[i], row), state->row_t_ns != 0, is_inside);
+        for (unsigned i = 0; i < INFP_ENGINE_GAUGES && is_inside; i++) {
+                const double v = cell(batch, c[INFP_ENGINE_COUNTERS + i], row);
+
+                if (isfinite(v))
+                        infp_stat_add_value(&e->gauges[i], v, 1);
+        }
+        if (is_inside && state->row_t_ns && t_ns > state->row_t_ns)
+                e->seconds += (double) (t_ns - state->row_t_ns) / 1e9;
+        e->counts_at_end |= is_inside && !isnan(live) && !isnan(generated) && live != generated;
+        state->row_t_ns = t_ns;
+        return 0;
+}
+
+/* Every row of the table up to the end of the range: what was before its start is needed for the first difference. */
+static int read_table(struct reading *reading, struct infp_run *run, const char *table, const char *const *columns,
+                      const struct infp_scan_options *range,
+                      int (*take)(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row),
+                      struct infp_err *err)
+{
+        const struct infp_scan_options options = { .t1 = range->t1, .catalog = range->catalog };
+        int c[ROW_N], r;
+        struct infp_scan *scan;
+        struct infp_batch batch;
+
+        r = infp_report_scan(run, table, columns, &options, &scan, err);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; columns[i]; i++)
+                c[i] = infp_table_find(infp_scan_table(scan), columns[i]);
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (take(reading, &batch, c, row) < 0)
+                                r = out_of_memory(err);
+        infp_scan_close(scan);
+        return r;
+}
+
+static int by_number(const void *a, const void *b)
+{
+        const struct infp_report_engine *x = a, *y = b;
+
+        return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The metrics of an engine lie side by side. */
+static void share_out(struct infp_report_engines *engines)
+{
+        const struct infp_engine_window *window = &engines->window;
+
+        for (unsigned i = 0; i < engines->n; i++)
+                for (unsigned k = 0; k < window->n; k++) {
+                        struct infp_report_engine *e = &engines->list[i];
+
+                        if (window->metrics[k].engine != e->id)
+                                continue;
+                        if (!e->n_metrics++)
+                                e->metrics = &window->metrics[k];
+                }
+}
+
+/* Engines of which the range knows nothing are left out. */
+static void drop_silent(struct infp_report_engines *engines)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < engines->n; i++) {
+                struct infp_report_engine *e = &engines->list[i];
+
+                if (e->n_ok || e->n_failed)
+                        engines->list[n++] = *e;
+                else
+                        free_texts(e);
+        }
+        engines->n = n;
+}
+
+static int read_all(struct reading *reading, struct infp_run *run, const struct infp_scan_options *scan,
+                    const char **ret_table, struct infp_err *err)
+{
+        *ret_table = "engines";
+        INFP_TRY(read_table(reading, run, *ret_table, about_columns,
+                            &(struct infp_scan_options){ .catalog = scan->catalog }, take_about, err));
+        *ret_table = "engine_scrapes";
+        INFP_TRY(read_table(reading, run, *ret_table, scrape_columns, scan, take_scrape, err));
+        *ret_table = "vllm";
+        INFP_TRY(read_table(reading, run, *ret_table, infp_engine_columns, scan, take_row, err));
+        *ret_table = "engine_samples";
+        return infp_engine_window_read(run, scan->t0, scan->t1, scan->catalog, &reading->engines->window, err);
+}
+
+int infp_engines_read(struct infp_run *run, const struct infp_scan_options *scan, struct infp_report_engines *ret,
+                      const char **ret_table, struct infp_err *err)
+{
+        struct reading reading = { .engines = ret, .t0 = scan->t0 };
+        int r;
+
+        *ret = (struct infp_report_engines){ 0 };
+        r = read_all(&reading, run, scan, ret_table, err);
+        free(reading.states);
+        if (r < 0) {
+                infp_engines_done(ret);
+                return r;
+        }
+        drop_silent(ret);
+        if (ret->n)
+                qsort(ret->list, ret->n, sizeof(*ret->list), by_number);
+        share_out(ret);
+        return 0;
+}
+
+double infp_engine_rate(const struct infp_report_engine *engine, enum infp_engine_counter counter)
+{
+        return engine->seconds > 0 ? engine->counters[counter] / engine->seconds : NAN;
+}
+
+double infp_engines_tokens(const struct infp_report_engines *engines, enum infp_engine_counter counter)
+{
+        double sum = NAN;
+
+        for (unsigned i = 0; i < engines->n; i++)
+                if (!isnan(engines->list[i].counters[counter]))
+                        sum = (isnan(sum) ? 0 : sum) + engines->list[i].counters[counter];
+        return sum;
+}

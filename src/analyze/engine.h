@@ -1,0 +1,73 @@
+/* What inference servers did in a range, by their own figures. Memory grows with the number of engines and of their metrics, not with
+ * the length of the run.
+ *
+ * Counters: what came between two pages belongs to the later one; the first page of the range is compared with the last one
+ * before it. A smaller value is a new start (model/rate.h). A counter that the engine's earlier pages did not have begins at 0:
+ * engines publish many of them at their first event. The times between those pages are what rates divide by, those in which
+ * the engine did not answer included. Distributions: query/engine_window.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/stat.h"
+#include "base/err.h"
+#include "query/engine_quantiles.h"
+#include "query/engine_window.h"
+#include "query/scan.h"
+#include "store/run.h"
+
+enum infp_engine_counter {
+        INFP_ENGINE_FINISHED,
+        INFP_ENGINE_ABORTED, /* as the engine counts: vLLM misses clients that go away */
+        INFP_ENGINE_ERRORED,
+        INFP_ENGINE_PROMPT,
+        INFP_ENGINE_GENERATED,
+        INFP_ENGINE_LIVE, /* generated, moving with each step; may be an estimate */
+        INFP_ENGINE_PREEMPTIONS,
+        INFP_ENGINE_PREFIX_HITS,
+        INFP_ENGINE_PREFIX_QUERIES,
+        INFP_ENGINE_SPEC_DRAFTED,
+        INFP_ENGINE_SPEC_ACCEPTED,
+        INFP_ENGINE_COUNTERS,
+};
+enum infp_engine_gauge { INFP_ENGINE_RUNNING, INFP_ENGINE_WAITING, INFP_ENGINE_KV, INFP_ENGINE_GAUGES };
+extern const char *const infp_engine_columns[]; /* of table `vllm`: counters, gauges, then the engine; ended by NULL */
+
+struct infp_report_engine {
+        uint64_t id;
+        int64_t number;                     /* in the run, from 0 */
+        char *url, *make, *version, *model; /* NULL: not known */
+
+        uint64_t n_ok, n_failed; /* pages that came and that did not */
+        double down_s;           /* times that ended with a page that did not come */
+        char *reason;            /* of the last failure; NULL */
+        uint64_t n_restarts;
+
+        double seconds; /* between pages that came: what rates divide by; 0: fewer than two */
+        /* Increase in the range; NAN: the engine does not say. */
+        double counters[INFP_ENGINE_COUNTERS];
+        struct infp_stat gauges[INFP_ENGINE_GAUGES]; /* n 0: the engine does not say */
+        bool counts_at_end; /* generated tokens are counted when a request ends: only the live counter moves before */
+
+        /* What it observed, from its own clock: sums, counts and buckets; borrowed of `window`. */
+        const struct infp_window_metric *metrics;
+        unsigned n_metrics;
+};
+
+struct infp_report_engines {
+        struct infp_report_engine *list; /* by number */
+        unsigned n;
+        struct infp_engine_window window;
+};
+
+/* scan: range and catalog. A run without engines has none: 0. Of an error ret_table says what could not be read. */
+int infp_engines_read(struct infp_run *run, const struct infp_scan_options *scan, struct infp_report_engines *ret,
+                      const char **ret_table, struct infp_err *err);
+void infp_engines_done(struct infp_report_engines *engines);
+
+/* Increase by second; NAN without either. */
+double infp_engine_rate(const struct infp_report_engine *engine, enum infp_engine_counter counter);
+/* Tokens of all engines in the range; NAN: none of them says. Generated ones by the exact counter, also where it moves only when
+ * requests end. */
+double infp_engines_tokens(const struct infp_report_engines *engines, enum infp_engine_counter counter);
