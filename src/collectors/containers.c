@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/time.h"
@@ -16,7 +18,7 @@
 
 #define OFTEN_NS (INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define SELDOM_NS (5 * INFP_NS_PER_S)
-enum { FEW = 8, WAIT_STEPS = 100, WAIT_STEP_NS = 2000000 };
+enum { FEW = 8, WAIT_STEPS = 20, WAIT_STEP_NS = 2000000 };
 
 static int containers_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
@@ -107,30 +109,61 @@ static void look_at(struct containers *s, const struct infp_env *env, int32_t pi
                 s->target_r = seen->r;
 }
 
-/* The processes of a target are known when the table was read for the first time, which another thread does just now. */
+/* An attached target is known when the table was read for the first time, which another thread does just now. */
 static void wait_for_target(struct containers *s, const struct infp_env *env)
 {
         const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
 
-        for (int i = 0; i < WAIT_STEPS && !s->n_pids && env->is_live && !s->has_sampled; i++) {
+        for (int i = 0; i < WAIT_STEPS && !s->n_pids; i++) {
                 nanosleep(&step, NULL);
                 s->n_pids = infp_target_pids(env->target, s->pids, CONTAINER_PIDS);
         }
+}
+
+/* A command that is yet to run waits at its gate, our youngest child: nothing but its cgroup is its own by now, and that is what
+ * the first row is about. */
+static void find_waiting_command(struct containers *s, const struct infp_env *env)
+{
+        struct infp_span text, word;
+        uint64_t pid = 0;
+        char path[64];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/task/%d/children", (int) getpid(), (int) getpid());
+        n = infp_read_at(env->root_fd, path, s->small, sizeof(s->small));
+        text = (struct infp_span){ s->small, n > 0 ? (size_t) n : 0 };
+        while ((word = infp_span_word(&text)).size && !infp_span_u64(word, &pid))
+                s->pids[0] = (int32_t) pid;
+        s->n_pids = pid != 0;
+}
+
+static void list_target(struct containers *s, const struct infp_env *env)
+{
+        enum infp_mode mode = infp_target_mode(env->target);
+
+        s->n_pids = infp_target_pids(env->target, s->pids, CONTAINER_PIDS);
+        if (s->n_pids > CONTAINER_PIDS)
+                s->n_pids = CONTAINER_PIDS;
+        if (s->n_pids || s->has_sampled || !env->is_live)
+                return;
+        if (mode == INFP_MODE_PID)
+                wait_for_target(s, env);
+        else if (mode == INFP_MODE_RUN)
+                find_waiting_command(s, env);
 }
 
 static void find_target(struct containers *s, const struct infp_env *env)
 {
         bool is_host = infp_target_mode(env->target) == INFP_MODE_HOST;
 
-        if (s->now_ns < s->next_target_ns && env->is_live)
+        if (s->now_ns < s->next_target_ns && s->n_pids && env->is_live)
                 return;
         s->next_target_ns = s->now_ns + OFTEN_NS;
-        s->target_r = 0;
-        s->n_pids = infp_target_pids(env->target, s->pids, CONTAINER_PIDS);
+        list_target(s, env);
+        /* A target that has ended is in no cgroup any more; what it used until then is still to be read. */
         if (!is_host && !s->n_pids)
-                wait_for_target(s, env);
-        if (s->n_pids > CONTAINER_PIDS)
-                s->n_pids = CONTAINER_PIDS;
+                return;
+        s->target_r = 0;
         for (size_t i = 0; i < s->n; i++)
                 s->list[i]->is_seen = false;
         if (is_host)
