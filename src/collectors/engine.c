@@ -46,15 +46,12 @@ static uint64_t patience_ns(const struct infp_env *env)
 
 static int wait_for_answers(struct engines *all, uint64_t end, struct infp_err *err)
 {
-        for (;;) {
-                uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
-                int r = infp_http_poll(all->http, now < end ? (int) ((end - now) / INFP_NS_PER_MS + 1) : 0, -1);
+        uint64_t now = 0;
+        int n = infp_http_poll(all->http, 0, -1); /* how many run: without any, waiting would be sleeping */
 
-                if (r < 0)
-                        return infp_fail_errno(err, r, "the HTTP client does not work");
-                if (r == 0 || now >= end)
-                        return 0;
-        }
+        while (n > 0 && (now = infp_clock_ns(CLOCK_MONOTONIC)) < end)
+                n = infp_http_poll(all->http, (int) ((end - now) / INFP_NS_PER_MS + 1), -1);
+        return n < 0 ? infp_fail_errno(err, n, "the HTTP client does not work") : 0;
 }
 
 static int engine_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
