@@ -11,8 +11,7 @@
 
 #include "base/procfile.h"
 #include "collect/collector.h"
-
-enum energy_source { ENERGY_POWERCAP, ENERGY_HWMON, ENERGY_BATTERY };
+#include "collectors/energy_tables.h"
 
 enum energy_kind {
         ENERGY_PACKAGE, /* a socket or die, its cores and caches included */
@@ -63,35 +62,6 @@ struct energy {
         double machine_j; /* integrated */
         bool machine_has; /* something that counts has moved */
 };
-
-enum energy_cell {
-        ENERGY_DOMAIN,
-        ENERGY_SOURCE,
-        ENERGY_PATH_CELL,
-        ENERGY_LABEL,
-        ENERGY_RAW,
-        ENERGY_RANGE,
-        ENERGY_JOULES,
-        ENERGY_POWER,
-        ENERGY_PART_OF,
-        ENERGY_SAME_AS,
-        ENERGY_IS_COUNTED,
-        ENERGY_QUALITY,
-        ENERGY_WRAPS,
-        ENERGY_N,
-};
-enum energy_total_cell {
-        ENERGY_TOTAL_JOULES,
-        ENERGY_TOTAL_PACKAGE,
-        ENERGY_TOTAL_DRAM,
-        ENERGY_TOTAL_CORE,
-        ENERGY_TOTAL_PSYS,
-        ENERGY_TOTAL_DOMAINS,
-        ENERGY_TOTAL_QUALITY,
-        ENERGY_TOTAL_N,
-};
-extern const struct infp_table infp_table_energy, infp_table_energy_total;
-extern const char *const infp_energy_sources[]; /* names, by enum energy_source */
 
 /* energy_find.c: adds what is new, revives what has come back. 0 or -ENOMEM. */
 int infp_meters_find(struct energy *energy, const struct infp_env *env);

@@ -1,4 +1,4 @@
-#include "collectors/energy.h"
+#include "collectors/energy_tables.h"
 
 // clang-format off
 static const struct infp_column energy_keys[] = {
