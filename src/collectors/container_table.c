@@ -128,6 +128,7 @@ const struct infp_table infp_table_containers = {
         .section = "containers",
         .series = "container",
         .lead = true,
+        .lead_by = "cIsTarget",
 };
 
 const struct infp_table infp_table_container_cpu = {

@@ -241,8 +241,10 @@ static int check_section(const struct infp_table *table, struct infp_err *err)
         if (table->lead && (!table->section || !table->n_keys || table->entity))
                 return infp_fail(err, -EINVAL, "table %s: only a keyed table with a section has a leading instance",
                                  table->name);
-        if (!table->lead && (table->list || table->flat_section || table->histograms))
-                return infp_fail(err, -EINVAL, "table %s: list, flat_section and histograms are of tables with lead",
+        if (table->lead_by && infp_table_find(table, table->lead_by) < 0)
+                return infp_fail(err, -EINVAL, "table %s: it has no column %s to lead by", table->name, table->lead_by);
+        if (!table->lead && (table->list || table->lead_by || table->flat_section || table->histograms))
+                return infp_fail(err, -EINVAL, "table %s: list, lead_by, flat_section and histograms are of tables with lead",
                                  table->name);
         if (table->histograms && table->keys[0].type != INFP_ID64)
                 return infp_fail(err, -EINVAL, "table %s: histograms are found by an id, and its first key is none",

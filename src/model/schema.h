@@ -80,6 +80,7 @@ struct infp_table {
         /* One instance stands for the table: the first that appeared. The snapshot's section is its object ("vllm", "containers");
          * when there are more, all of them are a list in it, named `list` (NULL: as the table). */
         bool lead;
+        const char *lead_by; /* BOOL column: the instance whose row has it leads instead; NULL: the first always */
         const char *list;
         /* The snapshot's section holds plain values and one "timestamp" (of the row) in place of {"value", "time"} each. */
         bool flat_section;

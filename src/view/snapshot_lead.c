@@ -97,12 +97,25 @@ static void put_spread(struct infp_json *json, const struct infp_last *last, con
         }
 }
 
+/* The number of the leading row; -1: it is not there. */
+static int64_t find_lead(const struct infp_last *last, const struct infp_table *table)
+{
+        const int column = table->lead_by ? infp_table_find(table, table->lead_by) : -1;
+        struct infp_batch batch;
+
+        for (uint32_t from = 0; column >= 0 && last->rows(last->context, table, from, &batch); from += batch.n_rows)
+                for (uint32_t row = 0; row < batch.n_rows; row++)
+                        if (infp_batch_bool(&batch, (unsigned) column, row))
+                                return (int64_t) from + row;
+        return last->first ? last->first(last->context, table) : 0;
+}
+
 static void put_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
                      const struct infp_histograms *histograms)
 {
-        const int64_t first = last->first ? last->first(last->context, table) : 0;
+        const int64_t lead = find_lead(last, table);
         struct infp_batch batch;
-        const bool has = first >= 0 && last->rows(last->context, table, (uint32_t) first, &batch);
+        const bool has = lead >= 0 && last->rows(last->context, table, (uint32_t) lead, &batch);
 
         put_instance(json, last, table, has ? &batch : NULL, 0, histograms);
         if (has && table->keys[0].type == INFP_ID64)

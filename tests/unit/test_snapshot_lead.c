@@ -54,6 +54,7 @@ static const struct infp_column box_columns[] = {
 static const struct infp_column boxes_columns[] = {
         INFP_COLUMN(container, ID64, LABEL, none, MEASURED, NO, "container", 0, NULL, "Container."),
         INFP_COLUMN(cCpuTime, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Time."),
+        INFP_COLUMN(cIsTarget, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its own."),
 };
 static const struct infp_column box_cpu_columns[] = {
         INFP_COLUMN(container, ID64, LABEL, none, MEASURED, NO, "container", 0, NULL, "Container."),
@@ -73,7 +74,7 @@ static const struct infp_table tables[N_TABLES] = {
         [VLLM] = { TABLE("vllm", vllm_columns), .section = "vllm", .lead = true, .list = "engines",
                    .flat_section = true, .histograms = "engine_samples" },
         [BOX] = { TABLE("container", box_columns), .entity = true },
-        [BOXES] = { TABLE("containers", boxes_columns), .section = "containers", .lead = true },
+        [BOXES] = { TABLE("containers", boxes_columns), .section = "containers", .lead = true, .lead_by = "cIsTarget" },
         [BOX_CPU] = { .name = "container_cpu",
                       .help = "Help.",
                       .keys = box_cpu_columns,
@@ -317,15 +318,30 @@ static void test_containers(void **state)
         infp_row_i64(row_of(w, BOX_CPU, S, 7), 1, 1); /* of another */
         give(w);
         assert_string_equal(section(w, S, "containers"),
-                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":100,\"time\":1000},"
+                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":100,\"time\":1000},\"cIsTarget\":null,"
                             "\"cCpu0Time\":{\"value\":60,\"time\":1000},\"cCpu11Time\":{\"value\":71,\"time\":1000}}");
         give_box(w, 2 * S, 7, 5);
         give_box(w, 2 * S, 9, 101);
         assert_string_equal(section(w, 2 * S, "containers"),
-                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000},"
+                            "{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000},\"cIsTarget\":null,"
                             "\"cCpu0Time\":{\"value\":60,\"time\":1000},\"cCpu11Time\":{\"value\":71,\"time\":1000},"
-                            "\"containers\":[{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000}},"
-                            "{\"cId\":\"beef\",\"cCpuTime\":{\"value\":5,\"time\":2000}}]}");
+                            "\"containers\":[{\"cId\":\"c0ffee123456\",\"cCpuTime\":{\"value\":101,\"time\":2000},"
+                            "\"cIsTarget\":null},"
+                            "{\"cId\":\"beef\",\"cCpuTime\":{\"value\":5,\"time\":2000},\"cIsTarget\":null}]}");
+}
+
+/* The target may go from one group into another. */
+static void test_the_target_leads(void **state)
+{
+        struct world *w = *state;
+
+        give_box(w, S, 9, 100);
+        infp_row_i64(row_of(w, BOXES, S, 7), 1, 3);
+        infp_row_bool(&w->row, 2, true);
+        give(w);
+        const char *text = section(w, S, "containers");
+
+        assert_ptr_equal(strstr(text, "{\"cId\":null,\"cCpuTime\":{\"value\":3,"), text);
 }
 
 /* 3,000 series that change at each tick: nothing is allocated, and what changes has no new places. */
@@ -360,6 +376,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_no_engine, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_two_engines, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_containers, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_the_target_leads, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_allocation, setup, teardown),
         };
 
