@@ -2,7 +2,9 @@
 of the time series, Prometheus text, JSON in JSON. The engine is a server of this test that gives a captured page of vLLM."""
 import collections
 import contextlib
+import csv
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -219,9 +221,8 @@ def test_json_is_json_in_every_format(infprof, record, run_dir, page):
     last = json.loads(export("json"))[-1]
     assert isinstance(last["config"], dict) and last["make"] == "vllm"
     assert isinstance(json.loads(export("jsonl").splitlines()[-1])["config"], dict)
-    text = export("tsv").splitlines()
-    config = text[-1].split("\t")[text[0].split("\t").index("config")]
-    assert json.loads(config) == last["config"]
+    rows = list(csv.DictReader(io.StringIO(export("tsv")), delimiter="\t"))
+    assert json.loads(rows[-1]["config"]) == last["config"]
 
 
 def test_prometheus_page(infprof, page):
