@@ -14,6 +14,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 MONITORS = TOP.parent / "shared" / "truth" / "monitors.py"
+ENGINES = TOP.parent / "shared" / "fixtures" / "engines"
+PAGE_MB_S = 300
 
 
 def title(text):
@@ -37,6 +39,18 @@ def peers(infprof, seconds):
              "node_exporter", "top", "infprof"], env=environment)
 
 
+def pages(infprof):
+    """Captured pages of engines through the parser."""
+    found = sorted(ENGINES.glob("*/metrics-*.prom"))
+    if not found:
+        print(f"{ENGINES} is not here: no pages to read")
+        return 0
+    build = pathlib.Path(infprof).resolve().parent
+    if run(["ninja", "-C", build, "tests/bench/bench_promtext"], stdout=subprocess.DEVNULL):
+        return 1
+    return run([build / "tests" / "bench" / "bench_promtext", PAGE_MB_S, *found])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
@@ -54,6 +68,8 @@ def main():
     title("Reading")
     code |= run([sys.executable, HERE / "bench_query.py", "--infprof", options.infprof, "-r", rounds,
                  *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
+    title(f"Pages of metrics (CPU time; at least {PAGE_MB_S} MB/s each)")
+    code |= pages(options.infprof)
     print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
     return 1 if code else 0
 
