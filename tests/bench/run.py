@@ -39,16 +39,16 @@ def peers(infprof, seconds):
              "node_exporter", "top", "infprof"], env=environment)
 
 
-def pages(infprof):
+def pages():
     """Captured pages of engines through the parser."""
     found = sorted(ENGINES.glob("*/metrics-*.prom"))
     if not found:
         print(f"{ENGINES} is not here: no pages to read")
         return 0
-    build = pathlib.Path(infprof).resolve().parent
-    if run(["ninja", "-C", build, "tests/bench/bench_promtext"], stdout=subprocess.DEVNULL):
+    program = pathlib.Path("tests") / "bench" / "bench_promtext"
+    if run([TOP / "tools" / "build", "build-gcc", program], stdout=subprocess.DEVNULL):
         return 1
-    return run([build / "tests" / "bench" / "bench_promtext", PAGE_MB_S, *found])
+    return run([TOP / "build-gcc" / program, PAGE_MB_S, *found])
 
 
 def main():
@@ -69,7 +69,7 @@ def main():
     code |= run([sys.executable, HERE / "bench_query.py", "--infprof", options.infprof, "-r", rounds,
                  *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
     title(f"Pages of metrics (CPU time; at least {PAGE_MB_S} MB/s each)")
-    code |= pages(options.infprof)
+    code |= pages()
     print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
     return 1 if code else 0
 
