@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "analyze/absent.h"
+#include "analyze/containers.h"
 #include "analyze/cores.h"
 #include "analyze/engine.h"
 #include "analyze/energy.h"
@@ -48,6 +49,7 @@ struct infp_report {
         struct infp_report_processes processes;
         struct infp_report_engines engines;
         struct infp_energy energy;
+        struct infp_containers containers;
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was
          * named by a label. */

@@ -21,6 +21,7 @@ bool infp_report_is_host(const struct infp_report *report); /* no command and no
 void infp_report_memory(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
+void infp_report_containers(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy(struct infp_out *out, const struct infp_report *report);
 void infp_report_engines(struct infp_out *out, const struct infp_report *report);
 void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
@@ -33,4 +34,5 @@ void infp_report_absences(struct infp_out *out, const struct infp_report *report
 
 struct infp_json;
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);

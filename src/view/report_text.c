@@ -332,6 +332,7 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         infp_report_processes(out, report);
         infp_report_memory(out, report);
         infp_report_traffic(out, report);
+        infp_report_containers(out, report);
         infp_report_energy(out, report);
         infp_report_facts(out, report);
         infp_report_metrics(out, report, all);

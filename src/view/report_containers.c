@@ -1,0 +1,259 @@
+/* Containers and pressure in the report: use beside limits. Nothing here is estimated. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "view/report_parts.h"
+
+enum { SHOWN = 8 };
+
+static struct human bytes(double v)
+{
+        return infp_human(v, "bytes", "", false);
+}
+
+static struct human seconds(double v)
+{
+        return infp_human(v, "seconds", "s", false);
+}
+
+static double machine_memory(const struct infp_report *report)
+{
+        return infp_report_max(report, "vMemoryTotal");
+}
+
+static void put_title(struct infp_out *out, const struct infp_container_use *use)
+{
+        infp_autostr struct infp_str name = { 0 };
+        const char *full = use->name ? use->name : "";
+
+        infp_text_tame(&name, full, strlen(full));
+        infp_report_line(out, use->cid ? use->cid : "-", "%s%s%.60s%s", use->runtime ? use->runtime : "cgroup",
+                         name.size ? ", " : "", name.size ? name.data : "", use->is_target ? ", the target's" : "");
+}
+
+static void put_cpu(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)
+{
+        double total = infp_container_total(use, INFP_CONTAINER_CPU), cpus = infp_container_cpus(use);
+        double allowed = infp_container_cpus_allowed(use, report->n_cpus);
+        double throttled = infp_container_throttled(use);
+        char share[80] = "";
+
+        if (isnan(total))
+                return;
+        if (allowed > 0)
+                snprintf(share, sizeof(share), " of %.4g allowed (%.1f %%)", allowed, 100 * cpus / allowed);
+        infp_report_line(out, "  CPU", "%s, %.3g CPUs on average%s", seconds(total).text, cpus, share);
+        if (throttled > 0)
+                infp_report_line(out, "  throttled", "in %.1f %% of %.0f periods, %s together over all CPUs",
+                                 100 * throttled, infp_container_total(use, INFP_CONTAINER_PERIODS),
+                                 seconds(infp_container_total(use, INFP_CONTAINER_THROTTLED_NS)).text);
+        else if (!isnan(throttled))
+                infp_report_line(out, "  throttled", "never in %.0f periods",
+                                 infp_container_total(use, INFP_CONTAINER_PERIODS));
+}
+
+static void put_memory(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)
+{
+        bool is_limit;
+        double peak = infp_container_memory_peak(use);
+        double allowed = infp_container_memory_allowed(use, machine_memory(report), &is_limit);
+        double kills = infp_container_total(use, INFP_CONTAINER_OOM_KILLS);
+        double hits = infp_container_total(use, INFP_CONTAINER_LIMIT_HITS);
+        char share[160] = "", events[120] = "";
+
+        if (isnan(peak))
+                return;
+        if (allowed > 0)
+                snprintf(share, sizeof(share), " of %s (%.1f %%), %s", bytes(allowed).text, 100 * peak / allowed,
+                         is_limit ? "its limit" : "all of the machine: no limit is set");
+        if (kills > 0 || hits > 0)
+                snprintf(events, sizeof(events), "; the limit was hit %.0f times, %.0f processes were killed",
+                         hits > 0 ? hits : 0, kills > 0 ? kills : 0);
+        infp_report_line(out, "  memory", "%s at most%s%s", bytes(peak).text, share, events);
+}
+
+static void put_traffic(struct infp_out *out, const struct infp_container_use *use)
+{
+        double read = infp_container_total(use, INFP_CONTAINER_READ),
+               written = infp_container_total(use, INFP_CONTAINER_WRITTEN);
+        double received = infp_container_total(use, INFP_CONTAINER_RECEIVED),
+               sent = infp_container_total(use, INFP_CONTAINER_SENT);
+
+        if (read > 0 || written > 0)
+                infp_report_line(out, "  disk", "%s read, %s written", bytes(read).text, bytes(written).text);
+        if (!isnan(received) && !isnan(sent))
+                infp_report_line(out, "  network", "%s received, %s sent (of its network namespace)",
+                                 bytes(received).text, bytes(sent).text);
+}
+
+static void put_share(struct infp_str *text, const char *name, double some, double full)
+{
+        if (isnan(some) && isnan(full))
+                return;
+        infp_str_printf(text, "%s%s %.1f %%", text->size ? ", " : "", name, 100 * (isnan(some) ? full : some));
+        if (!isnan(some) && full > 0.0005)
+                infp_str_printf(text, " (all of them %.1f %%)", 100 * full);
+}
+
+static void put_waits(struct infp_out *out, const struct infp_container_use *use)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        put_share(&text, "CPU", infp_container_waited(use, INFP_CONTAINER_CPU_SOME),
+                  infp_container_waited(use, INFP_CONTAINER_CPU_FULL));
+        put_share(&text, "memory", infp_container_waited(use, INFP_CONTAINER_MEMORY_SOME),
+                  infp_container_waited(use, INFP_CONTAINER_MEMORY_FULL));
+        put_share(&text, "I/O", infp_container_waited(use, INFP_CONTAINER_IO_SOME),
+                  infp_container_waited(use, INFP_CONTAINER_IO_FULL));
+        if (text.size)
+                infp_report_line(out, "  waited for", "%s of the time", text.data);
+}
+
+static void put_container(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)
+{
+        put_title(out, use);
+        put_cpu(out, report, use);
+        put_memory(out, report, use);
+        put_traffic(out, use);
+        put_waits(out, use);
+        if (use->stat[INFP_CONTAINER_OTHERS].n && use->stat[INFP_CONTAINER_OTHERS].max > 0)
+                infp_report_line(out, "  shared",
+                                 "others than the target's processes are in it: its figures are of "
+                                 "all of them");
+}
+
+static void put_pressure(struct infp_out *out, const struct infp_containers *c)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        for (unsigned i = 0; i < c->n_pressure; i++)
+                put_share(&text,
+                          !strcmp(c->pressure[i].resource, "cpu")  ? "CPU"
+                          : !strcmp(c->pressure[i].resource, "io") ? "I/O"
+                                                                   : c->pressure[i].resource,
+                          infp_pressure_waited(&c->pressure[i], false), infp_pressure_waited(&c->pressure[i], true));
+        if (!text.size)
+                return;
+        infp_report_title(out, "Pressure");
+        infp_report_line(out, "machine", "some task waited for: %s of the time", text.data);
+}
+
+void infp_report_containers(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_containers *c = &report->containers;
+
+        if (c->n)
+                infp_report_title(out, "Containers");
+        for (unsigned i = 0; i < c->n && i < SHOWN; i++)
+                put_container(out, report, &c->list[i]);
+        if (c->n > SHOWN)
+                infp_report_line(out, "", "%u more with less CPU time; --json has them all", c->n - SHOWN);
+        if (c->n_rows_left_out)
+                infp_report_line(out, "", "%llu rows of containers beyond the first %d were left out",
+                                 (unsigned long long) c->n_rows_left_out, INFP_CONTAINERS_MOST);
+        put_pressure(out, c);
+}
+
+static void put_f64(struct infp_json *json, const char *key, double v)
+{
+        infp_json_key(json, key);
+        infp_json_f64(json, v);
+}
+
+static void put_str(struct infp_json *json, const char *key, const char *v)
+{
+        infp_json_key(json, key);
+        if (v)
+                infp_json_str(json, v);
+        else
+                infp_json_null(json);
+}
+
+static void put_waits_json(struct infp_json *json, const struct infp_container_use *use)
+{
+        static const struct {
+                enum infp_container_figure figure;
+                const char *key;
+        } all[] = {
+                { INFP_CONTAINER_CPU_SOME, "cpu_some_ratio" },
+                { INFP_CONTAINER_CPU_FULL, "cpu_full_ratio" },
+                { INFP_CONTAINER_MEMORY_SOME, "memory_some_ratio" },
+                { INFP_CONTAINER_MEMORY_FULL, "memory_full_ratio" },
+                { INFP_CONTAINER_IO_SOME, "io_some_ratio" },
+                { INFP_CONTAINER_IO_FULL, "io_full_ratio" },
+        };
+
+        infp_json_key(json, "pressure");
+        infp_json_object(json);
+        for (size_t i = 0; i < INFP_COUNT(all); i++)
+                put_f64(json, all[i].key, infp_container_waited(use, all[i].figure));
+        infp_json_object_end(json);
+}
+
+static void put_container_json(struct infp_json *json, const struct infp_report *report,
+                               const struct infp_container_use *use)
+{
+        static const struct {
+                enum infp_container_figure figure;
+                const char *key;
+        } totals[] = {
+                { INFP_CONTAINER_CPU, "cpu_s" },
+                { INFP_CONTAINER_PERIODS, "cpu_periods" },
+                { INFP_CONTAINER_THROTTLED, "cpu_throttled_periods" },
+                { INFP_CONTAINER_THROTTLED_NS, "cpu_throttled_s" },
+                { INFP_CONTAINER_OOM_KILLS, "oom_kills" },
+                { INFP_CONTAINER_LIMIT_HITS, "memory_limit_hits" },
+                { INFP_CONTAINER_READ, "disk_read_bytes" },
+                { INFP_CONTAINER_WRITTEN, "disk_written_bytes" },
+                { INFP_CONTAINER_RECEIVED, "network_received_bytes" },
+                { INFP_CONTAINER_SENT, "network_sent_bytes" },
+        };
+        bool is_limit;
+        double machine = machine_memory(report), peak = infp_container_memory_peak(use);
+        double allowed = infp_container_memory_allowed(use, machine, &is_limit);
+
+        infp_json_object(json);
+        put_str(json, "cId", use->cid);
+        put_str(json, "cName", use->name);
+        put_str(json, "cRuntime", use->runtime);
+        infp_json_key(json, "is_target");
+        infp_json_bool(json, use->is_target);
+        put_f64(json, "seconds", infp_container_seconds(use));
+        for (size_t i = 0; i < INFP_COUNT(totals); i++)
+                put_f64(json, totals[i].key, infp_container_total(use, totals[i].figure));
+        put_f64(json, "cpus", infp_container_cpus(use));
+        put_f64(json, "cpus_allowed", infp_container_cpus_allowed(use, report->n_cpus));
+        put_f64(json, "throttled_ratio", infp_container_throttled(use));
+        put_f64(json, "memory_peak_bytes", peak);
+        put_f64(json, "memory_limit_bytes", is_limit ? allowed : NAN);
+        put_f64(json, "memory_allowed_bytes", allowed);
+        put_f64(json, "memory_peak_ratio", peak / allowed);
+        put_f64(json, "other_processes_max",
+                use->stat[INFP_CONTAINER_OTHERS].n ? use->stat[INFP_CONTAINER_OTHERS].max : NAN);
+        put_waits_json(json, use);
+        infp_json_object_end(json);
+}
+
+void infp_report_json_containers(struct infp_json *json, const struct infp_report *report)
+{
+        const struct infp_containers *c = &report->containers;
+
+        infp_json_key(json, "containers");
+        infp_json_array(json);
+        for (unsigned i = 0; i < c->n; i++)
+                put_container_json(json, report, &c->list[i]);
+        infp_json_array_end(json);
+        infp_json_key(json, "pressure");
+        infp_json_object(json);
+        for (unsigned i = 0; i < c->n_pressure; i++) {
+                infp_json_key(json, c->pressure[i].resource);
+                infp_json_object(json);
+                put_f64(json, "some_ratio", infp_pressure_waited(&c->pressure[i], false));
+                put_f64(json, "full_ratio", infp_pressure_waited(&c->pressure[i], true));
+                infp_json_object_end(json);
+        }
+        infp_json_object_end(json);
+}
