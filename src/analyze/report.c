@@ -62,7 +62,7 @@ int infp_report_scan(struct infp_run *run, const char *table, const char *const 
 {
         const struct infp_table *known = infp_catalog_find(given->catalog, table);
         struct infp_scan_options options = *given;
-        const char *names[16];
+        const char *names[64];
         unsigned n = 0;
 
         if (!known)
