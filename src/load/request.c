@@ -136,7 +136,12 @@ static void judge_transfer(struct infp_load_request *request, const struct infp_
                 infp_str_puts(&verdict->error, "the stream holds what is no JSON object: ");
                 infp_str_puts(&verdict->error, request->server_error.data ? request->server_error.data : "");
         } else {
-                verdict->failure = name_of(result->r);
+                /* An answer that the client refuses, such as a redirect, is an answer. */
+                if (result->status && result->status != 200) {
+                        snprintf(verdict->failure_text, sizeof(verdict->failure_text), "http %ld", result->status);
+                        verdict->failure = verdict->failure_text;
+                } else
+                        verdict->failure = name_of(result->r);
                 infp_str_puts(&verdict->error, sentence);
         }
 }
