@@ -109,7 +109,7 @@ static void put_waits(struct infp_out *out, const struct infp_container_use *use
         put_share(&text, "I/O", infp_container_waited(use, INFP_CONTAINER_IO_SOME),
                   infp_container_waited(use, INFP_CONTAINER_IO_FULL));
         if (text.size)
-                infp_report_line(out, "  waited for", "%s of the time", text.data);
+                infp_report_line(out, "  waited", "for %s of the time", text.data);
 }
 
 static void put_container(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)
