@@ -292,7 +292,8 @@ static void end_page(struct engine *engine, const struct infp_http_result *resul
                 return;
         }
         if (result->status != 200) {
-                infp_fail(&err, -EBADMSG, "%s answers with HTTP status %ld", engine->shown, result->status);
+                infp_fail(&err, -EBADMSG, "%s answers with HTTP status %ld%s", engine->shown, result->status,
+                          result->status == 503 ? ", it may still be loading" : "");
                 fail(engine, -EBADMSG, result, NULL, err.text);
                 return;
         }
