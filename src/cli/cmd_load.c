@@ -24,7 +24,7 @@ struct load {
         struct infp_load_wishes wishes;
         struct infp_load_target target;
         struct infp_load_record *record;
-        struct infp_requests *requests;
+        struct infp_requests *requests, *warming; /* warming: of the warm-up, while it runs */
         struct infp_load_state state;
         struct infp_signals signals;
         char *model, shown_url[URL_MAX];
@@ -100,7 +100,7 @@ static unsigned raise_descriptor_limit(void)
 /* Prompts, lengths and arrivals of their own: the server's cache is to learn nothing of what follows. */
 static void forget_row(void *context, const struct infp_row *row)
 {
-        infp_requests_add_row(context, row);
+        infp_requests_add_row(((struct load *) context)->warming, row);
 }
 
 static int warm_up(struct load *l, struct infp_err *err)
@@ -117,11 +117,12 @@ static int warm_up(struct load *l, struct infp_err *err)
         options.concurrency = options.concurrency && options.concurrency < 4 ? options.concurrency : 4;
         options.row = forget_row;
         options.progress = NULL;
-        options.stop_fd = -1;
-        options.context = requests;
+        l->warming = requests;
         if (r == 0)
                 r = infp_load_run(&options, &state, err);
-        if (r == 0 && !requests->n_ok)
+        if (r == 0 && l->is_stopped)
+                r = infp_fail(err, -ECANCELED, "stopped in the warm-up");
+        else if (r == 0 && !requests->n_ok)
                 r = infp_fail(err, -EIO, "all %llu requests of the warm-up failed, such as: %s",
                               (unsigned long long) requests->n, requests->failures[0].example);
         if (requests)

@@ -18,7 +18,7 @@
 #include "store/live.h"
 #include "store/run.h"
 
-enum { MAX_WAITING = 1 << 16, MESSAGE_FULL = 200 << 10, ANSWER_MS = 15000 };
+enum { MAX_WAITING = 1 << 16, MESSAGE_FULL = 150 << 10, ANSWER_MS = 15000 };
 /* Rows go in batches, since each one is brought to the disk before it is answered. */
 static const uint64_t batch_ns = INFP_NS_PER_S / 2;
 
@@ -33,6 +33,7 @@ struct infp_load_record {
         struct infp_row **rows; /* that wait for the thread */
         size_t n, cap;
         bool is_over;
+        bool is_given_up; /* the recorder is gone, or hangs: nobody waits for it again */
         uint64_t n_lost;
         struct infp_err err; /* the first */
         int r;
@@ -129,13 +130,16 @@ static void send_rows(struct infp_load_record *record, struct infp_row *const *r
         infp_autostr struct infp_str message = { 0 };
 
         for (size_t i = 0; i < n;) {
-                const size_t part = make_message(&message, rows + i, n - i);
+                const size_t part = record->is_given_up ? n - i : make_message(&message, rows + i, n - i);
                 struct infp_err err = { "" };
-                int r = message.failed ? infp_fail(&err, -ENOMEM, "not enough memory for a message to the recorder")
-                                       : infp_live_send(record->live.uuid, message.data, message.size, ANSWER_MS, &err);
+                int r = record->is_given_up ? record->r
+                        : message.failed
+                                ? infp_fail(&err, -ENOMEM, "not enough memory for a message to the recorder")
+                                : infp_live_send(record->live.uuid, message.data, message.size, ANSWER_MS, &err);
 
                 if (r < 0)
                         lose(record, part, r, &err);
+                record->is_given_up |= r == -ENOENT || r == -ETIMEDOUT || r == -ECONNREFUSED;
                 i += part;
         }
 }

@@ -279,6 +279,39 @@ static void json_bounds(struct infp_json *json, struct infp_requests *requests)
         infp_json_object_end(json);
 }
 
+/* One of several loads; what it shares with the whole has the same name. */
+static void json_load(struct infp_json *json, struct infp_requests_load *load)
+{
+        const double duration = (double) (load->last_t_ns - load->first_t_ns) / 1e9;
+        struct infp_quantile at;
+        char key[32];
+
+        infp_json_object(json);
+        infp_json_key(json, "name");
+        infp_json_str(json, load->name);
+        json_f64(json, "duration", duration);
+        json_u64(json, "requests", load->n);
+        json_u64(json, "completed", load->n_ok);
+        json_f64(json, "output_throughput",
+                 load->output_tokens && duration > 0 ? (double) load->output_tokens / duration : NAN);
+        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
+                snprintf(key, sizeof(key), "%s_ttft_ms", quantile_names[i]);
+                json_f64(json, key, infp_samples_quantile(&load->ttft, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                snprintf(key, sizeof(key), "%s_itl_ms", quantile_names[i]);
+                json_f64(json, key, infp_log_quantile(&load->gaps, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+        }
+        infp_json_object_end(json);
+}
+
+static void json_loads(struct infp_json *json, struct infp_requests *requests)
+{
+        infp_json_key(json, "loads");
+        infp_json_array(json);
+        for (unsigned i = 0; i < requests->n_loads; i++)
+                json_load(json, &requests->loads[i]);
+        infp_json_array_end(json);
+}
+
 static void json_kinds(struct infp_json *json, const char *key, const struct infp_requests_kind *kinds, unsigned n)
 {
         infp_json_key(json, key);
@@ -346,6 +379,7 @@ void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
         for (unsigned i = 0; i < INFP_COUNT(all); i++)
                 json_times(json, requests, &all[i]);
         json_bounds(json, requests);
+        json_loads(json, requests);
         json_u64(json, "sent_late", requests->n_late);
         json_u64(json, "unreadable_gaps", requests->n_broken);
         infp_json_key(json, "percentiles");
