@@ -163,6 +163,19 @@ echo "always [madvise] never" | put sys/kernel/mm/transparent_hugepage/enabled
 echo MockBoard | put sys/class/dmi/id/product_name
 echo 00000000-0000-4000-8000-0000000000d1 | put sys/class/dmi/id/product_uuid
 
+# ---- energy: a socket, its cores, its memory; the counters stand 1 J before their ranges' ends ----
+
+# zone DIRECTORY NAME ENERGY_UJ RANGE_UJ
+zone() {
+	mkdir -p "sys/class/powercap/$1"
+	echo "$2" >"sys/class/powercap/$1/name"
+	echo "$3" >"sys/class/powercap/$1/energy_uj"
+	echo "$4" >"sys/class/powercap/$1/max_energy_range_uj"
+}
+zone intel-rapl:0 package-0 262142328850 262143328850
+zone intel-rapl:0:0 core 262142328850 262143328850
+zone intel-rapl:0:1 dram 65711999613 65712999613
+
 # ---- a container (cgroup v2): 2 CPUs, 4 GiB ----
 
 box=sys/fs/cgroup/system.slice/docker-c0ffee1234560000000000000000000000000000000000000000000000000000.scope

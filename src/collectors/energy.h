@@ -57,6 +57,7 @@ struct energy {
         struct energy_domain **domains; /* each allocated of its own: indices and addresses stay */
         int n;
         uint64_t found_ns;    /* last search */
+        uint64_t found_hash;  /* of the names that it saw */
         int64_t suspended_ns; /* CLOCK_BOOTTIME less CLOCK_MONOTONIC */
         uint64_t machine_uj, kind_uj[ENERGY_OTHER + 1];
         double machine_j; /* integrated */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/number.h"
 
@@ -323,6 +324,37 @@ static int add_battery(struct energy *e, int root_fd, const char *name)
         return add(e, &d, name);
 }
 
+/* A sum over the names of a directory's entries, whatever their order. getdents64 itself: opendir allocates. */
+static uint64_t names_hash(int root_fd, const char *path)
+{
+        infp_autoclose int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _Alignas(struct dirent64) char buffer[8192];
+        uint64_t sum = 0;
+        ssize_t n;
+
+        while (fd >= 0 && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
+                for (ssize_t at = 0; at < n;) {
+                        const struct dirent64 *entry = (const void *) (buffer + at);
+
+                        sum += infp_hash64(entry->d_name, strlen(entry->d_name), 1);
+                        at += entry->d_reclen;
+                }
+        return sum;
+}
+
+/* Nothing has come, and nothing that had gone can have come back: the directories hold what they held. */
+static bool is_same(struct energy *e, const struct infp_env *env)
+{
+        const uint64_t hash = names_hash(env->root_fd, POWERCAP) ^ names_hash(env->root_fd, HWMON) << 1 ^
+                              names_hash(env->root_fd, SUPPLIES) << 2;
+        bool is_same = hash == e->found_hash;
+
+        for (int i = 0; i < e->n; i++)
+                is_same &= !e->domains[i]->is_gone;
+        e->found_hash = hash;
+        return is_same;
+}
+
 int infp_meters_find(struct energy *e, const struct infp_env *env)
 {
         static const struct {
@@ -330,6 +362,8 @@ int infp_meters_find(struct energy *e, const struct infp_env *env)
                 int (*take)(struct energy *e, int root_fd, const char *name);
         } places[] = { { POWERCAP, add_zone }, { HWMON, add_chip }, { SUPPLIES, add_battery } };
 
+        if (is_same(e, env))
+                return 0;
         for (size_t i = 0; i < INFP_COUNT(places); i++) {
                 char **names;
                 size_t n;

@@ -70,6 +70,8 @@ def test_mock_machine(infprof, tmp_path):
     assert sample["disk"]["vDiskReadBytes"] == 30000 * 512
     assert sample["net"]["vNetworkBytesRecvd"] == 3000000
     assert sample["host"]["vNumProcessors"] == 4
+    assert {zone["domain"]: zone["eRawUj"] for zone in sample["energy"]} == {
+        "package-0": 262142328850, "package-0/core": 262142328850, "dram-0": 65711999613}
     assert sample["host"]["vCpuCacheL1d"] == 4 * 32768
 
 

@@ -71,7 +71,7 @@ static void install(void)
 }
 #endif
 
-static const char *const names[] = { "cpu", "cpu_clock", "mem", "disk", "net", "host" };
+static const char *const names[] = { "cpu", "cpu_clock", "mem", "disk", "net", "energy", "host" };
 enum { N = sizeof(names) / sizeof(names[0]), WARM = 3, COUNTED = 5 };
 
 static int put_nowhere(void *context, const struct infp_row *row)
