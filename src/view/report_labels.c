@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "view/report_parts.h"
 
-enum { NAME_WIDTH = 24, ALL_CORES = 16 };
+enum { NAME_WIDTH = 22, ALL_CORES = 16 };
 
 /* At most `width` columns of a text that came from outside, padded to them. */
 static void put_name(struct infp_out *out, const char *text, unsigned width)
@@ -145,12 +145,12 @@ static void put_pair(struct infp_out *out, const struct infp_report *report, uns
         infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
         infp_str_puts(&out->text, "  ");
         put_name(out, name.data ? name.data : "", NAME_WIDTH);
-        infp_str_printf(&out->text, " %9s %8s %9s %9s %8s %8s\n", infp_human(s->seconds, "seconds", "s", false).text,
+        infp_str_printf(&out->text, " %8s %7s %9s %9s %8s %8s\n", infp_human(s->seconds, "seconds", "s", false).text,
                         percent(infp_stat_mean(&s->cpu_percent)).text, bytes(infp_stat_mean(&s->rss_bytes)).text,
                         bytes(infp_stat_mean(&s->vms_bytes)).text, bytes(infp_stat_mean(&s->swap_bytes)).text,
                         joules(infp_span_joules(s)).text);
         infp_str_printf(
-                &out->text, "  %*s %9s %8s %9s %9s %8s\n", NAME_WIDTH, "", "std",
+                &out->text, "  %*s %8s %7s %9s %9s %8s\n", NAME_WIDTH, "", "std",
                 percent(infp_stat_sample_std(&s->cpu_percent)).text, bytes(infp_stat_sample_std(&s->rss_bytes)).text,
                 bytes(infp_stat_sample_std(&s->vms_bytes)).text, bytes(infp_stat_sample_std(&s->swap_bytes)).text);
 }
@@ -182,7 +182,7 @@ void infp_report_labels(struct infp_out *out, const struct infp_report *report)
                                              "measure_label-TAG: SECONDS in a captured output)");
                 return;
         }
-        snprintf(title, sizeof(title), "%-26s %9s %8s %9s %9s %8s %8s", "Between labels", "lasted", "CPU", "RSS", "VMS",
+        snprintf(title, sizeof(title), "%-24s %8s %7s %9s %9s %8s %8s", "Between labels", "lasted", "CPU", "RSS", "VMS",
                  "swap", "energy");
         infp_report_title(out, title);
         if (labels->filename)
