@@ -2,7 +2,10 @@
  * page (ray_vllm_...): what that says goes first, so ranks begin behind those of engine_alias_vllm.c. */
 #include "collectors/engine_alias.h"
 
-enum { HTTP = 20, DEPLOYMENT = 22 }; /* the proxies' view, else the replicas' (a request may pass several deployments) */
+enum {
+        HTTP = 20,
+        DEPLOYMENT = 22
+}; /* the proxies' view, else the replicas' (a request may pass several deployments) */
 
 // clang-format off
 static const struct infp_engine_alias lines[] = {
