@@ -236,6 +236,37 @@ def test_prometheus_page(infprof, page):
         assert re.search(rf'^infprof_engine_prompt_tokens_total\{{url="{address}",make="vllm",model="tiny"\}} 4369(\.0)?$', text, re.M)
 
 
+def doctor(infprof, *words):
+    done = subprocess.run([infprof, "doctor", "--json", *words], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    findings = json.loads(done.stdout)["findings"]
+    return {(finding["group"], finding["name"]): finding for finding in findings}
+
+
+def test_doctor_names_engines_and_control_groups(infprof, page):
+    asked = []
+    with engine(page, before=lambda: asked.append(1)) as url:
+        found = doctor(infprof, "--engine", url)
+        n_asked = len(asked)
+        none = doctor(infprof, "--engine", "off")
+    assert found["engines", "engine 0"]["state"] == "ok"
+    text = found["engines", "engine 0"]["text"]
+    assert text.startswith(url + ": vllm") and "model tiny" in text and re.search(r"\d+ series", text)
+    assert found["sources", "engine"]["state"] == "ok"
+    assert ("cgroups", "version") in found and ("cgroups", "delegation") in found
+    assert found["program", "libcurl"]["state"] == "ok"
+    assert n_asked >= 1 and len(asked) == n_asked  # "off" asks nobody
+    assert not [name for group, name in none if group == "engines"]
+
+
+def test_doctor_says_why_an_engine_is_not_there(infprof):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
+    found = doctor(infprof, "--engine", url)
+    about = [finding for finding in found.values() if url in f"{finding['name']} {finding['text']}" and finding["state"] != "ok"]
+    assert about and any("refused" in finding["text"] for finding in about), about
+
+
 def late_ticks(run, period_ms):
     ticks = run.table("ticks")
     return ticks, [tick for tick in ticks if tick["late_ns"] > period_ms * 1e6 / 2]

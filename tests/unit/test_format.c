@@ -162,6 +162,32 @@ static void test_json(void **state)
         check("jsonl", NULL, 0, "");
 }
 
+/* Of unit json: as what it is where the format is JSON, else as text. */
+static void test_json_in_json(void **state)
+{
+        // clang-format off
+        static const struct infp_column column[] = {
+                INFP_COLUMN(config, STR, LABEL, json, MEASURED, NO, NULL, 0, NULL, "Set-up."),
+        };
+        // clang-format on
+        static const struct infp_table set_up = { .name = "", .columns = column, .n_columns = 1, .plain = true };
+        static const char *const texts[] = { "{\"a\":\n[1]}", "{broken", NULL };
+        struct infp_builder *b = infp_builder_new(&set_up, 16);
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(texts); i++) {
+                assert_int_equal(infp_builder_row_begin(b, 0, 0), 0);
+                if (texts[i])
+                        infp_builder_set(b, 0, (union infp_cell){ 0 }, texts[i], strlen(texts[i]));
+                assert_int_equal(infp_builder_row_end(b), 0);
+        }
+        infp_autofree char *lines = print("jsonl", b, &set_up), *csv = print("csv", b, &set_up);
+
+        infp_builder_free(b);
+        assert_string_equal(lines, "{\"config\":{\"a\":[1]}}\n{\"config\":\"{broken\"}\n{\"config\":null}\n");
+        assert_string_equal(csv, "config\n\"{\"\"a\"\":\n[1]}\"\n{broken\n\"\"\n");
+}
+
 static void check_text(const char *value, const char *csv, const char *tsv, const char *json)
 {
         struct infp_builder *b = infp_builder_new(&only, 16);
@@ -373,6 +399,7 @@ int main(void)
                 cmocka_unit_test(test_csv),
                 cmocka_unit_test(test_tsv),
                 cmocka_unit_test(test_json),
+                cmocka_unit_test(test_json_in_json),
                 cmocka_unit_test(test_texts),
                 cmocka_unit_test(test_empty_and_absent),
                 cmocka_unit_test(test_floats),

@@ -255,6 +255,67 @@ static void series(void **state)
         assert_non_null(strstr(err.text, "run_time"));
 }
 
+/* One fault each in how a table stands in snapshots. */
+static void sections(void **state)
+{
+        // clang-format off
+        static const struct infp_column ids[] = {
+                INFP_COLUMN(thing, ID64, LABEL, none, MEASURED, NO, "thing", 0, NULL, "The thing."),
+                INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "A number."),
+        };
+        static const struct infp_column one[] = {
+                INFP_COLUMN(xNTime, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "Time."),
+        };
+        // clang-format on
+#define GOOD .name = "t", .help = "T t.", .keys = ids, .n_keys = 1, .columns = one, .n_columns = 1
+        static const struct {
+                struct infp_table table;
+                const char *says; /* NULL: good */
+        } cases[] = {
+                { { GOOD, .section = "s", .lead = true }, NULL },
+                { { GOOD, .section = "s", .lead = true, .list = "l", .lead_by = "xNTime", .flat_section = true,
+                    .histograms = "h" },
+                  NULL },
+                { { GOOD, .lead = true }, "section" },
+                { { .name = "t", .help = "T t.", .columns = one, .n_columns = 1, .section = "s", .lead = true },
+                  "keyed" },
+                { { GOOD, .section = "s", .list = "l" }, "of tables with lead" },
+                { { GOOD, .section = "s", .flat_section = true }, "of tables with lead" },
+                { { GOOD, .section = "s", .histograms = "h" }, "of tables with lead" },
+                { { GOOD, .section = "s", .lead_by = "xNTime" }, "of tables with lead" },
+                { { GOOD, .section = "s", .lead = true, .lead_by = "y" }, "no column y" },
+                { { .name = "t",
+                    .help = "T t.",
+                    .keys = ids + 1,
+                    .n_keys = 1,
+                    .columns = one,
+                    .n_columns = 1,
+                    .section = "s",
+                    .lead = true,
+                    .histograms = "h" },
+                  "found by an id" },
+                { { .name = "t",
+                    .help = "T t.",
+                    .keys = ids,
+                    .n_keys = 2,
+                    .columns = one,
+                    .n_columns = 1,
+                    .spread = true },
+                  NULL },
+                { { GOOD, .spread = true }, "an id and a number" },
+        };
+#undef GOOD
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                struct infp_err err = { 0 };
+                const int r = infp_table_check(&cases[i].table, &err);
+
+                if (cases[i].says ? r != -EINVAL || !strstr(err.text, cases[i].says) : r != 0)
+                        fail_msg("case %zu says '%s'", i, err.text);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -266,6 +327,7 @@ int main(void)
                 cmocka_unit_test(bad_tables),
                 cmocka_unit_test(entities),
                 cmocka_unit_test(series),
+                cmocka_unit_test(sections),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
