@@ -316,6 +316,12 @@ double infp_engine_rate(const struct infp_report_engine *engine, enum infp_engin
         return engine->seconds > 0 ? engine->counters[counter] / engine->seconds : NAN;
 }
 
+double infp_engine_share(const struct infp_report_engine *engine, enum infp_engine_counter part,
+                         enum infp_engine_counter of)
+{
+        return engine->counters[of] > 0 ? engine->counters[part] / engine->counters[of] : NAN;
+}
+
 double infp_engines_tokens(const struct infp_report_engines *engines, enum infp_engine_counter counter)
 {
         double sum = NAN;

@@ -218,6 +218,11 @@ static void window_done(struct window *w)
         infp_map_done(&w->group_of);
 }
 
+double infp_window_observations(const struct infp_window_metric *metric)
+{
+        return metric->n_buckets ? metric->buckets[metric->n_buckets - 1].count : metric->count;
+}
+
 void infp_engine_window_done(struct infp_engine_window *window)
 {
         for (unsigned i = 0; i < window->n; i++) {

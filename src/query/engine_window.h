@@ -29,6 +29,9 @@ struct infp_window_metric {
         double count, sum; /* observations in the window, and what they add up to; NAN: the page does not say */
 };
 
+/* Number of observations: of the buckets where there are any. NAN: the page does not say. */
+double infp_window_observations(const struct infp_window_metric *metric);
+
 struct infp_engine_window {
         struct infp_window_metric *metrics; /* engines in the order of their first series, then by metric */
         unsigned n;

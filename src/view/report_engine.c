@@ -1,12 +1,14 @@
-/* Engines in the report: what servers say of themselves, as text and as JSON. Client-side times are report_requests.c's. */
+/* Engines in the report: what servers say of themselves, for people (report_engine_json.c: for programs). Client-side times are
+ * report_requests.c's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "view/human.h"
 #include "view/report_parts.h"
+
+enum { NAME_WIDTH = 12, CELL_WIDTH = 12 };
 
 /* Names that people use, in the order in which they ask. What stands here not is shown behind under its own name. */
 static const struct {
@@ -50,60 +52,100 @@ static int rank_of(const char *metric)
         return INFP_COUNT(known);
 }
 
-static double observations(const struct infp_window_metric *m)
+static void put_cell(struct infp_out *out, const char *text)
 {
-        return m->n_buckets ? m->buckets[m->n_buckets - 1].count : m->count;
+        infp_str_printf(&out->text, " %*s", CELL_WIDTH, text);
 }
 
-static void put_quantiles(struct infp_str *text, const struct infp_window_metric *m, const struct unit *unit)
+/* The edges of a bucket in one unit: "0.75..1 s". */
+static void put_edges(struct infp_out *out, const struct infp_quantile *at, const struct unit *unit)
 {
-        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
-                struct infp_quantile at;
+        static const struct {
+                const char *name;
+                double factor;
+        } steps[] = { { " s", 1 }, { " ms", 1e3 }, { " us", 1e6 } };
+        const double low = at->low * unit->factor, high = at->high * unit->factor;
+        const bool is_time = !strcmp(unit->base, "seconds");
+        char text[48] = "";
+        unsigned i = 0;
 
-                if (!infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at))
-                        return;
-                infp_str_printf(text, "%s p%.0f ", i ? "," : ";", 100 * infp_quantiles_shown[i]);
-                if (isinf(at.high))
-                        infp_str_printf(text, "> %s", show(at.low, unit).text);
-                else if (isinf(at.low))
-                        infp_str_printf(text, "<= %s", show(at.high, unit).text);
-                else
-                        infp_str_printf(text, "%s (%s..%s)", show(at.estimate, unit).text, show(at.low, unit).text,
-                                        show(at.high, unit).text);
-        }
+        while (is_time && i + 1 < INFP_COUNT(steps) && high * steps[i].factor < 0.9999999)
+                i++;
+        if (isfinite(low) && isfinite(high))
+                snprintf(text, sizeof(text), "%.4g..%.4g%s", low * steps[i].factor, high * steps[i].factor,
+                         is_time ? steps[i].name : "");
+        put_cell(out, text);
 }
 
-static void put_metric(struct infp_out *out, const struct infp_window_metric *m, int rank)
+static void put_quantile(struct infp_out *out, const struct infp_quantile *at, const struct unit *unit)
 {
-        infp_autostr struct infp_str text = { 0 };
+        char text[64];
+
+        if (isinf(at->high))
+                snprintf(text, sizeof(text), "> %s", show(at->low, unit).text);
+        else if (isinf(at->low))
+                snprintf(text, sizeof(text), "<= %s", show(at->high, unit).text);
+        else
+                snprintf(text, sizeof(text), "%s", show(at->estimate, unit).text);
+        put_cell(out, text);
+}
+
+/* Two lines: figures, and below them how many were observed and between which edges the estimates lie. */
+static void put_metric(struct infp_out *out, const struct infp_window_metric *m, const char *label)
+{
         const struct unit unit = unit_of(m->metric);
+        struct infp_quantile at[INFP_QUANTILES_N];
+        char seen[32];
+        bool has_quantiles = true;
 
-        if (!(observations(m) > 0))
-                return;
-        infp_str_printf(&text, "%.0f observed", observations(m));
-        if (m->count > 0 && !isnan(m->sum))
-                infp_str_printf(&text, ", mean %s", show(m->sum / m->count, &unit).text);
-        put_quantiles(&text, m, &unit);
-        infp_report_line(out, rank < (int) INFP_COUNT(known) ? known[rank].label : m->metric, "%s",
-                         text.data ? text.data : "");
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
+                has_quantiles &= infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at[i]);
+        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, label);
+        put_cell(out, m->count > 0 && !isnan(m->sum) ? show(m->sum / m->count, &unit).text : "-");
+        for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
+                put_quantile(out, &at[i], &unit);
+        snprintf(seen, sizeof(seen), "  n %.0f", infp_window_observations(m));
+        infp_str_printf(&out->text, "\n  %-*s", NAME_WIDTH, seen);
+        if (has_quantiles)
+                put_cell(out, "");
+        for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
+                put_edges(out, &at[i], &unit);
+        while (out->text.size && out->text.data[out->text.size - 1] == ' ')
+                out->text.size--;
+        infp_str_putc(&out->text, '\n');
 }
 
+static void put_heads(struct infp_out *out)
+{
+        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, "server-side");
+        put_cell(out, "mean");
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
+                char head[16];
+
+                snprintf(head, sizeof(head), "p%.0f", 100 * infp_quantiles_shown[i]);
+                put_cell(out, head);
+        }
+        infp_str_putc(&out->text, '\n');
+}
+
+/* Of metrics that have no name here JSON and SQL tell. */
 static void put_metrics(struct infp_out *out, const struct infp_report_engine *e)
 {
-        bool has_quantiles = false;
+        bool any = false;
 
-        for (int rank = 0; rank <= (int) INFP_COUNT(known); rank++)
-                for (unsigned i = 0; i < e->n_metrics; i++)
-                        if (rank_of(e->metrics[i].metric) == rank) {
-                                has_quantiles |= e->metrics[i].n_buckets && observations(&e->metrics[i]) > 0;
-                                /* Of the rest, which nobody asked for, JSON and SQL tell. */
-                                if (rank < (int) INFP_COUNT(known))
-                                        put_metric(out, &e->metrics[i], rank);
-                        }
-        if (has_quantiles)
+        for (int rank = 0; rank < (int) INFP_COUNT(known); rank++)
+                for (unsigned i = 0; i < e->n_metrics; i++) {
+                        if (rank_of(e->metrics[i].metric) != rank || !(infp_window_observations(&e->metrics[i]) > 0))
+                                continue;
+                        if (!any)
+                                put_heads(out);
+                        any = true;
+                        put_metric(out, &e->metrics[i], known[rank].label);
+                }
+        if (any)
                 infp_report_line(out, "note",
-                                 "times are the server's own; means are exact, percentiles estimated between the edges "
-                                 "of its buckets (low..high)");
+                                 "by the server's own clock and histograms; means are exact, percentiles are estimated "
+                                 "between the edges below them");
 }
 
 static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e)
@@ -116,8 +158,9 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         else if (!ok)
                 infp_str_printf(&text, "none of %llu came", failed);
         else
-                infp_str_printf(&text, "%llu good, %llu failed (%s in all)", ok, failed,
-                                infp_human(e->down_s, "seconds", "s", false).text);
+                infp_str_printf(&text, "%llu good, %llu failed", ok, failed);
+        if (ok && e->down_s > 0)
+                infp_str_printf(&text, " (%s in all)", infp_human(e->down_s, "seconds", "s", false).text);
         if (e->reason)
                 infp_str_printf(&text, "; the last failure: %s", e->reason);
         if (e->n_restarts)
@@ -188,22 +231,17 @@ static void put_tokens(struct infp_out *out, const struct infp_report_engine *e)
                 return;
         infp_str_puts(&live, "it counts generated tokens when a request ends");
         if (!isnan(e->counters[INFP_ENGINE_LIVE]))
-                infp_str_printf(&live, "; those of running ones included about %s, %s/s (estimated from its steps)",
+                infp_str_printf(&live, "; those of running ones included about %s, %s/s (estimated)",
                                 infp_human(e->counters[INFP_ENGINE_LIVE], "none", "", false).text,
                                 infp_human(infp_engine_rate(e, INFP_ENGINE_LIVE), "none", "", false).text);
         put_text(out, "", &live);
 }
 
-static double share(const struct infp_report_engine *e, enum infp_engine_counter part, enum infp_engine_counter of)
-{
-        return e->counters[of] > 0 ? e->counters[part] / e->counters[of] : NAN;
-}
-
 static void put_cache(struct infp_out *out, const struct infp_report_engine *e)
 {
         const struct infp_stat *kv = &e->gauges[INFP_ENGINE_KV];
-        const double hits = share(e, INFP_ENGINE_PREFIX_HITS, INFP_ENGINE_PREFIX_QUERIES);
-        const double accepted = share(e, INFP_ENGINE_SPEC_ACCEPTED, INFP_ENGINE_SPEC_DRAFTED);
+        const double hits = infp_engine_share(e, INFP_ENGINE_PREFIX_HITS, INFP_ENGINE_PREFIX_QUERIES);
+        const double accepted = infp_engine_share(e, INFP_ENGINE_SPEC_ACCEPTED, INFP_ENGINE_SPEC_DRAFTED);
         infp_autostr struct infp_str text = { 0 };
 
         if (kv->n)
@@ -254,110 +292,4 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
                 put_cache(out, e);
                 put_metrics(out, e);
         }
-}
-
-static void json_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
-static void json_str(struct infp_json *json, const char *key, const char *text)
-{
-        infp_json_key(json, key);
-        if (text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
-}
-
-static void json_u64(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
-}
-
-static void json_quantile(struct infp_json *json, double q, const struct infp_quantile *at)
-{
-        infp_json_object(json);
-        json_f64(json, "quantile", q);
-        json_f64(json, "low", at->low);
-        json_f64(json, "estimate", at->estimate);
-        json_f64(json, "high", at->high);
-        infp_json_object_end(json);
-}
-
-static void json_metric(struct infp_json *json, const struct infp_window_metric *m)
-{
-        struct infp_quantile at;
-
-        infp_json_key(json, m->metric);
-        infp_json_object(json);
-        json_str(json, "series", m->family);
-        json_str(json, "side", "server");
-        json_f64(json, "n", observations(m));
-        json_f64(json, "sum", m->sum);
-        json_f64(json, "mean", m->count > 0 ? m->sum / m->count : NAN);
-        infp_json_key(json, "quantiles");
-        infp_json_array(json);
-        for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
-                if (infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at))
-                        json_quantile(json, infp_quantiles_shown[i], &at);
-        infp_json_array_end(json);
-        infp_json_object_end(json);
-}
-
-static void json_gauge(struct infp_json *json, const char *name, const struct infp_stat *stat)
-{
-        infp_json_key(json, name);
-        infp_json_object(json);
-        json_f64(json, "mean", infp_stat_mean(stat));
-        json_f64(json, "max", stat->n ? stat->max : NAN);
-        infp_json_object_end(json);
-}
-
-static void json_counter(struct infp_json *json, const struct infp_report_engine *e, unsigned counter)
-{
-        infp_json_key(json, infp_engine_columns[counter]);
-        infp_json_object(json);
-        json_f64(json, "total", e->counters[counter]);
-        json_f64(json, "per_s", infp_engine_rate(e, (enum infp_engine_counter) counter));
-        infp_json_object_end(json);
-}
-
-static void json_engine(struct infp_json *json, const struct infp_report_engine *e)
-{
-        infp_json_object(json);
-        json_str(json, "url", e->url);
-        json_str(json, "make", e->make);
-        json_str(json, "version", e->version);
-        json_str(json, "model", e->model);
-        json_u64(json, "scrapes_ok", e->n_ok);
-        json_u64(json, "scrapes_failed", e->n_failed);
-        json_f64(json, "down_s", e->down_s);
-        json_str(json, "last_failure", e->reason);
-        json_u64(json, "restarts", e->n_restarts);
-        json_f64(json, "seconds", e->seconds);
-        infp_json_key(json, "counts_tokens_at_request_end");
-        infp_json_bool(json, e->counts_at_end);
-        for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
-                json_counter(json, e, i);
-        for (unsigned i = 0; i < INFP_ENGINE_GAUGES; i++)
-                json_gauge(json, infp_engine_columns[INFP_ENGINE_COUNTERS + i], &e->gauges[i]);
-        json_f64(json, "prefix_cache_hit_ratio", share(e, INFP_ENGINE_PREFIX_HITS, INFP_ENGINE_PREFIX_QUERIES));
-        infp_json_key(json, "distributions");
-        infp_json_object(json);
-        for (unsigned i = 0; i < e->n_metrics; i++)
-                json_metric(json, &e->metrics[i]);
-        infp_json_object_end(json);
-        infp_json_object_end(json);
-}
-
-void infp_report_engines_json(struct infp_json *json, const struct infp_report *report)
-{
-        infp_json_key(json, "engines");
-        infp_json_array(json);
-        for (unsigned i = 0; i < report->engines.n; i++)
-                json_engine(json, &report->engines.list[i]);
-        infp_json_array_end(json);
 }
