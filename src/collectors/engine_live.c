@@ -1,6 +1,6 @@
 /* Tokens of llama.cpp while requests run. With /slots: what each slot has decoded so far; without: its steps times the slots that
- * were busy in them, which is too much by the steps of prompts. Clients that go away are in none of llama.cpp's counters, so that
- * in the end what they got is left out here too. */
+ * were busy in them, which is too much by the steps of prompts. Build 10434 counts what a client had got that went away; of a
+ * build that does not, it is left out here too in the end. */
 #include "collectors/engine_live.h"
 
 #include <errno.h>
@@ -103,8 +103,8 @@ static double between(const struct infp_engine_live *live, double *ret_ended)
 }
 
 /* The page was read before /slots: a request that ended in between is not in this page's tokens and no longer in a slot; its
- * tokens come with the next page, and those of them that were counted while it ran are owed until then. A client that went away
- * looks the same, so that its tokens are taken off those of requests that end later: the rate dips, the counter never falls. */
+ * tokens come with the next page, and those of them that were counted while it ran are owed until then. A request that no page
+ * ever counts looks the same, so that its tokens are taken off later ones: the rate dips, the counter never falls. */
 static double with_slots(struct infp_engine_live *live, double finished)
 {
         double ended, added = between(live, &ended), rest = finished - live->finished - ended - live->owed;
