@@ -198,6 +198,20 @@ static int attach_quantiles(struct infp_duck *duck, struct infp_err *err)
                             NULL, err);
 }
 
+/* Watts are not stored: this is the one way to have them by SQL. Where there is no energy, or its table is another's, there is
+ * no such view. */
+static void attach_watts(struct infp_duck *duck)
+{
+        static const char view[] =
+                "CREATE OR REPLACE VIEW energy_watts AS SELECT t_ns, time, domain, eIsCounted, eQuality, joules, seconds, "
+                "joules / seconds AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, infp_increase('zero', "
+                "lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, (t_ns - lag(t_ns) OVER w) / 1e9 AS seconds FROM "
+                "energy WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
+
+        if (infp_catalog_find(&duck->attached->catalog, "energy"))
+                infp_duck_do(duck, view, NULL, NULL);
+}
+
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err)
 {
         infp_cleanup(infp_map_done) struct infp_map done = { 0 };
@@ -219,5 +233,7 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
                 r = attach_table(duck, i, &done, err);
         if (r == 0)
                 r = attach_quantiles(duck, err);
+        if (r == 0)
+                attach_watts(duck);
         return r < 0 ? r : attach_series(duck, err);
 }

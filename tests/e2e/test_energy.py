@@ -125,6 +125,10 @@ def test_wraps_are_counted(infprof, record, root):
     last = done.run.table("energy_total")[-1]
     assert last["eMachineJoules"] == pytest.approx(total, rel=1e-3)
     assert last["eMachineDomains"] == "package-0, dram-0"
+    sql = "SELECT sum(joules) AS j, avg(watts) AS w FROM energy_watts WHERE domain = 'package-0'"
+    (watts,) = json.loads(ask(infprof, "query", "-r", done.run.path, "-f", "json", sql))
+    assert watts["j"] == pytest.approx(domain_rows(done.run, "package-0")[-1]["eJoules"])
+    assert watts["w"] == pytest.approx(300, rel=0.2)
     energy = report(infprof, done.run)["energy"]
     assert energy["joules"] == pytest.approx(total, rel=1e-3)
     assert energy["quality"] == "measured"
