@@ -124,7 +124,7 @@ static int take_about(struct reading *r, const struct infp_batch *batch, const i
         INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[ABOUT_ID], row), &at));
         e = &r->engines->list[at];
         if (c[ABOUT_NUMBER] >= 0 && infp_batch_has(batch, (unsigned) c[ABOUT_NUMBER], row))
-                e->number = infp_batch_i64(batch, (unsigned) c[ABOUT_NUMBER], row);
+                e->number = (int64_t) infp_batch_number(batch, (unsigned) c[ABOUT_NUMBER], row);
         INFP_TRY(keep_text(batch, c[ABOUT_URL], row, &e->url));
         INFP_TRY(keep_text(batch, c[ABOUT_MAKE], row, &e->make));
         INFP_TRY(keep_text(batch, c[ABOUT_VERSION], row, &e->version));
@@ -212,6 +212,30 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
         return 0;
 }
 
+/* A run may be another program's: a column of another type is none. Numbers may be of any. */
+static int find_column(const struct infp_table *table, const char *name, enum infp_type type)
+{
+        const int at = infp_table_find(table, name);
+        const enum infp_type found = at >= 0 ? infp_table_column(table, (unsigned) at)->type : 0;
+
+        return at >= 0 && (found == type || (type == INFP_F64 && found != INFP_STR && found != INFP_ID64)) ? at : -1;
+}
+
+/* What the columns hold; numbers where nothing is said. */
+static enum infp_type type_of(const char *name)
+{
+        static const char *const ids[] = { "id", "engine" }, *const texts[] = { "url", "make", "version", "model",
+                                                                                "reason" };
+
+        for (unsigned i = 0; i < INFP_COUNT(ids); i++)
+                if (!strcmp(name, ids[i]))
+                        return INFP_ID64;
+        for (unsigned i = 0; i < INFP_COUNT(texts); i++)
+                if (!strcmp(name, texts[i]))
+                        return INFP_STR;
+        return INFP_F64;
+}
+
 /* Every row of the table up to the end of the range: what was before its start is needed for the first difference. */
 static int read_table(struct reading *reading, struct infp_run *run, const char *table, const char *const *columns,
                       const struct infp_scan_options *range,
@@ -229,8 +253,9 @@ static int read_table(struct reading *reading, struct infp_run *run, const char 
         if (r < 0)
                 return r;
         for (unsigned i = 0; columns[i]; i++)
-                c[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                c[i] = find_column(infp_scan_table(scan), columns[i], type_of(columns[i]));
+        r = !infp_scan_table(scan)->plain; /* a plain table has no times */
+        while (r > 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (take(reading, &batch, c, row) < 0)
                                 r = out_of_memory(err);

@@ -15,26 +15,34 @@ static int out_of_memory(struct infp_err *err)
         return infp_fail(err, -ENOMEM, "out of memory for the histograms of engines");
 }
 
-/* Columns of the tables, in the order of the enumerators below. */
-static const char *const series_columns[] = { "id", "engine", "labels", "family", "part", "le", "metric", NULL };
+/* Columns of the tables with their types: a run may be another program's. */
 enum { SERIES_ID, SERIES_ENGINE, SERIES_LABELS, SERIES_FAMILY, SERIES_PART, SERIES_LE, SERIES_METRIC, SERIES_N };
-static const char *const sample_columns[] = { "series", "value", NULL };
+static const char *const series_columns[] = { "id", "engine", "labels", "family", "part", "le", "metric", NULL };
+static const enum infp_type series_types[] = { INFP_ID64, INFP_ID64, INFP_STR, INFP_STR, INFP_STR, INFP_F64, INFP_STR };
 enum { SAMPLE_SERIES, SAMPLE_VALUE, SAMPLE_N };
+static const char *const sample_columns[] = { "series", "value", NULL };
+static const enum infp_type sample_types[] = { INFP_ID64, INFP_F64 };
 
 /* Opens a scan of these columns. 0: the run has no such table, or one without them; 1. */
-static int open_scan(struct infp_run *run, const char *table, const char *const *columns, uint64_t t1,
-                     const struct infp_catalog *catalog, struct infp_scan **ret, int *ret_columns, struct infp_err *err)
+static int open_scan(struct infp_run *run, const char *table, const char *const *columns, const enum infp_type *types,
+                     const struct infp_scan_options *range, struct infp_scan **ret, int *ret_columns,
+                     struct infp_err *err)
 {
-        const struct infp_scan_options options = { .t1 = t1, .columns = columns, .catalog = catalog };
-        int r = infp_scan_open(run, table, &options, ret, err);
+        struct infp_scan_options options = *range;
+        const struct infp_table *found;
+        int r;
 
+        options.columns = columns;
+        r = infp_scan_open(run, table, &options, ret, err);
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
                 return r;
+        found = infp_scan_table(*ret);
         for (unsigned i = 0; columns[i]; i++) {
-                ret_columns[i] = infp_table_find(infp_scan_table(*ret), columns[i]);
-                if (ret_columns[i] < 0) {
+                ret_columns[i] = infp_table_find(found, columns[i]);
+                if (found->plain || ret_columns[i] < 0 ||
+                    infp_table_column(found, (unsigned) ret_columns[i])->type != types[i]) {
                         *ret = infp_scan_close(*ret);
                         return 0;
                 }
@@ -168,7 +176,8 @@ static int read_series(struct window *w, struct infp_run *run, const struct infp
 {
         struct infp_scan *scan;
         struct infp_batch batch;
-        int c[SERIES_N], r = open_scan(run, "series", series_columns, 0, catalog, &scan, c, err);
+        int c[SERIES_N], r = open_scan(run, "series", series_columns, series_types,
+                                       &(struct infp_scan_options){ .catalog = catalog }, &scan, c, err);
 
         if (r <= 0)
                 return r;
@@ -185,7 +194,8 @@ static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, con
 {
         struct infp_scan *scan;
         struct infp_batch batch;
-        int c[SAMPLE_N], r = open_scan(run, "engine_samples", sample_columns, t1, catalog, &scan, c, err);
+        int c[SAMPLE_N], r = open_scan(run, "engine_samples", sample_columns, sample_types,
+                                       &(struct infp_scan_options){ .t1 = t1, .catalog = catalog }, &scan, c, err);
 
         if (r <= 0)
                 return r;

@@ -187,6 +187,46 @@ static void no_engines(void **state)
         sample_free(s);
 }
 
+/* Tables of these names that are not ours: nothing is known, and nothing breaks. */
+static void of_another_program(void **state)
+{
+        static const struct infp_column keys[] = {
+                INFP_COLUMN(id, ID64, LABEL, none, MEASURED, NO, "", 0, NULL, "Id."),
+        };
+        static const struct infp_column columns[] = {
+                INFP_COLUMN(engine, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "A text."),
+                INFP_COLUMN(labels, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "A number."),
+                INFP_COLUMN(part, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "A text."),
+                INFP_COLUMN(value, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "A text."),
+        };
+        static const struct infp_table series = { .name = "series",
+                                                  .help = "Of the tests.",
+                                                  .keys = keys,
+                                                  .n_keys = 1,
+                                                  .columns = columns,
+                                                  .n_columns = 4,
+                                                  .entity = true },
+                                       samples = { .name = "engine_samples",
+                                                   .help = "Of the tests.",
+                                                   .columns = columns,
+                                                   .n_columns = 4 };
+        struct sample_run *s = sample_new("csv");
+        struct infp_row *row;
+
+        (void) state;
+        row = sample_row(s, &series, 1);
+        infp_row_id(row, 0, 5);
+        infp_row_str(row, 1, "e");
+        infp_row_str(row, 3, "bucket");
+        sample_put(s);
+        row = sample_row(s, &samples, 2);
+        infp_row_str(row, 3, "v");
+        sample_put(s);
+        sample_end(s);
+        check(s, 0, 0, "");
+        sample_free(s);
+}
+
 static void put_cell(struct infp_str *text, const struct infp_batch *batch, unsigned column, uint32_t row)
 {
         size_t size;
@@ -256,9 +296,11 @@ static void sql(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(increases),   cmocka_unit_test(new_starts), cmocka_unit_test(births),
-                cmocka_unit_test(first_pages), cmocka_unit_test(sums),       cmocka_unit_test(segments),
-                cmocka_unit_test(no_engines),  cmocka_unit_test(sql),
+                cmocka_unit_test(increases),  cmocka_unit_test(new_starts),
+                cmocka_unit_test(births),     cmocka_unit_test(first_pages),
+                cmocka_unit_test(sums),       cmocka_unit_test(segments),
+                cmocka_unit_test(no_engines), cmocka_unit_test(of_another_program),
+                cmocka_unit_test(sql),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
