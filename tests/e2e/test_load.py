@@ -75,8 +75,8 @@ def test_client_clock_never_runs_ahead(infprof, truth, run_dir):
         assert row["first_token_ns"] - row["send_ns"] >= TTFT[i % 4] * MS
         assert row["last_token_ns"] - row["send_ns"] >= declared_last_ms(i, 6) * MS
         assert row["first_token_ns"] < row["last_token_ns"] <= row["end_ns"]
-        assert row["gap_max_ns"] >= 0.9 * 30 * MS  # the server's next token is due by its clock, not by when it could write
         gaps = json.loads(row["gaps"])
+        assert row["gap_max_ns"] * 5 >= row["last_token_ns"] - row["first_token_ns"] and gaps[-1][0] * 1e9 >= row["gap_max_ns"]
         assert sum(count for _, count in gaps) == 5
         # The gaps' upper edges hold their sum.
         assert sum(edge * count for edge, count in gaps) * 1e9 >= row["last_token_ns"] - row["first_token_ns"]
@@ -84,7 +84,8 @@ def test_client_clock_never_runs_ahead(infprof, truth, run_dir):
     assert (summary["total_input_tokens"], summary["total_output_tokens"]) == (12 * 17, 12 * 6)
     assert summary["finish_reasons"] == {"stop": 9, "length": 3}
     assert summary["median_ttft_ms"] >= 75 and summary["max_ttft_ms"] >= 120
-    assert 0.9 * 20 <= summary["mean_itl_ms"] < 40
+    # A gap can be shorter than declared: the server's next token is due by its clock, not by when it could write the last one.
+    assert summary["mean_itl_ms"] >= 0.75 * 20
     assert summary["measured_at"] == "client"
 
 
@@ -283,7 +284,8 @@ def hostile():
     ("error-inside", "server error", 200, "CUDA out of memory", 1),
 ])
 def test_failures_are_named(infprof, hostile, run_dir, model, failure, status, words, pieces):
-    done = run_load(infprof, hostile.url, "-m", model, "-n", 2, "-c", 2, "--timeout", "700ms", "-o", run_dir, "--json")
+    timeout = "1500ms" if failure == "timeout" else "30s"
+    done = run_load(infprof, hostile.url, "-m", model, "-n", 2, "-c", 2, "--timeout", timeout, "-o", run_dir, "--json")
     assert done.returncode == 1 and "2 of 2 requests failed" in done.stderr
     summary = json.loads(done.stdout)
     assert summary["failures"] == {failure: 2} and summary["failed"] == 2 and summary["completed"] == 0
@@ -292,7 +294,7 @@ def test_failures_are_named(infprof, hostile, run_dir, model, failure, status, w
         assert (row["ok"], row["failure"], row["status"], row["chunks"]) == (False, failure, status, pieces)
         assert words in row["error"], row["error"]
         if failure == "timeout":
-            assert row["end_ns"] >= 700 * MS
+            assert row["end_ns"] >= 1490 * MS  # libcurl counts in whole ms
 
 
 def test_a_failing_server_is_not_asked_at_full_speed(infprof, hostile):
@@ -410,8 +412,8 @@ def test_bad_usage(infprof, words, complaint):
 
 
 def test_goodput(infprof, truth):
-    url = truth("-t", "20,20,20,400", "-i", "5", "-n", "2")
-    summary = load_json(infprof, url, "-c", 1, "-n", 8, "--output-tokens", 2, "--no-record", "--goodput", "ttft:300", "tpot:2000")
+    url = truth("-t", "20,20,20,1500", "-i", "5", "-n", "2")
+    summary = load_json(infprof, url, "-c", 1, "-n", 8, "--output-tokens", 2, "--no-record", "--goodput", "ttft:1400", "tpot:2000")
     assert summary["request_goodput"] * summary["duration"] == pytest.approx(6)
     assert summary["completed"] == 8
 
