@@ -140,6 +140,14 @@ static bool look(struct container_finder *f, const struct infp_env *env, size_t 
         return true;
 }
 
+static void lose(struct containers *s, const struct found_dir *dir)
+{
+        for (size_t i = 0; dir->is_container && i < s->n; i++)
+                for (unsigned k = 0; k < INFP_CG_N; k++)
+                        if (s->list[i]->dir[k] && !strcmp(s->list[i]->dir[k], dir->path))
+                                s->list[i]->is_gone = true;
+}
+
 int container_find(struct containers *s, const struct infp_env *env,
                    void (*found)(struct containers *s, const struct infp_env *env, const char *dir))
 {
@@ -158,10 +166,12 @@ int container_find(struct containers *s, const struct infp_env *env,
         for (size_t i = 0; i < f->n && r >= 0; i++) /* grows while it is walked: what is found is looked at as well */
                 f->dirs[i].is_gone = !look(f, env, i, full, &r);
         for (size_t i = 0; i < f->n; i++)
-                if (f->dirs[i].is_gone)
+                if (f->dirs[i].is_gone) {
+                        lose(s, &f->dirs[i]);
                         free(f->dirs[i].path);
-                else
+                } else {
                         f->dirs[kept++] = f->dirs[i];
+                }
         f->n = kept;
         for (size_t i = 0; i < f->n; i++) {
                 bool is_new = f->dirs[i].is_new;
