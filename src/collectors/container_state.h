@@ -4,6 +4,7 @@
 
 #include "collect/cgroup.h"
 #include "collect/collector.h"
+#include "collect/target.h"
 #include "collectors/container_table.h"
 
 /* What is read at each sample. */
@@ -142,6 +143,9 @@ struct containers {
         size_t n_pids;
         char text[READ_TEXT], small[4096];
 };
+
+/* Whom the run is about; HOST where there is no target at all (one sample in a test). */
+enum infp_mode container_mode(const struct infp_env *env);
 
 /* container_open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: there
  * is none, *ret_r says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */

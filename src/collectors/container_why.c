@@ -139,7 +139,7 @@ void container_explain_one(const struct containers *s, const struct infp_env *en
 
 static void say_shared(const struct infp_env *env, struct infp_emit *emit, const struct container *c)
 {
-        const bool is_run = infp_target_mode(env->target) == INFP_MODE_RUN;
+        const bool is_run = container_mode(env) == INFP_MODE_RUN;
         const char *reason = NULL;
 
         if (c->n_others)
@@ -153,7 +153,7 @@ static void say_shared(const struct infp_env *env, struct infp_emit *emit, const
 
 static void say_none(struct containers *s, const struct infp_env *env, struct infp_emit *emit)
 {
-        enum infp_mode mode = infp_target_mode(env->target);
+        enum infp_mode mode = container_mode(env);
         enum infp_source_state state = INFP_ABSENT;
         const char *reason, *fix = NULL;
 
@@ -184,6 +184,6 @@ void container_explain(struct containers *s, const struct infp_env *env, struct 
         }
         infp_emit_source(emit, &infp_table_containers, -1, NULL, INFP_OK, NULL, NULL);
         for (size_t i = 0; i < s->n; i++)
-                if (s->list[i]->is_target && infp_target_mode(env->target) != INFP_MODE_HOST)
+                if (s->list[i]->is_target && container_mode(env) != INFP_MODE_HOST)
                         say_shared(env, emit, s->list[i]);
 }

@@ -20,6 +20,11 @@
 #define SELDOM_NS (5 * INFP_NS_PER_S)
 enum { FEW = 8, WAIT_STEPS = 20, WAIT_STEP_NS = 2000000 };
 
+enum infp_mode container_mode(const struct infp_env *env)
+{
+        return env->target ? infp_target_mode(env->target) : INFP_MODE_HOST;
+}
+
 static int containers_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
         struct containers *s = state;
@@ -139,9 +144,9 @@ static void find_waiting_command(struct containers *s, const struct infp_env *en
 
 static void list_target(struct containers *s, const struct infp_env *env)
 {
-        enum infp_mode mode = infp_target_mode(env->target);
+        enum infp_mode mode = container_mode(env);
 
-        s->n_pids = infp_target_pids(env->target, s->pids, CONTAINER_PIDS);
+        s->n_pids = env->target ? infp_target_pids(env->target, s->pids, CONTAINER_PIDS) : 0;
         if (s->n_pids > CONTAINER_PIDS)
                 s->n_pids = CONTAINER_PIDS;
         if (s->n_pids || s->has_sampled || !env->is_live)
@@ -154,7 +159,7 @@ static void list_target(struct containers *s, const struct infp_env *env)
 
 static void find_target(struct containers *s, const struct infp_env *env)
 {
-        bool is_host = infp_target_mode(env->target) == INFP_MODE_HOST;
+        bool is_host = container_mode(env) == INFP_MODE_HOST;
 
         if (s->now_ns < s->next_target_ns && s->n_pids && env->is_live)
                 return;
