@@ -11,6 +11,7 @@
 #include "engine_rows.h"
 #include "query/duck.h"
 #include "query/engine_window.h"
+#include "skip_because.h"
 
 #define TTFT "latency_ttft_s"
 
@@ -270,7 +271,7 @@ static void sql(void **state)
         (void) state;
         if (!infp_duck_available(&s->err)) {
                 sample_free(s);
-                skip();
+                SKIP_BECAUSE("DuckDB is not here");
         }
         put_histogram(s, 10, 7, "{}", "ttft", TTFT);
         put_counts(s, 100, 10, 5, 5, 5, 5);
