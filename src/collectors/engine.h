@@ -1,6 +1,7 @@
 /* The engine collector: what inference servers say of themselves. Parts: engine.c (record, rounds), engine_find.c (which URLs),
- * engine_scrape.c (transfers), engine_series.c (series, samples), engine_tables.c (columns), engine_about.c (make, version, model,
- * flags), engine_alias.c (the table of names, data), engine_fields.c (the `vllm` row).
+ * engine_command.c, engine_listen.c (engines of the target), engine_scrape.c (transfers), engine_page.c (a page becomes rows),
+ * engine_series.c (series, samples), engine_tables.c (columns), engine_about.c (make, version, model, flags), engine_alias.c (the
+ * table of names, data), engine_fields.c (the `vllm` row).
  *
  * Data walks: URL -> page -> samples -> { series slot (id, last value, alias), vllm row }. */
 #pragma once

@@ -277,7 +277,8 @@ static void check(struct engines *all, struct engine_process *process, uint64_t 
         if ((process->engine && process->engine->is_there) || is_served_by_another(all, process))
                 return;
         if (command->missing_flag) {
-                snprintf(text, sizeof(text), "process %" PRId32 " was started without %s, so it has no metrics page",
+                snprintf(text, sizeof(text),
+                         "the command line of process %" PRId32 " has no %s, without which there is no metrics page",
                          process->pid, command->missing_flag);
                 say(all, process, INFP_ABSENT, text, "start the server with that flag, or name a page by --engine URL");
                 process->check_ns = now + check_again_ns;

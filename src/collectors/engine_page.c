@@ -303,8 +303,12 @@ void infp_engine_end_of_page(struct engine *engine)
         struct infp_emit *emit = engine->all->emit;
         struct infp_row *row;
 
-        if (engine->about.make == INFP_ENGINE_UNKNOWN)
+        if (engine->about.make == INFP_ENGINE_UNKNOWN) {
+                infp_emit_source(emit, &infp_table_vllm, -1, engine->shown, INFP_ABSENT,
+                                 "the page is of no engine that is known: its series are kept, but feed no field",
+                                 NULL);
                 return;
+        }
         row = infp_emit_begin(emit, &infp_table_vllm, engine->t_ns);
         infp_row_id(row, INFP_VLLM_ENGINE, engine->id);
         infp_engine_fields_row(&engine->fields, engine->about.make, engine->shown, emit);

@@ -358,6 +358,35 @@ def test_secrets_in_urls_are_not_stored(record, server):
         assert b"hunter2" not in path.read_bytes(), path
 
 
+def test_truth_that_starts_anew(record, latency_truth):
+    """-R 3: all counters begin at 0 before every third scrape; totals go on, nothing runs backwards."""
+    import urllib.request
+    with latency_truth("-R", 3, "-t", 5, "-i", 1, "-n", 8) as port:
+        url = f"http://127.0.0.1:{port}/metrics"
+        is_over = threading.Event()
+
+        def traffic():
+            while not is_over.wait(0.05):
+                request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", b'{"prompt":"a"}')
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    answer.read()
+
+        thread = threading.Thread(target=traffic)
+        thread.start()
+        engines = read(record, url, seconds=7)
+        is_over.set()
+        thread.join()
+        declared = json.loads(get(f"http://127.0.0.1:{port}/declared"))
+    scrapes, tokens = engines.scrapes(url), [row["tokens_generation_total"] for row in engines.vllm(url)]
+    restarts = scrapes[-1]["engine_restarts"]
+    assert restarts == len(scrapes) // 3
+    increase = tokens[0] + sum(b - a if b >= a else b for a, b in zip(tokens, tokens[1:]))
+    # What came between the last scrape and a new start was seen by nobody, neither what came after the end.
+    lost = declared["generation_tokens"] - increase
+    assert 0 < increase and 0 <= lost <= (restarts + 1) * 20 * 8
+    assert not [row for row in engines.sources if row["state"] == "broken"]
+
+
 def test_first_named_is_first(record, server):
     """The first stands in the time series, though the second answers faster."""
     slow, fast = server(), server()
