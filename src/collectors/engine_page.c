@@ -42,14 +42,16 @@ static int look_at(void *context, const struct infp_prom_sample *sample)
         return 0;
 }
 
+/* Ray Serve is only the frame where an engine within it tells of itself. */
 static enum infp_engine_make winner(const struct look *look)
 {
         enum infp_engine_make best = INFP_ENGINE_UNKNOWN;
 
         for (unsigned make = INFP_ENGINE_UNKNOWN + 1; make < INFP_ENGINE_N; make++)
-                if (look->n[make] && (best == INFP_ENGINE_UNKNOWN || look->n[make] > look->n[best]))
+                if (make != INFP_ENGINE_RAY_SERVE && look->n[make] &&
+                    (best == INFP_ENGINE_UNKNOWN || look->n[make] > look->n[best]))
                         best = (enum infp_engine_make) make;
-        return best;
+        return best == INFP_ENGINE_UNKNOWN && look->n[INFP_ENGINE_RAY_SERVE] ? INFP_ENGINE_RAY_SERVE : best;
 }
 
 static int check(const struct engine *engine, const struct infp_prom_page *page, struct infp_err *err)
@@ -101,14 +103,18 @@ static void leave_out(struct engine *engine, const struct infp_prom_sample *samp
 /* Ray puts its whole node on the page, 600 kB, of which a few hundred series are about serving. */
 static bool is_wanted(struct reading *reading, const struct infp_prom_sample *sample)
 {
-        bool is_ray = reading->engine->about.make == INFP_ENGINE_RAY_SERVE;
+        static const char ray[] = "ray_";
+        struct engine *engine = reading->engine;
+        bool is_ray = sample->name.size >= sizeof(ray) && !memcmp(sample->name.at, ray, sizeof(ray) - 1);
 
-        if ((!is_ray && !reading->only_own) || make_of(&reading->look, sample) != INFP_ENGINE_UNKNOWN)
+        if (!is_ray && !reading->only_own && engine->about.make != INFP_ENGINE_RAY_SERVE)
+                return true;
+        if (make_of(&reading->look, sample) != INFP_ENGINE_UNKNOWN)
                 return true;
         if (is_ray)
-                reading->engine->has_core = true;
+                engine->has_core = true;
         else
-                reading->engine->n_left_out++;
+                engine->n_left_out++;
         return false;
 }
 

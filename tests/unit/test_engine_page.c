@@ -345,6 +345,33 @@ static void too_many_series(void **state)
         end(&w);
 }
 
+static void pages_of_ray(void **state)
+{
+        struct world w;
+        char reason[512];
+
+        (void) state;
+        begin(&w);
+        assert_int_equal(give(&w, "ray_node_cpu_utilization{a=\"1\"} 5\nray_gcs_actors_count 7\n"
+                                  "ray_serve_num_ongoing_http_requests{node_id=\"a,(b)\"} 2\n"),
+                         0);
+        assert_int_equal(w.engine->about.make, INFP_ENGINE_RAY_SERVE);
+        assert_int_equal(machine_count(w.m, "series"), 1);
+        assert_string_equal(machine_state(w.m, "series", NULL, reason, sizeof(reason)), "absent");
+        assert_non_null(strstr(reason, "Ray's core"));
+        end(&w);
+
+        /* An engine within it is what the page is about, however much Ray says. */
+        begin(&w);
+        assert_int_equal(give(&w, "ray_node_cpu_utilization 5\nray_serve_num_ongoing_http_requests 2\n"
+                                  "ray_serve_num_http_requests_total 9\nray_vllm_num_requests_running 4\n"),
+                         0);
+        assert_int_equal(w.engine->about.make, INFP_ENGINE_VLLM);
+        assert_int_equal(machine_count(w.m, "series"), 3);
+        EXPECT(w.m, F64("vllm", NULL, "system_requests_running", 4.0));
+        end(&w);
+}
+
 /* A full ring: what found no room is written with the next page, and nothing twice. */
 static void full_ring(void **state)
 {
@@ -413,6 +440,7 @@ int main(void)
                 cmocka_unit_test(restarts),
                 cmocka_unit_test(cannot_be),
                 cmocka_unit_test(too_many_series),
+                cmocka_unit_test(pages_of_ray),
                 cmocka_unit_test(full_ring),
                 cmocka_unit_test(another_make_at_the_address),
                 cmocka_unit_test(ids_are_those_of_the_contents),
