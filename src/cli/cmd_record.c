@@ -375,9 +375,15 @@ const struct infp_command infp_command_record = {
                 "What a process sends to infprof is passed on to the command. So signal infprof or the command, not "
                 "both: what is sent\n"
                 "to their whole process group or cgroup (kill -TERM -PGID) reaches the command twice.\n\n"
+                "With --capture standard output and error are a file, so that nothing of infprof can block the "
+                "command. It sees\n"
+                "no terminal then, and many programs hold back what they write: PYTHONUNBUFFERED=1 or python -u change "
+                "that. Lines\n"
+                "'measure_label-TAG: UNIX_SECONDS' in it become marks: see report --labels and docs/labels.md.\n\n"
                 "examples:\n"
                 "  infprof record -- vllm serve Qwen/Qwen3-0.6B\n"
                 "  infprof record -t 100 -f csv -o ./out --name vllm --duration 5m\n"
+                "  infprof record --capture -t 50 -- python -m package\n"
                 "  infprof -o ./output -t 1000",
         .run = run,
 };

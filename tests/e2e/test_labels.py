@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -155,6 +156,27 @@ def test_text_and_csv(infprof, labelled):
     assert abs(float(lines[1]["from_time"]) / 1000 - times["busy"]) < 0.002
     spans = report(infprof, out, "--labels")["spans"]
     assert [float(line["cpu_percent_mean"]) for line in lines] == [span["cpu_percent"]["mean"] for span in spans]
+
+
+def test_sql_of_the_docs(infprof, labelled):
+    """docs/labels.md: the upstream profiler's CSV by a query."""
+    out, times, truth = labelled
+    text = (TOP / "docs" / "labels.md").read_text()
+    blocks = re.search(r"```sql\n(.*?)```", text, re.DOTALL).group(1).split("\n\n")
+    tables = []
+    for sql in blocks:
+        sql = "\n".join(line for line in sql.splitlines() if not line.startswith("--"))
+        done = subprocess.run([infprof, "query", "-r", str(out), "-f", "csv", sql], stdout=subprocess.PIPE, check=True, text=True)
+        tables.append(list(csv.DictReader(io.StringIO(done.stdout))))
+    samples, cores = tables
+    assert list(samples[0]) == ["uptime", "cpu_usage", "virtual_memory_usage", "ram_usage", "swap_usage", "energy_consumed", "cpu_temperature"]
+    busy = [row for row in samples if times["busy"] + 0.2 <= float(row["uptime"]) <= times["memory"] - 0.2]
+    span = report(infprof, out, "--from", "busy", "--to", "memory")["spans"][0]
+    mean = sum(float(row["cpu_usage"]) for row in busy) / len(busy)
+    assert len(busy) >= 10 and abs(mean - span["cpu_percent"]["mean"]) < 0.1 * mean + 2
+    assert max(float(row["ram_usage"]) for row in samples if row["ram_usage"]) >= 1 / 16
+    assert {int(row["core"]) for row in cores} == set(range(os.cpu_count()))
+    assert all(0 <= float(row["usage"]) <= 100 for row in cores if row["usage"])
 
 
 def test_marks_of_other_sources(infprof, record):
