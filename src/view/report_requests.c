@@ -8,7 +8,7 @@
 #include "view/report_parts.h"
 #include "view/requests.h"
 
-enum { CELL = 11 };
+enum { CELL = 11, NARROW = 10, LOAD_WIDTH = 16 };
 
 static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
 static const char *const quantile_names[] = { "p50", "p90", "p95", "p99" };
@@ -46,11 +46,21 @@ static double max_of(const struct infp_requests *requests, const struct times *t
         return requests->gaps.n ? (double) requests->gap_max_ns / 1e9 : NAN;
 }
 
-static void put_cell(struct infp_out *out, const char *text)
+static void put_right(struct infp_out *out, const char *text, unsigned room)
 {
         const unsigned width = infp_text_width(text, strlen(text));
 
-        infp_str_printf(&out->text, "%*s%s", width < CELL ? (int) (CELL - width) : 1, "", text);
+        infp_str_printf(&out->text, "%*s%s", width < room ? (int) (room - width) : 1, "", text);
+}
+
+static void put_cell(struct infp_out *out, const char *text)
+{
+        put_right(out, text, CELL);
+}
+
+static void put_narrow(struct infp_out *out, const char *text)
+{
+        put_right(out, text, NARROW);
 }
 
 static void put_times(struct infp_out *out, struct infp_requests *requests, const struct times *times)
@@ -134,10 +144,10 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
 {
         if (requests->n_loads < 2)
                 return;
-        infp_str_printf(&out->text, "  %-20s", "by load");
+        infp_str_printf(&out->text, "  %-*s", LOAD_WIDTH, "by load");
         for (unsigned i = 0; i < 6; i++)
-                put_cell(out, (const char *const[]){ "requests", "tokens/s", "TTFT p50", "TTFT p99", "ITL p50",
-                                                     "ITL p99" }[i]);
+                put_narrow(out, (const char *const[]){ "requests", "tokens/s", "TTFT p50", "TTFT p99", "ITL p50",
+                                                       "ITL p99" }[i]);
         infp_str_putc(&out->text, '\n');
         for (unsigned i = 0; i < requests->n_loads; i++) {
                 struct infp_requests_load *load = &requests->loads[i];
@@ -147,20 +157,20 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                 char cell[32];
 
                 infp_text_tame(&name, load->name, strlen(load->name));
-                infp_str_printf(&out->text, "  %-20.*s",
-                                (int) infp_text_fit(name.data ? name.data : "", name.size, 20, NULL),
+                infp_str_printf(&out->text, "  %-*.*s", LOAD_WIDTH,
+                                (int) infp_text_fit(name.data ? name.data : "", name.size, LOAD_WIDTH, NULL),
                                 name.data ? name.data : "");
                 snprintf(cell, sizeof(cell), "%llu", (unsigned long long) load->n);
-                put_cell(out, cell);
+                put_narrow(out, cell);
                 snprintf(cell, sizeof(cell), "%.4g", (double) load->output_tokens / duration);
-                put_cell(out, load->output_tokens && duration > 0 ? cell : "-");
+                put_narrow(out, load->output_tokens && duration > 0 ? cell : "-");
                 for (unsigned k = 0; k < 2; k++)
-                        put_cell(out, infp_samples_quantile(&load->ttft, k ? 0.99 : 0.5, &at)
-                                              ? seconds(at.estimate).text
-                                              : "-");
+                        put_narrow(out, infp_samples_quantile(&load->ttft, k ? 0.99 : 0.5, &at)
+                                                ? seconds(at.estimate).text
+                                                : "-");
                 for (unsigned k = 0; k < 2; k++)
-                        put_cell(out,
-                                 infp_log_quantile(&load->gaps, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text : "-");
+                        put_narrow(out, infp_log_quantile(&load->gaps, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text
+                                                                                            : "-");
                 infp_str_putc(&out->text, '\n');
         }
 }
@@ -192,7 +202,8 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
         const double pieces = requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN;
         struct infp_quantile late;
 
-        if (requests->n_late && infp_samples_quantile(&requests->send, 0.99, &late))
+        if (requests->n_late * 100 >= requests->n && requests->n_late &&
+            infp_samples_quantile(&requests->send, 0.99, &late))
                 infp_report_line(
                         out, "late",
                         "%llu requests were sent more than 10 ms after they were due (p99 %s, at most %s): no free "
