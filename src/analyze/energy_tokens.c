@@ -40,7 +40,8 @@ static struct infp_energy_tokens by_requests(const struct infp_requests *request
 {
         return (struct infp_energy_tokens){ .from = INFP_TOKENS_REQUESTS,
                                             .generated = (double) requests->output_tokens,
-                                            .prompt = (double) requests->prompt_tokens,
+                                            /* None at all: the server does not tell them. */
+                                            .prompt = requests->prompt_tokens ? (double) requests->prompt_tokens : NAN,
                                             .requests = (double) requests->n_ok };
 }
 

@@ -23,14 +23,15 @@ static int64_t suspended_ns(void)
 static int energy_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
         struct energy *e = state;
+        int r = infp_meters_find(e, env);
 
-        if (infp_meters_find(e, env) < 0)
-                return infp_fail(err, -ENOMEM, "no memory for the meters of energy");
+        if (r < 0)
+                return infp_fail_errno(err, r, "the meters of energy cannot be looked for");
         if (!e->n)
                 return infp_fail(err, -ENODEV,
                                  "this machine shows no energy: no zone in /sys/class/powercap, no sensor in "
-                                 "/sys/class/hwmon, no battery (virtual machines have none; a container sees those of "
-                                 "its host when -v /sys/class/powercap:/sys/class/powercap:ro mounts them)");
+                                 "/sys/class/hwmon, no battery (usual in virtual machines; a container needs -v "
+                                 "/sys/class/powercap:/sys/class/powercap:ro)");
         e->found_ns = env->now_ns(env);
         e->suspended_ns = suspended_ns();
         return 0;
@@ -141,10 +142,10 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
         uint64_t t_ns = env->now_ns(env);
         bool any = false;
 
+        (void) err;
         if (t_ns - e->found_ns >= find_period_ns) {
                 e->found_ns = t_ns;
-                if (infp_meters_find(e, env) < 0)
-                        return infp_fail(err, -ENOMEM, "no memory for the meters of energy");
+                infp_meters_find(e, env); /* when it fails those that are known go on, and it is tried again */
         }
         if (env->is_live)
                 look_for_sleep(e);

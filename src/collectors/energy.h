@@ -64,7 +64,7 @@ struct energy {
         bool machine_has; /* something that counts has moved */
 };
 
-/* energy_find.c: adds what is new, revives what has come back. 0 or -ENOMEM. */
+/* energy_find.c: adds what is new, revives what has come back. 0, -ENOMEM, -EMFILE, -ENFILE. */
 int infp_meters_find(struct energy *energy, const struct infp_env *env);
 
 /* energy_read.c: reads one domain and counts it up. */

@@ -34,10 +34,10 @@ static void names_free(char **names, size_t n)
 }
 
 /* The entries of a directory in the order of their numbers, so that a parent comes before its parts. 0 names where there is no
- * such directory. */
+ * such directory; an error only when it is not known. */
 static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
 {
-        int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = errno;
         DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
         struct dirent *entry;
         char **names = NULL;
@@ -48,7 +48,7 @@ static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
         *ret_n = 0;
         if (!directory) {
                 infp_close(fd);
-                return 0;
+                return fd < 0 && (why == EMFILE || why == ENFILE) ? -why : 0;
         }
         while (r == 0 && n < MAX_ENTRIES && (entry = readdir(directory))) {
                 char **more;
@@ -372,7 +372,10 @@ int infp_meters_find(struct energy *e, const struct infp_env *env)
                 for (size_t k = 0; r == 0 && k < n; k++)
                         r = places[i].take(e, env->root_fd, names[k]);
                 names_free(names, n);
-                INFP_TRY(r);
+                if (r < 0) {
+                        e->found_hash = 0; /* to be done again */
+                        return r;
+                }
         }
         pair(e);
         return 0;

@@ -202,11 +202,13 @@ static int attach_quantiles(struct infp_duck *duck, struct infp_err *err)
  * no such view. */
 static void attach_watts(struct infp_duck *duck)
 {
-        static const char view[] =
-                "CREATE OR REPLACE VIEW energy_watts AS SELECT t_ns, time, domain, eIsCounted, eQuality, joules, seconds, "
-                "joules / seconds AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, infp_increase('zero', "
-                "lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, (t_ns - lag(t_ns) OVER w) / 1e9 AS seconds FROM "
-                "energy WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
+        static const char view[] = "CREATE OR REPLACE VIEW energy_watts AS SELECT t_ns, time, domain, eIsCounted, "
+                                   "eQuality, joules, seconds, "
+                                   "joules / seconds AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, "
+                                   "infp_increase('zero', "
+                                   "lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, (t_ns - lag(t_ns) OVER w) "
+                                   "/ 1e9 AS seconds FROM "
+                                   "energy WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
 
         if (infp_catalog_find(&duck->attached->catalog, "energy"))
                 infp_duck_do(duck, view, NULL, NULL);
