@@ -132,7 +132,7 @@ static void send_rows(struct infp_load_record *record, struct infp_row *const *r
         for (size_t i = 0; i < n;) {
                 const size_t part = record->is_given_up ? n - i : make_message(&message, rows + i, n - i);
                 struct infp_err err = { "" };
-                int r = record->is_given_up ? record->r
+                int r = record->is_given_up ? -ECANCELED
                         : message.failed
                                 ? infp_fail(&err, -ENOMEM, "not enough memory for a message to the recorder")
                                 : infp_live_send(record->live.uuid, message.data, message.size, ANSWER_MS, &err);
