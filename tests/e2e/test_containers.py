@@ -1,0 +1,292 @@
+"""Containers and control groups through the real binary: public reports 05 to 07, and on this machine where it is allowed."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+REPORTS = TOP.parent / "shared" / "fixtures" / "reports"
+BUSY = "import time\nend = time.time() + {0}\nwhile time.time() < end: pass"
+
+
+def report(number):
+    return next(iter(sorted(REPORTS.glob(f"{number:02d}-*"))))
+
+
+def snapshot(infprof, root):
+    done = subprocess.run([infprof, "snapshot", "--root", str(root), "--containers", "--json"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def containers(sample):
+    """{cId: {name: value}}"""
+    section = sample["containers"]
+    found = section.get("containers", [section])
+    return {c["cId"]: {name: cell["value"] if isinstance(cell, dict) and "value" in cell else cell
+                       for name, cell in c.items()} for c in found}
+
+
+NAMES = {"memory limit": "cMemoryLimit", "memory limit that holds": "cMemoryLimitEffective"}
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("number", [5, 6, 7])
+def test_report(infprof, number):
+    case = report(number)
+    right = json.loads((case / "expected.json").read_text())["root"]["containers"]
+    found = containers(snapshot(infprof, case / "root"))
+    assert list(found) and set(found) == set(right)
+    for cid, values in right.items():
+        for name, value in values.items():
+            name = NAMES.get(name, name)
+            assert name in found[cid], f"{cid}: no {name}"
+            assert found[cid][name] == value, f"{cid} {name}: {found[cid][name]} instead of {value}"
+
+
+@pytest.mark.san
+def test_report_05_devices(infprof):
+    rows = snapshot(infprof, report(5) / "root")["container_device"]
+    assert {row["device"]: (row["cDeviceReadBytes"]["value"], row["cDeviceWriteBytes"]["value"]) for row in rows} == {
+        "8:0": (73728, 1048576), "259:0": (5368709120, 268435456)}
+
+
+def test_report_06_layers_are_shown_and_not_added(infprof):
+    rows = {row["device"]: row for row in snapshot(infprof, report(6) / "root")["container_device"]}
+    assert {device: (row["cDeviceName"], row["cDeviceLower"], row["cDeviceCounted"]) for device, row in rows.items()} == {
+        "8:0": ("sda", None, True), "253:0": ("dm-0", "sda", False), "253:1": ("dm-1", "sda", False)}
+
+
+def test_report_07_order_and_no_exabytes(infprof):
+    sample = snapshot(infprof, report(7) / "root")
+    assert list(containers(sample)) == ["76e2a678ab53", "26c55a95d1d4", "692b7e539e7c", "182d831caa15"]
+    assert max((v for c in containers(sample).values() for v in c.values() if isinstance(v, int)), default=0) < 1 << 40
+    reasons = {s["column_name"]: s["reason"] for s in sample["sources"] if s["collector"] == "containers"}
+    assert reasons["cMemoryLimit"] == "no limit is set"
+
+
+def test_report_sets_memory_against_the_machine_where_there_is_no_limit(infprof, tmp_path):
+    """The denominators of report 07: the machine's memory for a, c, d and the parent's limit for b."""
+    root = tmp_path / "root"
+    shutil.copytree(report(7) / "root", root)
+    out = tmp_path / "out"
+    subprocess.run([infprof, "record", "-o", out, "--root", root, "--containers", "--duration", "1500ms", "-t", "300"],
+                   check=True, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run([infprof, "report", "--json", "-r", out], check=True, stdout=subprocess.PIPE, timeout=60)
+    found = {c["cId"]: c for c in json.loads(done.stdout)["containers"]}
+    machine = 65812340 * 1024
+    for cid in ("76e2a678ab53", "692b7e539e7c", "182d831caa15"):
+        assert found[cid]["memory_limit_bytes"] is None and found[cid]["memory_allowed_bytes"] == machine
+    b = found["26c55a95d1d4"]
+    assert b["memory_limit_bytes"] == b["memory_allowed_bytes"] == 2147483648
+    assert abs(b["memory_peak_ratio"] - 63488000 / 2147483648) < 1e-9
+    text = subprocess.run([infprof, "report", "-r", out], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    assert "EiB" not in text and "Containers" in text
+
+
+class Groups:
+    """Control groups of v1 as docker makes them: removed at the end, with their processes."""
+    HIERARCHIES = ("memory", "cpu", "cpuacct", "pids")
+
+    def __init__(self):
+        self.made, self.processes = [], []
+
+    def mkdir(self, path):
+        if not path.is_dir():
+            try:
+                path.mkdir()
+            except OSError as error:
+                pytest.skip(f"no cgroup can be made at {path}: {error}")
+            self.made.append(path)
+        return path
+
+    def docker(self, name):
+        cid = hashlib.sha256(name.encode()).hexdigest()
+        for hierarchy in self.HIERARCHIES:
+            base = pathlib.Path("/sys/fs/cgroup") / hierarchy
+            if not (base / "cgroup.procs").exists():
+                pytest.skip(f"{base} is no control group of v1")
+            self.mkdir(base / "docker")
+            self.mkdir(base / "docker" / cid)
+        return cid
+
+    def directory(self, cid, hierarchy):
+        return pathlib.Path("/sys/fs/cgroup") / hierarchy / "docker" / cid
+
+    def run(self, cid, *words):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        self.processes.append(process)
+        for hierarchy in self.HIERARCHIES:
+            (self.directory(cid, hierarchy) / "cgroup.procs").write_text(str(process.pid))
+        return process
+
+    def remove(self, cid):
+        for path in [p for p in self.made if p.name == cid]:
+            path.rmdir()
+            self.made.remove(path)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for path in reversed(self.made):
+            for _ in range(50):
+                try:
+                    path.rmdir()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+
+
+@pytest.fixture
+def groups():
+    groups = Groups()
+    yield groups
+    groups.close()
+
+
+def rows_of(run, cid):
+    ids = {row["id"] for row in run.table("container") if row["cId"] == cid[:12]}
+    return [row for row in run.table("containers") if row["container"] in ids]
+
+
+@pytest.mark.live
+def test_live_a_cpu_quota_shows_its_throttling(groups, record):
+    cid = groups.docker("quota")
+    cpu = groups.directory(cid, "cpu")
+    (cpu / "cpu.cfs_period_us").write_text("100000")
+    (cpu / "cpu.cfs_quota_us").write_text("20000")
+    busy = groups.run(cid, sys.executable, "-c", BUSY.format(60))
+    done = record("-t", "200", "--duration", "3s", "--pid", busy.pid)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.run, cid)
+    assert len(rows) >= 10 and all(row["cIsTarget"] for row in rows)
+    assert {(row["cCpuQuota"], row["cCpuPeriod"], row["cCpuLimit"]) for row in rows} == {(20000, 100000, 0.2)}
+    periods = rows[-1]["cCpuPeriods"] - rows[0]["cCpuPeriods"]
+    throttled = rows[-1]["cCpuThrottledPeriods"] - rows[0]["cCpuThrottledPeriods"]
+    assert periods >= 15 and throttled >= 0.5 * periods
+    assert rows[-1]["cCpuThrottledTime"] > rows[0]["cCpuThrottledTime"]
+    seconds = (rows[-1]["t_ns"] - rows[0]["t_ns"]) / 1e9
+    used = (rows[-1]["cCpuTime"] - rows[0]["cCpuTime"]) / 1e9
+    assert used <= 0.2 * seconds + 0.06  # a quota and a slice more
+    stat = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
+    assert rows[-1]["cCpuThrottledPeriods"] <= int(stat["nr_throttled"])
+    assert rows[-1]["cCpuThrottledTime"] <= int(stat["throttled_time"])
+
+
+@pytest.mark.live
+def test_live_containers_come_and_go(groups, infprof, run_dir):
+    first = groups.docker("first")
+    groups.run(first, "sleep", "60")
+    words = [infprof, "record", "-o", str(run_dir), "-t", "200", "--containers", "--duration", "6s"]
+    recorder = subprocess.Popen(words, stderr=subprocess.PIPE)
+    time.sleep(2)
+    second = groups.docker("second")
+    sleeper = groups.run(second, "sleep", "60")
+    time.sleep(2)
+    sleeper.kill()
+    sleeper.wait()
+    groups.remove(second)
+    removed = time.monotonic_ns()
+    assert recorder.wait(timeout=60) == 0
+    run = run_dir.run()
+    assert len(rows_of(run, first)) >= 20
+    rows = rows_of(run, second)
+    assert rows and all(row["t_ns"] < removed + 2e9 for row in rows)
+    assert rows_of(run, first)[-1]["t_ns"] > rows[-1]["t_ns"]
+    assert {row["cRuntime"] for row in run.table("container")} == {"docker"}
+    assert rows[0]["cPids"] == 1
+
+
+@pytest.mark.live
+def test_live_a_network_namespace_shows_its_own_bytes(groups, record):
+    name = f"infp{os.getpid()}"
+    if not shutil.which("ip"):
+        pytest.skip("ip(8) is not here")
+    if subprocess.run(["ip", "netns", "add", name], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no network namespace can be made here")
+    host, inner = f"ih{os.getpid() % 100000}", f"ii{os.getpid() % 100000}"
+    try:
+        made = subprocess.run(["ip", "link", "add", host, "type", "veth", "peer", "name", inner], stderr=subprocess.PIPE)
+        if made.returncode:
+            pytest.skip(f"no veth pair can be made here: {made.stderr.decode().strip()}")
+        for words in (["link", "set", inner, "netns", name], ["addr", "add", "10.231.7.1/24", "dev", host],
+                      ["link", "set", host, "up"], ["-n", name, "addr", "add", "10.231.7.2/24", "dev", inner],
+                      ["-n", name, "link", "set", inner, "up"]):
+            subprocess.run(["ip", *words], check=True)
+        cid = groups.docker("net")
+        sleeper = groups.run(cid, "ip", "netns", "exec", name, "sleep", "60")
+        time.sleep(0.5)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            for _ in range(200):
+                out.sendto(b"x" * 1000, ("10.231.7.2", 9))
+        time.sleep(0.5)
+        done = record("-t", "200", "--duration", "1500ms", "--pid", sleeper.pid)
+        rows = rows_of(done.run, cid)
+        dev = pathlib.Path(f"/proc/{sleeper.pid}/net/dev").read_text()
+        words = next(line for line in dev.splitlines() if inner in line).split(":")[1].split()
+        assert rows[-1]["cNetworkBytesRecvd"] >= 200 * 1000
+        assert rows[0]["cNetworkBytesRecvd"] <= rows[-1]["cNetworkBytesRecvd"] <= int(words[0])
+        assert rows[-1]["cNetworkBytesSent"] <= int(words[8])
+    finally:
+        subprocess.run(["ip", "link", "del", host], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def own_groups():
+    return sorted(str(path) for path in pathlib.Path("/sys/fs/cgroup").rglob("infprof-*"))
+
+
+def skip_without_own_cgroup(done):
+    if "--own-cgroup" in done.stderr:
+        pytest.skip(done.stderr.strip())
+
+
+@pytest.mark.live
+def test_live_own_cgroup_counts_the_command_alone(record):
+    before = own_groups()
+    done = record("-t", "200", "--own-cgroup", command=[sys.executable, "-c", BUSY.format(1)])
+    skip_without_own_cgroup(done)
+    assert done.returncode == 0
+    assert own_groups() == before
+    who = [row for row in done.run.table("container") if row["cRuntime"] == "infprof"]
+    assert len({row["id"] for row in who}) == 1
+    rows = done.run.table("containers")
+    assert {row["container"] for row in rows} == {who[0]["id"]}
+    assert all(row["cOtherProcesses"] == 0 for row in rows)
+    tree = done.run.table("tree")
+    ours, theirs = rows[-1]["cCpuTime"] / 1e9, tree[-1]["tree_cpu_ns"] / 1e9
+    assert abs(ours - theirs) < 0.1 + 0.1 * theirs
+
+
+@pytest.mark.live
+def test_live_own_cgroup_of_a_killed_infprof_is_removed_by_the_next(infprof, run_dir, record):
+    words = [infprof, "record", "-o", str(run_dir), "-t", "200", "--own-cgroup", "--", "sleep", "30"]
+    recorder = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    deadline = time.time() + 20
+    mine = []
+    while not mine and time.time() < deadline and recorder.poll() is None:
+        mine = [path for path in own_groups() if f"infprof-{recorder.pid}-" in path]
+        time.sleep(0.05)
+    recorder.kill()
+    _, said = recorder.communicate()
+    if not mine:
+        pytest.skip(f"no cgroup of its own here: {said}")
+    time.sleep(0.3)
+    for path in mine:  # the command runs on, or has ended at its gate
+        for pid in (pathlib.Path(path) / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    time.sleep(0.5)
+    assert [path for path in own_groups() if path in mine] == mine
+    done = record("--own-cgroup", command=["true"])
+    assert done.returncode == 0
+    assert not [path for path in own_groups() if path in mine]
