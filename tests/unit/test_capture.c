@@ -29,6 +29,7 @@ struct world {
         int directory_fd, wake_fd, out_fd; /* out_fd: what the command writes to */
         struct infp_capture *capture;
         struct infp_notices notices;
+        pthread_mutex_t mutex; /* of the notice: threads give it */
         char notice[1024];
         /* Of the events that were taken. */
         uint64_t n_new, bytes, removed, n_labels;
@@ -39,7 +40,19 @@ static void say(void *context, const char *text)
 {
         struct world *w = context;
 
+        pthread_mutex_lock(&w->mutex);
         snprintf(w->notice, sizeof(w->notice), "%s", text);
+        pthread_mutex_unlock(&w->mutex);
+}
+
+static bool was_said(struct world *w, const char *text)
+{
+        bool ret;
+
+        pthread_mutex_lock(&w->mutex);
+        ret = strstr(w->notice, text) != NULL;
+        pthread_mutex_unlock(&w->mutex);
+        return ret;
 }
 
 static struct world *begin(uint64_t limit_bytes, int show_fd)
@@ -47,6 +60,7 @@ static struct world *begin(uint64_t limit_bytes, int show_fd)
         struct world *w = calloc(1, sizeof(*w));
         struct infp_err err = { "" };
 
+        pthread_mutex_init(&w->mutex, NULL);
         snprintf(w->directory, sizeof(w->directory), "/tmp/test_capture-XXXXXX");
         assert_non_null(mkdtemp(w->directory));
         w->directory_fd = open(w->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -228,7 +242,7 @@ static void test_no_reader(void **state)
         stop(w);
         wait_shown(w);
         assert_int_equal(w->bytes, 6);
-        assert_non_null(strstr(w->notice, "nobody reads standard output"));
+        assert_true(was_said(w, "nobody reads standard output"));
         end(w);
         close(pipe_fds[1]);
         /* Never had one: not a word. */
@@ -312,7 +326,7 @@ static void test_limit(void **state)
         assert_int_equal(sums.removed, w->removed);
         assert_int_equal(fstat(w->out_fd, &st), 0);
         assert_int_equal(st.st_size, (off_t) PIECE * PIECES);
-        if (strstr(w->notice, "--capture-limit is not kept")) { /* a file system without holes: said */
+        if (was_said(w, "--capture-limit is not kept")) { /* a file system without holes: said */
                 assert_int_equal(sums.removed, 0);
         } else {
                 infp_autofree char *text = file_text(w);
@@ -401,9 +415,9 @@ static void test_shorter(void **state)
                 take(w);
         }
         assert_int_equal(ftruncate(w->out_fd, 0), 0);
-        for (unsigned i = 0; i < PATIENCE_MS && !w->notice[0]; i++)
+        for (unsigned i = 0; i < PATIENCE_MS && !was_said(w, "shorter"); i++)
                 poll(NULL, 0, 1);
-        assert_non_null(strstr(w->notice, "shorter"));
+        assert_true(was_said(w, "shorter"));
         assert_int_equal(write(w->out_fd, "measure_label-again: 1\n", 23), 23);
         stop(w);
         wait_shown(w);
