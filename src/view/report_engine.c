@@ -148,6 +148,14 @@ static void put_metrics(struct infp_out *out, const struct infp_report_engine *e
                                  "between the edges below them");
 }
 
+/* The address stands above already. */
+static const char *without_url(const char *reason, const char *url)
+{
+        const size_t n = url ? strlen(url) : 0;
+
+        return n && strncmp(reason, url, n) == 0 && strncmp(reason + n, ": ", 2) == 0 ? reason + n + 2 : reason;
+}
+
 static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e)
 {
         infp_autostr struct infp_str text = { 0 };
@@ -162,7 +170,7 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         if (ok && e->down_s > 0)
                 infp_str_printf(&text, " (%s in all)", infp_human(e->down_s, "seconds", "s", false).text);
         if (e->reason)
-                infp_str_printf(&text, "; the last failure: %s", e->reason);
+                infp_str_printf(&text, "; the last failure: %s", without_url(e->reason, e->url));
         if (e->n_restarts)
                 infp_str_printf(&text, "; it was started anew %llu time%s", (unsigned long long) e->n_restarts,
                                 e->n_restarts == 1 ? "" : "s");
@@ -280,9 +288,6 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
         for (unsigned i = 0; i < report->engines.n; i++) {
                 const struct infp_report_engine *e = &report->engines.list[i];
 
-                /* The default address was tried, and nothing was there: nobody asked for it. */
-                if (!e->n_ok && !e->make)
-                        continue;
                 put_title(out, e);
                 if (e->url)
                         infp_report_line(out, "address", "%s", e->url);

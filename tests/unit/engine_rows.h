@@ -64,9 +64,11 @@ static inline void put_engine(struct sample_run *s, uint64_t id, int64_t number,
         infp_row_id(row, 0, id);
         infp_row_i64(row, 1, number);
         infp_row_str(row, 2, url);
-        infp_row_str(row, 3, make);
-        infp_row_str(row, 4, "1.0");
-        infp_row_str(row, 5, model);
+        if (make) { /* NULL: it never answered */
+                infp_row_str(row, 3, make);
+                infp_row_str(row, 4, "1.0");
+                infp_row_str(row, 5, model);
+        }
         sample_put(s);
 }
 

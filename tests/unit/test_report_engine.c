@@ -253,12 +253,12 @@ static void others(void **state)
 
         (void) state;
         put_engine(s, 7, 1, "http://a/metrics", "llamacpp", "g");
-        put_engine(s, 8, 0, "http://b/metrics", "vllm", "g");
+        put_engine(s, 8, 0, "http://b/metrics", NULL, NULL);
         sample_tick(s, 1, 10 * S);
         put_page(s, 10 * S, 7, 0, first);
         put_page(s, 12 * S, 7, 0, second);
         put_scrape(s, 10 * S, 8, "timed out", 0);
-        put_scrape(s, 12 * S, 8, "timed out after 2 s", 0);
+        put_scrape(s, 12 * S, 8, "http://b/metrics: timed out after 2 s", 0);
         finish(s, "run", 13 * S);
         make(s, NULL, NULL, 0, &report);
         assert_int_equal(report.engines.n, 2);
@@ -268,6 +268,7 @@ static void others(void **state)
         assert_near(infp_engines_tokens(&report.engines, INFP_ENGINE_GENERATED), 0);
         assert_true(isnan(infp_engines_tokens(&report.engines, INFP_ENGINE_FINISHED)));
         shown = text_of(&report, 140);
+        assert_non_null(strstr(shown, "\nEngine of unknown make\n  address     http://b/metrics\n"));
         assert_non_null(strstr(shown, "  pages       none of 2 came; the last failure: timed out after 2 s\n"));
         assert_non_null(strstr(shown, "  tokens      0 generated, 0/s; 0 of prompts, 0/s\n"));
         assert_non_null(strstr(shown, "it counts generated tokens when a request ends; those of running ones included "
