@@ -336,3 +336,24 @@ def test_joules_per_token(infprof, record, root, tmp_path):
     assert energy["tokens"]["joules_per_token"] == pytest.approx(energy["joules"] / tokens, rel=1e-9)
     text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
     assert "per generated token" in text and "all of package-0, idle included" in text
+
+
+def test_a_hung_read_holds_nobody_up(infprof, run_dir, root, tmp_path):
+    """A meter that does not answer for 4 s: the other collectors keep their ticks, and `sources` says late."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace to make a read hang")
+    zone = Zone(root, "intel-rapl:0", "package-0", 262143328850)
+    done = subprocess.run(["strace", "-f", "-o", tmp_path / "strace", "-P", zone.path / "energy_uj", "-e", "trace=pread64", "-e",
+                           "inject=pread64:delay_enter=4000000", infprof, "record", "-o", run_dir, "-t", "100", "-f", "csv", "--root",
+                           root, "--duration", "2500ms"], stderr=subprocess.PIPE, text=True, timeout=120,
+                          env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+    if "ptrace" in done.stderr and "Operation not permitted" in done.stderr:
+        pytest.skip(f"strace may not trace here: {done.stderr.strip()[:100]}")
+    assert done.returncode == 0, done.stderr
+    assert "energy: it has not returned" in done.stderr
+    run = run_dir.run()
+    late = [row["late_ns"] for row in run.table("ticks")]
+    assert len(late) >= 20  # at 100 ms
+    assert sorted(late)[len(late) // 2] < 50_000_000
+    assert len(run.table("cpu")) >= 20
+    assert {row["state"] for row in run.table("sources") if row["collector"] == "energy"} & {"late"}
