@@ -111,15 +111,21 @@ void infp_str_printf(struct infp_str *s, const char *format, ...)
         uselocale(outer);
 }
 
+/* Two digits a division: numbers are most of what snapshots are made of. */
 void infp_str_u64(struct infp_str *s, uint64_t v)
 {
         char digits[20];
         size_t at = sizeof(digits);
 
-        do {
+        for (; v >= 100; v /= 100) {
+                const unsigned pair = (unsigned) (v % 100);
+
+                digits[--at] = (char) ('0' + pair % 10);
+                digits[--at] = (char) ('0' + pair / 10);
+        }
+        if (v >= 10)
                 digits[--at] = (char) ('0' + v % 10);
-                v /= 10;
-        } while (v);
+        digits[--at] = (char) ('0' + (v >= 10 ? v / 10 : v));
         infp_str_put(s, digits + at, sizeof(digits) - at);
 }
 

@@ -16,12 +16,45 @@ static void put_value(struct infp_json *json, const struct infp_batch *batch, un
                 infp_json_null(json);
 }
 
+static void put_time(struct infp_json *json, const struct infp_batch *batch, unsigned i, uint32_t row)
+{
+        if (batch && infp_batch_has(batch, i, row) && infp_batch_has(batch, 1, row))
+                infp_json_i64(json, infp_unix_ms(infp_batch_i64(batch, 1, row)));
+        else
+                infp_json_null(json);
+}
+
+/* The same text as by the long way, in a third of the time: of 50 containers these are 3,000 members at each tick. */
+static void put_timed_line(struct infp_json *json, const char *name, const struct infp_batch *batch, unsigned i,
+                           uint32_t row)
+{
+        static const char nothing[] = "null,\"time\":null}", begin[] = "\":{\"value\":", middle[] = ",\"time\":";
+
+        infp_json_raw(json, "\"", 1);
+        infp_str_puts(json->out, name); /* names of columns need no escapes */
+        infp_str_put(json->out, begin, sizeof(begin) - 1);
+        if (!batch || !infp_batch_has(batch, i, row)) {
+                infp_str_put(json->out, nothing, sizeof(nothing) - 1);
+                return;
+        }
+        json->after_key = true;
+        put_value(json, batch, i, row);
+        infp_str_put(json->out, middle, sizeof(middle) - 1);
+        json->after_key = true;
+        put_time(json, batch, i, row);
+        infp_str_putc(json->out, '}');
+}
+
 /* A label is plain; what changes carries the time of its own reading. `batch` NULL: the table has no row now. */
 void infp_snapshot_member_as(struct infp_json *json, const char *name, const struct infp_table *table,
                              const struct infp_batch *batch, unsigned i, uint32_t row)
 {
         const struct infp_column *c = infp_table_column(table, i);
 
+        if (c->kind != INFP_LABEL && json->indent == 0) {
+                put_timed_line(json, name, batch, i, row);
+                return;
+        }
         infp_json_key(json, name);
         if (c->kind == INFP_LABEL) {
                 put_value(json, batch, i, row);
@@ -31,10 +64,7 @@ void infp_snapshot_member_as(struct infp_json *json, const char *name, const str
         infp_json_key(json, "value");
         put_value(json, batch, i, row);
         infp_json_key(json, "time");
-        if (batch && infp_batch_has(batch, i, row) && infp_batch_has(batch, 1, row))
-                infp_json_i64(json, infp_unix_ms(infp_batch_i64(batch, 1, row)));
-        else
-                infp_json_null(json);
+        put_time(json, batch, i, row);
         infp_json_object_end(json);
 }
 
