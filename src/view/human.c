@@ -82,6 +82,8 @@ void infp_human_value(struct infp_str *out, double v, const char *base, const ch
         } else if (!strcmp(base, "hertz")) {
                 infp_human_number(out, v / 1e6);
                 infp_str_puts(out, " MHz");
+        } else if (rate && !strcmp(base, "joules")) {
+                infp_human_value(out, v, "watts", "W", false);
         } else {
                 infp_human_number(out, v);
                 /* Of things that are counted the name says what they are. */

@@ -37,6 +37,8 @@ static void test_human(void **state)
                 { 2.3e9, "hertz", "MHz", "2300 MHz", false },
                 { 1234567, "", "count", "1234567", false },
                 { 150.5, "", "count", "150.5/s", true },
+                { 47.5, "joules", "J", "47.50 J", false },
+                { 47.5, "joules", "J", "47.50 W", true }, /* joules a second */
                 { NAN, "bytes", "bytes", "-", false },
         };
 
