@@ -127,6 +127,7 @@ static int open_file(const struct infp_env *env, struct container *c, enum conta
                 return c->why[at];
         snprintf(path, sizeof(path), "%s/%s", c->dir[at], name);
         c->fd[file] = openat(env->root_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        c->is_scarce[file] = c->fd[file] >= 0 && infp_fd_is_scarce(c->fd[file]);
         if (c->fd[file] >= 0)
                 return 0;
         return errno == ENOENT && !second && files[file].v1_else && !c->is_v2[at] ? open_file(env, c, file, true)
@@ -171,7 +172,7 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
                 n = read_whole(c->fd[file], s->text, sizeof(s->text));
                 r = n < 0 ? (int) n : 0;
         }
-        if (c->fd[file] >= 0 && (r || !env->is_live || infp_fd_is_scarce(c->fd[file])))
+        if (c->fd[file] >= 0 && (r || !env->is_live || c->is_scarce[file]))
                 c->fd[file] = infp_close(c->fd[file]);
         if (r == -ENODEV) /* what a file of a cgroup that was removed says */
                 c->is_gone = true;

@@ -67,6 +67,7 @@ struct container {
         int why[INFP_CG_N];
 
         int fd[FILE_N];           /* -1: not open */
+        bool is_scarce[FILE_N];   /* its descriptor is one of the last: given back after each read */
         int r[FILE_N];            /* of the last read */
         bool is_hopeless[FILE_N]; /* there is no such file: not tried again before the next look at the limits */
 
