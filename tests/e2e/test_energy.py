@@ -186,6 +186,8 @@ def test_report_09_overlapping_energy_domains(infprof, record, tmp_path):
     sample = json.loads(max(run.snapshots()).read_text())
     assert {row["domain"] for row in sample["energy"]} == set(joules)
     assert sample["energy_total"]["eMachineJoules"]["value"] == pytest.approx(35.0)
+    page = ask(infprof, "snapshot", "--root", tmp_path / "root", "--prom").splitlines()
+    assert 'infprof_energy_raw_joules_total{domain="package-0"} 1030.0' in page
 
 
 def test_nothing_to_read(infprof, record, root):
@@ -202,6 +204,7 @@ def test_nothing_to_read(infprof, record, root):
     sample = json.loads(ask(infprof, "snapshot", "--root", root, "--json"))
     values = [cell["value"] if cell else None for cell in sample["energy_total"].values()]
     assert sample["energy"] == [] and set(values) == {None}
+    assert "infprof_energy_" not in ask(infprof, "snapshot", "--root", root, "--prom")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
