@@ -164,7 +164,7 @@ static ssize_t read_procs(struct containers *s, const struct infp_env *env, cons
                         continue;
                 snprintf(path, sizeof(path), "%s/cgroup.procs", c->dir[order[i]]);
                 n = infp_read_at(env->root_fd, path, s->text, sizeof(s->text));
-                if (n == -EOPNOTSUPP) {
+                if (n == -EOPNOTSUPP || n == -ENOENT) {
                         snprintf(path, sizeof(path), "%s/cgroup.threads", c->dir[order[i]]);
                         n = infp_read_at(env->root_fd, path, s->text, sizeof(s->text));
                 }

@@ -60,9 +60,9 @@ static void sweep(const struct infp_env *env, const char *parent)
         closedir(stream);
 }
 
-/* Below `parent`: made, and the process moved. */
+/* Below `parent`: made, limited to so many processes (NULL: as they are), and the process moved. */
 static int make_at(struct infp_own_cgroup *own, const struct infp_env *env, const struct infp_cgroup_place *parent,
-                   const char *name, pid_t pid)
+                   const char *name, const char *pids_max, pid_t pid)
 {
         char *path = own->paths[own->n], text[24];
         int r;
@@ -76,7 +76,9 @@ static int make_at(struct infp_own_cgroup *own, const struct infp_env *env, cons
         if (mkdirat(env->root_fd, path, 0755) < 0)
                 return -errno;
         snprintf(text, sizeof(text), "%d", (int) pid);
-        r = write_file(env, path, "cgroup.procs", text);
+        r = pids_max ? write_file(env, path, "pids.max", pids_max) : 0;
+        if (r >= 0)
+                r = write_file(env, path, "cgroup.procs", text);
         if (r < 0) {
                 unlinkat(env->root_fd, path, AT_REMOVEDIR);
                 return r;
@@ -114,14 +116,20 @@ static int make_v2(struct infp_own_cgroup *own, const struct infp_env *env, cons
 {
         static const char *const controllers[] = { "+cpu", "+memory", "+io", "+pids" };
         struct infp_cgroup_place parent = *place;
+        struct infp_span pids;
+        char text[64], pids_max[64];
 
-        /* Beside ours the controllers are those that our cgroup has, too. */
-        if (may_stand_beside(env, place) && infp_cgroup_up(&parent) && make_at(own, env, &parent, name, pid) == 0)
+        /* Beside ours the controllers are those that our cgroup has, too. That systemd lets a scope have so many processes is the
+         * rule; the sibling gets the same number. */
+        infp_cgroup_read(env, place, "pids.max", text, sizeof(text), &pids);
+        snprintf(pids_max, sizeof(pids_max), "%.*s", (int) pids.size, pids.at);
+        if (may_stand_beside(env, place) && infp_cgroup_up(&parent) &&
+            make_at(own, env, &parent, name, infp_cgroup_limit(pids) ? pids_max : NULL, pid) == 0)
                 return 0;
         /* Below ours they must be switched on, which v2 allows in the root only, as long as we are in it ourselves. */
         for (size_t i = 0; i < INFP_COUNT(controllers) && infp_cgroup_is_machine(env, place); i++)
                 write_file(env, place->path, "cgroup.subtree_control", controllers[i]);
-        return make_at(own, env, place, name, pid);
+        return make_at(own, env, place, name, NULL, pid);
 }
 
 /* cpuset is left out: a new one of v1 has no CPUs, and the command keeps ours. */
@@ -147,7 +155,7 @@ static int make_all(struct infp_own_cgroup *own, const struct infp_env *env, con
                 if (is_done)
                         continue;
                 snprintf(done[n_done++], sizeof(done[0]), "%.*s", (int) place.base_size, place.path);
-                r = place.is_v2 ? make_v2(own, env, &place, name, pid) : make_at(own, env, &place, name, pid);
+                r = place.is_v2 ? make_v2(own, env, &place, name, pid) : make_at(own, env, &place, name, NULL, pid);
                 if (r < 0 && first == -ENOENT)
                         first = r;
         }

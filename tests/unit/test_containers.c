@@ -269,6 +269,29 @@ static void inside_of_a_container(void **state)
         world_done(&w);
 }
 
+/* A threaded cgroup lists threads, and has no memory of its own: what is missing says so. */
+static void threaded(void **state)
+{
+        char reason[256];
+        struct world w;
+
+        (void) state;
+        world_new(&w, V2_MOUNT);
+        put_member(&w, 50, "0::/app.slice/pool/workers\n", 0);
+        put(&w, TOP_V2 "/app.slice/pool/workers", "cgroup.type", "threaded\n");
+        put(&w, TOP_V2 "/app.slice/pool/workers", "cgroup.threads", "50\n53\n");
+        put(&w, TOP_V2 "/app.slice/pool/workers", "cpu.stat", "usage_usec 7\n");
+        put(&w, TOP_V2 "/app.slice/pool", "memory.current", "99\n");
+        put(&w, TOP_V2 "/app.slice/pool", "memory.max", "1000\n");
+        world_open(&w, INFP_MODE_PID, 50, false);
+        world_tick(&w);
+        EXPECT(w.m, I64("containers", NULL, "cCpuTime", 7000), ABSENT("containers", NULL, "cMemoryUsed"),
+               I64("containers", NULL, "cMemoryLimitEffective", 1000), I64("container", NULL, "cPid", 50));
+        assert_string_equal(machine_state(w.m, "containers", "cMemoryUsed", reason, sizeof(reason)), "absent");
+        assert_non_null(strstr(reason, "memory.current"));
+        world_done(&w);
+}
+
 /* v1 whose hierarchies are mounted somewhere else, only from the container's own directory on; one is not there at all. */
 static void v1_bind_mounts(void **state)
 {
@@ -395,6 +418,7 @@ int main(void)
                 cmocka_unit_test(hybrid),
                 cmocka_unit_test(faults),
                 cmocka_unit_test(many),
+                cmocka_unit_test(threaded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
