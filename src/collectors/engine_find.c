@@ -24,8 +24,9 @@ int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err 
         const char *host = *scheme ? text : strstr(text, "://") + 3;
         size_t path = strcspn(host, "/?#");
         const char *rest = host + path;
-        bool is_socket = !strncmp(text, "unix://", 7),
-             has_page = is_socket ? strchr(host, ':') != NULL : *rest && strcmp(rest, "/");
+        const char *page = strrchr(host, ':'); /* of a socket: what stands behind its path */
+        bool is_socket = !strncmp(text, "unix://", 7);
+        bool has_page = is_socket ? page && page[1] == '/' : *rest && strcmp(rest, "/") != 0;
         size_t kept = has_page || is_socket ? strlen(text) : (size_t) (rest - text);
         int n = snprintf(ret, ENGINE_URL_MAX, "%s%.*s%s", scheme, (int) kept, text,
                          has_page    ? ""

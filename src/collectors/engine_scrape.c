@@ -231,8 +231,8 @@ static int start(struct engine_transfer *transfer, const char *path, uint64_t ma
         if (*path) {
                 const char *host = strstr(engine->url, "://") + 3;
                 bool is_socket = !strncmp(engine->url, "unix://", 7);
-                size_t root =
-                        (size_t) (host - engine->url) + (is_socket ? strcspn(host, ":") + 1 : strcspn(host, "/?#"));
+                size_t root = is_socket ? (size_t) (strrchr(host, ':') + 1 - engine->url)
+                                        : (size_t) (host - engine->url) + strcspn(host, "/?#");
 
                 snprintf(url, sizeof(url), "%.*s%s", (int) root, engine->url, path);
                 request.url = url;

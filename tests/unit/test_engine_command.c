@@ -83,6 +83,7 @@ static void urls(void **state)
                 { "[::1]:8000", "http://[::1]:8000/metrics" },
                 { "unix:///run/e.sock", "unix:///run/e.sock:/metrics" },
                 { "unix:///run/e.sock:/m", "unix:///run/e.sock:/m" },
+                { "unix:///run/a:b.sock", "unix:///run/a:b.sock:/metrics" },
                 { "", NULL },
                 { "ftp://h/metrics", NULL },
                 { "http://h:port/", NULL },
