@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "model/tables.h"
 #include "query/scan.h"
 
 enum { MAX_LISTED = 10, SECONDS_PER_DAY = 86400 };
@@ -204,37 +205,47 @@ uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns)
         return anchors->anchors[at].t_ns + (uint64_t) after;
 }
 
-/* The ends of the run: from run.json, else (still recorded, killed, unreadable) from `ticks`, which has a row a tick. */
-static int find_ends(struct infp_run *run, struct infp_range *range, struct infp_err *err)
+/* First and last moment of a table's rows, where they lie beyond what is known already. */
+static int widen(struct infp_run *run, const char *table, uint64_t *first, uint64_t *last, struct infp_err *err)
 {
         static const char *const columns[] = { NULL };
         const struct infp_scan_options options = { .columns = columns };
-        uint64_t first = UINT64_MAX, last = 0;
         struct infp_scan *scan;
         struct infp_batch batch;
+        int r = infp_scan_open(run, table, &options, &scan, err);
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
+
+                        *first = t_ns < *first ? t_ns : *first;
+                        *last = t_ns > *last ? t_ns : *last;
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
+/* The ends of the run: from run.json, else (still recorded, killed, unreadable) from `ticks`, which has a row a tick, and from
+ * `requests`: a load's own run has no ticks, and what comes by the socket is on disk before the next tick. */
+static int find_ends(struct infp_run *run, struct infp_range *range, struct infp_err *err)
+{
+        uint64_t first = UINT64_MAX, last = 0;
         int r;
 
         range->start = run->info.started_t_ns;
         range->end = run->info.ended_t_ns;
         if (range->start && range->end)
                 return 0;
-        r = infp_scan_open(run, "ticks", &options, &scan, err);
-        if (r < 0 && r != -ENOENT)
-                return r;
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
-
-                        first = t_ns < first ? t_ns : first;
-                        last = t_ns > last ? t_ns : last;
-                }
-        if (r != -ENOENT)
-                infp_scan_close(scan);
+        r = widen(run, infp_table_ticks.name, &first, &last, err);
+        if (r >= 0)
+                r = widen(run, infp_table_requests.name, &first, &last, err);
         if (!range->start && first != UINT64_MAX)
                 range->start = first;
         if (!range->end)
                 range->end = last > range->start ? last : range->start;
-        return r == -ENOENT ? 0 : r;
+        return r;
 }
 
 struct marks {

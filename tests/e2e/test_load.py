@@ -495,7 +495,6 @@ def test_ctrl_c_still_reports(infprof, truth, run_dir):
     rows = run_dir.run().table("requests")
     assert [row["failure"] for row in rows] == ["cut off"] * 3
     assert all(row["chunks"] >= 2 and row["output_tokens"] is None and row["first_token_ns"] >= 50 * MS for row in rows)
-    assert run_dir.run().info["ended"] if "ended" in run_dir.run().info else True
 
 
 def test_the_end_of_the_duration(infprof, truth, run_dir):
@@ -528,6 +527,24 @@ def test_a_run_of_its_own_reads_like_any(infprof, truth, run_dir):
     assert "sk-abc" not in (run_dir.run().path / "run.json").read_text()
     tables = subprocess.run([infprof, "tables", "-r", str(run_dir)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     assert "requests" in tables
+
+
+def test_a_killed_load_can_be_read_and_recovered(infprof, truth, run_dir):
+    url = truth("-t", "5", "-i", "2", "-n", "2")
+    process = subprocess.Popen([infprof, "load", url, "-c", "2", "--output-tokens", "2", "-o", str(run_dir)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not list(run_dir.glob("*.infprof")) or len(run_dir.run().table("requests")) < 20:
+        assert time.monotonic() < end, "no 20 rows within 30 s"
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    n = len(run_dir.run().table("requests"))
+    for words in (["recover", str(run_dir)], []):
+        report = json.loads(subprocess.run([infprof, "report", "-r", str(run_dir), "--json"], stdout=subprocess.PIPE, timeout=60, check=True).stdout)
+        assert report["requests"]["completed"] == n and report["cut_short"] is True
+        if words:
+            assert subprocess.run([infprof, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0
 
 
 def test_progress_is_for_terminals_only(infprof, truth):
