@@ -31,7 +31,7 @@ void infp_load_request_init(struct infp_load_request *request, const struct infp
                             uint64_t due_ns);
 void infp_load_request_done(struct infp_load_request *request);
 
-/* As struct infp_http_request wants them; returns pieces that came by. */
+/* Bytes of the body that were read at t_ns. Non-zero: no use to read on, the transfer is to end with it. */
 int infp_load_request_data(struct infp_load_request *request, const char *bytes, size_t size, uint64_t t_ns);
 
 /* The row of a request that has ended; row has text memory. result: NULL when it was never sent (with the reason in `error`).
