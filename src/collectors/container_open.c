@@ -189,7 +189,7 @@ static void drop_others(struct container *c, enum infp_controller main)
 }
 
 static int set_identity(const struct infp_env *env, struct container *c, const struct infp_cgroup_paths *paths,
-                        bool is_own, bool *ret_is_container)
+                        bool *ret_is_container)
 {
         struct infp_container_name name;
         enum infp_controller main = INFP_CG_N;
@@ -207,8 +207,11 @@ static int set_identity(const struct infp_env *env, struct container *c, const s
         *ret_is_container = infp_container_name(paths->at[paths->at[main].size ? main : INFP_CG_UNIFIED], &name);
         set_name(c, &name, *ret_is_container);
         /* The root of what we see, and not the machine: the root of our own cgroup namespace, so of a container. */
-        if (!*ret_is_container && is_own && !strcmp(c->path, "/"))
-                *ret_is_container = name_of_mounts(env, c) || name_of_host(env, c) || true;
+        if (!*ret_is_container && !strcmp(c->path, "/")) {
+                *ret_is_container = true;
+                if (!name_of_mounts(env, c))
+                        name_of_host(env, c);
+        }
         if (!*ret_is_container)
                 set_runtime(c);
         if (!c->cid[0] && c->inode)
@@ -221,7 +224,7 @@ static int set_identity(const struct infp_env *env, struct container *c, const s
 }
 
 struct container *container_of_paths(struct containers *s, const struct infp_env *env,
-                                     const struct infp_cgroup_paths *paths, bool any, bool is_own, int *ret_r)
+                                     const struct infp_cgroup_paths *paths, bool any, int *ret_r)
 {
         infp_autofree struct infp_cgroup_paths *cut = malloc(sizeof(*cut));
         struct container *c = container_new();
@@ -233,7 +236,7 @@ struct container *container_of_paths(struct containers *s, const struct infp_env
                 *ret_r = set_dirs(s, env, cut, c);
         }
         if (!*ret_r)
-                *ret_r = set_identity(env, c, cut, is_own, &is_container);
+                *ret_r = set_identity(env, c, cut, &is_container);
         if (!*ret_r && !is_container && !any)
                 *ret_r = -ENOENT;
         return *ret_r ? container_free(c) : c;
@@ -280,5 +283,5 @@ struct container *container_of_dir(struct containers *s, const struct infp_env *
         /* What is mounted may be a part of the hierarchy only: /proc names all of the path. */
         snprintf(s->small, sizeof(s->small), "%s%s", s->finder.root, dir + s->finder.base_size);
         guess_paths(s, env, s->small, first_member(env, dir), &s->paths);
-        return container_of_paths(s, env, &s->paths, false, false, ret_r);
+        return container_of_paths(s, env, &s->paths, false, ret_r);
 }

@@ -151,7 +151,7 @@ enum infp_mode container_mode(const struct infp_env *env);
 /* container_open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: there
  * is none, *ret_r says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */
 struct container *container_of_paths(struct containers *s, const struct infp_env *env,
-                                     const struct infp_cgroup_paths *paths, bool any, bool is_own, int *ret_r);
+                                     const struct infp_cgroup_paths *paths, bool any, int *ret_r);
 /* One that the search has found, at this directory of the walked hierarchy. */
 struct container *container_of_dir(struct containers *s, const struct infp_env *env, const char *dir, int *ret_r);
 struct container *container_free(struct container *c); /* NULL is fine; returns NULL */

@@ -92,7 +92,7 @@ static struct container_seen *see(struct containers *s, const struct infp_env *e
                 s->n_seen = 0; /* processes that wander: found anew */
         seen = &s->seen[s->n_seen++];
         *seen = (struct container_seen){ .hash = hash };
-        c = container_of_paths(s, env, paths, !is_own, is_own, &seen->r);
+        c = container_of_paths(s, env, paths, !is_own, &seen->r);
         seen->container = c ? add(s, c) : NULL;
         return seen;
 }

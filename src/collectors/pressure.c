@@ -144,7 +144,11 @@ static int pressure_sample(void *state, const struct infp_env *env, struct infp_
                 r = infp_procfile_read(&p->files[i], env->root_fd, path);
                 if (r < 0) {
                         first = first ? first : r;
-                        snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
+                        if (i >= OPTIONAL && r == -ENOENT)
+                                snprintf(reason, sizeof(reason),
+                                         "/%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING", path);
+                        else
+                                snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
                         infp_emit_source(emit, &pressure_table, -1, resources[i],
                                          r == -EOPNOTSUPP ? INFP_ABSENT : infp_source_state_of(r), reason,
                                          i < OPTIONAL ? "boot with psi=1" : NULL);

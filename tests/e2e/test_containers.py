@@ -160,7 +160,7 @@ def rows_of(run, cid):
 
 
 @pytest.mark.live
-def test_live_a_cpu_quota_shows_its_throttling(groups, record):
+def test_live_a_cpu_quota_shows_its_throttling(groups, record, infprof):
     cid = groups.docker("quota")
     cpu = groups.directory(cid, "cpu")
     (cpu / "cpu.cfs_period_us").write_text("100000")
@@ -181,6 +181,11 @@ def test_live_a_cpu_quota_shows_its_throttling(groups, record):
     stat = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
     assert rows[-1]["cCpuThrottledPeriods"] <= int(stat["nr_throttled"])
     assert rows[-1]["cCpuThrottledTime"] <= int(stat["throttled_time"])
+    done = subprocess.run([infprof, "report", "--json", "-r", str(done.run.path)], check=True, stdout=subprocess.PIPE, timeout=60)
+    said = json.loads(done.stdout)["containers"][0]
+    assert said["is_target"] and said["cpu_periods"] == periods and said["cpu_throttled_periods"] == throttled
+    assert abs(said["throttled_ratio"] - throttled / periods) < 1e-9
+    assert said["cpus_allowed"] == 0.2 and said["cpus"] <= 0.25
 
 
 @pytest.mark.live

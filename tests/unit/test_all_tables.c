@@ -114,6 +114,15 @@ static void test_the_missions_names(void **state)
                   "count",
                   { "pNumThreads", "pVoluntaryContextSwitches", "pNonvoluntaryContextSwitches" } },
                 { "processes", "bytes", { "pVirtualMemoryBytes", "pResidentSetSize" } },
+                { "container", "", { "cId", "cCgroupVersion" } },
+                { "containers", "ns", { "cCpuTime" } },
+                { "containers", "cs", { "cCpuTimeUserMode", "cCpuTimeKernelMode" } },
+                { "containers", "count", { "cNumProcessors" } },
+                { "containers",
+                  "bytes",
+                  { "cMemoryUsed", "cMemoryMaxUsed", "cDiskReadBytes", "cDiskWriteBytes", "cNetworkBytesRecvd",
+                    "cNetworkBytesSent" } },
+                { "container_cpu", "ns", { "cCpuNTime" } },
         };
 
         (void) state;

@@ -267,6 +267,16 @@ static void inside_of_a_container(void **state)
         assert_int_equal(number(facts(&w, "bbbbbbbbbbbb"), "cMemoryUsed"), 5);
         assert_entity(&w, "bbbbbbbbbbbb", "cRuntime", "docker");
         world_done(&w);
+        /* The same of a process that is profiled there. */
+        world_new(&w, V2_MOUNT);
+        tree_put(w.top, "proc/sys/kernel/hostname", "0123456789ab\n");
+        put_member(&w, 50, "0::/\n", 0);
+        put(&w, TOP_V2, "cgroup.type", "domain\n");
+        put(&w, TOP_V2, "memory.current", "6\n");
+        world_open(&w, INFP_MODE_PID, 50, false);
+        world_tick(&w);
+        assert_int_equal(number(facts(&w, "0123456789ab"), "cMemoryUsed"), 6);
+        world_done(&w);
 }
 
 /* A threaded cgroup lists threads, and has no memory of its own: what is missing says so. */
