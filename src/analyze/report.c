@@ -317,6 +317,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));
+        INFP_TRY(pass(report, "output", infp_report_output_read(run, &options, &report->output, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }

@@ -13,6 +13,7 @@
 #include "analyze/labels.h"
 #include "analyze/metrics.h"
 #include "analyze/range.h"
+#include "analyze/report_output.h"
 #include "analyze/report_processes.h"
 #include "analyze/requests.h"
 #include "base/err.h"
@@ -56,7 +57,8 @@ struct infp_report {
         bool lists_labels;
         struct infp_labels labels;
         struct infp_spans spans;
-        char *from_label, *to_label; /* NULL: that end was not named by one */
+        char *from_label, *to_label;      /* NULL: that end was not named by one */
+        struct infp_report_output output; /* of a captured command */
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. What had been read of them is not used. */

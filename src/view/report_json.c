@@ -240,6 +240,7 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         put_f64(&json, "tree_cpu_system_s", report->tree_system_s);
         put_f64(&json, "effective_cpus", report->effective_cpus);
         put_cores(&json, &report->cores);
+        infp_report_json_output(&json, report);
         infp_report_json_spans(&json, report);
         put_processes(&json, &report->processes);
         infp_report_json_containers(&json, report);

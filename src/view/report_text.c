@@ -144,6 +144,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         if (*info->hostname)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_times(out, report);
+        infp_report_output(out, report);
 }
 
 bool infp_report_is_host(const struct infp_report *report)

@@ -211,7 +211,7 @@ def test_rows_are_few(record):
 
 
 @pytest.mark.san
-def test_limit(record):
+def test_limit(infprof, record):
     script = ("import sys, time\nfor i in range(50): sys.stdout.write('y' * 40000 + '\\n'); sys.stdout.flush(); time.sleep(0.03)")
     done = record("-t", "50", "--capture", "--capture-limit", "256K", "--no-finish", command=[sys.executable, "-c", script])
     file = output_file(done.run)
@@ -226,6 +226,11 @@ def test_limit(record):
     assert data[:removed] == b"\0" * removed and b"\0" not in data[removed:]
     check_rows(done.run, data)
     assert "\0" not in done.stdout and set(done.stdout) <= {"y", "\n"}
+    # Who reads the run is told of the hole.
+    report = subprocess.run([infprof, "report", "-r", str(done.run.output), "--json"], stdout=subprocess.PIPE, check=True)
+    assert json.loads(report.stdout)["output"] == {"bytes": size, "bytes_in_range": size, "removed_bytes": removed}
+    text = subprocess.run([infprof, "report", "-r", str(done.run.output)], stdout=subprocess.PIPE, check=True, text=True).stdout
+    assert f"{done.run.uuid}_output.txt" in text and "are removed" in text
 
 
 def test_options(infprof, tmp_path):

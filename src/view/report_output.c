@@ -1,0 +1,46 @@
+/* What a captured command wrote, and what is gone of it: a line of the report's head, a member of its JSON. */
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "view/report_parts.h"
+
+static struct human bytes(uint64_t v)
+{
+        return infp_human((double) v, "bytes", "", false);
+}
+
+void infp_report_output(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_output *output = &report->output;
+        char of[96] = "", removed[96] = "";
+
+        if (!output->has)
+                return;
+        if (report->is_part)
+                snprintf(of, sizeof(of), ", %s of them here", bytes(output->range_bytes).text);
+        if (output->removed)
+                snprintf(removed, sizeof(removed), "; its first %s are removed", bytes(output->removed).text);
+        infp_report_line(out, "output", "%s in %s_output.txt%s%s", bytes(output->bytes).text, report->run->info.uuid,
+                         of, removed);
+}
+
+static void put_count(struct infp_json *json, const char *key, uint64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_u64(json, v);
+}
+
+void infp_report_json_output(struct infp_json *json, const struct infp_report *report)
+{
+        const struct infp_report_output *output = &report->output;
+
+        if (!output->has)
+                return;
+        infp_json_key(json, "output");
+        infp_json_object(json);
+        put_count(json, "bytes", output->bytes);
+        put_count(json, "bytes_in_range", output->range_bytes);
+        put_count(json, "removed_bytes", output->removed);
+        infp_json_object_end(json);
+}
