@@ -209,6 +209,14 @@ static int slot_new(struct infp_shelf *s, uint32_t *ret)
         return 0;
 }
 
+static bool has_values(const struct infp_shelf *s, const struct infp_slot *slot)
+{
+        for (unsigned i = s->n_key_cells; i < s->n_cells; i++)
+                if (slot_has(slot, i))
+                        return true;
+        return false;
+}
+
 static int fill(struct infp_shelf *s, struct infp_slot *slot, const struct infp_batch *batch, uint32_t row,
                 uint64_t tick)
 {
@@ -236,6 +244,9 @@ static int fill(struct infp_shelf *s, struct infp_slot *slot, const struct infp_
                 }
                 slot->valid[i / 64] |= UINT64_C(1) << (i % 64);
         }
+        /* Of a thing whose rows have no state, one without any value says that there is no more to come (engine_samples). */
+        if (s->table->on_change && s->entity_cell >= 0 && s->state_cell < 0)
+                slot->is_last = !has_values(s, slot);
         if (!slot->texts.failed)
                 return 0;
         infp_str_done(&slot->texts);

@@ -2,7 +2,8 @@
  *
  * What is shown is what is true now: a row of a table that is in snapshots is left out once it is older than two periods of
  * its collector (a core gone offline, a collector that broke). Tables written on change keep theirs; rows about processes (with
- * a pState) are repeated each 60 s, so they stay for two such repeats, and those in state X until the end of the next tick.
+ * a pState) are repeated each 60 s, so they stay for two such repeats, and those in state X until the end of the next tick;
+ * so do rows about other things (samples of an engine's series) that have no value any more.
  * Used by one thread. No allocation once every key has been seen. */
 #pragma once
 

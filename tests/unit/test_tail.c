@@ -70,6 +70,22 @@ static const struct infp_table facts = { .name = "processes",
                                          .section = "processes",
                                          .on_change = true };
 
+// clang-format off
+static const struct infp_column sample_keys[] = {
+        INFP_COLUMN(thing, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Thing."),
+};
+static const struct infp_column sample_columns[] = {
+        INFP_COLUMN(value, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Value."),
+};
+// clang-format on
+static const struct infp_table samples = { .name = "samples",
+                                           .help = "Samples.",
+                                           .keys = sample_keys,
+                                           .columns = sample_columns,
+                                           .n_keys = 1,
+                                           .n_columns = 1,
+                                           .on_change = true };
+
 /* The collectors of this world: only `slow` has a period of its own. */
 static const struct infp_table *const slow_tables[] = { &slow, NULL };
 static const struct infp_collector slow_collector = {
@@ -79,9 +95,8 @@ const struct infp_collector *const infp_collectors[] = { &slow_collector, NULL }
 
 static struct infp_sink *new_tail(void)
 {
-        static const struct infp_table *const tables[] = {
-                &cores, &sum, &slow, &once, &things, &facts, &infp_table_sources
-        };
+        static const struct infp_table *const tables[] = { &cores,  &sum,   &slow,    &once,
+                                                           &things, &facts, &samples, &infp_table_sources };
         struct infp_sink *tail;
 
         assert_int_equal(infp_tail_new(1000, &tail, NULL), 0);
@@ -175,7 +190,7 @@ static void test_last_row_of_each_key(void **state)
         tick(tail, 2 * S);
 
         assert_ptr_equal(last.table(last.context, 0), &cores);
-        assert_null(last.table(last.context, 7));
+        assert_null(last.table(last.context, 8));
         assert_true(last.rows(last.context, &cores, 0, &batch));
         assert_int_equal(batch.n_rows, 2);
         assert_int_equal(infp_batch_i64(&batch, 2, 0), 0);
@@ -407,9 +422,50 @@ static void test_no_allocation(void **state)
         infp_tail_free(tail);
 }
 
+static void give_sample(struct infp_sink *tail, uint64_t t_ns, uint64_t id, double value)
+{
+        struct infp_builder *b = infp_builder_new(&samples, 1);
+
+        assert_int_equal(infp_builder_row_begin(b, t_ns, 0), 0);
+        infp_builder_set(b, 2, (union infp_cell){ .u64 = id }, NULL, 0);
+        if (value >= 0)
+                infp_builder_set(b, 3, (union infp_cell){ .f64 = value }, NULL, 0);
+        assert_int_equal(infp_builder_row_end(b), 0);
+        feed(tail, b);
+}
+
+/* Samples that do not change are not repeated: they stand for hours. One without a value ends, and makes room. */
+static void test_samples_stand_until_they_end(void **state)
+{
+        struct infp_sink *tail = new_tail();
+        struct infp_last last = infp_tail_last(tail);
+        uint64_t changes;
+
+        (void) state;
+        give_sample(tail, 1, 7, 1.5);
+        give_sample(tail, 1, 8, 2.5);
+        tick(tail, 1);
+        tick(tail, UINT64_C(7200) * 1000000000);
+        assert_int_equal(count(tail, &samples), 2);
+        assert_int_equal(last.first(last.context, &samples), 0);
+        changes = last.changes(last.context, "samples");
+        give_sample(tail, UINT64_C(7201) * 1000000000, 8, 3.5);
+        assert_int_equal(last.changes(last.context, "samples"), changes);
+        give_sample(tail, UINT64_C(7201) * 1000000000, 7, -1);
+        tick(tail, UINT64_C(7201) * 1000000000);
+        assert_int_equal(count(tail, &samples), 2); /* whoever looks at this tick sees that it has no value */
+        tick(tail, UINT64_C(7202) * 1000000000);
+        assert_int_equal(count(tail, &samples), 1);
+        assert_int_equal(last.first(last.context, &samples), -1); /* 8 does not become the first */
+        assert_true(last.changes(last.context, "samples") != changes);
+        assert_int_equal(last.changes(last.context, "no such table"), 0);
+        infp_tail_free(tail);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_samples_stand_until_they_end),
                 cmocka_unit_test(test_last_row_of_each_key),
                 cmocka_unit_test(test_a_key_that_is_not_seen_is_not_shown),
                 cmocka_unit_test(test_age_follows_the_period),
