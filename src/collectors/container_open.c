@@ -117,8 +117,33 @@ static void set_name(struct container *c, const struct infp_container_name *name
                 *p = *p == '_' ? '-' : *p;
 }
 
-/* The inside of a container with a cgroup namespace of its own: the path is "/", but files that the runtime has mounted into it
- * come from directories that bear its id. The first 64 digits behind one of these words. */
+static bool is_runtimes_file(struct infp_span line)
+{
+        static const char *const points[] = { "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/.containerenv" };
+        struct infp_span words[5];
+
+        if (infp_span_words(line, words, INFP_COUNT(words)) < INFP_COUNT(words))
+                return false;
+        for (size_t i = 0; i < INFP_COUNT(points); i++)
+                if (infp_span_is(words[4], points[i]))
+                        return true;
+        return false;
+}
+
+/* The 64 digits behind `before`. */
+static bool id_behind(struct infp_span line, const char *before, char *ret, size_t cap)
+{
+        const char *at = memmem(line.at, line.size, before, strlen(before));
+        size_t skipped = at ? (size_t) (at - line.at) + strlen(before) : 0;
+
+        if (!at || line.size - skipped < 64 || !infp_is_container_id((struct infp_span){ line.at + skipped, 64 }))
+                return false;
+        snprintf(ret, cap, "%.12s", line.at + skipped);
+        return true;
+}
+
+/* The inside of a container with a cgroup namespace of its own: the path is "/", but /etc/hostname and its like, which the
+ * runtime has mounted into it, come from directories that bear its id. Other mounts may be of containers in the container. */
 static bool name_of_mounts(const struct infp_env *env, struct container *c)
 {
         static const struct {
@@ -127,19 +152,15 @@ static bool name_of_mounts(const struct infp_env *env, struct container *c)
                       { "/overlay-containers/", "podman" },
                       { "/io.containerd.runtime.v2.task/k8s.io/", "containerd" } };
         infp_autofree char *text = NULL;
+        ssize_t n = infp_read_all_at(env->root_fd, "proc/self/mountinfo", 16u << 20, &text);
+        struct infp_span rest = { n > 0 ? text : "", n > 0 ? (size_t) n : 0 }, line;
 
-        if (infp_read_all_at(env->root_fd, "proc/self/mountinfo", 16u << 20, &text) <= 0)
-                return false;
-        for (size_t i = 0; i < INFP_COUNT(known); i++) {
-                const char *at = strstr(text, known[i].before);
-
-                at = at ? at + strlen(known[i].before) : NULL;
-                if (at && strlen(at) > 64 && infp_is_container_id((struct infp_span){ at, 64 })) {
-                        snprintf(c->cid, sizeof(c->cid), "%.12s", at);
-                        c->runtime = known[i].runtime;
-                        return true;
-                }
-        }
+        while (infp_span_line(&rest, &line))
+                for (size_t i = 0; i < INFP_COUNT(known) && is_runtimes_file(line); i++)
+                        if (id_behind(line, known[i].before, c->cid, sizeof(c->cid))) {
+                                c->runtime = known[i].runtime;
+                                return true;
+                        }
         return false;
 }
 

@@ -257,7 +257,8 @@ static void inside_of_a_container(void **state)
         struct world w;
 
         (void) state;
-        world_new(&w, V2_MOUNT "40 24 8:1 /var/lib/docker/containers/" B
+        world_new(&w, V2_MOUNT "39 24 8:1 /docker/containers/" A "/mounts/shm /inner/shm rw - tmpfs shm rw\n"
+                               "40 24 8:1 /var/lib/docker/containers/" B
                                "/hostname /etc/hostname rw - ext4 /dev/sda1 rw\n");
         put(&w, TOP_V2, "cgroup.type", "domain\n");
         put(&w, TOP_V2, "memory.current", "5\n");
