@@ -8,4 +8,4 @@ static void say(void *context, const char *text)
         infp_say("%s", text);
 }
 
-const struct infp_notices infp_said_notices = { .say = say };
+const struct infp_finish_notices infp_said_notices = { .say = say };

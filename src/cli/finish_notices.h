@@ -3,4 +3,4 @@
 #include "finish/finish.h"
 
 /* Notices as lines on stderr. */
-extern const struct infp_notices infp_said_notices;
+extern const struct infp_finish_notices infp_said_notices;

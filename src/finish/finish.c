@@ -38,7 +38,7 @@ static int explain(int r, const struct infp_run *run, struct infp_err *err)
                          why.text, run->output, run->info.uuid);
 }
 
-static int do_all(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
+static int do_all(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
                   struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
@@ -59,7 +59,7 @@ static int do_all(struct infp_run *run, const struct infp_notices *notices, stru
         return infp_run_save(run, err);
 }
 
-int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
+int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
                 struct infp_err *err)
 {
         infp_autoclose int fd = -1;

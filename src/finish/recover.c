@@ -28,7 +28,8 @@ static int find_end(struct infp_run *run, struct infp_err *err)
 }
 
 /* Locked: a mender removes what is half written, also what another one's finishing writes just now. */
-static int mend(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret, struct infp_err *err)
+static int mend(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret,
+                struct infp_err *err)
 {
         infp_autoclose int fd = infp_finish_lock(run, err);
 
@@ -42,7 +43,7 @@ static int mend(struct infp_run *run, const struct infp_notices *notices, struct
         return infp_run_save(run, err); /* from now on `finish` will do */
 }
 
-int infp_recover(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret_mend,
+int infp_recover(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret_mend,
                  struct infp_finished *ret, struct infp_err *err)
 {
         struct infp_mend counts = { 0 };

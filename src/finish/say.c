@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void infp_finish_say(const struct infp_notices *notices, const char *format, ...)
+void infp_finish_say(const struct infp_finish_notices *notices, const char *format, ...)
 {
         char text[1024];
         va_list ap;

@@ -74,7 +74,7 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
 }
 
 static int convert_table(struct infp_run *run, struct infp_duck *duck, const char *table,
-                         const struct infp_notices *notices, struct infp_finished *ret, struct infp_err *err)
+                         const struct infp_finish_notices *notices, struct infp_finished *ret, struct infp_err *err)
 {
         infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
 
@@ -98,7 +98,7 @@ static int convert_table(struct infp_run *run, struct infp_duck *duck, const cha
         return 0;
 }
 
-int infp_finish_tables(struct infp_run *run, struct infp_duck *duck, const struct infp_notices *notices,
+int infp_finish_tables(struct infp_run *run, struct infp_duck *duck, const struct infp_finish_notices *notices,
                        struct infp_finished *ret, struct infp_err *err)
 {
         char **names;
