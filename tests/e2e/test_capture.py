@@ -1,6 +1,7 @@
 """--capture: the command's output is a file that nothing of infprof can block or break; all of it is followed and stamped."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,6 +232,38 @@ def test_limit(infprof, record):
     assert json.loads(report.stdout)["output"] == {"bytes": size, "bytes_in_range": size, "removed_bytes": removed}
     text = subprocess.run([infprof, "report", "-r", str(done.run.output)], stdout=subprocess.PIPE, check=True, text=True).stdout
     assert f"{done.run.uuid}_output.txt" in text and "are removed" in text
+
+
+def with_failing_call(infprof, run_dir, tmp_path, call, error, *options, command):
+    """Records while a system call of infprof fails; skips where strace may not trace."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace to let a system call fail")
+    done = subprocess.run(["strace", "-f", "-o", tmp_path / "strace", "-e", f"trace={call}", "-e", f"inject={call}:error={error}", infprof, "record",
+                           "-o", run_dir, "-t", "50", "--capture", "--no-finish", *options, "--", *command],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    if not list(run_dir.glob("*.infprof")):
+        pytest.skip(f"strace may not trace here: {done.stderr.strip()[:100]}")
+    assert f"{call}(" in (tmp_path / "strace").read_text()
+    return done
+
+
+def test_nobody_tells_of_news(infprof, run_dir, tmp_path):
+    """No inotify (its limits are soon reached): the file is looked at each period."""
+    done = with_failing_call(infprof, run_dir, tmp_path, "inotify_init1", "EMFILE",
+                             command=["sh", "-c", "for i in 1 2 3 4; do echo $i; sleep 0.2; done; exit 3"])
+    assert done.returncode == 3 and done.stdout == "1\n2\n3\n4\n"
+    seen = rows(run_dir.run())
+    check_rows(run_dir.run(), done.stdout)
+    assert 2 <= len(seen) <= 4 and all(0.1e9 < b["t_ns"] - a["t_ns"] < 5e9 for a, b in zip(seen, seen[1:]))
+
+
+def test_a_file_system_without_holes(infprof, run_dir, tmp_path):
+    done = with_failing_call(infprof, run_dir, tmp_path, "fallocate", "EOPNOTSUPP", "--capture-limit", "64K",
+                             command=["sh", "-c", "for i in 1 2 3 4; do head -c 100000 /dev/zero | tr '\\0' z; sleep 0.1; done"])
+    assert done.returncode == 0
+    assert done.stderr.count("--capture-limit is not kept: the file system of") == 1 and "Operation not supported" in done.stderr
+    assert output_file(run_dir.run()).read_text() == done.stdout == "z" * 400000
+    assert rows(run_dir.run(), "removed") == []
 
 
 def test_options(infprof, tmp_path):

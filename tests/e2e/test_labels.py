@@ -173,7 +173,7 @@ def test_sql_of_the_docs(infprof, labelled):
     busy = [row for row in samples if times["busy"] + 0.2 <= float(row["uptime"]) <= times["memory"] - 0.2]
     span = report(infprof, out, "--from", "busy", "--to", "memory")["spans"][0]
     mean = sum(float(row["cpu_usage"]) for row in busy) / len(busy)
-    assert len(busy) >= 10 and abs(mean - span["cpu_percent"]["mean"]) < 0.1 * mean + 2
+    assert len(busy) >= 10 and abs(mean - span["cpu_percent"]["mean"]) < 0.25 * mean + 5
     assert max(float(row["ram_usage"]) for row in samples if row["ram_usage"]) >= 1 / 16
     assert {int(row["core"]) for row in cores} == set(range(os.cpu_count()))
     assert all(0 <= float(row["usage"]) <= 100 for row in cores if row["usage"])
