@@ -32,7 +32,7 @@ int infp_labels_read(struct infp_run *run, const struct infp_scan_options *optio
                      struct infp_err *err);
 void infp_labels_done(struct infp_labels *labels);
 
-struct infp_span {
+struct infp_labelled_span {
         uint64_t t0, t1; /* samples with t0 <= t < t1 */
         double seconds;
         uint64_t n;                   /* samples of the tree */
@@ -51,7 +51,7 @@ struct infp_span {
 };
 
 struct infp_spans {
-        struct infp_span *list; /* by time, not overlapping */
+        struct infp_labelled_span *list; /* by time, not overlapping */
         unsigned n;
 };
 
@@ -63,5 +63,5 @@ int infp_spans_read(struct infp_run *run, const struct infp_catalog *catalog, do
                     const char **ret_table, struct infp_err *err);
 void infp_spans_done(struct infp_spans *spans);
 
-double infp_span_joules(const struct infp_span *span); /* NAN with fewer than two samples; likewise the next */
-double infp_span_watts(const struct infp_span *span);
+double infp_span_joules(const struct infp_labelled_span *span); /* NAN with fewer than two samples; likewise the next */
+double infp_span_watts(const struct infp_labelled_span *span);

@@ -29,7 +29,7 @@ int infp_spans_between(const struct infp_labels *labels, struct infp_spans *ret,
 {
         INFP_TRY(make(labels->n ? labels->n - 1 : 0, ret, err));
         for (unsigned i = 0; i < ret->n; i++) {
-                struct infp_span *span = &ret->list[i];
+                struct infp_labelled_span *span = &ret->list[i];
 
                 span->t0 = labels->list[i].t_ns;
                 span->t1 = labels->list[i + 1].t_ns;
@@ -49,7 +49,7 @@ int infp_spans_of_range(const struct infp_range *range, struct infp_spans *ret, 
 }
 
 /* The span that holds the moment; NULL: none does. */
-static struct infp_span *span_at(const struct infp_spans *spans, uint64_t t_ns)
+static struct infp_labelled_span *span_at(const struct infp_spans *spans, uint64_t t_ns)
 {
         unsigned low = 0, high = spans->n;
 
@@ -70,7 +70,7 @@ enum { MAX_COLUMNS = 16 };
 struct reading {
         const char *table;
         const char *const *columns; /* ended by NULL */
-        void (*row)(struct infp_span *span, const struct infp_batch *batch, const int *at, uint32_t row);
+        void (*row)(struct infp_labelled_span *span, const struct infp_batch *batch, const int *at, uint32_t row);
 };
 
 static int read_table(struct infp_run *run, const struct infp_scan_options *options, const struct infp_spans *spans,
@@ -86,7 +86,7 @@ static int read_table(struct infp_run *run, const struct infp_scan_options *opti
                 at[i] = infp_table_find(infp_scan_table(scan), reading->columns[i]);
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        struct infp_span *span = span_at(spans, (uint64_t) infp_batch_i64(&batch, 0, row));
+                        struct infp_labelled_span *span = span_at(spans, (uint64_t) infp_batch_i64(&batch, 0, row));
 
                         if (span)
                                 reading->row(span, &batch, at, row);
@@ -138,7 +138,7 @@ static bool read_cpu(const struct infp_batch *batch, const int *at, uint32_t row
         return true;
 }
 
-static void take_tree(struct infp_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
+static void take_tree(struct infp_labelled_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         uint64_t cpu_ns;
@@ -163,14 +163,14 @@ static void take_tree(struct infp_span *span, const struct infp_batch *batch, co
 
 static const char *const thermal_columns[] = { "vCpuTemperature", NULL };
 
-static void take_thermal(struct infp_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
+static void take_thermal(struct infp_labelled_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         add_number(&span->temperature_c, batch, at[0], row);
 }
 
 static const char *const energy_columns[] = { "eMachineJoules", "eMachineQuality", NULL };
 
-static void take_energy(struct infp_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
+static void take_energy(struct infp_labelled_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         const char *quality;
@@ -186,12 +186,12 @@ static void take_energy(struct infp_span *span, const struct infp_batch *batch, 
         span->energy_is_estimated |= quality && size == strlen("estimated") && !memcmp(quality, "estimated", size);
 }
 
-double infp_span_joules(const struct infp_span *span)
+double infp_span_joules(const struct infp_labelled_span *span)
 {
         return span->energy_j.n > 1 ? span->energy_j.last - span->energy_j.first : NAN;
 }
 
-double infp_span_watts(const struct infp_span *span)
+double infp_span_watts(const struct infp_labelled_span *span)
 {
         return span->energy_s > 0 ? infp_span_joules(span) / span->energy_s : NAN;
 }
@@ -207,7 +207,7 @@ static int read_cores(struct infp_run *run, const struct infp_scan_options *opti
                 return r == -ENOENT ? 0 : r;
         while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        struct infp_span *span = span_at(spans, (uint64_t) infp_batch_i64(&batch, 0, row));
+                        struct infp_labelled_span *span = span_at(spans, (uint64_t) infp_batch_i64(&batch, 0, row));
 
                         if (span && infp_cores_add(&span->cores, &batch, row, err) < 0)
                                 r = -ENOMEM;
