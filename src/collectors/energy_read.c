@@ -44,7 +44,7 @@ static int read_battery(const struct infp_env *env, const char *path, double *re
 {
         char file[ENERGY_PATH + 32], status[32];
         struct infp_span s = { .at = status };
-        double uw, ua, uv;
+        double uw = 0, ua = 0, uv = 0;
         ssize_t n;
         int r;
 

@@ -68,7 +68,7 @@ static void put_stat(struct infp_out *out, const char *label, const struct infp_
                                 show(infp_stat_sample_std(stat)).text, show(stat->min).text, show(stat->max).text);
 }
 
-static void put_energy(struct infp_out *out, const struct infp_report *report, const struct infp_span *span)
+static void put_energy(struct infp_out *out, const struct infp_report *report, const struct infp_labelled_span *span)
 {
         if (isnan(infp_span_joules(span)))
                 infp_report_line(out, "energy", "not measured between the labels%s",
@@ -109,7 +109,7 @@ static void put_cores(struct infp_out *out, const struct infp_cores *cores)
 
 void infp_report_spans(struct infp_out *out, const struct infp_report *report)
 {
-        const struct infp_span *span = report->spans.list;
+        const struct infp_labelled_span *span = report->spans.list;
         infp_autostr struct infp_str name = { 0 };
         infp_autostr struct infp_str tame = { 0 };
         char title[160];
@@ -139,7 +139,7 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report)
 
 static void put_pair(struct infp_out *out, const struct infp_report *report, unsigned i)
 {
-        const struct infp_span *s = &report->spans.list[i];
+        const struct infp_labelled_span *s = &report->spans.list[i];
         infp_autostr struct infp_str name = { 0 };
 
         infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
@@ -255,7 +255,7 @@ static void json_cores(struct infp_json *json, const struct infp_cores *cores)
         put_count(json, "dominant_core_intervals", cores->n_dominated);
 }
 
-static void json_energy(struct infp_json *json, const struct infp_span *span)
+static void json_energy(struct infp_json *json, const struct infp_labelled_span *span)
 {
         const bool has = span->energy_j.n > 0;
 
@@ -270,7 +270,7 @@ static void json_energy(struct infp_json *json, const struct infp_span *span)
         infp_json_object_end(json);
 }
 
-static void json_span(struct infp_json *json, const struct infp_span *span, const char *from, const char *to)
+static void json_span(struct infp_json *json, const struct infp_labelled_span *span, const char *from, const char *to)
 {
         infp_json_object(json);
         put_text(json, "from", from);

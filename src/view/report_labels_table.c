@@ -102,7 +102,7 @@ static void set_stat(struct infp_builder *b, unsigned column, const struct infp_
         }
 }
 
-static void set_energy(struct infp_builder *b, const struct infp_span *span)
+static void set_energy(struct infp_builder *b, const struct infp_labelled_span *span)
 {
         if (!span->energy_j.n)
                 return;
@@ -115,7 +115,7 @@ static void set_energy(struct infp_builder *b, const struct infp_span *span)
 static int fill(struct infp_builder *b, const struct infp_report *report, unsigned i)
 {
         const struct infp_label_mark *from = &report->labels.list[i], *to = from + 1;
-        const struct infp_span *span = &report->spans.list[i];
+        const struct infp_labelled_span *span = &report->spans.list[i];
 
         infp_builder_reset(b);
         INFP_TRY(infp_builder_row_begin(b, 0, 0));

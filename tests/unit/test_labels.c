@@ -116,7 +116,7 @@ static void expect_stat(const struct infp_stat *stat, uint64_t n, double mean, d
 
 /* Rows at 11, 12, 13, 14 s. CPU: 1, 0.5, 2 s in a second each, of 2 CPUs: 50, 25, 100 %; mean 175/3; squared distances
  * 625/9 + 10000/9 + 15625/9 = 26250/9, by n - 1 = 2. RSS 10 20 30 40: squared distances 225 + 25 + 25 + 225 = 500, by 3. */
-static void expect_a_to_b(const struct infp_span *span)
+static void expect_a_to_b(const struct infp_labelled_span *span)
 {
         assert_near(span->seconds, 4);
         assert_int_equal(span->n, 4);
