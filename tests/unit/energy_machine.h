@@ -104,7 +104,8 @@ static inline const char *said(const struct machine *m, const char *instance, co
                         continue;
                 has = kept_has(k, INFP_SOURCES_INSTANCE);
                 if (has != (instance != NULL) ||
-                    (has && strcmp(kept_text(k, INFP_SOURCES_INSTANCE, words[0], sizeof(words[0])), instance)))
+                    (has && instance &&
+                     strcmp(kept_text(k, INFP_SOURCES_INSTANCE, words[0], sizeof(words[0])), instance)))
                         continue;
                 words[1][0] = words[2][0] = 0;
                 if (kept_has(k, INFP_SOURCES_REASON))
