@@ -77,7 +77,7 @@ struct infp_table {
         const char *section;
         /* In the time series: NULL not at all, "" under bare names, else the prefix of its instances ("container"). */
         const char *series;
-        /* One instance stands for the table: the first that appeared. The snapshot's section is its object ("vllm", "containers");
+        /* One instance stands for the table: that whose thing has the lowest `number`, else the first that appeared. The snapshot's section is its object ("vllm", "containers");
          * when there are more, all of them are a list in it, named `list` (NULL: as the table). */
         bool lead;
         const char *lead_by; /* BOOL column: the instance whose row has it leads instead; NULL: the first always */

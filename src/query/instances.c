@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "query/joins.h"
 
 void infp_instances_done(struct infp_instances *instances)
 {
@@ -85,12 +86,12 @@ static uint64_t id_of(const struct infp_batch *batch, uint32_t row)
                        : 0;
 }
 
-static int add_all(struct infp_instances *instances, const char *series, const struct infp_batch *batch)
+static int add_all(struct infp_instances *instances, const char *series, bool is_one, const struct infp_batch *batch)
 {
         for (uint32_t row = 0; row < batch->n_rows; row++) {
                 char prefix[128] = "";
 
-                if (instances->n && !*series)
+                if (instances->n && is_one)
                         return 0;
                 if (infp_instances_of(instances, batch, row) >= 0)
                         continue;
@@ -101,9 +102,67 @@ static int add_all(struct infp_instances *instances, const char *series, const s
         return 0;
 }
 
+/* Things may have a number of their own in the run (engines in the order in which they were named): its column; NULL: none. */
+static const struct infp_table *numbered_entity(const struct infp_table *table, const struct infp_catalog *catalog,
+                                                unsigned *ret_column)
+{
+        const struct infp_column *key = &table->keys[0];
+        const struct infp_table *entity =
+                key->type == INFP_ID64 && key->key && *key->key ? infp_catalog_find(catalog, key->key) : NULL;
+        const int column = entity && entity->entity ? infp_table_find(entity, "number") : -1;
+
+        if (column < 0 || infp_table_column(entity, (unsigned) column)->type != INFP_I64)
+                return NULL;
+        *ret_column = (unsigned) column;
+        return entity;
+}
+
+/* Of a table under bare names: the instance with the lowest number, else the first that appeared, comes to the front. */
+static int put_first(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
+                     struct infp_instances *instances, struct infp_err *err)
+{
+        unsigned column = 0, best = 0;
+        const struct infp_table *entity = numbered_entity(table, catalog, &column);
+        const struct infp_value *lowest = NULL;
+        struct infp_entities *things;
+        struct infp_instance first;
+        int r;
+
+        if (!entity || instances->n < 2)
+                return 0;
+        r = infp_entities_load(run, entity->name, catalog, &things, err);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        for (unsigned i = 0; i < instances->n; i++) {
+                const struct infp_value *number = infp_entities_value(things, instances->list[i].id, column);
+
+                if (number && (!lowest || number->as.i64 < lowest->as.i64)) {
+                        lowest = number;
+                        best = i;
+                }
+        }
+        infp_entities_free(things);
+        first = instances->list[best];
+        instances->list[best] = instances->list[0];
+        instances->list[0] = first;
+        return 0;
+}
+
+static void drop_all_but_one(struct infp_instances *instances)
+{
+        while (instances->n > 1) {
+                struct infp_instance *last = &instances->list[--instances->n];
+
+                free(last->key);
+                free(last->prefix);
+        }
+}
+
 static int read_keys(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
                      struct infp_instances *instances, struct infp_err *err)
 {
+        unsigned column;
+        const bool is_bare = !*table->series, is_one = is_bare && !numbered_entity(table, catalog, &column);
         infp_autofree const char **keys = calloc(table->n_keys + 1u, sizeof(*keys));
         struct infp_scan *scan;
         struct infp_batch batch;
@@ -116,11 +175,15 @@ static int read_keys(struct infp_run *run, const struct infp_table *table, const
         INFP_TRY(infp_scan_open(run, table->name, &(struct infp_scan_options){ .columns = keys, .catalog = catalog },
                                 &scan, err));
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                if (add_all(instances, table->series, &batch) < 0) {
+                if (add_all(instances, table->series, is_one, &batch) < 0) {
                         r = infp_fail(err, -ENOMEM, "out of memory");
                         break;
                 }
         infp_scan_close(scan);
+        if (r == 0 && is_bare) {
+                r = put_first(run, table, catalog, instances, err);
+                drop_all_but_one(instances);
+        }
         return r;
 }
 

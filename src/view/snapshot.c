@@ -182,7 +182,7 @@ static bool in_section(const struct infp_table *table, const char *section)
 }
 
 static void put_section(struct infp_json *json, const struct infp_last *last, const char *section,
-                        struct infp_histograms *memory)
+                        struct infp_snapshot_memory *memory)
 {
         const struct infp_table *table, *only = NULL;
         struct infp_batch batch;
@@ -249,7 +249,7 @@ static void put_sources(struct infp_json *json, const struct infp_last *last)
 }
 
 void infp_snapshot_put_again(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
-                             bool sources, struct infp_histograms *memory)
+                             bool sources, struct infp_snapshot_memory *memory)
 {
         const struct infp_table *table;
         struct infp_json json;
@@ -270,5 +270,7 @@ void infp_snapshot_put_again(struct infp_str *out, const struct infp_last *last,
 void infp_snapshot_put(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
                        bool sources)
 {
-        infp_snapshot_put_again(out, last, unix_ms, indent, sources, NULL);
+        struct infp_snapshot_memory memory = { 0 };
+
+        infp_snapshot_put_again(out, last, unix_ms, indent, sources, &memory);
 }

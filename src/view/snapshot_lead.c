@@ -97,23 +97,76 @@ static void put_spread(struct infp_json *json, const struct infp_last *last, con
         }
 }
 
-/* The number of the leading row; -1: it is not there. */
-static int64_t find_lead(const struct infp_last *last, const struct infp_table *table)
+static bool number_of(const struct infp_last *last, const struct infp_table *table, uint64_t id, int64_t *ret)
 {
-        const int column = table->lead_by ? infp_table_find(table, table->lead_by) : -1;
+        struct infp_batch thing;
+        int column;
+
+        if (!last->entity(last->context, table->keys[0].key, id, &thing))
+                return false;
+        column = infp_table_find(thing.table, "number");
+        if (column < 0 || infp_table_column(thing.table, (unsigned) column)->type != INFP_I64)
+                return false;
+        *ret = infp_batch_i64(&thing, (unsigned) column, 0);
+        return true;
+}
+
+/* Things may have a number of their own in the run (engines in the order in which they were named): the lowest leads, and goes on
+ * doing so while it is silent. False: they have none. */
+static bool find_numbered(const struct infp_last *last, const struct infp_table *table,
+                          struct infp_snapshot_memory *memory, int64_t *ret_row)
+{
+        struct infp_batch batch;
+        int64_t number, at = -1;
+
+        for (uint32_t from = 0; last->rows(last->context, table, from, &batch); from += batch.n_rows)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t id = infp_batch_u64(&batch, INFP_FIXED_COLUMNS, row);
+
+                        if (number_of(last, table, id, &number) &&
+                            (!memory->has_lead || number < memory->lead_number)) {
+                                memory->has_lead = true;
+                                memory->lead = id;
+                                memory->lead_number = number;
+                        }
+                        if (memory->has_lead && memory->lead == id)
+                                at = (int64_t) from + row;
+                }
+        *ret_row = at;
+        return memory->has_lead;
+}
+
+/* The number of the row that has the BOOL column; -1: none has. */
+static int64_t find_marked(const struct infp_last *last, const struct infp_table *table)
+{
+        const int column = infp_table_find(table, table->lead_by);
         struct infp_batch batch;
 
         for (uint32_t from = 0; column >= 0 && last->rows(last->context, table, from, &batch); from += batch.n_rows)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
                         if (infp_batch_bool(&batch, (unsigned) column, row))
                                 return (int64_t) from + row;
+        return -1;
+}
+
+/* The number of the leading row; -1: it is not there. */
+static int64_t find_lead(const struct infp_last *last, const struct infp_table *table,
+                         struct infp_snapshot_memory *memory)
+{
+        int64_t row = table->lead_by ? find_marked(last, table) : -1;
+
+        if (row >= 0)
+                return row;
+        /* `memory` knows one table of this kind: that with histograms. */
+        if (table->histograms && table->keys[0].key && find_numbered(last, table, memory, &row))
+                return row;
         return last->first ? last->first(last->context, table) : 0;
 }
 
 static void put_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
-                     const struct infp_histograms *histograms)
+                     struct infp_snapshot_memory *memory, const struct infp_histograms *histograms)
 {
-        const int64_t lead = find_lead(last, table);
+        const int64_t lead = find_lead(last, table, memory);
         struct infp_batch batch;
         const bool has = lead >= 0 && last->rows(last->context, table, (uint32_t) lead, &batch);
 
@@ -125,14 +178,14 @@ static void put_lead(struct infp_json *json, const struct infp_last *last, const
 }
 
 void infp_snapshot_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
-                        struct infp_histograms *memory)
+                        struct infp_snapshot_memory *memory)
 {
-        struct infp_histograms *own = table->histograms && !memory ? infp_histograms_new() : NULL;
-        struct infp_histograms *histograms = memory ? memory : own;
+        struct infp_histograms *own = table->histograms && !memory->histograms ? infp_histograms_new() : NULL;
+        struct infp_histograms *histograms = memory->histograms ? memory->histograms : own;
 
         if (table->histograms && (!histograms || infp_histograms_refresh(histograms, last, table->histograms) < 0))
                 json->out->failed = true;
         else
-                put_lead(json, last, table, histograms);
+                put_lead(json, last, table, memory, histograms);
         infp_histograms_free(own);
 }

@@ -5,6 +5,14 @@
 #include "model/last.h"
 #include "view/histograms.h"
 
+/* What stays from one snapshot to the next. */
+struct infp_snapshot_memory {
+        struct infp_histograms *histograms; /* NULL: made anew each time */
+        bool has_lead;                      /* the thing of the lowest number that has ever had a row */
+        uint64_t lead;
+        int64_t lead_number;
+};
+
 const struct infp_table *infp_snapshot_table(const struct infp_last *last, const char *name);
 
 /* One column with its name, and under another. batch NULL: the table has no row now. */
@@ -20,8 +28,8 @@ void infp_snapshot_row(struct infp_json *json, const struct infp_last *last, con
 
 /* The leading instance into the open object, then the list of all when there are more. */
 void infp_snapshot_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
-                        struct infp_histograms *memory);
+                        struct infp_snapshot_memory *memory);
 
-/* memory: what stays from one snapshot to the next; NULL: nothing does. */
+/* memory: never NULL. */
 void infp_snapshot_put_again(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
-                             bool sources, struct infp_histograms *memory);
+                             bool sources, struct infp_snapshot_memory *memory);

@@ -15,7 +15,7 @@ struct snapshots {
         struct infp_snapshot_options options;
         char uuid[40];
         struct infp_str text;
-        struct infp_histograms *memory;
+        struct infp_snapshot_memory memory;
         uint64_t n_bytes;
         bool is_full;
 };
@@ -83,7 +83,7 @@ static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, stru
         if (s->is_full)
                 return 0;
         infp_str_clear(&s->text);
-        infp_snapshot_put_again(&s->text, &s->options.last, unix_ms, 0, false, s->memory);
+        infp_snapshot_put_again(&s->text, &s->options.last, unix_ms, 0, false, &s->memory);
         if (s->text.failed) {
                 infp_str_done(&s->text);
                 return infp_fail(err, -ENOMEM, "no memory for a snapshot");
@@ -100,8 +100,8 @@ int infp_snapshot_sink_new(const struct infp_snapshot_options *options, struct i
         struct snapshots *s = calloc(1, sizeof(*s));
 
         if (s)
-                s->memory = infp_histograms_new();
-        if (!s || !s->memory) {
+                s->memory.histograms = infp_histograms_new();
+        if (!s || !s->memory.histograms) {
                 free(s);
                 return infp_fail(err, -ENOMEM, "no memory for snapshots");
         }
@@ -128,7 +128,7 @@ struct infp_sink *infp_snapshot_sink_free(struct infp_sink *sink)
         if (!s)
                 return NULL;
         infp_str_done(&s->text);
-        infp_histograms_free(s->memory);
+        infp_histograms_free(s->memory.histograms);
         free(s);
         return NULL;
 }

@@ -90,7 +90,7 @@ const struct infp_collector *const infp_collectors[] = { NULL };
 struct world {
         struct infp_sink *tail;
         struct infp_last last;
-        struct infp_histograms *memory;
+        struct infp_snapshot_memory memory;
         struct infp_str text;
         struct infp_builder *builders[N_TABLES];
         struct infp_row row;
@@ -111,7 +111,7 @@ static int setup(void **state)
                 assert_int_equal(infp_builder_grow(w->builders[i], 4096), 0);
         }
         w->last = infp_tail_last(w->tail);
-        w->memory = infp_histograms_new();
+        w->memory.histograms = infp_histograms_new();
         w->row.text = w->room;
         w->row.text_cap = sizeof(w->room);
         *state = w;
@@ -125,7 +125,7 @@ static int teardown(void **state)
         for (unsigned i = 0; i < N_TABLES; i++)
                 infp_builder_free(w->builders[i]);
         infp_tail_free(w->tail);
-        infp_histograms_free(w->memory);
+        infp_histograms_free(w->memory.histograms);
         infp_str_done(&w->text);
         free(w);
         return 0;
@@ -198,7 +198,7 @@ static const char *section(struct world *w, uint64_t t_ns, const char *name)
 
         assert_int_equal(w->tail->tick_end(w->tail, t_ns, 0, NULL), 0);
         infp_str_clear(&w->text);
-        infp_snapshot_put_again(&w->text, &w->last, 1, 0, false, w->memory);
+        infp_snapshot_put_again(&w->text, &w->last, 1, 0, false, &w->memory);
         assert_false(w->text.failed);
         snprintf(key, sizeof(key), "\"%s\":", name);
         at = strstr(w->text.data, key);

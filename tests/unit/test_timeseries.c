@@ -318,12 +318,81 @@ static void test_instances_of_things(void **state)
         sample_free(s);
 }
 
+// clang-format off
+static const struct infp_column engine_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, MEASURED, NO, "", 0, NULL, "Which engine."),
+};
+static const struct infp_column engine_columns[] = {
+        INFP_COLUMN(number, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its place."),
+};
+static const struct infp_column page_keys[] = {
+        INFP_COLUMN(engine, ID64, LABEL, none, MEASURED, NO, "engines", 0, NULL, "Which engine."),
+};
+static const struct infp_column page_columns[] = {
+        INFP_COLUMN(running, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Requests."),
+};
+// clang-format on
+static const struct infp_table engines_table = { .name = "engines",
+                                                 .help = "Of the tests.",
+                                                 .keys = engine_keys,
+                                                 .n_keys = 1,
+                                                 .columns = engine_columns,
+                                                 .n_columns = 1,
+                                                 .entity = true };
+static const struct infp_table pages_table = { .name = "pages",
+                                               .help = "Of the tests.",
+                                               .keys = page_keys,
+                                               .n_keys = 1,
+                                               .columns = page_columns,
+                                               .n_columns = 1,
+                                               .series = "" };
+
+/* Of things that have numbers the lowest stands under bare names, though another appeared before it; number 0 never had a row. */
+static void test_lowest_number(void **state)
+{
+        static const struct infp_table *const tables[] = { &engines_table, &pages_table, NULL };
+        static const int64_t numbers[] = { 2, 1, 0 };
+        struct sample_run *s = sample_new("parquet");
+        struct infp_series *series;
+        struct infp_batch batch;
+
+        (void) state;
+        sample_describe(s, tables);
+        for (unsigned i = 0; i < 3; i++) {
+                struct infp_row *row = sample_row(s, &engines_table, S(9));
+
+                infp_row_id(row, 0, 70 + i);
+                infp_row_i64(row, 1, numbers[i]);
+                sample_put(s);
+        }
+        for (unsigned i = 0; i < 3; i++) {
+                sample_tick(s, i, S(10.0 + i));
+                for (unsigned k = 0; k < 2; k++) {
+                        struct infp_row *row = sample_row(s, &pages_table, S(10.1 + i + k * 0.1));
+
+                        infp_row_id(row, 0, 70 + k);
+                        infp_row_f64(row, 1, 10 * k + i);
+                        sample_put(s);
+                }
+        }
+        sample_end(s);
+        series = open_series(s, 0, 0);
+        assert_int_equal(infp_table_width(infp_series_table(series)), 3);
+        assert_int_equal(infp_series_next(series, &batch, NULL), 1);
+        assert_int_equal(batch.n_rows, 3);
+        for (uint32_t row = 0; row < 3; row++)
+                assert_true(infp_batch_f64(&batch, column(series, "running"), row) == 10 + row);
+        infp_series_close(series);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_columns),       cmocka_unit_test(test_rows),
                 cmocka_unit_test(test_range),         cmocka_unit_test(test_long_texts_and_many_ticks),
                 cmocka_unit_test(test_without_ticks), cmocka_unit_test(test_instances_of_things),
+                cmocka_unit_test(test_lowest_number),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
