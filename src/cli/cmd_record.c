@@ -132,7 +132,8 @@ static int open_child(struct record *r, struct infp_err *err)
         if (r->options.command)
                 INFP_TRY(infp_child_fork(&r->child, r->options.command, more,
                                          r->capture ? infp_capture_child_fd(r->capture) : -1, err));
-        if (r->options.own_cgroup && infp_own_cgroup_make(&r->own_cgroup, &r->env, r->info.uuid, r->child.pid, &own) < 0)
+        if (r->options.own_cgroup &&
+            infp_own_cgroup_make(&r->own_cgroup, &r->env, r->info.uuid, r->child.pid, &own) < 0)
                 infp_say("record: %s; the command runs in the cgroup that infprof has", own.text);
         return infp_signals_open(&r->signals, r->options.command != NULL, err);
 }

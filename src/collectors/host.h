@@ -1,8 +1,8 @@
 /* Parts of the collector `host`: its CPUs (host_cpu.c), how much of them we may use (host_limits.c), the rest (host_facts.c). */
 #pragma once
 
-#include "collect/collector.h"
 #include "collect/cgroup.h"
+#include "collect/collector.h"
 #include "collectors/cpus.h"
 
 enum host_cell {

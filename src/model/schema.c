@@ -244,13 +244,14 @@ static int check_section(const struct infp_table *table, struct infp_err *err)
         if (table->lead_by && infp_table_find(table, table->lead_by) < 0)
                 return infp_fail(err, -EINVAL, "table %s: it has no column %s to lead by", table->name, table->lead_by);
         if (!table->lead && (table->list || table->lead_by || table->flat_section || table->histograms))
-                return infp_fail(err, -EINVAL, "table %s: list, lead_by, flat_section and histograms are of tables with lead",
+                return infp_fail(err, -EINVAL,
+                                 "table %s: list, lead_by, flat_section and histograms are of tables with lead",
                                  table->name);
         if (table->histograms && table->keys[0].type != INFP_ID64)
                 return infp_fail(err, -EINVAL, "table %s: histograms are found by an id, and its first key is none",
                                  table->name);
-        if (table->spread && (table->lead || table->n_keys != 2 || table->keys[0].type != INFP_ID64 ||
-                              table->keys[1].type != INFP_I64))
+        if (table->spread &&
+            (table->lead || table->n_keys != 2 || table->keys[0].type != INFP_ID64 || table->keys[1].type != INFP_I64))
                 return infp_fail(err, -EINVAL, "table %s: keys of a spread table are an id and a number", table->name);
         return 0;
 }
