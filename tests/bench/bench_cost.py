@@ -25,7 +25,7 @@ CASES = {
     "1 Hz, -p": (["-t", "1000", "-p"], 0.010, None, None),
     "20 Hz, -p": (["-t", "50", "-p"], None, None, None),
 }
-WARM_S = 6  # the first flush, which writes what is written once, comes after 5 s
+WARM_S = 8  # the first flush, which writes what is written once, comes after 5 s, later where the machine is busy
 TREE = ["sh", "-c", "for i in $(seq 19); do sleep 3600 & done; wait"]
 
 
