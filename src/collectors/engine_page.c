@@ -261,7 +261,8 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         if (r < 0)
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         INFP_TRY(check(engine, ret, err));
-        make = winner(&look);
+        /* An empty page (workers that have not written their parts yet) tells nothing of who it is. */
+        make = look.n_all ? winner(&look) : engine->about.make;
         if (make == INFP_ENGINE_UNKNOWN && !engine->is_listed)
                 return infp_fail(err, -ENOMSG, "%s: the page is not an engine's", engine->shown);
         reading.only_own = look.n_all > ENGINE_SERIES_MAX && make != INFP_ENGINE_UNKNOWN;
@@ -277,9 +278,11 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         return 0;
 }
 
-/* Says a finding about a field, or takes it back. */
+/* Says a finding about a field, or takes it back. Where infp_engine_fields_row has said why there is no value, that stands. */
 static void find(struct engine *engine, int cell, bool is_wrong, const char *text)
 {
+        if (engine->fields.said[cell / 64] >> cell % 64 & 1)
+                return;
         infp_emit_source(engine->all->emit, &infp_table_vllm, cell, engine->shown, is_wrong ? INFP_BROKEN : INFP_OK,
                          is_wrong ? text : NULL, NULL);
 }

@@ -325,6 +325,27 @@ static void cannot_be(void **state)
         end(&w);
 }
 
+/* A field with no number has one word for it, at each page the same: not "broken", then "ok". */
+static void not_finite_is_said_once(void **state)
+{
+        struct world w;
+        char reason[512];
+        size_t n;
+
+        (void) state;
+        begin(&w);
+        assert_int_equal(give(&w, "vllm:num_requests_running NaN\nvllm:kv_cache_usage_perc +Inf\n"), 0);
+        n = machine_count(w.m, "sources");
+        assert_int_equal(give(&w, "vllm:num_requests_running NaN\nvllm:kv_cache_usage_perc +Inf\n"), 0);
+        assert_int_equal(machine_count(w.m, "sources"), n);
+        assert_string_equal(machine_state(w.m, "vllm", "system_requests_running", reason, sizeof(reason)), "broken");
+        assert_non_null(strstr(reason, "not a finite number"));
+        assert_string_equal(machine_state(w.m, "vllm", "cache_kv_usage_percent", reason, sizeof(reason)), "broken");
+        assert_int_equal(give(&w, "vllm:num_requests_running 4\nvllm:kv_cache_usage_perc 1\n"), 0);
+        assert_string_equal(machine_state(w.m, "vllm", "system_requests_running", reason, sizeof(reason)), "ok");
+        end(&w);
+}
+
 static void too_many_series(void **state)
 {
         infp_autostr struct infp_str page = { 0 };
@@ -407,6 +428,22 @@ static void another_make_at_the_address(void **state)
         end(&w);
 }
 
+static void empty_page_is_nobody_else_s(void **state)
+{
+        struct world w;
+        double value = 0;
+
+        (void) state;
+        begin(&w);
+        assert_int_equal(give(&w, "vllm:num_requests_running 3\n"), 0);
+        assert_int_equal(give(&w, ""), 0);
+        assert_int_equal(w.engine->about.make, INFP_ENGINE_VLLM);
+        EXPECT(w.m, ABSENT("vllm", NULL, "system_requests_running"));
+        assert_int_equal(values(&w, series_id(&w, "vllm:num_requests_running", NULL), &value), 2);
+        assert_true(isnan(value));
+        end(&w);
+}
+
 static void ids_are_those_of_the_contents(void **state)
 {
         struct world w;
@@ -439,10 +476,12 @@ int main(void)
                 cmocka_unit_test(created_is_no_value),
                 cmocka_unit_test(restarts),
                 cmocka_unit_test(cannot_be),
+                cmocka_unit_test(not_finite_is_said_once),
                 cmocka_unit_test(too_many_series),
                 cmocka_unit_test(pages_of_ray),
                 cmocka_unit_test(full_ring),
                 cmocka_unit_test(another_make_at_the_address),
+                cmocka_unit_test(empty_page_is_nobody_else_s),
                 cmocka_unit_test(ids_are_those_of_the_contents),
         };
 
