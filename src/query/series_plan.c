@@ -58,6 +58,23 @@ static const struct infp_table *entity_of(const struct infp_table *table, const 
         return entity && entity->entity ? entity : NULL;
 }
 
+/* A table with a second, numeric key beside one of things in the same section of the snapshot: its rows are parts of those things,
+ * and its columns stand among theirs, with the number in place of their N. 1 + the feed of the things; 0: it is none. */
+static unsigned whole_of(const struct infp_series_plan *plan, const struct infp_table *table)
+{
+        if (table->series || table->plain || table->entity || table->n_keys != 2 || !table->section ||
+            table->keys[0].type != INFP_ID64 || table->keys[1].type != INFP_I64)
+                return 0;
+        for (unsigned i = 0; i < plan->n_feeds; i++) {
+                const struct infp_table *things = plan->feeds[i].table;
+
+                if (things->n_keys == 1 && *things->series && things->section &&
+                    !strcmp(things->section, table->section) && plan->feeds[i].entity)
+                        return i + 1;
+        }
+        return 0;
+}
+
 static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
 {
         plan->feeds = calloc(plan->catalog.n_tables + 1, sizeof(*plan->feeds));
@@ -71,6 +88,17 @@ static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
                                 .table = table,
                                 .period_ns = period_of(&run->info, table->name),
                                 .entity = *table->series ? entity_of(table, &plan->catalog) : NULL,
+                        };
+        }
+        for (unsigned i = 0; i < plan->catalog.n_tables; i++) { /* when all wholes are known */
+                const struct infp_table *table = &plan->catalog.tables[i];
+                const unsigned whole = whole_of(plan, table);
+
+                if (whole)
+                        plan->feeds[plan->n_feeds++] = (struct infp_series_feed){
+                                .table = table,
+                                .period_ns = period_of(&run->info, table->name),
+                                .whole = whole,
                         };
         }
         return 0;
@@ -113,11 +141,51 @@ static int load_things(struct infp_run *run, const struct infp_series_plan *plan
         return r == -ENOENT ? 0 : r;
 }
 
+/* The slot of the whole, and which part: the second key, behind the first's 17 bytes and its own mark (query/instances.h). */
+static int add_part(struct infp_series_plan *plan, unsigned feed, struct infp_instance *instance)
+{
+        enum { KEY_SIZE = 1 + sizeof(uint64_t) + sizeof(size_t) };
+        int64_t part;
+
+        if (instance->key_size < 2 * KEY_SIZE)
+                return 0;
+        memcpy(&part, instance->key + KEY_SIZE + 1, sizeof(part));
+        for (unsigned i = 0; i < plan->n_slots; i++) {
+                if (plan->slots[i].feed + 1 != plan->feeds[feed].whole || plan->slots[i].id != instance->id)
+                        continue;
+                free(instance->prefix);
+                instance->prefix = strdup(plan->slots[i].prefix);
+                if (!instance->prefix)
+                        return -ENOMEM;
+                INFP_TRY(add_slot(plan, feed, instance));
+                plan->slots[plan->n_slots - 1].part = part;
+                return 0;
+        }
+        return 0;
+}
+
+static int find_parts(struct infp_run *run, struct infp_series_plan *plan, unsigned feed, struct infp_err *err)
+{
+        infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
+        struct infp_table numbered = *plan->feeds[feed].table;
+
+        numbered.series = "part"; /* each of them: how they are called is decided here */
+        INFP_TRY(infp_instances_find(run, &numbered, &plan->catalog, &instances, err));
+        for (unsigned k = 0; k < instances.n; k++)
+                if (add_part(plan, feed, &instances.list[k]) < 0)
+                        return infp_fail(err, -ENOMEM, "out of memory");
+        return 0;
+}
+
 static int find_slots(struct infp_run *run, struct infp_series_plan *plan, struct infp_err *err)
 {
         for (unsigned i = 0; i < plan->n_feeds; i++) {
                 infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
 
+                if (plan->feeds[i].whole) {
+                        INFP_TRY(find_parts(run, plan, i, err));
+                        continue;
+                }
                 INFP_TRY(infp_instances_find(run, plan->feeds[i].table, &plan->catalog, &instances, err));
                 if (instances.n && plan->feeds[i].entity)
                         INFP_TRY(load_things(run, plan, &plan->feeds[i], err));
@@ -159,13 +227,37 @@ static int add_attributes(struct infp_series_plan *plan, unsigned slot)
         return 0;
 }
 
+/* "cCpuNTime" of part 3: "cCpu3Time". */
+static int add_part_columns(struct infp_series_plan *plan, unsigned slot)
+{
+        const struct infp_table *table = plan->feeds[plan->slots[slot].feed].table;
+
+        for (unsigned i = INFP_FIXED_COLUMNS + table->n_keys; i < infp_table_width(table); i++) {
+                const char *pattern = infp_table_column(table, i)->name, *n = strchr(pattern, 'N');
+                char name[128];
+
+                if (!n)
+                        continue;
+                snprintf(name, sizeof(name), "%.*s%lld%s", (int) (n - pattern), pattern,
+                         (long long) plan->slots[slot].part, n + 1);
+                for (int is_time = 0; is_time < 2; is_time++)
+                        INFP_TRY(add_column(
+                                plan, (struct infp_series_column){ .slot = slot, .source = i, .is_time = is_time },
+                                name));
+        }
+        return 0;
+}
+
 /* What the slot shows: all columns; of keys, those that tell numbered instances apart. Only metrics carry their time. */
 static int add_columns(struct infp_series_plan *plan, unsigned slot)
 {
         const struct infp_series_feed *feed = &plan->feeds[plan->slots[slot].feed];
         const struct infp_table *table = feed->table;
-        unsigned first = INFP_FIXED_COLUMNS + (*table->series ? feed->entity != NULL : table->n_keys);
+        unsigned first = INFP_FIXED_COLUMNS;
 
+        if (feed->whole)
+                return add_part_columns(plan, slot);
+        first += *table->series ? feed->entity != NULL : table->n_keys;
         INFP_TRY(add_attributes(plan, slot));
         for (unsigned i = first; i < infp_table_width(table); i++) {
                 const struct infp_column *column = infp_table_column(table, i);

@@ -13,6 +13,7 @@ struct infp_series_slot {
         size_t key_size;
         char *prefix; /* "container0_", "" */
         uint64_t id;  /* of the thing that its first key names; 0: that is no id */
+        int64_t part; /* of a feed of parts: which one, as its second key says */
 };
 
 struct infp_series_column {
@@ -30,6 +31,8 @@ struct infp_series_plan {
                 uint64_t period_ns;
                 const struct infp_table *entity; /* that its first key names; NULL: none */
                 struct infp_entities *things;    /* NULL: there are none */
+                unsigned
+                        whole; /* 1 + number of the feed whose instances its rows are parts of; 0: it stands for itself */
         } * feeds;
         unsigned n_feeds;
         struct infp_series_slot *slots;

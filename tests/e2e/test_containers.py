@@ -1,4 +1,5 @@
 """Containers and control groups through the real binary: public reports 05 to 07, and on this machine where it is allowed."""
+import csv
 import hashlib
 import json
 import os
@@ -64,6 +65,16 @@ def test_report_06_layers_are_shown_and_not_added(infprof):
     rows = {row["device"]: row for row in snapshot(infprof, report(6) / "root")["container_device"]}
     assert {device: (row["cDeviceName"], row["cDeviceLower"], row["cDeviceCounted"]) for device, row in rows.items()} == {
         "8:0": ("sda", None, True), "253:0": ("dm-0", "sda", False), "253:1": ("dm-1", "sda", False)}
+
+
+def test_report_06_each_cpu_in_the_time_series(infprof, tmp_path):
+    out = tmp_path / "out"
+    subprocess.run([infprof, "record", "-o", out, "--root", report(6) / "root", "--containers", "-f", "csv", "-t", "200",
+                    "--duration", "1s"], check=True, stderr=subprocess.PIPE, timeout=60)
+    with open(next(iter(out.glob("*.csv"))), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["container0_cCpu0Time"], row["container0_cCpu1Time"]) for row in rows} == {("40000000000", "24123456789")}
+    assert all(row["container0_cCpu1Time_time"] for row in rows) and "container0_cCpuNTime" not in rows[0]
 
 
 def test_report_07_order_and_no_exabytes(infprof):
