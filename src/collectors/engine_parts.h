@@ -38,6 +38,10 @@ struct engine_slot {
 struct engine_series {
         struct engine_slot *slots; /* open addressing, n_slots a power of two */
         uint32_t n_slots, n_used;
+        struct engine_known {
+                uint64_t id, key;
+        } * known; /* by id: those of the pages before, once this page has a text that is new; NULL: not yet */
+        uint32_t n_known;
         uint64_t said_t_ns; /* all entity rows were said again */
 };
 

@@ -126,6 +126,57 @@ static bool is_counter(const struct infp_prom_sample *sample)
                (sample->part == INFP_PROM_COUNT || sample->part == INFP_PROM_BUCKET);
 }
 
+static int by_id(const void *a, const void *b)
+{
+        const struct engine_known *x = a, *y = b;
+
+        return (x->id > y->id) - (x->id < y->id);
+}
+
+static void forget_known(struct engine_series *series)
+{
+        free(series->known);
+        series->known = NULL;
+        series->n_known = 0;
+}
+
+static bool list_known(struct engine_series *series)
+{
+        series->known = calloc(series->n_used, sizeof(*series->known));
+        if (!series->known)
+                return false;
+        for (uint32_t i = 0; i < series->n_slots; i++) {
+                const struct engine_slot *slot = &series->slots[i];
+
+                if (slot->key)
+                        series->known[series->n_known++] = (struct engine_known){ slot->id, slot->key };
+        }
+        qsort(series->known, series->n_known, sizeof(*series->known), by_id);
+        return true;
+}
+
+/* A text that is new may be a series that is not: with its labels in another order, its edge in another spelling. The new slot
+ * takes over what was written of it, and the old one has nothing to take back. */
+static void take_over(struct engine *engine, struct engine_slot *slot)
+{
+        struct engine_series *series = &engine->series;
+        const struct engine_known wanted = { .id = slot->id }, *known;
+        struct engine_slot *old;
+
+        if (engine->round == 1 || (!series->known && !list_known(series)))
+                return;
+        known = bsearch(&wanted, series->known, series->n_known, sizeof(wanted), by_id);
+        if (!known)
+                return;
+        old = find(series->slots, series->n_slots, known->key);
+        slot->value = old->value;
+        slot->round = old->round == engine->round ? engine->round : 0; /* the page has it twice */
+        slot->is_said = old->is_said;
+        slot->is_written = old->is_written;
+        slot->has_value = old->has_value;
+        old->has_value = false;
+}
+
 void infp_engine_series_begin(struct engine *engine)
 {
         struct engine_series *series = &engine->series;
@@ -155,11 +206,12 @@ struct engine_slot *infp_engine_slot(struct engine *engine, const struct infp_pr
             (series->n_used >= series->n_slots / 4 * 3 && !rebuild(series, series->n_used + 1, NULL)))
                 return NULL;
         slot = find(series->slots, series->n_slots, key);
-        slot->key = key;
         slot->id = id_of(engine, sample);
         slot->round = 0;
         slot->is_counter = is_counter(sample);
         slot->n_feeds = (uint8_t) infp_engine_alias_find(engine->about.make, sample, slot->feeds);
+        take_over(engine, slot);
+        slot->key = key;
         series->n_used++;
         *ret_is_new = true;
         return slot;
@@ -290,6 +342,7 @@ void infp_engine_series_end(struct engine *engine)
         struct engine_series *series = &engine->series;
         uint32_t n_here = 0;
 
+        forget_known(series);
         for (uint32_t i = 0; i < series->n_slots; i++)
                 n_here += series->slots[i].key && series->slots[i].round == engine->round;
         if (n_here == series->n_used)
@@ -307,5 +360,6 @@ void infp_engine_series_end(struct engine *engine)
 void infp_engine_series_done(struct engine_series *series)
 {
         free(series->slots);
+        free(series->known);
         *series = (struct engine_series){ 0 };
 }

@@ -447,6 +447,7 @@ static void empty_page_is_nobody_else_s(void **state)
 static void ids_are_those_of_the_contents(void **state)
 {
         struct world w;
+        double value = 0;
         uint64_t id;
 
         (void) state;
@@ -461,7 +462,42 @@ static void ids_are_those_of_the_contents(void **state)
         assert_ptr_equal(w.m->rows[0].table, &infp_table_series);
         /* Labels in another order, the edge in another spelling. */
         assert_int_equal(give(&w, "# TYPE vllm:x histogram\nvllm:x_bucket{b=\"2\",le=\"1.0\",a=\"1\"} 1\n"), 0);
-        assert_int_equal(series_id(&w, "vllm:x_bucket", NULL), id);
+        assert_int_equal(machine_count(w.m, "series"), 2);
+        assert_int_equal(values(&w, id, &value), 1);
+        assert_true(value == 1);
+        end(&w);
+}
+
+/* A server may write its labels in any order, at each page another (hash tables): it is the same series, and has a value. */
+static void order_of_labels(void **state)
+{
+        struct world w;
+        double value = 0;
+        uint64_t id;
+
+        (void) state;
+        begin(&w);
+        assert_int_equal(give(&w, "# TYPE vllm:x counter\nvllm:x_total{a=\"1\",b=\"2\"} 7\nvllm:x_total{a=\"2\"} 1\n"),
+                         0);
+        assert_int_equal(give(&w, "# TYPE vllm:x counter\nvllm:x_total{b=\"2\",a=\"1\"} 7\nvllm:x_total{a=\"2\"} 1\n"),
+                         0);
+        id = series_id(&w, "vllm:x_total", "{\"a\":\"1\",\"b\":\"2\"}");
+        assert_int_equal(values(&w, id, &value), 1);
+        assert_int_equal(machine_count(w.m, "series"), 2);
+        assert_int_equal(w.engine->series.n_used, 2);
+        assert_int_equal(give(&w, "# TYPE vllm:x counter\nvllm:x_total{a=\"1\",b=\"2\"} 9\nvllm:x_total{a=\"2\"} 1\n"),
+                         0);
+        assert_int_equal(values(&w, id, &value), 2);
+        assert_true(value == 9);
+        /* It is on the page in both orders: the first counts. */
+        assert_int_equal(
+                give(&w, "# TYPE vllm:x counter\nvllm:x_total{a=\"1\",b=\"2\"} 9\nvllm:x_total{b=\"2\",a=\"1\"} 8\n"),
+                0);
+        assert_int_equal(w.engine->n_twice, 1);
+        assert_int_equal(values(&w, id, &value), 2);
+        /* Fell, in another order. */
+        assert_int_equal(give(&w, "# TYPE vllm:x counter\nvllm:x_total{b=\"2\",a=\"1\"} 3\n"), 0);
+        assert_int_equal(w.engine->n_restarts, 1);
         end(&w);
 }
 
@@ -483,6 +519,7 @@ int main(void)
                 cmocka_unit_test(another_make_at_the_address),
                 cmocka_unit_test(empty_page_is_nobody_else_s),
                 cmocka_unit_test(ids_are_those_of_the_contents),
+                cmocka_unit_test(order_of_labels),
         };
 
         return cmocka_run_group_tests_name("engine_page", tests, NULL, NULL);
