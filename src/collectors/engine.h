@@ -112,6 +112,9 @@ int infp_engine_fields_slots(struct infp_engine_fields *fields, const char *body
 void infp_engine_fields_row(struct infp_engine_fields *fields, enum infp_engine_make make, const char *instance,
                             struct infp_emit *emit);
 
+/* What --engine may say: a URL, "off". 0 or -EINVAL with a sentence. engine_find.c. */
+int infp_engine_check(const char *text, struct infp_err *err);
+
 /* engine_tables.c. `engine` = enum of cells beside each. */
 extern const struct infp_table infp_table_engines, infp_table_series, infp_table_engine_samples,
         infp_table_engine_scrapes, infp_table_vllm;

@@ -33,8 +33,10 @@ int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err 
                          : is_socket ? ":/metrics"
                                      : "/metrics");
 
+        if (!*text)
+                return infp_fail(err, -EINVAL, "the URL of the engine is empty");
         if (n < 0 || n >= ENGINE_URL_MAX)
-                return infp_fail(err, -EINVAL, "--engine: a URL has at most %d bytes", ENGINE_URL_MAX - 1);
+                return infp_fail(err, -EINVAL, "the URL of an engine has at most %d bytes", ENGINE_URL_MAX - 1);
         return infp_http_check_url(ret, err);
 }
 
@@ -50,16 +52,40 @@ static int add(struct engines *all, const char *text, enum engine_origin origin,
         return infp_engine_new(all, url, origin, &engine, err);
 }
 
+static bool is_off(const char *text)
+{
+        return !strcmp(text, "off") || !strcmp(text, "0");
+}
+
+int infp_engine_check(const char *text, struct infp_err *err)
+{
+        char url[ENGINE_URL_MAX];
+
+        return is_off(text) ? 0 : infp_engine_url(text, url, err);
+}
+
+static int add_from_environment(struct engines *all, const char *text, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+        int r = add(all, text, ENGINE_NAMED, &why);
+
+        return r < 0 ? infp_fail(err, r, "VLLM_METRICS_URL: %s", why.text) : 0;
+}
+
 int infp_engine_find_named(struct engines *all, const struct infp_env *env, struct infp_err *err)
 {
         const char *from_environment = env->is_live ? getenv("VLLM_METRICS_URL") : NULL, *url;
+        unsigned first = 0;
 
+        /* "off" takes back those before it. */
         for (unsigned i = 0; (url = infp_env_setting_at(env, "engine", i)); i++)
+                first = is_off(url) ? i + 1 : first;
+        for (unsigned i = first; (url = infp_env_setting_at(env, "engine", i)); i++)
                 INFP_TRY(add(all, url, ENGINE_NAMED, err));
         if (all->n_engines)
                 return 0;
         if (from_environment && *from_environment)
-                return add(all, from_environment, ENGINE_NAMED, err);
+                return add_from_environment(all, from_environment, err);
         if (!env->is_live)
                 return infp_fail(err, -ENODEV,
                                  "a copy of a machine has no servers; --engine URL reads one that runs here");

@@ -311,6 +311,24 @@ def test_url_of_the_environment(record, server):
     one = server()
     done = record("-t", "200", "--duration", "2", "--no-finish", env={**os.environ, "VLLM_METRICS_URL": one.url()})
     assert Engines(done.run).vllm(one.url())
+    done = record("-t", "200", "--no-finish", command=["true"], env={**os.environ, "VLLM_METRICS_URL": "http://u:pw@:::"})
+    assert done.returncode == 0 and "VLLM_METRICS_URL" in done.stderr and "pw@" not in done.stderr
+
+
+@pytest.mark.parametrize("url", ["", "http://", "ftp://host/x", "host:99999", "http://a b/", "unix://rel:/metrics", "http://h/" + 600 * "a"])
+def test_addresses_that_are_none(infprof, run_dir, tmp_path, url):
+    """Before anything is started: hours without the engine that was asked for would be worse."""
+    good = ["--engine", "http://127.0.0.1:1/metrics"]
+    for verb, rest in (("record", ["-o", str(run_dir), "--", "touch", str(tmp_path / "ran")]), ("snapshot", []), ("doctor", [])):
+        done = subprocess.run([infprof, verb, *good, "--engine", url, *rest], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == (125 if verb == "record" else 2) and done.stdout == "" and "--engine: " in done.stderr, verb
+    assert not run_dir.exists() and not (tmp_path / "ran").exists()
+
+
+def test_off_takes_back_what_stands_before_it(record, server):
+    first, second = server(), server()
+    engines = read(record, first.url(), "off", second.url(), seconds=1)
+    assert set(engines.ids) == {second.url()} and not first.requests
 
 
 def test_addresses_and_tokens(record, server, tmp_path):
