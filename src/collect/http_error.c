@@ -83,12 +83,24 @@ static int explain_certificate(struct infp_http_transfer *transfer)
                 transfer->shown, transfer->message);
 }
 
+static int explain_headers(struct infp_http_transfer *transfer)
+{
+        return infp_fail(&transfer->err, -EMSGSIZE, "%s: the headers of the answer are too long", transfer->shown);
+}
+
 static int explain_other(struct infp_http_transfer *transfer, CURLcode code)
 {
         const char *why = transfer->message[0] ? transfer->message : curl_easy_strerror(code);
 
         switch (code) {
+#if LIBCURL_VERSION_NUM >= 0x080600
+        case CURLE_TOO_LARGE:
+                return explain_headers(transfer);
+#endif
         case CURLE_OUT_OF_MEMORY:
+                /* Before 8.6 also of one header that is longer than libcurl takes. */
+                if (transfer->result.sent_t_ns && !transfer->result.first_byte_t_ns)
+                        return explain_headers(transfer);
                 return infp_fail_errno(&transfer->err, -ENOMEM, "%s", transfer->shown);
         case CURLE_COULDNT_RESOLVE_HOST:
                 return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: the host's name is not known", transfer->shown);

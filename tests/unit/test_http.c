@@ -110,6 +110,8 @@ static bool answer(int fd, const char *request)
                 say_for_ever(fd, "HTTP/1.1 200 OK\r\n\r\n", "x", 20000);
         else if (!strcmp(path, "/headers"))
                 say_for_ever(fd, "HTTP/1.1 200 OK\r\n", "X-More: 0123456789abcdef0123456789abcdef\r\n", 0);
+        else if (!strcmp(path, "/header"))
+                say_for_ever(fd, "HTTP/1.1 200 OK\r\nX-More: ", "0123456789abcdef0123456789abcdef", 0);
         else if (!strcmp(path, "/hang"))
                 recv(fd, path, sizeof(path), 0); /* until the client goes away */
         return false;
@@ -259,6 +261,7 @@ static void bad_answers(void **state)
                 { "/bomb", -EFBIG, "limit of 1048576 bytes" },
                 { "/huge", -EFBIG, "limit of 1048576 bytes" },
                 { "/headers", -EMSGSIZE, "headers" },
+                { "/header", -EMSGSIZE, "headers" },
                 { "/hang", -ETIMEDOUT, "has not answered within 300 ms" },
                 { "/drip", -ETIMEDOUT, "sends too slowly" },
         };
