@@ -37,7 +37,10 @@ enum { SCRAPE_ENGINE, SCRAPE_OK, SCRAPE_REASON, SCRAPE_RESTARTS, SCRAPE_N };
 struct state {
         uint64_t row_t_ns, scrape_t_ns; /* of its last row; 0: none yet */
         double last[INFP_ENGINE_COUNTERS];
-        double restarts; /* NAN: none said yet */
+        double restarts;   /* NAN: none said yet */
+        bool has_come;     /* a page, be it before the range */
+        uint64_t n_failed; /* in the range, since the last page that came */
+        double down_s;
 };
 
 struct reading {
@@ -53,6 +56,7 @@ static void free_texts(const struct infp_report_engine *e)
         free(e->version);
         free(e->model);
         free(e->reason);
+        free(e->reason_between);
 }
 
 void infp_engines_done(struct infp_report_engines *engines)
@@ -136,6 +140,36 @@ static double cell(const struct infp_batch *batch, int column, uint32_t row)
         return column >= 0 ? infp_batch_number(batch, (unsigned) column, row) : NAN;
 }
 
+/* It answers: what failed before is judged. -ENOMEM. */
+static int end_failures(struct infp_report_engine *e, struct state *state)
+{
+        if (state->n_failed && state->has_come) {
+                e->n_failed_between += state->n_failed;
+                e->down_between_s += state->down_s;
+                free(e->reason_between);
+                e->reason_between = e->reason ? strdup(e->reason) : NULL;
+                if (e->reason && !e->reason_between)
+                        return -ENOMEM;
+        } else {
+                e->n_failed_before += state->n_failed;
+        }
+        state->has_come = true;
+        state->n_failed = 0;
+        state->down_s = 0;
+        return 0;
+}
+
+static void take_failure(struct infp_report_engine *e, struct state *state, uint64_t t_ns)
+{
+        const double s =
+                state->scrape_t_ns && t_ns > state->scrape_t_ns ? (double) (t_ns - state->scrape_t_ns) / 1e9 : 0;
+
+        e->n_failed++;
+        e->down_s += s;
+        state->n_failed++;
+        state->down_s += s;
+}
+
 /* A page that came, or did not. */
 static int take_scrape(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
 {
@@ -152,13 +186,14 @@ static int take_scrape(struct reading *r, const struct infp_batch *batch, const 
         INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[SCRAPE_ENGINE], row), &at));
         e = &r->engines->list[at];
         state = &r->states[at];
+        if (ok)
+                ret = end_failures(e, state);
         if (t_ns >= r->t0) {
                 e->n_ok += ok;
-                e->n_failed += !ok;
-                if (!ok && state->scrape_t_ns && t_ns > state->scrape_t_ns)
-                        e->down_s += (double) (t_ns - state->scrape_t_ns) / 1e9;
-                if (!ok)
+                if (!ok) {
+                        take_failure(e, state, t_ns);
                         ret = keep_text(batch, c[SCRAPE_REASON], row, &e->reason);
+                }
                 if (!isnan(restarts) && !isnan(state->restarts))
                         e->n_restarts += (uint64_t) infp_increase_f64(INFP_RESET_ZERO, state->restarts, restarts, 0);
         }
@@ -310,6 +345,9 @@ static int read_all(struct reading *reading, struct infp_run *run, const struct 
                             &(struct infp_scan_options){ .catalog = scan->catalog }, take_about, err));
         *ret_table = "engine_scrapes";
         INFP_TRY(read_table(reading, run, *ret_table, scrape_columns, scan, take_scrape, err));
+        for (unsigned i = 0; i < reading->engines->n; i++)
+                if (reading->states[i].has_come)
+                        reading->engines->list[i].n_failed_after = reading->states[i].n_failed;
         *ret_table = "vllm";
         INFP_TRY(read_table(reading, run, *ret_table, infp_engine_columns, scan, take_row, err));
         *ret_table = "engine_samples";

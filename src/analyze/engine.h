@@ -40,8 +40,11 @@ struct infp_report_engine {
         char *url, *make, *version, *model; /* NULL: not known */
 
         uint64_t n_ok, n_failed; /* pages that came and that did not */
-        double down_s;           /* times that ended with a page that did not come */
-        char *reason;            /* of the last failure; NULL */
+        /* Of those that did not: before the first that came of the whole run, as it started, and after the last of the range, as
+         * it had ended; both 0 where none came. The rest lies between good pages. */
+        uint64_t n_failed_before, n_failed_after, n_failed_between;
+        double down_s, down_between_s; /* times that ended with a page that did not come */
+        char *reason, *reason_between; /* of the last failure, of the last one between good pages; NULL */
         uint64_t n_restarts;
 
         double seconds; /* between pages that came: what rates divide by; 0: fewer than two */

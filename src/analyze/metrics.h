@@ -11,6 +11,7 @@
 /* Texts belong to it. */
 struct infp_report_metric {
         char *table, *name, *unit, *base;
+        size_t prefix_size;        /* of the name: "container0_" */
         double factor;             /* value x factor is in the base unit */
         struct infp_column column; /* its name, unit and help are not to be used */
         struct infp_stat stat;

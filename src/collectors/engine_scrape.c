@@ -177,9 +177,10 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
         engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
         engine->n_good = 0;
         if (!engine->is_listed) {
-                infp_engine_say(engine, INFP_ABSENT,
-                                r == -ECONNREFUSED ? "no engine is there"
-                                                   : "what answers there is no engine's metrics page",
+                static const char nobody[] = INFP_NOT_ASKED "no engine is at the default address";
+                static const char other[] = INFP_NOT_ASKED "what answers at the default address is no engine's page";
+
+                infp_engine_say(engine, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
                                 "name the page by --engine URL, or start the server under `infprof record -- COMMAND`");
                 return;
         }

@@ -43,10 +43,10 @@ static void explain_delays(const struct processes *s, struct infp_emit *emit)
 static void explain_pss(const struct processes *s, struct infp_emit *emit)
 {
         if (!s->wants_pss)
-                infp_emit_source(
-                        emit, &infp_table_processes, PROCESS_PSS, NULL, INFP_ABSENT,
-                        "not asked for: reading smaps_rollup walks all pages of a process and holds its memory lock",
-                        "record with --pss");
+                infp_emit_source(emit, &infp_table_processes, PROCESS_PSS, NULL, INFP_ABSENT,
+                                 INFP_NOT_ASKED
+                                 "reading smaps_rollup walks all pages of a process and holds its memory lock",
+                                 "record with --pss");
         else if (s->pss == ACCESS_DENIED)
                 infp_emit_source(
                         emit, &infp_table_processes, PROCESS_PSS, NULL, INFP_DENIED,

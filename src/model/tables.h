@@ -42,6 +42,9 @@ enum infp_sources_cell {
         INFP_SOURCES_FIX,
         INFP_SOURCES_N,
 };
+/* How the reason begins where something is missing only since the user did not ask for it: readers tell it last. With an
+ * instance it is a place that was looked at unasked. */
+#define INFP_NOT_ASKED "not asked for: "
 enum infp_ticks_cell {
         INFP_TICKS_NUMBER,
         INFP_TICKS_DEADLINE,

@@ -65,6 +65,19 @@ static void put_percent(struct infp_str *out, double ratio)
         infp_str_printf(out, "%.*f %%", fabs(v) < 0.95 && v != 0 ? 2 : 1, v);
 }
 
+/* In eleven characters at most. */
+static void put_tokens_a_second(struct infp_str *out, double v)
+{
+        if (fabs(v) >= 999500)
+                infp_str_printf(out, "%.*f Mtok/s", decimals_of(v / 1e6), v / 1e6);
+        else if (fabs(v) >= 99999.5)
+                infp_str_printf(out, "%.0f ktok/s", v / 1e3);
+        else {
+                infp_human_number(out, v);
+                infp_str_puts(out, " tok/s");
+        }
+}
+
 void infp_human_value(struct infp_str *out, double v, const char *base, const char *unit, bool rate)
 {
         if (!isfinite(v)) {
@@ -82,6 +95,8 @@ void infp_human_value(struct infp_str *out, double v, const char *base, const ch
         } else if (!strcmp(base, "hertz")) {
                 infp_human_number(out, v / 1e6);
                 infp_str_puts(out, " MHz");
+        } else if (rate && !strcmp(base, "tokens")) {
+                put_tokens_a_second(out, v);
         } else if (rate && !strcmp(base, "joules")) {
                 infp_human_value(out, v, "watts", "W", false);
         } else {

@@ -121,8 +121,8 @@ static void put_container(struct infp_out *out, const struct infp_report *report
         put_waits(out, use);
         if (use->stat[INFP_CONTAINER_OTHERS].n && use->stat[INFP_CONTAINER_OTHERS].max > 0)
                 infp_report_line(out, "  shared",
-                                 "others than the target's processes are in it: its figures are of "
-                                 "all of them");
+                                 "processes that are not the target's are in it as well: its figures are of all of "
+                                 "them");
 }
 
 static void put_pressure(struct infp_out *out, const struct infp_containers *c)

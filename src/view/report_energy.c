@@ -32,6 +32,11 @@ static const struct infp_absence *why(const struct infp_report *report)
         return ret;
 }
 
+const struct infp_absence *infp_report_energy_absence(const struct infp_report *report)
+{
+        return isnan(report->energy.joules) ? why(report) : NULL;
+}
+
 static struct human joules(double v)
 {
         return infp_human(v, "joules", "J", false);
@@ -295,7 +300,7 @@ static void put_json_split(struct infp_json *json, const struct infp_report *rep
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report)
 {
         const struct infp_energy *e = &report->energy;
-        const struct infp_absence *a = isnan(e->joules) ? why(report) : NULL;
+        const struct infp_absence *a = infp_report_energy_absence(report);
 
         infp_json_key(json, "energy");
         infp_json_object(json);

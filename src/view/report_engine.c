@@ -156,6 +156,27 @@ static const char *without_url(const char *reason, const char *url)
         return n && strncmp(reason, url, n) == 0 && strncmp(reason + n, ": ", 2) == 0 ? reason + n + 2 : reason;
 }
 
+/* That there is no page while a server starts, and when it has ended, is normal. */
+static void put_failures(struct infp_str *text, const struct infp_report_engine *e)
+{
+        infp_str_printf(text, "%llu good", (unsigned long long) e->n_ok);
+        if (e->n_failed_between) {
+                infp_str_printf(text, "; %llu failed between them", (unsigned long long) e->n_failed_between);
+                if (e->down_between_s > 0)
+                        infp_str_printf(text, " (%s in all)",
+                                        infp_human(e->down_between_s, "seconds", "s", false).text);
+                if (e->reason_between)
+                        infp_str_printf(text, ", the last: %s", without_url(e->reason_between, e->url));
+        }
+        if (e->n_failed_before)
+                infp_str_printf(text, "; %llu not answered before the first (it may have been starting)",
+                                (unsigned long long) e->n_failed_before);
+        if (e->n_failed_after)
+                infp_str_printf(text, "; %llu not answered after the last%s%s%s",
+                                (unsigned long long) e->n_failed_after, e->reason ? " (" : "",
+                                e->reason ? without_url(e->reason, e->url) : "", e->reason ? ")" : "");
+}
+
 static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e)
 {
         infp_autostr struct infp_str text = { 0 };
@@ -164,13 +185,10 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         if (!failed)
                 infp_str_printf(&text, "%llu, all good", ok);
         else if (!ok)
-                infp_str_printf(&text, "none of %llu came", failed);
+                infp_str_printf(&text, "none of %llu came%s%s", failed, e->reason ? ": " : "",
+                                e->reason ? without_url(e->reason, e->url) : "");
         else
-                infp_str_printf(&text, "%llu good, %llu failed", ok, failed);
-        if (ok && e->down_s > 0)
-                infp_str_printf(&text, " (%s in all)", infp_human(e->down_s, "seconds", "s", false).text);
-        if (e->reason)
-                infp_str_printf(&text, "; the last failure: %s", without_url(e->reason, e->url));
+                put_failures(&text, e);
         if (e->n_restarts)
                 infp_str_printf(&text, "; it was started anew %llu time%s", (unsigned long long) e->n_restarts,
                                 e->n_restarts == 1 ? "" : "s");
@@ -237,9 +255,9 @@ static void put_tokens(struct infp_out *out, const struct infp_report_engine *e)
         put_text(out, "tokens", &tokens);
         if (!e->counts_at_end)
                 return;
-        infp_str_puts(&live, "it counts generated tokens when a request ends");
+        infp_str_puts(&live, "it counts generated tokens only when a request ends");
         if (!isnan(e->counters[INFP_ENGINE_LIVE]))
-                infp_str_printf(&live, "; those of running ones included about %s, %s/s (estimated)",
+                infp_str_printf(&live, "; with those of running requests about %s, %s/s (estimated)",
                                 infp_human(e->counters[INFP_ENGINE_LIVE], "none", "", false).text,
                                 infp_human(infp_engine_rate(e, INFP_ENGINE_LIVE), "none", "", false).text);
         put_text(out, "", &live);
@@ -270,15 +288,66 @@ static void put_cache(struct infp_out *out, const struct infp_report_engine *e)
                                  infp_human(e->counters[INFP_ENGINE_SPEC_DRAFTED], "none", "", false).text);
 }
 
+/* As the makers write it. What is not here is called as it is stored. */
+const char *infp_report_make_name(const char *make)
+{
+        static const char *const names[][2] = {
+                { "vllm", "vLLM" },          { "sglang", "SGLang" },       { "tgi", "TGI" },
+                { "llamacpp", "llama.cpp" }, { "triton", "Triton" },       { "tensorrt_llm", "TensorRT-LLM" },
+                { "lmdeploy", "LMDeploy" },  { "ray_serve", "Ray Serve" }, { "mlserver", "MLServer" },
+                { "ollama", "Ollama" },
+        };
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                if (!strcmp(names[i][0], make))
+                        return names[i][1];
+        return make;
+}
+
+/* The start of the last part of a path that ends at `end`. */
+static const char *last_part(const char *path, const char *end)
+{
+        while (end > path && end[-1] != '/')
+                end--;
+        return end;
+}
+
+/* Of a path its last part; "org/name" is no path. Hugging Face's cache keeps org/name in the directory models--org--name, and
+ * the files in one below it that is named by a hash. */
+static void put_model(struct infp_str *text, const char *model)
+{
+        static const char snapshots[] = "/snapshots/", cached[] = "models--";
+        const char *end = model + strlen(model), *slash = strchr(model, '/'), *part = strstr(model, snapshots);
+
+        while (end > model + 1 && end[-1] == '/')
+                end--;
+        if (part && !strncmp(last_part(model, part), cached, sizeof(cached) - 1)) {
+                const char *name = last_part(model, part) + sizeof(cached) - 1, *dashes = strstr(name, "--");
+
+                if (dashes && dashes < part)
+                        infp_str_printf(text, "%.*s/%.*s", (int) (dashes - name), name, (int) (part - dashes) - 2,
+                                        dashes + 2);
+                else
+                        infp_str_put(text, name, (size_t) (part - name));
+                return;
+        }
+        if (end > model + 1 && slash &&
+            (strchr("/.~", *model) || strchr(slash + 1, '/') || (end - model > 5 && !strncmp(end - 5, ".gguf", 5))))
+                model = last_part(model, end);
+        infp_str_put(text, model, (size_t) (end - model));
+}
+
 static void put_title(struct infp_out *out, const struct infp_report_engine *e)
 {
         infp_autostr struct infp_str title = { 0 }, tame = { 0 };
 
-        infp_str_printf(&title, "Engine %s", e->make ? e->make : "of unknown make");
+        infp_str_printf(&title, "Engine %s", e->make ? infp_report_make_name(e->make) : "of unknown make");
         if (e->version)
                 infp_str_printf(&title, " %s", e->version);
-        if (e->model)
-                infp_str_printf(&title, ", %s", e->model);
+        if (e->model && *e->model) {
+                infp_str_puts(&title, ", ");
+                put_model(&title, e->model);
+        }
         infp_text_tame(&tame, title.data ? title.data : "", title.size);
         infp_report_title(out, tame.data ? tame.data : "");
 }

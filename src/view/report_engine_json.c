@@ -82,8 +82,13 @@ static void json_engine(struct infp_json *json, const struct infp_report_engine 
         json_str(json, "model", e->model);
         json_u64(json, "scrapes_ok", e->n_ok);
         json_u64(json, "scrapes_failed", e->n_failed);
+        json_u64(json, "scrapes_failed_before_first", e->n_failed_before);
+        json_u64(json, "scrapes_failed_between", e->n_failed_between);
+        json_u64(json, "scrapes_failed_after_last", e->n_failed_after);
         json_f64(json, "down_s", e->down_s);
+        json_f64(json, "down_between_s", e->down_between_s);
         json_str(json, "last_failure", e->reason);
+        json_str(json, "last_failure_between", e->reason_between);
         json_u64(json, "restarts", e->n_restarts);
         json_f64(json, "seconds", e->seconds);
         infp_json_key(json, "counts_tokens_at_request_end");

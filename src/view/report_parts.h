@@ -23,7 +23,10 @@ void infp_report_traffic(struct infp_out *out, const struct infp_report *report)
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
 void infp_report_containers(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy(struct infp_out *out, const struct infp_report *report);
+/* What that section says in place of figures; NULL: it has figures, or says nothing. */
+const struct infp_absence *infp_report_energy_absence(const struct infp_report *report);
 void infp_report_engines(struct infp_out *out, const struct infp_report *report);
+const char *infp_report_make_name(const char *make); /* "llama.cpp" of "llamacpp" */
 void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
 void infp_report_requests(struct infp_out *out, const struct infp_report *report);
 void infp_report_output(struct infp_out *out, const struct infp_report *report);
@@ -31,7 +34,7 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report); 
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
-void infp_report_absences(struct infp_out *out, const struct infp_report *report);
+void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all);
 
 struct infp_json;
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report);

@@ -8,7 +8,7 @@
 #include "view/report_parts.h"
 #include "view/requests.h"
 
-enum { CELL = 11, NARROW = 10, LOAD_WIDTH = 16 };
+enum { CELL = 11, NARROW = 10, LOAD_WIDTH = 18 };
 
 static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
 static const char *const quantile_names[] = { "p50", "p90", "p95", "p99" };
@@ -139,6 +139,19 @@ static void put_tokens(struct infp_out *out, const struct infp_requests *request
                                  (unsigned long long) (requests->n_ok - requests->n_counted));
 }
 
+/* A long one has a line of its own. */
+static void put_load_name(struct infp_out *out, const char *name, size_t size)
+{
+        const unsigned room = infp_report_width(out) - 2, width = infp_text_width(name, size);
+
+        infp_str_puts(&out->text, "  ");
+        infp_str_put(&out->text, name, infp_text_fit(name, size, room, NULL));
+        if (width > LOAD_WIDTH)
+                infp_str_printf(&out->text, "\n%*s", LOAD_WIDTH + 2, "");
+        else
+                infp_str_printf(&out->text, "%*s", (int) (LOAD_WIDTH - width), "");
+}
+
 /* Where a load had phases, each is a load of its own. */
 static void put_loads(struct infp_out *out, struct infp_requests *requests)
 {
@@ -157,9 +170,7 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                 char cell[32];
 
                 infp_text_tame(&name, load->name, strlen(load->name));
-                infp_str_printf(&out->text, "  %-*.*s", LOAD_WIDTH,
-                                (int) infp_text_fit(name.data ? name.data : "", name.size, LOAD_WIDTH, NULL),
-                                name.data ? name.data : "");
+                put_load_name(out, name.data ? name.data : "", name.size);
                 snprintf(cell, sizeof(cell), "%llu", (unsigned long long) load->n);
                 put_narrow(out, cell);
                 snprintf(cell, sizeof(cell), "%.4g", (double) load->output_tokens / duration);

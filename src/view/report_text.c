@@ -324,19 +324,17 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         infp_report_spans(out, report);
         infp_report_engines(out, report);
         infp_report_requests(out, report);
-        if (!strcmp(report->run->info.mode, "load")) { /* of the machine nothing was recorded */
-                infp_report_facts(out, report);
+        infp_report_energy(out, report);
+        infp_report_facts(out, report);
+        if (!strcmp(report->run->info.mode, "load")) /* of the machine nothing was recorded */
                 return;
-        }
         put_tree_cpu(out, report);
         put_cores(out, report);
         infp_report_processes(out, report);
+        infp_report_containers(out, report);
         infp_report_memory(out, report);
         infp_report_traffic(out, report);
-        infp_report_containers(out, report);
-        infp_report_energy(out, report);
-        infp_report_facts(out, report);
         infp_report_metrics(out, report, all);
-        infp_report_absences(out, report);
+        infp_report_absences(out, report, all);
         put_cost(out, report);
 }

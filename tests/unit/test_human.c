@@ -38,6 +38,11 @@ static void test_human(void **state)
                 { 1234567, "", "count", "1234567", false },
                 { 150.5, "", "count", "150.5/s", true },
                 { 47.5, "joules", "J", "47.50 J", false },
+                { 18.54, "tokens", "tokens", "18.54 tok/s", true },
+                { 99999, "tokens", "tokens", "99999 tok/s", true },
+                { 123456, "tokens", "tokens", "123 ktok/s", true },
+                { 1234567, "tokens", "tokens", "1.23 Mtok/s", true },
+                { 1234567, "tokens", "tokens", "1234567", false },
                 { 47.5, "joules", "J", "47.50 W", true }, /* joules a second */
                 { NAN, "bytes", "bytes", "-", false },
         };

@@ -3,7 +3,9 @@
 
 #include "report_sample.h"
 
+#include "collectors/engine.h"
 #include "engine_rows.h"
+#include "view/report_parts.h"
 
 // clang-format off
 static const struct infp_column scrapes_keys[] = {
@@ -182,9 +184,10 @@ static void text(void **state)
         struct infp_report report;
         char *shown;
         static const char *const lines[] = {
-                "\nEngine vllm 1.0, tiny\n",
+                "\nEngine vLLM 1.0, tiny\n",
                 "  address     http://a/metrics\n",
-                "  pages       5 good, 1 failed (1.00 s in all); the last failure: connection refused; it was started "
+                "  pages       5 good; 1 failed between them (1.00 s in all), the last: connection refused; it was "
+                "started "
                 "anew 1 time\n",
                 "  requests    13 finished, 2.17/s; 2 aborted, as far as it counts them\n",
                 "  at once     running 2.40 on average, 4 at most; waiting 0.800 on average, 3 at most\n",
@@ -269,14 +272,114 @@ static void others(void **state)
         assert_true(isnan(infp_engines_tokens(&report.engines, INFP_ENGINE_FINISHED)));
         shown = text_of(&report, 140);
         assert_non_null(strstr(shown, "\nEngine of unknown make\n  address     http://b/metrics\n"));
-        assert_non_null(strstr(shown, "  pages       none of 2 came; the last failure: timed out after 2 s\n"));
+        assert_non_null(strstr(shown, "  pages       none of 2 came: timed out after 2 s\n"));
         assert_non_null(strstr(shown, "  tokens      0 generated, 0/s; 0 of prompts, 0/s\n"));
-        assert_non_null(strstr(shown, "it counts generated tokens when a request ends; those of running ones included "
-                                      "about 40, 20/s (estimated)\n"));
+        assert_non_null(strstr(shown, "it counts generated tokens only when a request ends; with those of running "
+                                      "requests about 40, 20/s (estimated)\n"));
         assert_null(strstr(shown, "KV cache"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
+}
+
+/* No page while it starts and after it ended is normal; what fails between good pages is not. Before the range it has answered:
+ * from 12 s on nothing is left that could be its start. */
+static void failures(void **state)
+{
+        static const struct {
+                uint64_t t_s;
+                const char *reason;
+        } pages[] = { { 10, "connection refused" },
+                      { 11, NULL },
+                      { 12, "timed out" },
+                      { 13, "reset" },
+                      { 14, NULL },
+                      { 15, "http://a/metrics: gone" },
+                      { 16, "its process has ended" } };
+        struct sample_run *s = begin_engines();
+        struct infp_report report;
+        const struct infp_report_engine *e;
+        char *shown;
+
+        (void) state;
+        put_engine(s, 7, 0, "http://a/metrics", "vllm", "org/tiny");
+        for (unsigned i = 0; i < INFP_COUNT(pages); i++)
+                put_scrape(s, pages[i].t_s * S, 7, pages[i].reason, 0);
+        sample_tick(s, 1, 10 * S);
+        finish(s, "run", 17 * S);
+        make(s, NULL, NULL, 0, &report);
+        e = &report.engines.list[0];
+        assert_int_equal(e->n_ok, 2);
+        assert_int_equal(e->n_failed, 5);
+        assert_int_equal(e->n_failed_before, 1);
+        assert_int_equal(e->n_failed_between, 2);
+        assert_int_equal(e->n_failed_after, 2);
+        assert_near(e->down_between_s, 2);
+        assert_string_equal(e->reason_between, "reset");
+        shown = text_of(&report, 140);
+        assert_non_null(
+                strstr(shown, "  pages       2 good; 2 failed between them (2.00 s in all), the last: reset; 1 not "));
+        assert_non_null(strstr(shown, " before the first (it may have been "));
+        assert_non_null(strstr(shown, " answered after the last (its process has ended)\n"));
+        free(shown);
+        infp_report_done(&report);
+        make(s, "+2s", NULL, 0, &report);
+        e = &report.engines.list[0];
+        assert_int_equal(e->n_failed_before, 0);
+        assert_int_equal(e->n_failed_between, 2);
+        assert_int_equal(e->n_failed_after, 2);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Of a model that is a path the last part is shown. */
+static void titles(void **state)
+{
+        static const char *const models[][2] = {
+                { ".deps/models/gemma-3-270m-q4_k_m.gguf", "gemma-3-270m-q4_k_m.gguf" },
+                { "models/x.gguf", "x.gguf" },
+                { "/data/llama/", "llama" },
+                { "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B" },
+                { "x.gguf", "x.gguf" },
+                { "/root/.cache/hub/models--meta-llama--Llama-3/snapshots/0123abcd", "meta-llama/Llama-3" },
+                { "/", "/" },
+                { "snapshots/", "snapshots" },
+                { "/c/models--gpt2/snapshots/01", "gpt2" },
+        };
+
+        (void) state;
+        for (unsigned i = 0; i < INFP_COUNT(models); i++) {
+                struct sample_run *s = begin_engines();
+                struct infp_report report;
+                char *shown, line[128];
+
+                put_engine(s, 7, 0, "http://a/metrics", "llamacpp", models[i][0]);
+                put_scrape(s, 11 * S, 7, NULL, 0);
+                sample_tick(s, 1, 10 * S);
+                finish(s, "run", 12 * S);
+                make(s, NULL, NULL, 0, &report);
+                shown = text_of(&report, 80);
+                snprintf(line, sizeof(line), "\nEngine llama.cpp 1.0, %s\n", models[i][1]);
+                if (!strstr(shown, line))
+                        fail_msg("no line %s in\n%s", line, shown);
+                free(shown);
+                infp_report_done(&report);
+                sample_free(s);
+        }
+}
+
+/* Whatever the collector may store has a name for people. */
+static void names_of_makes(void **state)
+{
+        (void) state;
+        for (unsigned i = 0; i < INFP_ENGINE_N; i++) {
+                const char *make = infp_engine_makes[i].name;
+
+                if (i != INFP_ENGINE_UNKNOWN)
+                        assert_string_not_equal(infp_report_make_name(make), make);
+        }
+        assert_string_equal(infp_report_make_name("vllm"), "vLLM");
+        assert_string_equal(infp_report_make_name("another"), "another");
 }
 
 /* Nothing about engines when there are none. */
@@ -302,8 +405,9 @@ static void none(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(figures), cmocka_unit_test(a_part), cmocka_unit_test(text),
-                cmocka_unit_test(json),    cmocka_unit_test(others), cmocka_unit_test(none),
+                cmocka_unit_test(figures),  cmocka_unit_test(a_part), cmocka_unit_test(text),
+                cmocka_unit_test(json),     cmocka_unit_test(others), cmocka_unit_test(none),
+                cmocka_unit_test(failures), cmocka_unit_test(titles), cmocka_unit_test(names_of_makes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
