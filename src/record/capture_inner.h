@@ -37,6 +37,7 @@ struct infp_capture {
         bool is_stopping, is_watch_over, is_show_over;
         uint64_t seen;           /* the end of what the watcher has read: so far the other may copy */
         uint64_t removed, shown; /* offsets: what lies before is off the disk, has been copied */
+        uint64_t n_shortened;    /* how often the file has become shorter */
         uint64_t n_skipped, n_labels_missed;
 };
 

@@ -30,6 +30,7 @@ static int write_whole(int fd, const char *data, size_t size)
 
 struct part {
         uint64_t from, to;
+        uint64_t n_shortened; /* of the capture, when it was taken: offsets mean another thing afterwards */
 };
 
 /* The next part to copy, without what is gone from the disk. False: there will be no more. */
@@ -45,26 +46,27 @@ static bool next_part(struct infp_capture *capture, struct part *ret)
                 capture->shown = capture->removed;
         }
         has = capture->shown < capture->seen;
-        *ret = (struct part){ capture->shown, capture->seen };
+        *ret = (struct part){ capture->shown, capture->seen, capture->n_shortened };
         pthread_mutex_unlock(&capture->mutex);
         return has;
 }
 
-/* A hole was made behind our back: what was read may be zeros. */
-static bool is_gone(struct infp_capture *capture, uint64_t from)
+/* A hole was made behind our back: what was read may be zeros. Or it is another text by now. */
+static bool is_gone(struct infp_capture *capture, const struct part *part)
 {
         bool ret;
 
         pthread_mutex_lock(&capture->mutex);
-        ret = from < capture->removed;
+        ret = part->from < capture->removed || part->n_shortened != capture->n_shortened;
         pthread_mutex_unlock(&capture->mutex);
         return ret;
 }
 
-static void set_shown(struct infp_capture *capture, uint64_t shown)
+static void set_shown(struct infp_capture *capture, const struct part *part, uint64_t shown)
 {
         pthread_mutex_lock(&capture->mutex);
-        capture->shown = shown;
+        if (part->n_shortened == capture->n_shortened)
+                capture->shown = shown;
         pthread_mutex_unlock(&capture->mutex);
 }
 
@@ -78,8 +80,8 @@ static ssize_t read_part(struct infp_capture *capture, const struct part *part)
         if (n < 0)
                 return errno == EINTR ? 0 : -errno;
         if (n == 0) /* it has become shorter: there is nothing to show of what is gone */
-                set_shown(capture, part->to);
-        return is_gone(capture, part->from) ? 0 : n;
+                set_shown(capture, part, part->to);
+        return is_gone(capture, part) ? 0 : n;
 }
 
 static void say_over(struct infp_capture *capture, int r)
@@ -108,7 +110,7 @@ void *infp_capture_show(void *context)
 
                 r = write_whole(capture->show_fd, capture->show_chunk, (size_t) r);
                 if (r == 0)
-                        set_shown(capture, end);
+                        set_shown(capture, &part, end);
         }
         if (r < 0)
                 say_over(capture, (int) r);

@@ -109,9 +109,22 @@ static void set_seen(struct infp_capture *capture, uint64_t seen)
 {
         pthread_mutex_lock(&capture->mutex);
         capture->seen = seen;
-        if (capture->shown > seen) /* it has become shorter */
-                capture->shown = seen;
         pthread_cond_broadcast(&capture->changed);
+        pthread_mutex_unlock(&capture->mutex);
+}
+
+/* By ftruncate(1, ...) of the command, or by hand. What comes now stands where something else has been. */
+static void shorten(struct infp_capture *capture, uint64_t size)
+{
+        if (!capture->said_shorter)
+                infp_notice(capture->notices, "%s has become shorter: it is followed from its new end", capture->path);
+        capture->said_shorter = true;
+        capture->lines = (struct infp_label_lines){ 0 };
+        pthread_mutex_lock(&capture->mutex);
+        capture->n_shortened++;
+        capture->seen = size;
+        capture->shown = capture->shown < size ? capture->shown : size;
+        capture->removed = capture->removed < size ? capture->removed : size;
         pthread_mutex_unlock(&capture->mutex);
 }
 
@@ -155,13 +168,8 @@ static void look(struct infp_capture *capture)
         if (fstat(capture->fd, &st) < 0)
                 return;
         size = (uint64_t) st.st_size;
-        if (size < seen) { /* by ftruncate(1, ...) of the command, or by hand */
-                if (!capture->said_shorter)
-                        infp_notice(capture->notices, "%s has become shorter: it is followed from its new end",
-                                    capture->path);
-                capture->said_shorter = true;
-                set_seen(capture, size);
-        }
+        if (size < seen)
+                shorten(capture, size);
         if (size <= seen)
                 return;
         size = read_news(capture, seen, size, t_ns);

@@ -234,6 +234,22 @@ def test_limit(infprof, record):
     assert f"{done.run.uuid}_output.txt" in text and "are removed" in text
 
 
+@pytest.mark.san
+def test_it_becomes_shorter(record):
+    """By the command: what it writes then is shown, labels in it are seen, and the limit holds on."""
+    script = ("import os, time\nfor i in range(4): os.write(1, b'y' * 200000); time.sleep(0.1)\nos.write(1, b'measure_label-'); time.sleep(0.2)\n"
+              "os.ftruncate(1, 0); time.sleep(0.2)\nos.write(1, b'tail of it: 1\\nmeasure_label-after: %d\\n' % time.time()); time.sleep(0.2)\n"
+              "for i in range(10): os.write(1, b'z' * 100000); time.sleep(0.05)\nos.write(1, b'END\\n')")
+    done = record("-t", "50", "--capture", "--capture-limit", "256K", "--no-finish", command=[sys.executable, "-c", script])
+    if "the file system of" in done.stderr and "Invalid argument" not in done.stderr:
+        pytest.skip("this file system cannot take the head off a file; that was said")
+    assert done.returncode == 0
+    assert "has become shorter" in done.stderr and "is not kept" not in done.stderr and "standard output" not in done.stderr
+    assert done.stdout.endswith("z" * 1000 + "END\n") and done.stdout.count("\nmeasure_label-after: ") == 1
+    assert [row["tag"] for row in done.run.table("marks") if row["source"] == "output"] == ["after"]
+    assert output_file(done.run).stat().st_blocks * 512 <= (256 << 10) + 4096
+
+
 def with_failing_call(infprof, run_dir, tmp_path, call, error, *options, command):
     """Records while a system call of infprof fails; skips where strace may not trace."""
     if not shutil.which("strace"):
