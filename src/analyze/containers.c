@@ -162,50 +162,62 @@ static int read_names(struct infp_run *run, const struct infp_scan_options *opti
         return r;
 }
 
-static struct infp_pressure_use *pressure_of(struct infp_containers *c, const char *name, size_t size)
-{
-        struct infp_pressure_use *p;
+/* Columns of table pressure; NULL: the kernel has no such. */
+static const struct {
+        const char *resource, *some, *full;
+} pressures[] = {
+        { "cpu", "vPressureCpuSome", "vPressureCpuFull" },
+        { "memory", "vPressureMemorySome", "vPressureMemoryFull" },
+        { "io", "vPressureIoSome", "vPressureIoFull" },
+        { "irq", NULL, "vPressureIrqFull" },
+};
+_Static_assert(INFP_COUNT(pressures) == INFP_PRESSURES, "room for each resource");
 
-        for (unsigned i = 0; i < c->n_pressure; i++)
-                if (strlen(c->pressure[i].resource) == size && !memcmp(c->pressure[i].resource, name, size))
-                        return &c->pressure[i];
-        if (c->n_pressure == INFP_COUNT(c->pressure) || size >= sizeof(c->pressure[0].resource))
-                return NULL;
-        p = &c->pressure[c->n_pressure++];
-        *p = (struct infp_pressure_use){ .first_t_ns = 0 };
-        memcpy(p->resource, name, size);
-        return p;
+static int scan_pressure(struct infp_run *run, const struct infp_scan_options *options,
+                         struct infp_pressure_use uses[INFP_PRESSURES], struct infp_err *err)
+{
+        const char *names[2 * INFP_PRESSURES + 1];
+        int at[2 * INFP_PRESSURES];
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        unsigned n = 0;
+        int r;
+
+        for (unsigned i = 0; i < INFP_PRESSURES; i++) {
+                if (pressures[i].some)
+                        names[n++] = pressures[i].some;
+                names[n++] = pressures[i].full;
+        }
+        names[n] = NULL;
+        r = infp_report_scan(run, "pressure", names, options, &scan, err);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        for (unsigned i = 0; i < INFP_PRESSURES; i++) {
+                at[2 * i] = pressures[i].some ? infp_table_find(infp_scan_table(scan), pressures[i].some) : -1;
+                at[2 * i + 1] = infp_table_find(infp_scan_table(scan), pressures[i].full);
+        }
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (unsigned i = 0; i < 2 * INFP_PRESSURES; i++)
+                        for (uint32_t row = 0; at[i] >= 0 && row < batch.n_rows; row++)
+                                infp_stat_add(i % 2 ? &uses[i / 2].full : &uses[i / 2].some, &batch, (unsigned) at[i],
+                                              row);
+        infp_scan_close(scan);
+        return r;
 }
 
+/* Those resources of which there is anything. */
 static int read_pressure(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
                          struct infp_err *err)
 {
-        static const char *const names[] = { "resource", "vPressureSome", "vPressureFull", NULL };
-        int at[INFP_COUNT(names) - 1];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, "pressure", names, options, &scan, err);
+        struct infp_pressure_use uses[INFP_PRESSURES] = { { 0 } };
+        int r = scan_pressure(run, options, uses, err);
 
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < INFP_COUNT(at); i++)
-                at[i] = infp_table_find(infp_scan_table(scan), names[i]);
-        while (at[0] >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        size_t size;
-                        const char *name = infp_batch_str(&batch, (unsigned) at[0], row, &size);
-                        struct infp_pressure_use *p = pressure_of(ret, name, size);
-
-                        if (!p)
-                                continue;
-                        p->last_t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
-                        p->first_t_ns = p->first_t_ns ? p->first_t_ns : p->last_t_ns;
-                        if (at[1] >= 0)
-                                infp_stat_add(&p->some, &batch, (unsigned) at[1], row);
-                        if (at[2] >= 0)
-                                infp_stat_add(&p->full, &batch, (unsigned) at[2], row);
-                }
-        infp_scan_close(scan);
+        for (unsigned i = 0; i < INFP_PRESSURES && r >= 0; i++) {
+                if (!uses[i].some.has_last && !uses[i].full.has_last)
+                        continue;
+                uses[i].resource = pressures[i].resource;
+                ret->pressure[ret->n_pressure++] = uses[i];
+        }
         return r;
 }
 

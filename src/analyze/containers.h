@@ -37,7 +37,7 @@ enum infp_container_figure {
         INFP_CONTAINER_FIGURES,
 };
 
-enum { INFP_CONTAINERS_MOST = 4096 };
+enum { INFP_CONTAINERS_MOST = 4096, INFP_PRESSURES = 4 };
 
 struct infp_container_use {
         uint64_t id;
@@ -49,8 +49,7 @@ struct infp_container_use {
 
 /* Of the machine, one a resource. */
 struct infp_pressure_use {
-        char resource[16];
-        uint64_t first_t_ns, last_t_ns;
+        const char *resource;        /* "cpu", "memory", "io", "irq" */
         struct infp_stat some, full; /* ns */
 };
 
@@ -58,7 +57,7 @@ struct infp_containers {
         struct infp_container_use *list; /* the target's first, then by CPU time */
         unsigned n;
         uint64_t n_rows_left_out; /* of those beyond the bound */
-        struct infp_pressure_use pressure[8];
+        struct infp_pressure_use pressure[INFP_PRESSURES];
         unsigned n_pressure;
 };
 

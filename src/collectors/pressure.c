@@ -8,49 +8,49 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-enum pressure_cell {
-        PRESSURE_RESOURCE,
-        SOME_AVG10,
-        SOME_AVG60,
-        SOME_AVG300,
-        SOME_TIME,
-        FULL_AVG10,
-        FULL_AVG60,
-        FULL_AVG300,
-        FULL_TIME,
-        PRESSURE_N,
-};
-
 // clang-format off
-static const struct infp_column pressure_keys[] = {
-        INFP_COLUMN(resource, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What is waited for: cpu, memory, io, irq."),
-};
-
 static const struct infp_column pressure_columns[] = {
-        [SOME_AVG10 - 1] = INFP_COLUMN(vPressureSomeAvg10, F64, GAUGE, percent, MEASURED, NO, "some:avg10", 0, "infprof_pressure_some_10s_ratio", "Share of time in which some task waited, the kernel's average over 10 s."),
-        [SOME_AVG60 - 1] = INFP_COLUMN(vPressureSomeAvg60, F64, GAUGE, percent, MEASURED, NO, "some:avg60", 0, "infprof_pressure_some_60s_ratio", "The same over 60 s."),
-        [SOME_AVG300 - 1] = INFP_COLUMN(vPressureSomeAvg300, F64, GAUGE, percent, MEASURED, NO, "some:avg300", 0, "infprof_pressure_some_300s_ratio", "The same over 300 s."),
-        [SOME_TIME - 1] = INFP_COLUMN(vPressureSome, I64, COUNTER, ns, MEASURED, ZERO, "some:total", 1000, "infprof_pressure_some_seconds_total", "Time in which some task waited, in steps of 1 us."),
-        [FULL_AVG10 - 1] = INFP_COLUMN(vPressureFullAvg10, F64, GAUGE, percent, MEASURED, NO, "full:avg10", 0, "infprof_pressure_full_10s_ratio", "Share of time in which all tasks that had work waited, the kernel's average over 10 s."),
-        [FULL_AVG60 - 1] = INFP_COLUMN(vPressureFullAvg60, F64, GAUGE, percent, MEASURED, NO, "full:avg60", 0, "infprof_pressure_full_60s_ratio", "The same over 60 s."),
-        [FULL_AVG300 - 1] = INFP_COLUMN(vPressureFullAvg300, F64, GAUGE, percent, MEASURED, NO, "full:avg300", 0, "infprof_pressure_full_300s_ratio", "The same over 300 s."),
-        [FULL_TIME - 1] = INFP_COLUMN(vPressureFull, I64, COUNTER, ns, MEASURED, ZERO, "full:total", 1000, "infprof_pressure_full_seconds_total", "Time in which all tasks that had work waited, in steps of 1 us; of the CPUs of a whole machine the kernel does not define it and says 0."),
+        INFP_COLUMN(vPressureCpuSome, I64, COUNTER, ns, MEASURED, ZERO, "cpu:some:total", 1000, "infprof_pressure_cpu_some_seconds_total", "Time in which some task waited for a CPU, in steps of 1 us."),
+        INFP_COLUMN(vPressureCpuSomeAvg10, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg10", 0, "infprof_pressure_cpu_some_10s_ratio", "The kernel's average of vPressureCpuSome over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureCpuSomeAvg60, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg60", 0, "infprof_pressure_cpu_some_60s_ratio", "The kernel's average of vPressureCpuSome over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureCpuSomeAvg300, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg300", 0, "infprof_pressure_cpu_some_300s_ratio", "The kernel's average of vPressureCpuSome over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureCpuFull, I64, COUNTER, ns, MEASURED, ZERO, "cpu:full:total", 1000, "infprof_pressure_cpu_full_seconds_total", "Time in which all tasks that had work waited for a CPU; of a whole machine the kernel does not define it and says 0."),
+        INFP_COLUMN(vPressureCpuFullAvg10, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg10", 0, "infprof_pressure_cpu_full_10s_ratio", "The kernel's average of vPressureCpuFull over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureCpuFullAvg60, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg60", 0, "infprof_pressure_cpu_full_60s_ratio", "The kernel's average of vPressureCpuFull over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureCpuFullAvg300, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg300", 0, "infprof_pressure_cpu_full_300s_ratio", "The kernel's average of vPressureCpuFull over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureMemorySome, I64, COUNTER, ns, MEASURED, ZERO, "memory:some:total", 1000, "infprof_pressure_memory_some_seconds_total", "Time in which some task waited for memory, in steps of 1 us."),
+        INFP_COLUMN(vPressureMemorySomeAvg10, F64, GAUGE, percent, MEASURED, NO, "memory:some:avg10", 0, "infprof_pressure_memory_some_10s_ratio", "The kernel's average of vPressureMemorySome over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureMemorySomeAvg60, F64, GAUGE, percent, MEASURED, NO, "memory:some:avg60", 0, "infprof_pressure_memory_some_60s_ratio", "The kernel's average of vPressureMemorySome over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureMemorySomeAvg300, F64, GAUGE, percent, MEASURED, NO, "memory:some:avg300", 0, "infprof_pressure_memory_some_300s_ratio", "The kernel's average of vPressureMemorySome over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureMemoryFull, I64, COUNTER, ns, MEASURED, ZERO, "memory:full:total", 1000, "infprof_pressure_memory_full_seconds_total", "Time in which all tasks that had work waited for memory, in steps of 1 us."),
+        INFP_COLUMN(vPressureMemoryFullAvg10, F64, GAUGE, percent, MEASURED, NO, "memory:full:avg10", 0, "infprof_pressure_memory_full_10s_ratio", "The kernel's average of vPressureMemoryFull over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureMemoryFullAvg60, F64, GAUGE, percent, MEASURED, NO, "memory:full:avg60", 0, "infprof_pressure_memory_full_60s_ratio", "The kernel's average of vPressureMemoryFull over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureMemoryFullAvg300, F64, GAUGE, percent, MEASURED, NO, "memory:full:avg300", 0, "infprof_pressure_memory_full_300s_ratio", "The kernel's average of vPressureMemoryFull over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureIoSome, I64, COUNTER, ns, MEASURED, ZERO, "io:some:total", 1000, "infprof_pressure_io_some_seconds_total", "Time in which some task waited for I/O, in steps of 1 us."),
+        INFP_COLUMN(vPressureIoSomeAvg10, F64, GAUGE, percent, MEASURED, NO, "io:some:avg10", 0, "infprof_pressure_io_some_10s_ratio", "The kernel's average of vPressureIoSome over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureIoSomeAvg60, F64, GAUGE, percent, MEASURED, NO, "io:some:avg60", 0, "infprof_pressure_io_some_60s_ratio", "The kernel's average of vPressureIoSome over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureIoSomeAvg300, F64, GAUGE, percent, MEASURED, NO, "io:some:avg300", 0, "infprof_pressure_io_some_300s_ratio", "The kernel's average of vPressureIoSome over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureIoFull, I64, COUNTER, ns, MEASURED, ZERO, "io:full:total", 1000, "infprof_pressure_io_full_seconds_total", "Time in which all tasks that had work waited for I/O, in steps of 1 us."),
+        INFP_COLUMN(vPressureIoFullAvg10, F64, GAUGE, percent, MEASURED, NO, "io:full:avg10", 0, "infprof_pressure_io_full_10s_ratio", "The kernel's average of vPressureIoFull over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureIoFullAvg60, F64, GAUGE, percent, MEASURED, NO, "io:full:avg60", 0, "infprof_pressure_io_full_60s_ratio", "The kernel's average of vPressureIoFull over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureIoFullAvg300, F64, GAUGE, percent, MEASURED, NO, "io:full:avg300", 0, "infprof_pressure_io_full_300s_ratio", "The kernel's average of vPressureIoFull over 300 s, as a share of time."),
+        INFP_COLUMN(vPressureIrqFull, I64, COUNTER, ns, MEASURED, ZERO, "irq:full:total", 1000, "infprof_pressure_irq_full_seconds_total", "Time that interrupts took from tasks, in steps of 1 us (Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING)."),
+        INFP_COLUMN(vPressureIrqFullAvg10, F64, GAUGE, percent, MEASURED, NO, "irq:full:avg10", 0, "infprof_pressure_irq_full_10s_ratio", "The kernel's average of vPressureIrqFull over 10 s, as a share of time."),
+        INFP_COLUMN(vPressureIrqFullAvg60, F64, GAUGE, percent, MEASURED, NO, "irq:full:avg60", 0, "infprof_pressure_irq_full_60s_ratio", "The kernel's average of vPressureIrqFull over 60 s, as a share of time."),
+        INFP_COLUMN(vPressureIrqFullAvg300, F64, GAUGE, percent, MEASURED, NO, "irq:full:avg300", 0, "infprof_pressure_irq_full_300s_ratio", "The kernel's average of vPressureIrqFull over 300 s, as a share of time."),
 };
 // clang-format on
-
-_Static_assert(INFP_COUNT(pressure_columns) == PRESSURE_N - 1, "a column for each cell");
 
 static const struct infp_table pressure_table = {
         .name = "pressure",
         .help = "Pressure of the machine: how long tasks waited for CPUs, memory and I/O.",
-        .keys = pressure_keys,
-        .n_keys = 1,
         .columns = pressure_columns,
         .n_columns = INFP_COUNT(pressure_columns),
         .section = "pressure",
-        .series = "pressure",
+        .series = "",
 };
 
+/* Files of /proc/pressure: the first word of the columns' keys. */
 static const char *const resources[] = { "cpu", "memory", "io", "irq" };
 enum { RESOURCES = INFP_COUNT(resources), OPTIONAL = 3 };
 
@@ -93,77 +93,96 @@ static int pressure_open(void *state, const struct infp_env *env, struct infp_er
         return infp_fail_errno(err, first, "/proc/pressure cannot be read");
 }
 
-static unsigned cell_of(struct infp_span what, struct infp_span name)
+/* Whether the column comes from the resource's file; then *ret is the rest of its key. */
+static bool is_of(const struct infp_column *column, const char *resource, const char **ret)
 {
-        for (unsigned i = 0; i < INFP_COUNT(pressure_columns); i++) {
-                const char *key = pressure_columns[i].key;
-                size_t n = strcspn(key, ":");
+        const size_t size = strlen(resource);
 
-                if (what.size == n && !memcmp(what.at, key, n) && infp_span_is(name, key + n + 1))
-                        return i + 1;
-        }
-        return 0;
+        if (strncmp(column->key, resource, size) || column->key[size] != ':')
+                return false;
+        *ret = column->key + size + 1;
+        return true;
+}
+
+static int cell_of(const char *resource, struct infp_span what, struct infp_span name)
+{
+        const char *rest;
+
+        for (unsigned i = 0; i < INFP_COUNT(pressure_columns); i++)
+                if (is_of(&pressure_columns[i], resource, &rest) && what.size == strcspn(rest, ":") &&
+                    !memcmp(what.at, rest, what.size) && infp_span_is(name, rest + what.size + 1))
+                        return (int) i;
+        return -1;
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345" */
-static void take_line(struct infp_row *row, struct infp_span line)
+static void take_line(struct infp_row *row, const char *resource, struct infp_span line)
 {
         struct infp_span what = infp_span_word(&line), word;
 
         while ((word = infp_span_word(&line)).size) {
                 struct infp_span value = { "", 0 }, name = infp_span_cut(word, '=', &value);
-                unsigned cell = cell_of(what, name);
+                const int cell = cell_of(resource, what, name);
                 uint64_t raw;
                 double v;
 
-                if (!cell)
+                if (cell < 0)
                         continue;
-                if (pressure_columns[cell - 1].type == INFP_F64) {
+                if (pressure_columns[cell].type == INFP_F64) {
                         if (!infp_span_f64(value, &v))
-                                infp_row_f64(row, cell, v);
+                                infp_row_f64(row, (unsigned) cell, v);
                 } else if (!infp_span_u64(value, &raw)) {
-                        infp_row_raw(row, cell, raw);
+                        infp_row_raw(row, (unsigned) cell, raw);
                 }
         }
+}
+
+/* Of all columns that a file would have given. */
+static void explain(struct infp_emit *emit, unsigned resource, const char *path, int r)
+{
+        char reason[128];
+        const char *rest;
+
+        if (resource >= OPTIONAL && r == -ENOENT)
+                snprintf(reason, sizeof(reason), "/%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+                         path);
+        else
+                snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
+        for (unsigned i = 0; i < INFP_COUNT(pressure_columns); i++)
+                if (is_of(&pressure_columns[i], resources[resource], &rest))
+                        infp_emit_source(emit, &pressure_table, (int) i, NULL,
+                                         r == -EOPNOTSUPP ? INFP_ABSENT : infp_source_state_of(r), reason,
+                                         resource < OPTIONAL ? "boot with psi=1" : NULL);
 }
 
 static int pressure_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
 {
         struct pressure *p = state;
+        struct infp_row *row = infp_emit_begin(emit, &pressure_table, env->now_ns(env));
         unsigned n = 0;
         int first = 0;
 
         for (unsigned i = 0; i < RESOURCES; i++) {
-                uint64_t t_ns = env->now_ns(env);
                 struct infp_span text, line;
-                struct infp_row *row;
-                char path[40], reason[128];
+                char path[40];
                 int r;
 
                 path_of(path, sizeof(path), i);
                 r = infp_procfile_read(&p->files[i], env->root_fd, path);
                 if (r < 0) {
                         first = first ? first : r;
-                        if (i >= OPTIONAL && r == -ENOENT)
-                                snprintf(reason, sizeof(reason),
-                                         "/%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING", path);
-                        else
-                                snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
-                        infp_emit_source(emit, &pressure_table, -1, resources[i],
-                                         r == -EOPNOTSUPP ? INFP_ABSENT : infp_source_state_of(r), reason,
-                                         i < OPTIONAL ? "boot with psi=1" : NULL);
+                        explain(emit, i, path, r);
                         continue;
                 }
-                infp_emit_source(emit, &pressure_table, -1, resources[i], INFP_OK, NULL, NULL);
-                row = infp_emit_begin(emit, &pressure_table, t_ns);
-                infp_row_str(row, PRESSURE_RESOURCE, resources[i]);
                 text = infp_whole_words(infp_procfile_text(&p->files[i]));
                 while (infp_span_line(&text, &line))
-                        take_line(row, line);
-                infp_emit_commit(emit);
+                        take_line(row, resources[i], line);
                 n++;
         }
-        return n ? 0 : infp_fail_errno(err, first, "/proc/pressure cannot be read");
+        if (!n)
+                return infp_fail_errno(err, first, "/proc/pressure cannot be read");
+        infp_emit_commit(emit);
+        return 0;
 }
 
 static void pressure_close(void *state)

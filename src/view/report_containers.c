@@ -102,7 +102,7 @@ static void put_waits(struct infp_out *out, const struct infp_container_use *use
 {
         infp_autostr struct infp_str text = { 0 };
 
-        put_share(&text, "CPU", infp_container_waited(use, INFP_CONTAINER_CPU_SOME),
+        put_share(&text, "a CPU", infp_container_waited(use, INFP_CONTAINER_CPU_SOME),
                   infp_container_waited(use, INFP_CONTAINER_CPU_FULL));
         put_share(&text, "memory", infp_container_waited(use, INFP_CONTAINER_MEMORY_SOME),
                   infp_container_waited(use, INFP_CONTAINER_MEMORY_FULL));
@@ -131,14 +131,15 @@ static void put_pressure(struct infp_out *out, const struct infp_containers *c)
 
         for (unsigned i = 0; i < c->n_pressure; i++)
                 put_share(&text,
-                          !strcmp(c->pressure[i].resource, "cpu")  ? "CPU"
-                          : !strcmp(c->pressure[i].resource, "io") ? "I/O"
-                                                                   : c->pressure[i].resource,
+                          !strcmp(c->pressure[i].resource, "cpu")   ? "a CPU"
+                          : !strcmp(c->pressure[i].resource, "io")  ? "I/O"
+                          : !strcmp(c->pressure[i].resource, "irq") ? "interrupts"
+                                                                    : c->pressure[i].resource,
                           infp_pressure_waited(&c->pressure[i], false), infp_pressure_waited(&c->pressure[i], true));
         if (!text.size)
                 return;
         infp_report_title(out, "Pressure");
-        infp_report_line(out, "machine", "some task waited for: %s of the time", text.data);
+        infp_report_line(out, "machine", "some task waited for %s of the time", text.data);
 }
 
 void infp_report_containers(struct infp_out *out, const struct infp_report *report)

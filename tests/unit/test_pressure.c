@@ -9,7 +9,7 @@ static const struct infp_collector *pressure(void)
 static void figures(void **state)
 {
         struct machine *m;
-        char top[64];
+        char top[64], reason[256];
 
         (void) state;
         tree_new(top);
@@ -22,14 +22,25 @@ static void figures(void **state)
                  "nobody avg10=1.00 total=5\n");
         m = machine_open(top);
         assert_int_equal(machine_sample(m, pressure()), 0);
-        assert_int_equal(machine_count(m, "pressure"), 3);
-        EXPECT(m, F64("pressure", "cpu", "vPressureSomeAvg10", 12.34),
-               I64("pressure", "cpu", "vPressureSome", 1234567000), I64("pressure", "cpu", "vPressureFull", 0),
-               I64("pressure", "io", "vPressureSome", 7000), F64("pressure", "io", "vPressureFullAvg10", 0),
-               ABSENT("pressure", "io", "vPressureFullAvg60"), /* the text was cut behind it */
-               ABSENT("pressure", "io", "vPressureFull"), ABSENT("pressure", "memory", "vPressureSomeAvg10"),
-               ABSENT("pressure", "memory", "vPressureSome"), ABSENT("pressure", "memory", "vPressureFull"));
-        assert_string_equal(machine_state(m, "pressure", NULL, NULL, 0), "absent"); /* irq */
+        assert_int_equal(machine_count(m, "pressure"), 1);
+        EXPECT(m, F64("pressure", NULL, "vPressureCpuSomeAvg10", 12.34),
+               F64("pressure", NULL, "vPressureCpuSomeAvg60", 1), F64("pressure", NULL, "vPressureCpuSomeAvg300", 0.5),
+               I64("pressure", NULL, "vPressureCpuSome", 1234567000), I64("pressure", NULL, "vPressureCpuFull", 0),
+               I64("pressure", NULL, "vPressureIoSome", 7000), F64("pressure", NULL, "vPressureIoFullAvg10", 0),
+               ABSENT("pressure", NULL, "vPressureIoFullAvg60"), /* the text was cut behind it */
+               ABSENT("pressure", NULL, "vPressureIoFull"), ABSENT("pressure", NULL, "vPressureMemorySomeAvg10"),
+               ABSENT("pressure", NULL, "vPressureMemorySome"), ABSENT("pressure", NULL, "vPressureMemoryFull"),
+               ABSENT("pressure", NULL, "vPressureIrqFull"));
+        assert_string_equal(machine_state(m, "pressure", "vPressureIrqFull", reason, sizeof(reason)), "absent");
+        assert_non_null(strstr(reason, "Linux 6.1"));
+        assert_string_equal(machine_state(m, "pressure", "vPressureIrqFullAvg300", NULL, 0), "absent");
+        assert_string_equal(machine_state(m, "pressure", "vPressureIoFull", reason, sizeof(reason)), "absent");
+        assert_non_null(strstr(reason, "does not give it"));
+        /* It comes later. */
+        tree_put(top, "proc/pressure/irq", "full avg10=0.50 avg60=0.00 avg300=0.00 total=3\n");
+        assert_int_equal(machine_sample(m, pressure()), 0);
+        EXPECT(m, I64("pressure", NULL, "vPressureIrqFull", 3000), F64("pressure", NULL, "vPressureIrqFullAvg10", 0.5));
+        assert_string_equal(machine_state(m, "pressure", "vPressureIrqFull", NULL, 0), "ok");
         machine_close(m);
         tree_remove(top);
 }

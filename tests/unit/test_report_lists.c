@@ -11,8 +11,8 @@ static const struct infp_column vllm_columns[] = {
         INFP_COLUMN(req_size_prefill_computed_tokens_total, F64, COUNTER, tokens, MEASURED, ZERO, NULL, 0, NULL, "A long name."),
 };
 static const struct infp_column pressure_columns[] = {
-        INFP_COLUMN(vWaitedAvg10, F64, GAUGE, percent, MEASURED, NO, NULL, 0, NULL, "The kernel's average."),
-        INFP_COLUMN(vWaited, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Waited."),
+        INFP_COLUMN(vPressureCpuSomeAvg10, F64, GAUGE, percent, MEASURED, NO, NULL, 0, NULL, "The kernel's average."),
+        INFP_COLUMN(vPressureCpuSome, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "Waited."),
 };
 static const struct infp_column container_keys[] = {
         INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name."),
@@ -118,8 +118,9 @@ static void metrics(void **state)
                "  req_size_prefill_computed_tokens_total\n"
                "                                 200 ktok/s     0 tok/s  200 ktok/s  200 ktok/s\n",
                true);
-        expect(text, "  vWaited                            50.0 %", true);
-        expect(text, "  vWaitedAvg10", true);
+        expect(text, "  vPressureCpuSome                   50.0 %", true);
+        expect(text, "  vPressureCpuSomeAvg10", true);
+        expect(text, "  machine     some task waited for a CPU 50.0 % of the time\n", true);
         expect(text, " containers: container0_...\n  cMemory ", true);
         expect(text, " containers: container1_...\n  cMemory ", true);
         expect(text, "~ is estimated.\n", true);
@@ -155,9 +156,9 @@ static void few_metrics(void **state)
         text = text_with(s, false);
         expect(text, "  tokens_generation_total", true);
         expect(text, "  lonely_sum", true);
-        expect(text, "  vWaited ", true);
+        expect(text, "  vPressureCpuSome ", true);
         expect(text, "latency_e2e_s", false);
-        expect(text, "vWaitedAvg10", false);
+        expect(text, "vPressureCpuSomeAvg10", false);
         expect(text, "  7 more were left out", true);
         free(text);
         sample_free(s);
