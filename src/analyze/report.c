@@ -322,10 +322,20 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }
 
+/* A table without a row has metrics too. */
+static bool has_values(const struct infp_report_metric *metrics, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (metrics[i].stat.n || metrics[i].stat.has_last)
+                        return true;
+        return false;
+}
+
 /* Something went wrong, and nothing went well. */
 static int fail_if_empty(const struct infp_report *report, struct infp_err *err)
 {
-        if (!report->n_broken || report->n_metrics || report->n_self || report->ticks.n || report->cores.n)
+        if (!report->n_broken || has_values(report->metrics, report->n_metrics) ||
+            has_values(report->self, report->n_self) || report->ticks.n || report->cores.n)
                 return 0;
         return infp_fail(err, -EBADMSG, "table %s cannot be read, nor any other: %s", report->broken[0].table,
                          report->broken[0].message);
