@@ -315,8 +315,8 @@ static void check(struct engines *all, struct engine_process *process, uint64_t 
         if (r == 0) {
                 serve(all, process, &listener, now);
         } else if (r == -ENOENT) {
-                snprintf(text, sizeof(text), "process %" PRId32 " does not listen on its port yet", process->pid);
-                say(all, process, INFP_ABSENT, text, NULL);
+                /* Without the process: several of one command line (workers) would contradict one another at each look. */
+                say(all, process, INFP_ABSENT, "its process does not listen on that port yet", NULL);
         } else {
                 say(all, process, infp_source_state_of(r) == INFP_DENIED ? INFP_DENIED : INFP_ABSENT, err.text, fix);
                 process->check_ns = now + check_again_ns;

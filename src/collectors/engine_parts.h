@@ -67,6 +67,7 @@ struct engine_transfer {
 struct engine {
         struct engines *all;
         char url[ENGINE_URL_MAX], shown[ENGINE_URL_MAX + 64]; /* the second with secrets masked */
+        size_t shown_size;                                    /* of the address in it */
         uint64_t id;
         enum engine_origin origin;
         unsigned number;

@@ -19,23 +19,37 @@ static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 *
 static const uint64_t default_pause_ns = 10 * INFP_NS_PER_S, stranger_pause_ns = 60 * INFP_NS_PER_S;
 static const uint64_t say_pause_ns = 10 * INFP_NS_PER_S;
 
+/* Two addresses that differ in a secret alone look alike, and are two engines all the same. */
+static void set_name(struct engine *engine)
+{
+        const struct engines *all = engine->all;
+        size_t n = infp_mask_cmdline(engine->url, strlen(engine->url), all->keeps_secrets, engine->shown,
+                                     sizeof(engine->shown) - 32);
+        unsigned n_alike = 1;
+
+        engine->shown[n] = 0;
+        engine->shown_size = n;
+        for (unsigned i = 0; i < all->n_engines; i++)
+                n_alike += all->engine[i]->shown_size == n && !strncmp(all->engine[i]->shown, engine->shown, n);
+        if (n_alike > 1)
+                n += (size_t) snprintf(engine->shown + n, 32, " (%u)", n_alike);
+        engine->id = infp_hash64(engine->shown, n, 0);
+        engine->id = engine->id ? engine->id : 1;
+}
+
 int infp_engine_new(struct engines *all, const char *url, enum engine_origin origin, struct engine **ret,
                     struct infp_err *err)
 {
         struct engine *engine;
-        size_t n;
 
         if (all->n_engines == ENGINES_MAX)
-                return infp_fail(err, -E2BIG, "more than %d engines: %s is not read", ENGINES_MAX, url);
+                return infp_fail(err, -E2BIG, "more than %d engines", ENGINES_MAX);
         engine = calloc(1, sizeof(*engine));
         if (!engine)
-                return infp_fail_errno(err, -ENOMEM, "engine %s", url);
+                return infp_fail_errno(err, -ENOMEM, "engines");
         engine->all = all;
         snprintf(engine->url, sizeof(engine->url), "%s", url);
-        n = infp_mask_cmdline(url, strlen(url), all->keeps_secrets, engine->shown, sizeof(engine->shown) - 1);
-        engine->shown[n] = 0;
-        engine->id = infp_hash64(engine->shown, n, 0);
-        engine->id = engine->id ? engine->id : 1;
+        set_name(engine);
         engine->origin = origin;
         engine->is_listed = engine->has_number = origin == ENGINE_NAMED;
         engine->number = engine->has_number ? all->n_numbered++ : 0;
@@ -67,7 +81,7 @@ struct engine *infp_engine_free(struct engine *engine)
 void infp_engine_say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix)
 {
         uint64_t now = engine->asked_t_ns;
-        size_t size = strlen(engine->shown);
+        size_t size = engine->shown_size;
 
         if (reason && !strncmp(reason, engine->shown, size) && reason[size] == ':')
                 reason += size + 2; /* the row says whose it is */

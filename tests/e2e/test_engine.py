@@ -376,6 +376,19 @@ def test_secrets_in_urls_are_not_stored(record, server):
         assert b"hunter2" not in path.read_bytes(), path
 
 
+def test_secrets_tell_engines_apart(record, server):
+    """Two tokens at one address lead to two servers: their counters are not one counter that jumps."""
+    one = server()
+    for token, tokens in (("hunter1hunter1", 100), ("hunter2hunter2", 900)):
+        one.answers[f"/metrics?token={token}"] = (200, {}, PAGE.replace("100", str(tokens)))
+    engines = read(record, *(one.url(f"/metrics?token=hunter{i}hunter{i}") for i in (1, 2)), seconds=2)
+    shown = one.url("/metrics?token=***")
+    assert set(engines.ids) == {shown, f"{shown} (2)"}
+    for url, tokens in ((shown, 100), (f"{shown} (2)", 900)):
+        assert {row["tokens_generation_total"] for row in engines.vllm(url)} == {tokens}
+        assert {row["engine_restarts"] for row in engines.scrapes(url)} == {0}
+
+
 def test_truth_that_starts_anew(record, latency_truth):
     """-R 3: all counters begin at 0 before every third scrape; totals go on, nothing runs backwards."""
     import urllib.request
@@ -520,6 +533,16 @@ def test_engine_found_by_its_command_line(record, tmp_path):
     # Never another socket, though the same process listens there.
     asked = {line.split()[0] for line in log.read_text().splitlines()}
     assert asked == {str(port)}
+
+
+def test_workers_that_wait_are_one_word(record, tmp_path):
+    """Two processes of one command line, neither of which listens (yet): told once, not at each look at either."""
+    port, = free_ports(1)
+    command, _ = llama(tmp_path, "--metrics", f"--port={port}")
+    command[2] = '(exec -a llama-server "$@") & (exec -a llama-server "$@") & wait'
+    done = record("-t", "500", "--no-finish", command=command, env={**os.environ, "SECONDS_TO_LIVE": "5"})
+    rows = [row for row in Engines(done.run).sources if row["instance"] == f"llamacpp, port {port}"]
+    assert [row["state"] for row in rows] == ["absent"], rows
 
 
 def test_engine_without_metrics_is_not_asked(record, tmp_path):
