@@ -18,6 +18,8 @@ static const uint64_t margin_ns = UINT64_C(61000000000);
 /* Batteries are read no more often. */
 static const uint64_t battery_ns = UINT64_C(1000000000);
 
+static const double rounding = 1e-12;
+
 /* A domain while its rows stream by. */
 struct track {
         struct infp_energy_domain domain;
@@ -298,4 +300,6 @@ void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_
                 e->others_joules = NAN;
         /* Clocks of processes and ticks of the machine do not agree to the last digit. */
         e->residual_joules = e->joules - idle - e->tree_joules - e->others_joules;
+        if (fabs(e->residual_joules) < rounding * e->joules)
+                e->residual_joules = 0; /* of the sums above, and no joules */
 }

@@ -48,6 +48,7 @@ struct energy_domain {
         bool is_dead;    /* it should have moved by now */
         bool is_counted; /* in the machine's total */
         bool is_late;    /* the last two readings lie so far apart that it may have wrapped unseen */
+        bool is_lost;    /* what lies between them is not known: it fell or jumped by more than it can count */
         uint64_t first_ns, t_ns, n_reads, n_wraps;
         uint64_t raw_uj, sum_uj, more_uj; /* more: since the reading before */
         double power_w, sum_j, more_j;    /* with is_power; sum_j, more_j instead of sum_uj, more_uj */

@@ -16,6 +16,8 @@ static const uint64_t dead_after_ns = 2 * INFP_NS_PER_S;
 enum { DEAD_AFTER_READS = 3 };
 /* A zone that draws more has no such small range: 65 kJ is the smallest that hardware has. */
 static const double most_watts = 2000;
+/* More than any zone draws: a counter that says so was begun anew (its driver was loaded again) or set, and did not count. */
+static const double impossible_watts = 5000, step_s = 0.1;
 /* A battery's controller is asked over a slow bus. */
 static const uint64_t battery_period_ns = 900 * INFP_NS_PER_MS;
 
@@ -92,16 +94,26 @@ static void begin(struct energy_domain *d, uint64_t t_ns)
         d->more_j = 0;
 }
 
+/* What it has counted since the reading before. Where that cannot be known it is 0, and is_lost. */
+static uint64_t increase(struct energy_domain *d, uint64_t raw, double seconds)
+{
+        const bool wraps = d->range_uj || d->source == ENERGY_POWERCAP;
+        const uint64_t more =
+                infp_increase_u64(wraps ? INFP_RESET_WRAP : INFP_RESET_ZERO, d->raw_uj, raw, d->range_uj);
+
+        d->is_lost = (raw < d->raw_uj && wraps && d->raw_uj - raw > d->range_uj) ||
+                     (double) more > impossible_watts * 1e6 * (seconds + step_s);
+        return d->is_lost ? 0 : more;
+}
+
 static void take_counter(struct energy_domain *d, uint64_t raw, uint64_t t_ns)
 {
         const double seconds = (double) (t_ns - d->t_ns) / 1e9;
 
         begin(d, t_ns);
-        d->is_late = false;
+        d->is_late = d->is_lost = false;
         if (d->has_last) {
-                d->more_uj = infp_increase_u64(d->range_uj || d->source == ENERGY_POWERCAP ? INFP_RESET_WRAP
-                                                                                           : INFP_RESET_ZERO,
-                                               d->raw_uj, raw, d->range_uj);
+                d->more_uj = increase(d, raw, seconds);
                 d->n_wraps += raw < d->raw_uj;
                 d->has_moved |= raw != d->raw_uj;
                 d->is_late = d->range_uj && seconds * most_watts * 1e6 > (double) d->range_uj;

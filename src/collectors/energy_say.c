@@ -29,6 +29,13 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, infp_source_state_of(d->r), text, NULL);
         } else if (d->is_dead)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT, dead_reason, NULL);
+        else if (d->is_lost)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_BROKEN,
+                                 d->range_uj ? "the counter was set anew: what was drawn between two readings is not "
+                                               "counted"
+                                             : "the counter fell, and its range is not known: what was drawn between "
+                                               "two readings is not counted",
+                                 NULL);
         else if (d->is_late)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_LATE,
                                  "it was not read for so long that it may have wrapped more than once: too little may "

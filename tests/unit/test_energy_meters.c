@@ -91,6 +91,44 @@ static void nonsense_is_no_number(void **state)
         counter(top, "intel-rapl:0", "5\n");
         assert_int_equal(later(m, 1), 0);
         near(joules(m, "package-0"), 2, 1e-9);
+        assert_string_equal(said(m, "package-0", NULL), "broken");
+        end(m);
+        tree_remove(top);
+}
+
+static void a_counter_that_is_set_anew_counts_on_from_there(void **state)
+{
+        const char *words[2];
+        char top[64];
+        struct machine *m;
+
+        (void) state;
+        tree_new(top);
+        zone(top, "intel-rapl:0", "package-0\n", "100000000000\n", "262143328850\n");
+        m = begin(top);
+        counter(top, "intel-rapl:0", "100040000000\n");
+        assert_int_equal(later(m, 1), 0);
+        /* Its driver was loaded again. Taken for a wrap this would be 162 kJ. */
+        counter(top, "intel-rapl:0", "5000000\n");
+        assert_int_equal(later(m, 1), 0);
+        near(joules(m, "package-0"), 40, 1e-9);
+        assert_string_equal(said(m, "package-0", words), "broken");
+        assert_non_null(strstr(words[0], "set anew"));
+        counter(top, "intel-rapl:0", "35000000\n");
+        assert_int_equal(later(m, 1), 0);
+        near(joules(m, "package-0"), 70, 1e-9);
+        assert_string_equal(said(m, "package-0", NULL), "ok");
+        /* 150 kJ in a second. */
+        counter(top, "intel-rapl:0", "150035000000\n");
+        assert_int_equal(later(m, 1), 0);
+        near(machine_joules(m), 70, 1e-9);
+        assert_string_equal(said(m, "package-0", NULL), "broken");
+        /* The same after ten minutes may be. */
+        counter(top, "intel-rapl:0", "150065000000\n");
+        assert_int_equal(later(m, 1), 0);
+        counter(top, "intel-rapl:0", "230065000000\n");
+        assert_int_equal(later(m, 600), 0);
+        near(machine_joules(m), 80100, 1e-9);
         end(m);
         tree_remove(top);
 }
@@ -223,6 +261,7 @@ int main(void)
                 cmocka_unit_test(what_never_moves_is_not_counted),
                 cmocka_unit_test(zones_come_and_go),
                 cmocka_unit_test(nonsense_is_no_number),
+                cmocka_unit_test(a_counter_that_is_set_anew_counts_on_from_there),
                 cmocka_unit_test(too_long_a_pause_is_said),
                 cmocka_unit_test(battery_is_integrated_while_it_feeds),
                 cmocka_unit_test(sensors_of_hwmon),

@@ -369,6 +369,19 @@ static void test_absent_with_the_fix(void **state)
         sample_free(s);
 }
 
+/* The sum of the parts is the whole but for its last digit, which is no joule. */
+static void test_no_residual_of_rounding(void **state)
+{
+        struct infp_energy e = { .joules = 249.000841, .idle_joules = NAN, .dynamic_joules = NAN };
+
+        (void) state;
+        infp_energy_split(&e, 0.01, 6.31);
+        assert_true(e.joules - e.tree_joules - e.others_joules < 0); /* else this tests nothing */
+        assert_true(e.residual_joules >= 0 && e.residual_joules <= 0);
+        infp_energy_split(&e, 8, 6.31);
+        assert_true(e.residual_joules < -60);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -376,6 +389,7 @@ int main(void)
                 cmocka_unit_test(test_joules_per_token),     cmocka_unit_test(test_tokens_as_the_client_saw_them),
                 cmocka_unit_test(test_no_baseline),          cmocka_unit_test(test_baseline_of_the_machine),
                 cmocka_unit_test(test_a_gap_is_not_covered), cmocka_unit_test(test_absent_with_the_fix),
+                cmocka_unit_test(test_no_residual_of_rounding),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
