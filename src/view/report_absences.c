@@ -185,21 +185,7 @@ static bool is_shown(const struct facts *facts, unsigned rank)
         return facts->all || (rank < RANK_BARE && facts->n_shown < FACTS_MOST);
 }
 
-/* Of a fact that is not told; there are `n` names already. How many it has. */
-static unsigned add_names(struct infp_str *text, const struct facts *facts, unsigned fact, unsigned n)
-{
-        const struct infp_absences *absences = &facts->report->absences;
-        const unsigned before = n;
-
-        for (unsigned i = fact; i < absences->n; i++) {
-                if (facts->first[i] != fact || n++ >= NAMES_MOST)
-                        continue;
-                infp_str_puts(text, text->size ? ", " : "");
-                put_name(text, &absences->list[i]);
-        }
-        return n - before;
-}
-
+/* Of facts that are not told the first name each. */
 static void put_rest(struct infp_out *out, struct facts *facts, const struct infp_str *names, unsigned n)
 {
         infp_autostr struct infp_str text = { 0 };
@@ -209,7 +195,7 @@ static void put_rest(struct infp_out *out, struct facts *facts, const struct inf
         infp_str_printf(&text, "%s: %s", facts->n_shown ? "and also" : "nothing that matters much", names->data);
         if (n > NAMES_MOST)
                 infp_str_printf(&text, " and %u more", n - NAMES_MOST);
-        infp_str_puts(&text, " (--all says why)");
+        infp_str_puts(&text, " (--all lists them and says why)");
         put_title(out, facts);
         infp_str_puts(&out->text, "  ");
         infp_report_wrap(out, text.data ? text.data : "", 2, 4);
@@ -230,8 +216,10 @@ void infp_report_absences(struct infp_out *out, const struct infp_report *report
                                 continue;
                         if (is_shown(&facts, rank))
                                 put_fact(out, &facts, i);
-                        else
-                                n_rest += add_names(&rest, &facts, i, n_rest);
+                        else if (n_rest++ < NAMES_MOST) {
+                                infp_str_puts(&rest, rest.size ? ", " : "");
+                                put_name(&rest, &absences->list[i]);
+                        }
                 }
         put_rest(out, &facts, &rest, n_rest);
 end:

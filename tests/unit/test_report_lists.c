@@ -218,7 +218,7 @@ static void few_absences(void **state)
                "  net: denied: no right\n"
                "  vSpeed: it is switched off\n"
                "    fix: sysctl it\n"
-               "  and also: vHuge, pPss (--all says why)\n",
+               "  and also: vHuge, pPss (--all lists them and says why)\n",
                true);
         expect(text, "localhost:8000", false);
         expect(text, "  machine     not measured: no meter\n  fix         buy one\n", true);
