@@ -7,6 +7,8 @@
 #include "base/number.h"
 
 enum { WORDS_MAX = 240 };
+/* No server has counted so many: their sums fit. */
+static const int64_t most_tokens = INT64_C(1) << 40;
 
 struct cursor {
         const char *at, *end;
@@ -173,7 +175,7 @@ static bool take_count(struct cursor *c, int64_t *ret)
                 return skip_value(c);
         if (!take_word(c, &word))
                 return false;
-        if (infp_parse_i64(word.at, word.size, ret) < 0 || *ret < 0)
+        if (infp_parse_i64(word.at, word.size, ret) < 0 || *ret < 0 || *ret > most_tokens)
                 *ret = -1;
         return true;
 }
