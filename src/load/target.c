@@ -1,22 +1,27 @@
 #include "load/target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "collect/http.h"
+#include "model/mask.h"
 
-enum { LOOK_MS = 5000, PAUSE_MS = 200, LIST_MAX = 8 << 20 };
+enum { LOOK_MS = 5000, PAUSE_MS = 200, LIST_MAX = 8 << 20, MODEL_MAX = 1024 };
 
 void infp_load_target_done(struct infp_load_target *target)
 {
         free(target->endpoint);
         free(target->api);
         free(target->root);
+        free(target->query);
+        free(target->shown);
         *target = (struct infp_load_target){ 0 };
 }
 
@@ -31,27 +36,39 @@ static bool cut_end(struct infp_str *url, const char *end)
         return true;
 }
 
-static char *join(const struct infp_str *url, const char *more)
+static char *join(const struct infp_str *url, const char *more, const char *query)
 {
         infp_autostr struct infp_str text = { 0 };
 
         infp_str_put(&text, url->data, url->size);
         infp_str_puts(&text, more);
+        infp_str_puts(&text, query);
         return infp_str_take(&text);
 }
 
-/* A scheme where there is none; for a socket in the file system the ':' behind its path. */
+/* A scheme where there is none; for a socket in the file system the ':' behind its path. Without a query, which stands behind
+ * what is added to the path, and without a fragment, which no server sees. */
 static void put_url(struct infp_str *url, const char *given)
 {
         static const char socket[] = "unix://";
 
         if (!strstr(given, "://"))
                 infp_str_puts(url, "http://");
-        infp_str_puts(url, given);
+        infp_str_put(url, given, strcspn(given, "?#"));
         while (!url->failed && cut_end(url, "/"))
                 ;
         if (!url->failed && !strncmp(given, socket, sizeof(socket) - 1) && !strchr(given + sizeof(socket) - 1, ':'))
                 infp_str_putc(url, ':');
+}
+
+static char *show(const char *url)
+{
+        const size_t size = url ? strlen(url) : 0, cap = 2 * size + 64;
+        char *ret = url ? malloc(cap + 1) : NULL;
+
+        if (ret)
+                ret[infp_mask_cmdline(url, size, false, ret, cap)] = 0;
+        return ret;
 }
 
 static int take_words(struct infp_load_target *target, struct infp_str *url, const char *endpoint, bool is_chat,
@@ -66,12 +83,13 @@ static int take_words(struct infp_load_target *target, struct infp_str *url, con
                 return infp_fail(err, -EINVAL, "--endpoint %s and the URL name different endpoints: give one of them",
                                  endpoint ? endpoint : "chat");
         if (is_v1 || !(names_chat || names_plain))
-                target->root = join(url, "");
+                target->root = join(url, "", "");
         if (target->root)
                 infp_str_puts(url, "/v1");
-        target->api = join(url, "");
-        target->endpoint = join(url, target->is_chat ? chat : plain);
-        if (!target->api || !target->endpoint)
+        target->api = join(url, "", "");
+        target->shown = show(target->api);
+        target->endpoint = join(url, target->is_chat ? chat : plain, target->query);
+        if (!target->api || !target->endpoint || !target->shown)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         return infp_http_check_url(target->endpoint, err);
 }
@@ -84,7 +102,9 @@ int infp_load_target_init(struct infp_load_target *target, const char *given, co
 
         *target = (struct infp_load_target){ 0 };
         put_url(&url, given);
-        if (url.failed)
+        given += strcspn(given, "?#");
+        target->query = strndup(given, strcspn(given, "#"));
+        if (url.failed || !target->query)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         r = take_words(target, &url, endpoint, is_chat, err);
         if (r < 0)
@@ -99,7 +119,8 @@ struct look {
 };
 
 /* Status, or a negative errno with the sentence in look->err. */
-static long get(struct look *look, const char *base, const char *path, char **ret_body, size_t *ret_size)
+static long get(struct look *look, const char *base, const char *path, const char *query, char **ret_body,
+                size_t *ret_size)
 {
         infp_autostr struct infp_str url = { 0 };
         struct infp_http_request request = {
@@ -113,6 +134,7 @@ static long get(struct look *look, const char *base, const char *path, char **re
 
         infp_str_puts(&url, base);
         infp_str_puts(&url, path);
+        infp_str_puts(&url, query);
         if (url.failed)
                 return infp_fail(&look->err, -ENOMEM, "not enough memory");
         request.url = url.data;
@@ -125,14 +147,13 @@ static int is_ready(struct look *look, const struct infp_load_target *target)
 {
         infp_autofree char *body = NULL;
         size_t size;
-        long status = target->root ? get(look, target->root, "/health", &body, &size)
-                                   : get(look, target->api, "/models", &body, &size);
+        long status = target->root ? get(look, target->root, "/health", target->query, &body, &size)
+                                   : get(look, target->api, "/models", target->query, &body, &size);
 
         if (status == -EINVAL || status == -ENOMEM || status == -EACCES)
                 return (int) status;
         if (status == 503) {
-                infp_fail(&look->err, -EAGAIN, "%s is not ready: it answers 503 (loading its model)",
-                          target->root ? target->root : target->api);
+                infp_fail(&look->err, -EAGAIN, "%s is not ready: it answers 503 (loading its model)", target->shown);
                 return 1;
         }
         return status < 0 && status != -ETIMEDOUT;
@@ -152,7 +173,7 @@ static int wait_until_ready(struct look *look, const struct infp_load_target *ta
                 if (r < 0)
                         return infp_fail(err, r, "%s", look->err.text);
                 if (access->is_stop && access->is_stop(access->context))
-                        return infp_fail(err, -ECANCELED, "stopped while waiting for %s", target->api);
+                        return infp_fail(err, -ECANCELED, "stopped while waiting for %s", target->shown);
                 if (infp_clock_ns(CLOCK_MONOTONIC) >= end)
                         return infp_fail(err, -ECONNREFUSED,
                                          "%.300s; is the server started, and is this its address? "
@@ -162,15 +183,18 @@ static int wait_until_ready(struct look *look, const struct infp_load_target *ta
         }
 }
 
-static void take_models(const char *body, size_t size, char **ret_model, unsigned *ret_models)
+/* Each row holds the name: one that leaves no room for the rest is not taken. */
+static int take_models(const char *body, size_t size, char **ret_model, unsigned *ret_models)
 {
         json_t *root = json_loadb(body, size, 0, NULL), *data = json_object_get(root, "data");
         const char *id = json_string_value(json_object_get(json_array_get(data, 0), "id"));
+        const int r = id && strlen(id) > MODEL_MAX ? -EMSGSIZE : 0;
 
         *ret_models = (unsigned) json_array_size(data);
-        if (id && *id)
+        if (r == 0 && id && *id)
                 *ret_model = strdup(id);
         json_decref(root);
+        return r;
 }
 
 int infp_load_target_look(const struct infp_load_target *target, const struct infp_load_access *access,
@@ -180,22 +204,29 @@ int infp_load_target_look(const struct infp_load_target *target, const struct in
         infp_autofree char *body = NULL;
         size_t size = 0;
         long status;
-        int r = infp_http_new(&look.http, err);
+        int r;
 
+        /* Waiting makes no file. */
+        if (access->token_file && faccessat(AT_FDCWD, access->token_file, R_OK, AT_EACCESS) < 0)
+                return infp_fail_errno(err, -errno, "token file %s cannot be read", access->token_file);
+        r = infp_http_new(&look.http, err);
         if (r >= 0)
                 r = wait_until_ready(&look, target, err);
         if (r >= 0 && ret_model) {
                 *ret_model = NULL;
                 *ret_models = 0;
-                status = get(&look, target->api, "/models", &body, &size);
+                status = get(&look, target->api, "/models", target->query, &body, &size);
                 if (status < 0)
                         r = infp_fail(err, (int) status, "%.300s; --model NAME does without asking", look.err.text);
-                else if (status == 200)
-                        take_models(body, size, ret_model, ret_models);
+                else if (status == 200 && take_models(body, size, ret_model, ret_models) < 0)
+                        r = infp_fail(err, -EMSGSIZE,
+                                      "the first model that %s/models lists has a name of more than %d bytes: "
+                                      "--model NAME chooses another",
+                                      target->shown, MODEL_MAX);
                 else if (status == 401 || status == 403)
                         r = infp_fail(err, -EACCES,
                                       "%s/models refuses us (status %ld): give a --token-file or a --header",
-                                      target->api, status);
+                                      target->shown, status);
         }
         infp_http_free(look.http);
         return r;

@@ -158,8 +158,8 @@ class Hostile(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/v1/models":
-            self.answer(200, b'{"object":"list","data":[{"id":"good"},{"id":"other"}]}')
-        elif self.path == "/health" and getattr(self.server, "loading", 0) > 0:
+            self.answer(200, getattr(self.server, "models", None) or b'{"object":"list","data":[{"id":"good"},{"id":"other"}]}')
+        elif self.path.startswith("/health") and getattr(self.server, "loading", 0) > 0:
             self.server.loading -= 1
             self.answer(503, b'{"error":{"message":"Loading model","code":503}}')
         else:
@@ -375,6 +375,31 @@ def test_nobody_listens(infprof):
     done = run_load(infprof, f"127.0.0.1:{port}")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert f"127.0.0.1:{port}" in done.stderr and "--wait" in done.stderr
+
+
+def test_a_token_file_that_is_not_there(infprof, hostile, tmp_path):
+    """Waiting for the server does not make it."""
+    done = run_load(infprof, hostile.url, "-n", 1, "--no-record", "--token-file", tmp_path / "none", "--wait", "60s", timeout=30)
+    assert done.returncode == 1 and str(tmp_path / "none") in done.stderr and "server" not in done.stderr
+
+
+def test_a_model_whose_name_leaves_no_room(infprof, hostile, run_dir):
+    """It would stand in each row."""
+    hostile.models = json.dumps({"data": [{"id": "x" * 3_000_000}]}).encode()
+    done = run_load(infprof, hostile.url, "-n", 1, "-o", run_dir)
+    assert done.returncode == 1 and "--model NAME" in done.stderr and len(done.stderr) < 1000
+    assert load_json(infprof, hostile.url, "-n", 1, "-m", "good", "-o", run_dir)["finish_reasons"] == {"stop": 1}
+
+
+def test_a_query_in_the_url(infprof, hostile):
+    """It goes behind the path; its secrets are in no message."""
+    done = run_load(infprof, hostile.url + "/?api_key=hidden1", "-m", "good", "-n", 1, "--no-record", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["url"] == hostile.url + "/v1/completions?api_key=***"
+    hostile.loading = 1
+    host = hostile.url[len("http://"):]
+    done = run_load(infprof, f"http://me:hidden2@{host}/", "-m", "good", "-n", 1, "--no-record")
+    assert done.returncode == 1 and "503" in done.stderr and "hidden" not in done.stderr
 
 
 def test_waits_for_a_server_that_loads(infprof, hostile):

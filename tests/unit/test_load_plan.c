@@ -288,6 +288,10 @@ static void targets(void **state)
                   "unix:///run/x.sock:" },
                 { "http://[::1]:8000", NULL, false, "http://[::1]:8000/v1/completions", "http://[::1]:8000/v1",
                   "http://[::1]:8000" },
+                { "http://h/openai?api-version=1&k=/v1#top", "chat", false,
+                  "http://h/openai/v1/chat/completions?api-version=1&k=/v1", "http://h/openai/v1", "http://h/openai" },
+                { "http://h/v1/completions/?a=b", NULL, false, "http://h/v1/completions?a=b", "http://h/v1",
+                  "http://h" },
                 { "ftp://h", NULL, false, NULL, NULL, NULL },
                 { "", NULL, false, NULL, NULL, NULL },
         };
