@@ -217,6 +217,17 @@ static void take_counter(double *total, double *last, double now, bool has_past,
         *last = now;
 }
 
+static bool has_fallen(const struct state *state, const struct infp_batch *batch, const int *c, uint32_t row)
+{
+        static const enum infp_engine_counter totals[] = { INFP_ENGINE_FINISHED, INFP_ENGINE_PROMPT,
+                                                           INFP_ENGINE_GENERATED };
+
+        for (unsigned i = 0; i < INFP_COUNT(totals); i++)
+                if (cell(batch, c[totals[i]], row) < state->last[totals[i]])
+                        return true;
+        return false;
+}
+
 static int take_row(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
@@ -232,6 +243,7 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
         INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[ROW_ENGINE], row), &at));
         e = &r->engines->list[at];
         state = &r->states[at];
+        e->n_falls += is_inside && has_fallen(state, batch, c, row);
         for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
                 take_counter(&e->counters[i], &state->last[i], cell(batch, c[i], row), state->row_t_ns != 0, is_inside);
         for (unsigned i = 0; i < INFP_ENGINE_GAUGES && is_inside; i++) {

@@ -46,6 +46,9 @@ struct infp_report_engine {
         double down_s, down_between_s; /* times that ended with a page that did not come */
         char *reason, *reason_between; /* of the last failure, of the last one between good pages; NULL */
         uint64_t n_restarts;
+        /* Rows whose totals of requests or tokens were below those of the row before. More than new starts: several processes answer
+         * in turn, and each fall counts the whole of a counter again. */
+        uint64_t n_falls;
 
         double seconds; /* between pages that came: what rates divide by; 0: fewer than two */
         /* Increase in the range; NAN: the engine does not say. */

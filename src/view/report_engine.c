@@ -263,6 +263,17 @@ static void put_tokens(struct infp_out *out, const struct infp_report_engine *e)
         put_text(out, "", &live);
 }
 
+/* Counters that jump back and forth have no increase. */
+static void put_falls(struct infp_out *out, const struct infp_report_engine *e)
+{
+        if (e->n_falls > e->n_restarts)
+                infp_report_line(
+                        out, "warning",
+                        "its totals fell %llu times, though it was started anew %llu times: several processes may "
+                        "answer in turn, and the figures of requests and tokens are too high",
+                        (unsigned long long) e->n_falls, (unsigned long long) e->n_restarts);
+}
+
 static void put_cache(struct infp_out *out, const struct infp_report_engine *e)
 {
         const struct infp_stat *kv = &e->gauges[INFP_ENGINE_KV];
@@ -363,6 +374,7 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
                 put_scrapes(out, e);
                 put_requests(out, e);
                 put_tokens(out, e);
+                put_falls(out, e);
                 put_cache(out, e);
                 put_metrics(out, e);
         }

@@ -90,6 +90,7 @@ static void json_engine(struct infp_json *json, const struct infp_report_engine 
         json_str(json, "last_failure", e->reason);
         json_str(json, "last_failure_between", e->reason_between);
         json_u64(json, "restarts", e->n_restarts);
+        json_u64(json, "falls", e->n_falls);
         json_f64(json, "seconds", e->seconds);
         infp_json_key(json, "counts_tokens_at_request_end");
         infp_json_bool(json, e->counts_at_end);

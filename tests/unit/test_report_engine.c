@@ -208,6 +208,7 @@ static void text(void **state)
         assert_null(strstr(shown, "end to end")); /* nothing was observed: absent, not 0 */
         assert_null(strstr(shown, "preemptions"));
         assert_null(strstr(shown, "it counts generated tokens"));
+        assert_null(strstr(shown, "warning"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
@@ -277,6 +278,32 @@ static void others(void **state)
         assert_non_null(strstr(shown, "it counts generated tokens only when a request ends; with those of running "
                                       "requests about 40, 20/s (estimated)\n"));
         assert_null(strstr(shown, "KV cache"));
+        free(shown);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Two workers that answer in turn: their counters have no increase, and the report says so. */
+static void falls(void **state)
+{
+        static const double pages[2][VLLM_N] = { { 0, 1, 0, NAN, 9, NAN, 10, 500, 500, NAN, NAN },
+                                                 { 0, 1, 0, NAN, 8, NAN, 12, 300, 300, NAN, NAN } };
+        struct sample_run *s = begin_engines();
+        struct infp_report report;
+        char *shown;
+
+        (void) state;
+        put_engine(s, 7, 1, "http://a/metrics", "vllm", "g");
+        sample_tick(s, 1, 10 * S);
+        for (unsigned i = 0; i < 5; i++)
+                put_page(s, (10 + i) * S, 7, 0, pages[i % 2]);
+        finish(s, "run", 15 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_int_equal(report.engines.list[0].n_falls, 4); /* the prompts fall where the others rise */
+        shown = text_of(&report, 240);
+        assert_non_null(strstr(shown,
+                               "  warning     its totals fell 4 times, though it was started anew 0 times: several "
+                               "processes may answer in turn"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
@@ -405,9 +432,10 @@ static void none(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(figures),  cmocka_unit_test(a_part), cmocka_unit_test(text),
-                cmocka_unit_test(json),     cmocka_unit_test(others), cmocka_unit_test(none),
-                cmocka_unit_test(failures), cmocka_unit_test(titles), cmocka_unit_test(names_of_makes),
+                cmocka_unit_test(figures),        cmocka_unit_test(a_part),   cmocka_unit_test(text),
+                cmocka_unit_test(json),           cmocka_unit_test(others),   cmocka_unit_test(none),
+                cmocka_unit_test(falls),          cmocka_unit_test(failures), cmocka_unit_test(titles),
+                cmocka_unit_test(names_of_makes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
