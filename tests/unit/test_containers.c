@@ -280,6 +280,45 @@ static void inside_of_a_container(void **state)
         world_done(&w);
 }
 
+/* Process 1 that we see is the container's. Its namespace is the container's own, if no card of the machine is in it. */
+static void network_inside_of_a_container(void **state)
+{
+        static const char traffic[] = "Inter-|   Receive  |  Transmit\n face |bytes packets\n"
+                                      "  eth0: 700 7 0 0 0 0 0 0 90 9 0 0 0 0 0 0\n";
+
+        (void) state;
+        for (unsigned i = 0; i < 4; i++) {
+                struct world w;
+
+                world_new(&w, V2_MOUNT);
+                tree_put(w.top, "proc/self/ns/pid", i == 1 ? "pid:[4026531836]" : "pid:[4026532444]");
+                tree_put(w.top, "proc/1/ns/net", "net:[4026532555]");
+                tree_put(w.top, "sys/class/net/lo/mtu", "65536\n");
+                if (i == 2)
+                        tree_put(w.top, "sys/class/net/eth0/device/vendor", "0x8086\n");
+                put_member(&w, 50, i == 3 ? "0::/a.service\n" : "0::/\n", 4026532555ULL);
+                tree_put(w.top, "proc/50/net/dev", traffic);
+                put(&w, TOP_V2, "cgroup.type", "domain\n");
+                put(&w, i == 3 ? TOP_V2 "/a.service" : TOP_V2, "memory.current", "6\n");
+                put(&w, i == 3 ? TOP_V2 "/a.service" : TOP_V2, "cgroup.procs", "50\n");
+                tree_put(w.top, "proc/sys/kernel/hostname", "0123456789ab\n");
+                world_open(&w, INFP_MODE_PID, 50, false);
+                world_tick(&w);
+                for (size_t k = 0; k < w.m->n; k++) {
+                        const struct kept *row = &w.m->rows[k];
+
+                        if (strcmp(row->table->name, "containers"))
+                                continue;
+                        if (i)
+                                assert_true(is_absent(row, "cNetworkBytesRecvd"));
+                        else
+                                assert_int_equal(number(row, "cNetworkBytesRecvd"), 700);
+                        assert_int_equal(number(row, "cMemoryUsed"), 6);
+                }
+                world_done(&w);
+        }
+}
+
 /* A threaded cgroup lists threads, and has no memory of its own: what is missing says so. */
 static void threaded(void **state)
 {
@@ -429,6 +468,7 @@ int main(void)
                 cmocka_unit_test(hybrid),
                 cmocka_unit_test(faults),
                 cmocka_unit_test(many),
+                cmocka_unit_test(network_inside_of_a_container),
                 cmocka_unit_test(threaded),
         };
 
