@@ -385,10 +385,14 @@ static void test_no_residual_of_rounding(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_idle_and_split),       cmocka_unit_test(test_borders_take_their_part),
-                cmocka_unit_test(test_joules_per_token),     cmocka_unit_test(test_tokens_as_the_client_saw_them),
-                cmocka_unit_test(test_no_baseline),          cmocka_unit_test(test_baseline_of_the_machine),
-                cmocka_unit_test(test_a_gap_is_not_covered), cmocka_unit_test(test_absent_with_the_fix),
+                cmocka_unit_test(test_idle_and_split),
+                cmocka_unit_test(test_borders_take_their_part),
+                cmocka_unit_test(test_joules_per_token),
+                cmocka_unit_test(test_tokens_as_the_client_saw_them),
+                cmocka_unit_test(test_no_baseline),
+                cmocka_unit_test(test_baseline_of_the_machine),
+                cmocka_unit_test(test_a_gap_is_not_covered),
+                cmocka_unit_test(test_absent_with_the_fix),
                 cmocka_unit_test(test_no_residual_of_rounding),
         };
 
