@@ -1,7 +1,6 @@
 /* The network of a container: /proc/PID/net/dev of one of its processes. A file of /proc/PID/net that stays open would keep the
  * namespace alive, and with it the interfaces of a container that was removed: it is opened anew each time. The directory of
  * the process is kept: it fails once the process has ended, whoever has its pid since. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,41 +28,37 @@ uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *pa
         return infp_span_u64(infp_span_cut(rest, ']', &rest), &ret) ? 0 : ret;
 }
 
-/* Cards have a device, a virtual machine's as well; what a runtime makes for a container has none. */
-static bool has_hardware(const struct infp_env *env, bool *ret_is_known)
+/* Cards have a device, a virtual machine's as well; what a runtime makes for a container has none. By the names that /proc
+ * tells, since /sys may have been mounted in another namespace. False also when nothing is known. */
+static bool is_without_hardware(struct containers *s, const struct infp_env *env)
 {
-        int fd = openat(env->root_fd, "sys/class/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-        bool ret = false;
-        struct dirent *entry;
-        char path[sizeof(entry->d_name) + 8];
+        ssize_t n = infp_read_at(env->root_fd, "proc/self/net/dev", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line, rest;
+        unsigned n_names = 0;
+        char path[64];
 
-        *ret_is_known = false;
-        if (!stream) {
-                infp_close(fd);
-                return false;
+        while (infp_span_line(&text, &line)) {
+                struct infp_span name = infp_span_trim(infp_span_cut(line, ':', &rest));
+
+                if (!name.size || name.size == line.size || name.size > 32)
+                        continue; /* the heading */
+                n_names++;
+                snprintf(path, sizeof(path), "sys/class/net/%.*s/device", (int) name.size, name.at);
+                if (faccessat(env->root_fd, path, F_OK, 0) == 0)
+                        return false;
         }
-        while (!ret && (entry = readdir(stream))) {
-                if (entry->d_name[0] == '.')
-                        continue;
-                *ret_is_known = true;
-                snprintf(path, sizeof(path), "%s/device", entry->d_name);
-                ret = faccessat(fd, path, F_OK, 0) == 0;
-        }
-        closedir(stream);
-        return ret;
+        return n_names > 0;
 }
 
 /* Inside of a container process 1 is the container's: what looks like the machine's namespace is its own, unless it was given
  * the machine's, whose interfaces it then sees. Of cgroups below the container's it is still everybody's. */
-static bool is_own_of_our_container(const struct infp_env *env, const struct container *c)
+static bool is_own_of_our_container(struct containers *s, const struct infp_env *env, const struct container *c)
 {
         static const uint64_t pids_of_machine = 0xeffffffc; /* the kernel's PROC_PID_INIT_INO */
         const uint64_t pids = container_net_of(env, env->root_fd, "proc/self/ns/pid");
         const bool is_ours = !strcmp(c->path, "/") || (c->has_infprof && strncmp(c->cid, "in-", 3) != 0);
-        bool is_known;
 
-        return is_ours && pids && pids != pids_of_machine && !has_hardware(env, &is_known) && is_known;
+        return is_ours && pids && pids != pids_of_machine && is_without_hardware(s, env);
 }
 
 void container_find_network(struct containers *s, const struct infp_env *env, struct container *c)
@@ -82,7 +77,8 @@ void container_find_network(struct containers *s, const struct infp_env *env, st
         if (!net)
                 c->network = errno == EACCES || errno == EPERM ? NETWORK_DENIED : NETWORK_UNKNOWN;
         else
-                c->network = net == s->net_of_machine && !is_own_of_our_container(env, c) ? NETWORK_HOST : NETWORK_OWN;
+                c->network =
+                        net == s->net_of_machine && !is_own_of_our_container(s, env, c) ? NETWORK_HOST : NETWORK_OWN;
 }
 
 /* "  eth0: 1 2 3 ...": bytes and packets are words 0, 1 (received) and 8, 9 (sent). */

@@ -293,7 +293,7 @@ static void network_inside_of_a_container(void **state)
                 world_new(&w, V2_MOUNT);
                 tree_put(w.top, "proc/self/ns/pid", i == 1 ? "pid:[4026531836]" : "pid:[4026532444]");
                 tree_put(w.top, "proc/1/ns/net", "net:[4026532555]");
-                tree_put(w.top, "sys/class/net/lo/mtu", "65536\n");
+                tree_put(w.top, "proc/self/net/dev", traffic);
                 if (i == 2)
                         tree_put(w.top, "sys/class/net/eth0/device/vendor", "0x8086\n");
                 put_member(&w, 50, i == 3 ? "0::/a.service\n" : "0::/\n", 4026532555ULL);
