@@ -117,6 +117,11 @@ static void add_tokens(struct infp_requests *requests, const struct seen *seen)
         }
 }
 
+static uint64_t larger(uint64_t max, int64_t v)
+{
+        return v >= 0 && (uint64_t) v > max ? (uint64_t) v : max;
+}
+
 static void add_gaps(struct infp_requests *requests, struct infp_requests_load *load, const struct seen *seen)
 {
         if (!seen->gaps.size)
@@ -125,12 +130,13 @@ static void add_gaps(struct infp_requests *requests, struct infp_requests_load *
                 requests->n_broken++;
                 return;
         }
-        if (load)
+        if (load) {
                 infp_log_take(&load->gaps, seen->gaps.at, seen->gaps.size);
+                load->gap_max_ns = larger(load->gap_max_ns, seen->gap_max_ns);
+        }
         if (seen->last_ns >= seen->first_ns)
                 requests->gap_sum_s += (double) (seen->last_ns - seen->first_ns) / 1e9;
-        if (seen->gap_max_ns >= 0 && (uint64_t) seen->gap_max_ns > requests->gap_max_ns)
-                requests->gap_max_ns = (uint64_t) seen->gap_max_ns;
+        requests->gap_max_ns = larger(requests->gap_max_ns, seen->gap_max_ns);
 }
 
 static void add_ok(struct infp_requests *requests, struct infp_requests_load *load, const struct seen *seen)
@@ -315,17 +321,27 @@ double infp_requests_duration_s(const struct infp_requests *requests)
 }
 
 /* The largest is known: no bucket reaches beyond it. */
-bool infp_requests_itl(const struct infp_requests *requests, double q, struct infp_quantile *ret)
+static bool gap_quantile(const struct infp_log_histogram *gaps, uint64_t max_ns, double q, struct infp_quantile *ret)
 {
-        const double max = (double) requests->gap_max_ns / 1e9;
+        const double max = (double) max_ns / 1e9;
 
-        if (!infp_log_quantile(&requests->gaps, q, ret))
+        if (!infp_log_quantile(gaps, q, ret))
                 return false;
         if (max > 0) {
                 ret->high = fmin(ret->high, fmax(max, ret->low));
                 ret->estimate = fmin(ret->estimate, ret->high);
         }
         return true;
+}
+
+bool infp_requests_itl(const struct infp_requests *requests, double q, struct infp_quantile *ret)
+{
+        return gap_quantile(&requests->gaps, requests->gap_max_ns, q, ret);
+}
+
+bool infp_requests_load_itl(const struct infp_requests_load *load, double q, struct infp_quantile *ret)
+{
+        return gap_quantile(&load->gaps, load->gap_max_ns, q, ret);
 }
 
 double infp_requests_itl_mean_s(const struct infp_requests *requests)

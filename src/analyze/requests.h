@@ -47,7 +47,7 @@ struct infp_requests {
         unsigned n_failures, n_finishes; /* when more would be needed the last counts as all others */
         struct infp_requests_load {
                 char name[64];
-                uint64_t n, n_ok, output_tokens, first_t_ns, last_t_ns;
+                uint64_t n, n_ok, output_tokens, first_t_ns, last_t_ns, gap_max_ns;
                 struct infp_samples ttft;
                 struct infp_log_histogram gaps;
         } loads[INFP_REQUESTS_LOADS];
@@ -64,5 +64,6 @@ void infp_requests_done(struct infp_requests *requests);
 double infp_requests_duration_s(const struct infp_requests *requests); /* first arrival to last end; NAN: none */
 /* ITL in seconds. False: no two pieces. */
 bool infp_requests_itl(const struct infp_requests *requests, double q, struct infp_quantile *ret);
+bool infp_requests_load_itl(const struct infp_requests_load *load, double q, struct infp_quantile *ret);
 double infp_requests_itl_mean_s(const struct infp_requests *requests); /* exact; NAN: none */
 double infp_requests_itl_std_s(const struct infp_requests *requests);  /* estimated from the buckets' middles */

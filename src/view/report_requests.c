@@ -180,8 +180,8 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                                                 ? seconds(at.estimate).text
                                                 : "-");
                 for (unsigned k = 0; k < 2; k++)
-                        put_narrow(out, infp_log_quantile(&load->gaps, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text
-                                                                                            : "-");
+                        put_narrow(out,
+                                   infp_requests_load_itl(load, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text : "-");
                 infp_str_putc(&out->text, '\n');
         }
 }
@@ -217,11 +217,11 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
             infp_samples_quantile(&requests->send, 0.99, &late))
                 infp_report_line(
                         out, "late",
-                        "%llu requests were sent more than 10 ms after they were due (p99 %s, at most %s): no free "
-                        "slot, a slow connection, or a client without CPU; their times count from when they were "
-                        "due",
-                        (unsigned long long) requests->n_late, seconds(late.estimate).text,
-                        seconds(requests->send.stat.max / 1e9).text);
+                        "%llu of %llu requests went out more than 10 ms after they were due (p99 %s, at most %s): no "
+                        "free slot, a slow connection, or a client without CPU; their times count from when they "
+                        "were due",
+                        (unsigned long long) requests->n_late, (unsigned long long) requests->n,
+                        seconds(late.estimate).text, seconds(requests->send.stat.max / 1e9).text);
         if (pieces > 1.05)
                 infp_report_line(out, "note",
                                  "a piece of the stream holds %.3g tokens on average: ITL is between pieces", pieces);
@@ -320,7 +320,7 @@ static void json_load(struct infp_json *json, struct infp_requests_load *load)
                 snprintf(key, sizeof(key), "%s_ttft_ms", quantile_names[i]);
                 json_f64(json, key, infp_samples_quantile(&load->ttft, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
                 snprintf(key, sizeof(key), "%s_itl_ms", quantile_names[i]);
-                json_f64(json, key, infp_log_quantile(&load->gaps, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                json_f64(json, key, infp_requests_load_itl(load, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
         }
         infp_json_object_end(json);
 }

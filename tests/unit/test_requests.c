@@ -100,6 +100,10 @@ static void check(struct infp_requests *r)
         assert_int_equal(r->n_loads, 2);
         assert_int_equal(r->loads[0].output_tokens, 8);
         assert_int_equal(r->loads[1].n, 6);
+        assert_true(infp_requests_load_itl(&r->loads[0], 1, &itl));
+        assert_near(itl.high, 0.060);
+        assert_true(itl.estimate <= itl.high);
+        assert_false(infp_requests_load_itl(&r->loads[1], 1, &itl));
 }
 
 static void from_rows(void **state)
@@ -170,7 +174,7 @@ static void how_it_looks(void **state)
         assert_non_null(strstr(text, "Requests (client-side)"));
         assert_non_null(strstr(text, "8 in 5.00 s: 4 ok, 3 failed, 1 cut off by the end of the load"));
         assert_non_null(strstr(text, "2 x http 503, such as: a sentence"));
-        assert_non_null(strstr(text, "1 requests were sent more than 10 ms after they were due"));
+        assert_non_null(strstr(text, "1 of 8 requests went out more than 10 ms after they were due"));
         assert_non_null(strstr(text, "9 out, 1.8 a second; 60 in"));
         assert_non_null(strstr(text, "TTFT "));
         assert_non_null(strstr(text, "by load"));
