@@ -18,7 +18,7 @@ enum { MAX_TAG = 4096, ANSWER_MS = 10000, WORDS = 60 };
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "the beginning of a live run's uuid, or a directory whose newest run lives (default: the run we are in, else "
-          "your newest, in any directory)",
+          "your newest in ./profiler-output, else in any directory)",
           false },
         { 0 },
 };

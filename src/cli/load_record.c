@@ -214,24 +214,14 @@ static int find_named(const char *spec, struct infp_live_entry *ret, struct infp
         return r;
 }
 
-/* A directory that was named is meant, even while a run of another one lives. */
-static bool is_wanted(const struct infp_live_entry *entry, const char *output)
-{
-        infp_autofree char *real = output ? realpath(output, NULL) : NULL;
-
-        return !output || (real && entry->output && !strcmp(real, entry->output));
-}
-
 static int choose(struct infp_load_record *record, const struct infp_load_record_options *options, struct infp_err *err)
 {
         if (options->run)
                 return find_named(options->run, &record->live, err);
-        if (infp_live_find(NULL, &record->live, NULL) == 0) {
-                if (is_wanted(&record->live, options->output))
-                        return 0;
-                free(record->live.output);
-                record->live = (struct infp_live_entry){ 0 };
-        }
+        /* A directory that was named is meant, even while a run of another one lives. */
+        if ((options->output ? infp_live_find_in(options->output, &record->live, NULL)
+                             : infp_live_find(NULL, &record->live, NULL)) == 0)
+                return 0;
         return infp_load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
 }
 

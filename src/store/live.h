@@ -43,13 +43,15 @@ unsigned infp_live_waiting(const struct infp_live *live); /* senders that wait: 
 void infp_live_answer(struct infp_live *live, int r, const char *error);
 
 /* Client's side. uuid: prefix, or NULL = INFPROF_RUN of the environment (then only that run will do), else the newest live run
- * of the user. */
+ * of the user in ./profiler-output, else the newest in any directory. */
 struct infp_live_entry {
         char uuid[37];
         char *output; /* absolute path; free */
         int pid;
 };
 int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err); /* -ENOENT: none lives */
+/* The newest that is recorded in this directory; INFPROF_RUN does not count. */
+int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct infp_err *err);
 /* Sends one message and waits (at most timeout_ms) for the answer. Returns the number of rows stored; -ETIMEDOUT: it may yet
  * be stored; -EPROTO with the recorder's own sentence when it refused. */
 int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err);

@@ -17,12 +17,13 @@
 #include "base/time.h"
 #include "store/live.h"
 #include "store/live_registry.h"
+#include "store/run.h"
 
 struct search {
-        const char *prefix;
+        const char *prefix, *here; /* here: a directory whose runs go before others; NULL: none does */
         struct infp_live_entry *found;
         unsigned n;
-        bool failed;
+        bool is_here, failed;
 };
 
 /* Version 7 uuids sort by time: the greatest is the newest. */
@@ -30,12 +31,14 @@ static int look(void *context, const char *uuid, const char *output)
 {
         struct search *search = context;
         struct infp_live_entry *found = search->found;
+        const bool is_here = search->here && !strcmp(output, search->here);
 
         if (strncmp(uuid, search->prefix, strlen(search->prefix)) != 0)
                 return 0;
         search->n++;
-        if (search->n > 1 && strcmp(uuid, found->uuid) < 0)
+        if (search->n > 1 && (is_here != search->is_here ? search->is_here : strcmp(uuid, found->uuid) < 0))
                 return 0;
+        search->is_here = is_here;
         free(found->output);
         found->output = strdup(output);
         search->failed = !found->output;
@@ -74,7 +77,8 @@ static int fail_none(const char *uuid, const char *own, const char *path, struct
 int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err)
 {
         const char *own = uuid ? NULL : getenv("INFPROF_RUN");
-        struct search search = { .prefix = uuid ? uuid : own ? own : "", .found = ret };
+        infp_autofree char *here = realpath(INFP_DEFAULT_OUTPUT, NULL);
+        struct search search = { .prefix = uuid ? uuid : own ? own : "", .here = here, .found = ret };
         char path[PATH_MAX];
         infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
         int r;
@@ -89,6 +93,31 @@ int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_er
                 r = fail_none(uuid, own && *own ? own : NULL, path, err);
         else if (r == 0 && uuid && search.n > 1)
                 r = infp_fail(err, -ENOTUNIQ, "%u live runs begin with '%.40s': give more of its uuid", search.n, uuid);
+        if (r < 0) {
+                free(ret->output);
+                *ret = (struct infp_live_entry){ 0 };
+                return r;
+        }
+        ret->pid = read_pid(dir_fd, ret->uuid);
+        return 0;
+}
+
+int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct infp_err *err)
+{
+        infp_autofree char *here = realpath(output, NULL);
+        struct search search = { .prefix = "", .here = here, .found = ret };
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
+        int r;
+
+        *ret = (struct infp_live_entry){ 0 };
+        if (dir_fd < 0)
+                return dir_fd;
+        r = infp_live_each(look, &search, err);
+        if (r == 0 && search.failed)
+                r = infp_fail(err, -ENOMEM, "not enough memory");
+        else if (r == 0 && !search.is_here)
+                r = infp_fail(err, -ENOENT, "no live run of uid %u is recorded in %s", (unsigned) geteuid(), output);
         if (r < 0) {
                 free(ret->output);
                 *ret = (struct infp_live_entry){ 0 };

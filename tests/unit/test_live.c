@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -79,6 +80,37 @@ static void finds_who_lives(void **state)
         assert_int_equal(infp_live_find(NULL, &entry, &err), -ENOENT); /* never the wrong one instead */
         assert_non_null(strstr(err.text, "records no more"));
         infp_live_withdraw(two);
+}
+
+/* Two that record at once: who stands in a directory with a live run means that one. */
+static void prefers_who_lives_here(void **state)
+{
+        struct infp_live_entry entry;
+        struct infp_err err = { "" };
+        char here[200];
+        struct infp_live *one, *two;
+
+        (void) state;
+        unsetenv("INFPROF_RUN");
+        assert_int_equal(chdir(dir), 0);
+        assert_int_equal(mkdir("profiler-output", 0700), 0);
+        snprintf(here, sizeof(here), "%s/profiler-output", dir);
+        assert_int_equal(infp_live_publish(uuid, here, &one, &err), 0);
+        two = publish(other); /* newer, elsewhere */
+        assert_int_equal(infp_live_find(NULL, &entry, &err), 0);
+        assert_string_equal(entry.uuid, uuid);
+        free(entry.output);
+        assert_int_equal(infp_live_find_in(dir, &entry, &err), 0);
+        assert_string_equal(entry.uuid, other);
+        free(entry.output);
+        infp_live_withdraw(one);
+        assert_int_equal(infp_live_find_in("profiler-output", &entry, &err), -ENOENT);
+        assert_null(entry.output);
+        assert_int_equal(infp_live_find(NULL, &entry, &err), 0);
+        assert_string_equal(entry.uuid, other);
+        free(entry.output);
+        infp_live_withdraw(two);
+        assert_int_equal(chdir("/"), 0);
 }
 
 /* What a killed recorder leaves is removed by the next who looks. */
@@ -506,6 +538,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(finds_who_lives),
+                TEST(prefers_who_lives_here),
                 TEST(forgets_the_dead),
                 TEST(trusts_only_a_directory_of_its_own),
                 TEST(knows_its_readers),
