@@ -238,12 +238,12 @@ static void print_text(struct infp_out *out, const struct load *l)
         char title[256];
 
         if (options->rate > 0)
-                snprintf(title, sizeof(title), "Load (client-side): %g requests a second, %s, of %.60s at %.120s",
-                         options->rate, options->is_constant ? "evenly spaced" : "Poisson", model, l->shown_url);
+                snprintf(title, sizeof(title), "Load (client-side): %g requests a second, %s", options->rate,
+                         options->is_constant ? "evenly spaced" : "Poisson");
         else
-                snprintf(title, sizeof(title), "Load (client-side): %u at a time, of %.60s at %.120s",
-                         options->concurrency, model, l->shown_url);
+                snprintf(title, sizeof(title), "Load (client-side): %u at a time", options->concurrency);
         infp_requests_text(out, l->requests, title);
+        infp_str_printf(&out->text, "  server      %.160s\n  model       %.160s\n", l->shown_url, model);
         if (l->state.n_held)
                 infp_str_printf(&out->text,
                                 "  held back   %llu requests were due while all %u slots were taken (--concurrency)\n",
