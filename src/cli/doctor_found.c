@@ -54,7 +54,10 @@ static void add_engine(struct infp_findings *findings, const struct infp_last *l
                         (long long) infp_batch_i64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_SERIES_COUNT, row),
                         infp_batch_f64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_MS, row));
         }
-        put_text(&text, "; ", scrapes, INFP_SCRAPES_REASON, row);
+        if (!ok) { /* the reason names the address itself */
+                text.size = 0;
+                put_text(&text, "", scrapes, INFP_SCRAPES_REASON, row);
+        }
         infp_findings_add(findings, "engines", name.data, ok ? "ok" : "absent", false, text.data, NULL);
 }
 
