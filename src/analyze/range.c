@@ -353,6 +353,11 @@ static int skip_baseline(struct infp_run *run, struct infp_range *range, struct 
         return 0;
 }
 
+static double seconds_after(uint64_t t, uint64_t start)
+{
+        return (double) (int64_t) (t - start) / 1e9;
+}
+
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err)
 {
@@ -369,6 +374,10 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
                 INFP_TRY(find_moment(run, "from", from, 0, ret, &ret->t0, &ret->from_is_mark, err));
         if (to)
                 INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, &ret->to_is_mark, err));
+        if (from && to && ret->t1 <= ret->t0)
+                return infp_fail(err, -EINVAL,
+                                 "--to %.100s (%.3f s after the start) is not behind --from %.100s (%.3f s)", to,
+                                 seconds_after(ret->t1, ret->start), from, seconds_after(ret->t0, ret->start));
         if (ret->t0 < recorded)
                 ret->t0 = recorded;
         if (ret->t1 > ret->end)
