@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,6 +158,61 @@ static ssize_t read_whole(int fd, char *text, size_t cap)
         return (ssize_t) size;
 }
 
+/* In v1 each figure is a file of its own, and reading them is what this collector costs. One that moves only while a process of
+ * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. */
+static bool is_still(const struct container *c, enum container_file file)
+{
+        if (file == FILE_CPU_USAGE)
+                return c->has_usage;
+        if (!c->has_usage || c->has_run)
+                return false;
+        switch (file) {
+        case FILE_CPU_USER:
+        case FILE_CPU_SYSTEM:
+        case FILE_CPU_TICKS:
+        case FILE_CPU_EACH:
+        case FILE_PIDS_EVENTS:
+                return true;
+        case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */
+                return !c->limits.quota_us && !c->limits.r_cpu;
+        default:
+                return false;
+        }
+}
+
+static void keep(struct container_text *kept, const char *text, size_t size)
+{
+        if (size > kept->cap) {
+                free(kept->at);
+                kept->at = malloc(size);
+                kept->cap = kept->at ? size : 0;
+        }
+        kept->size = kept->at ? size : 0;
+        if (kept->size)
+                memcpy(kept->at, text, size);
+}
+
+static bool is_worth_keeping(enum container_file file)
+{
+        return file <= FILE_CPU_EACH || file == FILE_PIDS_EVENTS;
+}
+
+/* Reads its CPU time before all else: what is read later is at least as new. */
+static void see_whether_it_ran(struct containers *s, const struct infp_env *env, struct container *c)
+{
+        struct infp_span text, line = { "", 0 };
+        uint64_t usage_ns;
+        bool had_usage = c->has_usage;
+
+        c->has_usage = false;
+        if (c->version != 1 || !env->is_live || container_read_file(s, env, c, FILE_CPU_USAGE, &text) ||
+            !infp_span_line(&text, &line) || infp_span_u64(line, &usage_ns))
+                return;
+        c->has_run = !had_usage || usage_ns != c->usage_ns;
+        c->usage_ns = usage_ns;
+        c->has_usage = true;
+}
+
 int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
                         struct infp_span *ret)
 {
@@ -166,6 +222,10 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         *ret = (struct infp_span){ "", 0 };
         if (c->is_hopeless[file])
                 return c->r[file];
+        if (c->kept[file].size && is_still(c, file)) {
+                *ret = (struct infp_span){ c->kept[file].at, c->kept[file].size };
+                return 0;
+        }
         if (c->fd[file] < 0)
                 r = open_file(env, c, file, false);
         if (!r) {
@@ -180,6 +240,8 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         c->r[file] = r;
         if (!r)
                 *ret = (struct infp_span){ s->text, (size_t) n };
+        if (c->version == 1 && env->is_live && is_worth_keeping(file))
+                keep(&c->kept[file], s->text, r ? 0 : (size_t) n);
         return r;
 }
 
@@ -321,8 +383,11 @@ static void derive(const struct container *c, struct infp_row *row, unsigned n_c
 /* The emitter has one row at a time, so those of devices and CPUs, whose sums the row needs, go before. */
 int container_sample(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c)
 {
-        unsigned n_cpus = emit_cpus(s, env, emit, c);
         struct infp_row sums = { .table = NULL }, *row;
+        unsigned n_cpus;
+
+        see_whether_it_ran(s, env, c);
+        n_cpus = emit_cpus(s, env, emit, c);
 
         infp_row_begin(&sums, &infp_table_containers, s->now_ns);
         container_devices(s, env, emit, c, &sums);
@@ -359,6 +424,9 @@ static const char *why_of_errno(const struct container *c, enum container_file f
                 snprintf(reason, cap, "version %d of control groups does not tell", c->version);
         else if (r == -EOPNOTSUPP)
                 snprintf(reason, cap, "%s is not kept for a threaded cgroup", name ? name : "it");
+        else if (r == -ENOENT && file == FILE_PSI_IRQ)
+                snprintf(reason, cap, "%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+                         name ? name : "it");
         else if (r == -ENOENT && controller_of(c, file) == INFP_CG_UNIFIED)
                 snprintf(reason, cap, "%s is not there: the kernel keeps no pressure figures", name ? name : "it");
         else if (r == -ENOENT)

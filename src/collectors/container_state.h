@@ -54,6 +54,12 @@ struct container_limits {
 
 enum container_network { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_HOST, NETWORK_NO_MEMBER, NETWORK_DENIED };
 
+/* The text of a file as it was read last. */
+struct container_text {
+        char *at;
+        size_t size, cap;
+};
+
 struct container {
         uint64_t id, inode;
         char *path; /* in its hierarchy */
@@ -70,6 +76,10 @@ struct container {
         bool is_scarce[FILE_N];   /* its descriptor is one of the last: given back after each read */
         int r[FILE_N];            /* of the last read */
         bool is_hopeless[FILE_N]; /* there is no such file: not tried again before the next look at the limits */
+
+        struct container_text kept[FILE_N]; /* of files that are not read while it does not run; v1 only */
+        uint64_t usage_ns;                  /* CPU time, to see whether it ran */
+        bool has_usage, has_run;            /* has_run: since the sample before */
 
         struct container_limits limits;
         uint64_t limits_ns, procs_ns; /* when they were read; 0: never */
@@ -88,7 +98,8 @@ struct container {
 
 /* A directory of cgroupfs that the search has seen. */
 struct found_dir {
-        char *path; /* below the root directory */
+        char *path;    /* below the root directory */
+        uint64_t hash; /* of it */
         uint64_t inode;
         uint32_t n_links;
         bool is_container, is_new, is_gone;
@@ -126,10 +137,18 @@ struct container_seen {
         int r;
 };
 
+/* Limits of a directory above containers: what has it as a parent shares one reading. */
+enum { CONTAINER_LEVELS = 64 };
+struct container_level {
+        uint64_t hash, t_ns; /* t_ns: when it was read */
+        double cpus;
+        uint64_t memory;
+};
+
 struct containers {
         struct infp_cgroups cgroups;
         struct infp_cgroup_paths paths, own; /* scratch; of infprof itself */
-        bool all, has_sampled;
+        bool all, has_sampled, has_run;      /* has_run: the target had processes */
         struct container_seen seen[CONTAINER_SEEN];
         unsigned n_seen;
         int target_r;    /* why the target has no container: the last of its processes that has none */
@@ -138,7 +157,9 @@ struct containers {
         size_t n, cap;
         struct container_finder finder;
         struct block_devices devices;
-        uint64_t now_ns, next_target_ns;
+        uint64_t now_ns, next_target_ns, next_look_ns;
+        uint64_t pids_hash; /* of the target's processes whose cgroups were looked at last */
+        struct container_level levels[CONTAINER_LEVELS];
         uint64_t net_of_machine; /* the network namespace that is the machine's; 0: not known */
         int32_t pids[CONTAINER_PIDS];
         size_t n_pids;

@@ -17,7 +17,8 @@
 #include "collectors/container_state.h"
 
 #define OFTEN_NS (INFP_NS_PER_S - INFP_NS_PER_S / 10)
-#define SELDOM_NS (5 * INFP_NS_PER_S)
+#define SELDOM_NS (10 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
+#define LOOK_NS (5 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 enum { FEW = 8, WAIT_STEPS = 20, WAIT_STEP_NS = 2000000 };
 
 enum infp_mode container_mode(const struct infp_env *env)
@@ -49,6 +50,8 @@ static void forget(struct containers *s, const struct container *c)
 static void drop(struct containers *s, size_t index)
 {
         forget(s, s->list[index]);
+        if (s->list[index]->is_gone) /* another of its name may be there by now */
+                s->finder.next_full_ns = 0;
         container_free(s->list[index]);
         s->n--;
         memmove(&s->list[index], &s->list[index + 1], (s->n - index) * sizeof(*s->list));
@@ -149,12 +152,25 @@ static void list_target(struct containers *s, const struct infp_env *env)
         s->n_pids = env->target ? infp_target_pids(env->target, s->pids, CONTAINER_PIDS) : 0;
         if (s->n_pids > CONTAINER_PIDS)
                 s->n_pids = CONTAINER_PIDS;
-        if (s->n_pids || s->has_sampled || !env->is_live)
+        s->has_run = s->has_run || s->n_pids;
+        if (s->n_pids || !env->is_live)
                 return;
-        if (mode == INFP_MODE_PID)
+        if (mode == INFP_MODE_PID && !s->has_sampled)
                 wait_for_target(s, env);
-        else if (mode == INFP_MODE_RUN)
+        else if (mode == INFP_MODE_RUN && !s->has_run) /* its gate may be shut for long: --energy-baseline */
                 find_waiting_command(s, env);
+}
+
+/* Processes seldom move: where they are the same ones as before they are asked for their cgroups each 5 s. */
+static bool is_due_to_look(struct containers *s, const struct infp_env *env)
+{
+        uint64_t hash = infp_hash64(s->pids, s->n_pids * sizeof(s->pids[0]), s->n_pids);
+
+        if (env->is_live && hash == s->pids_hash && s->now_ns < s->next_look_ns)
+                return false;
+        s->pids_hash = hash;
+        s->next_look_ns = s->now_ns + LOOK_NS;
+        return true;
 }
 
 static void find_target(struct containers *s, const struct infp_env *env)
@@ -167,6 +183,8 @@ static void find_target(struct containers *s, const struct infp_env *env)
         list_target(s, env);
         /* A target that has ended is in no cgroup any more; what it used until then is still to be read. */
         if (!is_host && !s->n_pids)
+                return;
+        if (!is_due_to_look(s, env))
                 return;
         s->target_r = 0;
         for (size_t i = 0; i < s->n; i++)
