@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "view/report_parts.h"
 
-enum { SHOWN = 8 };
+enum { SHOWN = 8, NAME_WIDTH = 40 };
 
 static struct human bytes(double v)
 {
@@ -30,8 +30,9 @@ static void put_title(struct infp_out *out, const struct infp_container_use *use
         const char *full = use->name ? use->name : "";
 
         infp_text_tame(&name, full, strlen(full));
-        infp_report_line(out, use->cid ? use->cid : "-", "%s%s%.60s%s", use->runtime ? use->runtime : "cgroup",
-                         name.size ? ", " : "", name.size ? name.data : "", use->is_target ? ", the target's" : "");
+        infp_report_line(out, use->cid ? use->cid : "-", "%s%s%.*s%s%s", use->runtime ? use->runtime : "cgroup",
+                         name.size ? ", " : "", NAME_WIDTH, name.size ? name.data : "",
+                         name.size > NAME_WIDTH ? "..." : "", use->is_target ? ", the target's" : "");
 }
 
 static void put_cpu(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)

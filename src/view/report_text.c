@@ -60,7 +60,7 @@ void infp_report_line(struct infp_out *out, const char *label, const char *forma
         va_start(ap, format);
         vsnprintf(text, sizeof(text), format, ap);
         va_end(ap);
-        infp_str_printf(&out->text, "  %-*s", LABEL_WIDTH, label);
+        infp_str_printf(&out->text, "  %-*s%s", LABEL_WIDTH, label, strlen(label) >= LABEL_WIDTH ? " " : "");
         infp_report_wrap(out, text, LABEL_WIDTH + 2, LABEL_WIDTH + 2);
 }
 

@@ -1,6 +1,8 @@
 /* The report's lists for people: metrics, and what was absent. */
 #include "report_sample.h"
 
+#include "view/report_parts.h"
+
 // clang-format off
 static const struct infp_column vllm_columns[] = {
         INFP_COLUMN(tokens_generation_total, F64, COUNTER, tokens, MEASURED, ZERO, NULL, 0, NULL, "Generated."),
@@ -291,11 +293,28 @@ static void nothing_to_say(void **state)
         sample_free(s);
 }
 
+/* The id of a container is as wide as the column of labels. */
+static void wide_labels(void **state)
+{
+        struct infp_out out;
+
+        (void) state;
+        infp_out_init(&out, -1, "nowhere");
+        infp_report_line(&out, "76e2a678ab53", "docker");
+        assert_string_equal(out.text.data, "  76e2a678ab53 docker\n");
+        infp_out_done(&out);
+        infp_out_init(&out, -1, "nowhere");
+        infp_report_line(&out, "machine", "vm");
+        assert_string_equal(out.text.data, "  machine     vm\n");
+        infp_out_done(&out);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(metrics),      cmocka_unit_test(few_metrics),  cmocka_unit_test(few_absences),
                 cmocka_unit_test(all_absences), cmocka_unit_test(json_has_all), cmocka_unit_test(nothing_to_say),
+                cmocka_unit_test(wide_labels),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
