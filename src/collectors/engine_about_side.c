@@ -6,7 +6,7 @@
 #include "collectors/engine_about_parts.h"
 #include "model/mask.h"
 
-enum { CONFIG_DEPTH = 5, CONFIG_ITEMS = 256, CONFIG_TEXT = 512, SECTION_BYTES = 16 * 1024 };
+enum { CONFIG_DEPTH = 5, CONFIG_ITEMS = 256, CONFIG_TEXT = 512, SECTION_BYTES = 16 * 1024, SECTIONS = 64 };
 
 /* A member of the page; dots go down, [] takes each item of an array. */
 struct member {
@@ -147,9 +147,14 @@ static json_t *copy(const struct infp_engine_about *about, const char *name, con
 
 void infp_about_set_config(struct infp_engine_about *about, const char *section, const json_t *value)
 {
-        json_t *ours = copy(about, section, value, 0);
-        infp_autofree char *text = json_dumps(ours, JSON_COMPACT | JSON_ENCODE_ANY);
+        infp_autofree char *text = NULL;
+        json_t *ours;
 
+        /* A page may name another engine, and so another section, at each scrape. */
+        if (json_object_size(about->config) >= SECTIONS && !json_object_get(about->config, section))
+                return;
+        ours = copy(about, section, value, 0);
+        text = json_dumps(ours, JSON_COMPACT | JSON_ENCODE_ANY);
         if (!text || strlen(text) > SECTION_BYTES) {
                 json_decref(ours);
                 ours = json_string("too long");

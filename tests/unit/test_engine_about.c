@@ -1,4 +1,6 @@
 /* Who an engine is: from captured pages and side pages, from command lines. */
+#include <jansson.h>
+
 #include "engine_page.h"
 
 #include "collectors/engine_tables.h"
@@ -228,6 +230,29 @@ static void hostile_bodies(void **state)
         infp_engine_about_done(&about);
 }
 
+/* A page that names other engines at each scrape: what is kept of them does not grow for ever. */
+static void config_is_bounded(void **state)
+{
+        struct infp_engine_about about = { 0 };
+        char text[256];
+
+        (void) state;
+        for (unsigned i = 0; i < 1000; i++) {
+                int size =
+                        snprintf(text, sizeof(text), "vllm:cache_config_info{block_size=\"16\",engine=\"%u\"} 1\n", i);
+
+                page_read(text, (size_t) size, NULL, &about);
+        }
+        assert_in_range(json_object_size(about.config), 1, 64);
+        assert_non_null(json_object_get(about.config, "cache_config_info"));
+        /* One that is there goes on being read. */
+        page_read("vllm:cache_config_info{block_size=\"32\",engine=\"0\"} 1\n", 53, NULL, &about);
+        assert_string_equal(
+                json_string_value(json_object_get(json_object_get(about.config, "cache_config_info"), "block_size")),
+                "32");
+        infp_engine_about_done(&about);
+}
+
 static void command_lines(void **state)
 {
         struct machine *m = machine_open("/");
@@ -298,13 +323,10 @@ static void side_pages_to_ask(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(vllm_as_captured),
-                cmocka_unit_test(llamacpp_as_captured),
-                cmocka_unit_test(others_by_their_page),
-                cmocka_unit_test(side_pages_of_others),
-                cmocka_unit_test(hostile_bodies),
-                cmocka_unit_test(command_lines),
-                cmocka_unit_test(restart_with_another_model),
+                cmocka_unit_test(vllm_as_captured),     cmocka_unit_test(llamacpp_as_captured),
+                cmocka_unit_test(others_by_their_page), cmocka_unit_test(side_pages_of_others),
+                cmocka_unit_test(hostile_bodies),       cmocka_unit_test(config_is_bounded),
+                cmocka_unit_test(command_lines),        cmocka_unit_test(restart_with_another_model),
                 cmocka_unit_test(side_pages_to_ask),
         };
 
