@@ -21,7 +21,7 @@ struct infp_capture {
         /* Of the watcher alone. */
         struct infp_label_lines lines;
         uint64_t block_bytes;
-        bool cannot_punch, said_unreadable, said_shorter;
+        bool cannot_punch, said_unreadable, said_shorter, said_removed;
         uint64_t label_second, n_labels; /* in that second */
         uint64_t woke_ns;                /* when the recorder was last woken */
         bool has_news;                   /* events of which it has not been told */

@@ -168,6 +168,11 @@ static void look(struct infp_capture *capture)
         if (fstat(capture->fd, &st) < 0)
                 return;
         size = (uint64_t) st.st_size;
+        if (!st.st_nlink && !capture->said_removed)
+                infp_notice(capture->notices,
+                            "%s has been removed: what the command writes is lost when it and the recording end",
+                            capture->path);
+        capture->said_removed |= !st.st_nlink;
         if (size < seen)
                 shorten(capture, size);
         if (size <= seen)

@@ -250,6 +250,18 @@ def test_it_becomes_shorter(record):
     assert output_file(done.run).stat().st_blocks * 512 <= (256 << 10) + 4096
 
 
+def test_it_is_removed(infprof, run_dir):
+    """By somebody: that is said once, all else goes on."""
+    process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", "echo one; sleep 1; echo two; sleep 0.3; echo three; exit 4"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: list(run_dir.glob("*_output.txt")), "the file")
+    time.sleep(0.3)
+    output_file(run_dir.run()).unlink()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 4 and out == b"one\ntwo\nthree\n"
+    assert err.decode().count("has been removed") == 1, err
+
+
 def with_failing_call(infprof, run_dir, tmp_path, call, error, *options, command):
     """Records while a system call of infprof fails; skips where strace may not trace."""
     if not shutil.which("strace"):
