@@ -2,7 +2,8 @@
  *
  * inotify says nothing about directories that others than us make in v1 of some kernels, and it wants a watch for each. A cgroup
  * directory's link count is 2 and one for each directory in it, so a stat of each known one shows where to look; that a
- * directory came and another went in between shows when all are listed again, each 10 s. */
+ * directory came and another went in between shows when all are listed again, each 10 s, and when a container's files say that
+ * it is gone. Containers themselves, which are most of the directories, are only looked at then: they seldom hold others. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "collectors/container_name.h"
@@ -50,7 +52,7 @@ static int add(struct container_finder *f, const char *path)
                 f->cap = cap;
         }
         dir = &f->dirs[f->n];
-        *dir = (struct found_dir){ .path = strdup(path), .is_new = true };
+        *dir = (struct found_dir){ .path = strdup(path), .hash = infp_hash64(path, strlen(path), 0), .is_new = true };
         if (!dir->path)
                 return -ENOMEM;
         dir->is_container = infp_container_name(span, &name) && name.size == span.size;
@@ -82,8 +84,10 @@ static int begin(struct containers *s)
 
 static bool is_known(const struct container_finder *f, const char *path)
 {
+        uint64_t hash = infp_hash64(path, strlen(path), 0);
+
         for (size_t i = 0; i < f->n; i++)
-                if (!strcmp(f->dirs[i].path, path))
+                if (f->dirs[i].hash == hash && !strcmp(f->dirs[i].path, path))
                         return true;
         return false;
 }
@@ -128,6 +132,8 @@ static bool look(struct container_finder *f, const struct infp_env *env, size_t 
         struct stat st;
         bool is_changed;
 
+        if (dir->is_container && !dir->is_new && !full)
+                return true;
         if (fstatat(env->root_fd, dir->path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
                 return false;
         if (dir->inode != st.st_ino)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "collectors/container_state.h"
 #include "collectors/cpus.h"
@@ -31,7 +32,54 @@ static uint64_t number(const struct infp_env *env, const struct infp_cgroup_plac
         return infp_cgroup_limit(value);
 }
 
-static void read_cpu(const struct infp_env *env, struct container *c)
+/* The slot of a directory: `is_known` when it was read in this round. */
+static struct container_level *level_of(struct containers *s, const struct infp_cgroup_place *place,
+                                        enum infp_controller controller, bool *ret_is_known)
+{
+        uint64_t hash = infp_hash64(place->path, place->size, controller + 1);
+        struct container_level *level = &s->levels[hash % CONTAINER_LEVELS];
+
+        *ret_is_known = level->hash == hash && level->t_ns == s->now_ns;
+        if (!*ret_is_known)
+                *level = (struct container_level){ .hash = hash, .t_ns = s->now_ns };
+        return level;
+}
+
+static double cpus_effective(struct containers *s, const struct infp_env *env, struct infp_cgroup_place place,
+                             double least)
+{
+        uint64_t quota, period;
+        bool is_known;
+
+        while (infp_cgroup_up(&place)) {
+                struct container_level *level = level_of(s, &place, INFP_CG_CPU, &is_known);
+
+                if (!is_known)
+                        level->cpus = infp_cgroup_quota(env, &place, &quota, &period);
+                if (level->cpus > 0 && (least <= 0 || level->cpus < least))
+                        least = level->cpus;
+        }
+        return least;
+}
+
+static uint64_t memory_effective(struct containers *s, const struct infp_env *env, struct infp_cgroup_place place,
+                                 uint64_t least)
+{
+        bool is_known;
+        int r;
+
+        while (infp_cgroup_up(&place)) {
+                struct container_level *level = level_of(s, &place, INFP_CG_MEMORY, &is_known);
+
+                if (!is_known)
+                        level->memory = number(env, &place, place.is_v2 ? "memory.max" : "memory.limit_in_bytes", &r);
+                if (level->memory && (!least || level->memory < least))
+                        least = level->memory;
+        }
+        return least;
+}
+
+static void read_cpu(struct containers *s, const struct infp_env *env, struct container *c)
 {
         struct container_limits *l = &c->limits;
         struct infp_cgroup_place place;
@@ -44,14 +92,14 @@ static void read_cpu(const struct infp_env *env, struct container *c)
         l->r_cpu =
                 infp_cgroup_read(env, &place, place.is_v2 ? "cpu.max" : "cpu.cfs_quota_us", text, sizeof(text), &value);
         l->cpus = infp_cgroup_quota(env, &place, &l->quota_us, &l->period_us);
-        l->cpus_effective = infp_cgroup_quota_effective(env, place);
+        l->cpus_effective = cpus_effective(s, env, place, l->cpus);
         if (place.is_v2)
                 l->weight = number(env, &place, "cpu.weight", &l->r_weight);
         else
                 l->shares = number(env, &place, "cpu.shares", &l->r_weight);
 }
 
-static void read_memory(const struct infp_env *env, struct container *c)
+static void read_memory(struct containers *s, const struct infp_env *env, struct container *c)
 {
         struct container_limits *l = &c->limits;
         struct infp_cgroup_place place;
@@ -60,7 +108,7 @@ static void read_memory(const struct infp_env *env, struct container *c)
         if (!place_of(c, INFP_CG_MEMORY, &place))
                 return;
         l->memory = number(env, &place, place.is_v2 ? "memory.max" : "memory.limit_in_bytes", &l->r_memory);
-        l->memory_effective = infp_cgroup_memory_effective(env, place);
+        l->memory_effective = memory_effective(s, env, place, l->memory);
         l->r_high = l->r_swap = WHY_OTHER_VERSION;
         if (place.is_v2) {
                 l->high = number(env, &place, "memory.high", &l->r_high);
@@ -100,8 +148,8 @@ void container_read_limits(struct containers *s, const struct infp_env *env, str
 
         c->limits = (struct container_limits){ .memory_hierarchy = hierarchy };
         memset(c->is_hopeless, 0, sizeof(c->is_hopeless));
-        read_cpu(env, c);
-        read_memory(env, c);
+        read_cpu(s, env, c);
+        read_memory(s, env, c);
         read_cpuset(s, env, c);
         c->limits.r_pids = c->why[INFP_CG_PIDS];
         if (place_of(c, INFP_CG_PIDS, &place))

@@ -23,6 +23,8 @@ struct container *container_free(struct container *c)
         container_close_files(c);
         for (unsigned i = 0; i < INFP_CG_N; i++)
                 free(c->dir[i]);
+        for (unsigned i = 0; i < FILE_N; i++)
+                free(c->kept[i].at);
         free(c->path);
         free(c);
         return NULL;
