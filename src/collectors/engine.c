@@ -109,8 +109,13 @@ static void engine_close(void *state)
 }
 
 static const struct infp_table *const tables[] = {
-        &infp_table_engines,        &infp_table_series, &infp_table_engine_samples,
-        &infp_table_engine_scrapes, &infp_table_vllm,   NULL,
+        &infp_table_engines,
+        &infp_table_series,
+        &infp_table_engine_samples,
+        &infp_table_engine_stamps,
+        &infp_table_engine_scrapes,
+        &infp_table_vllm,
+        NULL,
 };
 
 const struct infp_collector infp_collector_engine = {

@@ -117,4 +117,4 @@ int infp_engine_check(const char *text, struct infp_err *err);
 
 /* engine_tables.c. `engine` = enum of cells beside each. */
 extern const struct infp_table infp_table_engines, infp_table_series, infp_table_engine_samples,
-        infp_table_engine_scrapes, infp_table_vllm;
+        infp_table_engine_stamps, infp_table_engine_scrapes, infp_table_vllm;

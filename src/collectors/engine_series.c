@@ -294,14 +294,21 @@ static bool write_series(struct engine *engine, const struct engine_slot *slot, 
         return commit(engine);
 }
 
-static bool write_value(struct engine *engine, uint64_t id, double value, const int64_t *unix_ns)
+static bool write_stamp(struct engine *engine, uint64_t id, int64_t unix_ns)
+{
+        struct infp_row *row = infp_emit_begin(engine->all->emit, &infp_table_engine_stamps, engine->t_ns);
+
+        infp_row_id(row, INFP_STAMPS_SERIES, id);
+        infp_row_ts(row, INFP_STAMPS_SOURCE_TIME, unix_ns);
+        return commit(engine);
+}
+
+static bool write_value(struct engine *engine, uint64_t id, double value)
 {
         struct infp_row *row = infp_emit_begin(engine->all->emit, &infp_table_engine_samples, engine->t_ns);
 
         infp_row_id(row, INFP_SAMPLES_SERIES, id);
         infp_row_f64(row, INFP_SAMPLES_VALUE, value);
-        if (unix_ns)
-                infp_row_ts(row, INFP_SAMPLES_SOURCE_TIME, *unix_ns);
         return commit(engine);
 }
 
@@ -330,7 +337,9 @@ void infp_engine_write(struct engine *engine, struct engine_slot *slot, const st
                 return;
         if (slot->is_written && slot->has_value == is_number && (!is_number || slot->value == sample->value))
                 return;
-        if (!write_value(engine, slot->id, sample->value, sample->has_time ? &sample->unix_ns : NULL))
+        if (sample->has_time && !write_stamp(engine, slot->id, sample->unix_ns))
+                return;
+        if (!write_value(engine, slot->id, sample->value))
                 return;
         slot->is_written = true;
         slot->has_value = is_number;
@@ -352,7 +361,7 @@ void infp_engine_series_end(struct engine *engine)
                 const struct engine_slot *slot = &series->slots[i];
 
                 if (slot->key && slot->round != engine->round && slot->has_value)
-                        write_value(engine, slot->id, NAN, NULL);
+                        write_value(engine, slot->id, NAN);
         }
         rebuild(series, n_here, &engine->round);
 }

@@ -36,7 +36,10 @@ static const struct infp_column series_columns[] = {
 static const struct infp_column samples_columns[] = {
         [INFP_SAMPLES_SERIES] = INFP_COLUMN(series, ID64, LABEL, none, MEASURED, NO, "series", 0, NULL, "What was measured."),
         [INFP_SAMPLES_VALUE] = INFP_COLUMN(value, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "As the page says, not scaled; buckets are cumulative; null = not a finite number."),
-        [INFP_SAMPLES_SOURCE_TIME] = INFP_COLUMN(source_time, TS_NS, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The sample's own time stamp, where it has one."),
+};
+static const struct infp_column stamps_columns[] = {
+        [INFP_STAMPS_SERIES] = INFP_COLUMN(series, ID64, LABEL, none, MEASURED, NO, "series", 0, NULL, "What was measured."),
+        [INFP_STAMPS_SOURCE_TIME] = INFP_COLUMN(source_time, TS_NS, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The sample's own time stamp."),
 };
 static const struct infp_column scrapes_columns[] = {
         [INFP_SCRAPES_ENGINE] = INFP_COLUMN(engine, ID64, LABEL, none, MEASURED, NO, "engines", 0, NULL, "Engine."),
@@ -76,6 +79,17 @@ const struct infp_table infp_table_engine_samples = {
         .n_keys = 1,
         .columns = samples_columns + 1,
         .n_columns = INFP_SAMPLES_N - 1,
+        .on_change = true,
+};
+/* A table of its own: hardly a page has stamps, and eight empty bytes at each sample were a fifth of what an engine costs on disk. */
+const struct infp_table infp_table_engine_stamps = {
+        .name = "engine_stamps",
+        .help = "Time stamps that engines give to their samples themselves: of the row of engine_samples with the same "
+                "t_ns and series.",
+        .keys = stamps_columns,
+        .n_keys = 1,
+        .columns = stamps_columns + 1,
+        .n_columns = INFP_STAMPS_N - 1,
         .on_change = true,
 };
 const struct infp_table infp_table_engine_scrapes = {

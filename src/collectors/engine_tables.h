@@ -32,7 +32,8 @@ enum infp_series_cell {
         INFP_SERIES_METRIC,
         INFP_SERIES_N,
 };
-enum infp_samples_cell { INFP_SAMPLES_SERIES, INFP_SAMPLES_VALUE, INFP_SAMPLES_SOURCE_TIME, INFP_SAMPLES_N };
+enum infp_samples_cell { INFP_SAMPLES_SERIES, INFP_SAMPLES_VALUE, INFP_SAMPLES_N };
+enum infp_stamps_cell { INFP_STAMPS_SERIES, INFP_STAMPS_SOURCE_TIME, INFP_STAMPS_N };
 enum infp_scrapes_cell {
         INFP_SCRAPES_ENGINE,
         INFP_SCRAPES_OK,

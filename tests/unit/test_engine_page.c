@@ -202,11 +202,14 @@ static void hostile_labels(void **state)
         EXPECT(w.m, F64("vllm", NULL, "system_requests_running", 11.0),
                F64("vllm", NULL, "system_requests_waiting", 5.0), F64("vllm", NULL, "tokens_generation_total", 1500.0),
                F64("vllm", NULL, "tokens_prompt_total", 600.0));
+        assert_int_equal(machine_count(w.m, "engine_stamps"), 1);
         for (size_t i = 0; i < w.m->n; i++) {
                 const struct kept *k = &w.m->rows[i];
 
-                if (k->table == &infp_table_engine_samples && k->cell[INFP_SAMPLES_VALUE].f64 == 4)
-                        assert_true(k->cell[INFP_SAMPLES_SOURCE_TIME].i64 == INT64_C(1788000000123000000));
+                if (k->table != &infp_table_engine_stamps)
+                        continue;
+                assert_true(k->cell[INFP_STAMPS_SERIES].u64 == series_id(&w, cases[0].name, cases[0].labels));
+                assert_true(k->cell[INFP_STAMPS_SOURCE_TIME].i64 == INT64_C(1788000000123000000));
         }
         end(&w);
 }
