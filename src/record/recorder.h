@@ -14,7 +14,7 @@ struct infp_recorder_options {
         void (*read_clocks)(void *context, struct infp_clocks *ret); /* NULL: the machine's */
         void *clock_context;
         const struct infp_table *const *tables; /* all that rows may belong to, ended by NULL */
-        uint64_t period_ns;  /* of the run: a flush that would fall between two ticks comes with the first */
+        uint64_t period_ns;  /* of the run: where each tick is flushed, that is done right behind it */
         uint64_t flush_ns;   /* a row is given to the sinks at most this long after its stamp; 0: 5 s */
         uint64_t rotate_ns;  /* 0: 15 minutes */
         size_t entity_bytes; /* bound of kept entities; 0: 8 MiB */
