@@ -180,6 +180,7 @@ static void see_restart(struct engine *engine)
                 engine->n_restarts++;
                 engine->live_is_off = engine->sides_are_asked = false;
                 engine->n_good = 0;
+                infp_engine_series_drop_kept(engine);
                 infp_engine_about_restart(&engine->about);
         } else if (engine->falls.n) {
                 say_fall(engine);
@@ -243,6 +244,7 @@ static void set_make(struct engine *engine, enum infp_engine_make make)
         if (engine->round) {
                 engine->round++;
                 infp_engine_series_end(engine);
+                infp_engine_series_drop_kept(engine);
         }
         infp_engine_about_make(&engine->about, make);
 }
@@ -273,6 +275,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         infp_engine_series_end(engine);
         see_restart(engine);
+        infp_engine_series_add_kept(engine);
         note_odd(engine, ret);
         say_limits(engine);
         return 0;

@@ -14,6 +14,7 @@ enum {
         ENGINES_MAX = 32,
         ENGINE_URL_MAX = 512,
         ENGINE_SERIES_MAX = 20000,
+        ENGINE_KEPT_MAX = 2000,
         ENGINE_PAGE_MAX = 16 << 20,
         ENGINE_TIMEOUT_MS = 2000,
         ENGINE_SIDES = 8, /* side pages that one engine may have */
@@ -32,12 +33,13 @@ struct engine_slot {
         bool is_written; /* a sample was written, */
         bool has_value;  /* and it was a number */
         bool is_counter; /* never falls but by a restart */
+        bool is_kept;    /* gone from the page, but `value` goes on counting in the sums that it was part of */
         const struct infp_engine_alias *feeds[INFP_ENGINE_FEEDS];
 };
 
 struct engine_series {
         struct engine_slot *slots; /* open addressing, n_slots a power of two */
-        uint32_t n_slots, n_used;
+        uint32_t n_slots, n_used, n_kept;
         struct engine_known {
                 uint64_t id, key;
         } * known; /* by id: those of the pages before, once this page has a text that is new; NULL: not yet */
@@ -192,4 +194,8 @@ void infp_engine_series_begin(struct engine *engine);
 struct engine_slot *infp_engine_slot(struct engine *engine, const struct infp_prom_sample *sample, bool *ret_is_new);
 void infp_engine_write(struct engine *engine, struct engine_slot *slot, const struct infp_prom_sample *sample);
 void infp_engine_series_end(struct engine *engine); /* of a page: those that it did not have are gone */
+/* Counters of a replica, a worker, a model that has gone: without them the sum would fall, which reads as a new start. They are
+ * added to the fields that the page has, */
+void infp_engine_series_add_kept(struct engine *engine);
+void infp_engine_series_drop_kept(struct engine *engine); /* until the server starts anew. */
 void infp_engine_series_done(struct engine_series *series);

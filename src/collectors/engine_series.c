@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "collectors/engine_parts.h"
 #include "collectors/engine_tables.h"
+#include "collectors/engine_vllm.h"
 
 enum {
         MIN_SLOTS = 256,
@@ -106,7 +107,7 @@ static bool rebuild(struct engine_series *series, uint32_t n, const uint32_t *ro
         for (uint32_t i = 0; i < series->n_slots; i++) {
                 const struct engine_slot *slot = &series->slots[i];
 
-                if (!slot->key || (round && slot->round != *round))
+                if (!slot->key || (round && slot->round != *round && !slot->is_kept))
                         continue;
                 *find(slots, n_slots, slot->key) = *slot;
                 n_used++;
@@ -174,7 +175,8 @@ static void take_over(struct engine *engine, struct engine_slot *slot)
         slot->is_said = old->is_said;
         slot->is_written = old->is_written;
         slot->has_value = old->has_value;
-        old->has_value = false;
+        slot->is_kept = old->is_kept;
+        old->has_value = old->is_kept = false;
 }
 
 void infp_engine_series_begin(struct engine *engine)
@@ -328,8 +330,10 @@ void infp_engine_write(struct engine *engine, struct engine_slot *slot, const st
 {
         bool is_number = isfinite(sample->value);
 
-        if (slot->is_counter && slot->has_value && sample->value < slot->value)
+        if (slot->is_counter && (slot->has_value || slot->is_kept) && sample->value < slot->value)
                 note_fall(&engine->falls, slot, sample);
+        engine->series.n_kept -= slot->is_kept;
+        slot->is_kept = false;
         /* What found no room in the ring is tried again with the next page. */
         if (!slot->is_said)
                 slot->is_said = write_series(engine, slot, sample);
@@ -346,6 +350,49 @@ void infp_engine_write(struct engine *engine, struct engine_slot *slot, const st
         slot->value = is_number ? sample->value : 0;
 }
 
+static bool is_part_of_sum(const struct infp_engine_alias *feed)
+{
+        return feed->cell >= 0 && feed->join == INFP_ENGINE_SUM &&
+               infp_table_column(&infp_table_vllm, INFP_FIXED_COLUMNS + (unsigned) feed->cell)->kind == INFP_COUNTER;
+}
+
+static void keep(struct engine_series *series, struct engine_slot *slot)
+{
+        for (unsigned i = 0; i < slot->n_feeds && series->n_kept < ENGINE_KEPT_MAX && !slot->is_kept; i++)
+                slot->is_kept = is_part_of_sum(slot->feeds[i]);
+        series->n_kept += slot->is_kept;
+        slot->has_value = false;
+}
+
+void infp_engine_series_add_kept(struct engine *engine)
+{
+        const struct engine_series *series = &engine->series;
+        struct infp_engine_fields *fields = &engine->fields;
+
+        for (uint32_t i = 0; series->n_kept && i < series->n_slots; i++) {
+                const struct engine_slot *slot = &series->slots[i];
+
+                /* A field of which the page has nothing any more stays absent. */
+                for (unsigned k = 0; slot->is_kept && k < slot->n_feeds; k++)
+                        if (is_part_of_sum(slot->feeds[k]) &&
+                            fields->rank[slot->feeds[k]->cell] == slot->feeds[k]->rank + 1)
+                                infp_engine_fields_add(fields, slot->feeds[k], slot->value);
+        }
+}
+
+void infp_engine_series_drop_kept(struct engine *engine)
+{
+        struct engine_series *series = &engine->series;
+        uint32_t n_left = series->n_used - series->n_kept;
+
+        if (!series->n_kept)
+                return;
+        for (uint32_t i = 0; i < series->n_slots; i++)
+                series->slots[i].is_kept = false;
+        series->n_kept = 0;
+        rebuild(series, n_left, &engine->round);
+}
+
 void infp_engine_series_end(struct engine *engine)
 {
         struct engine_series *series = &engine->series;
@@ -354,16 +401,18 @@ void infp_engine_series_end(struct engine *engine)
         forget_known(series);
         for (uint32_t i = 0; i < series->n_slots; i++)
                 n_here += series->slots[i].key && series->slots[i].round == engine->round;
-        if (n_here == series->n_used)
+        if (n_here + series->n_kept == series->n_used)
                 return;
         /* Its last value must not stand for ever: there is none now. */
         for (uint32_t i = 0; i < series->n_slots; i++) {
-                const struct engine_slot *slot = &series->slots[i];
+                struct engine_slot *slot = &series->slots[i];
 
-                if (slot->key && slot->round != engine->round && slot->has_value)
+                if (slot->key && slot->round != engine->round && slot->has_value) {
                         write_value(engine, slot->id, NAN);
+                        keep(series, slot);
+                }
         }
-        rebuild(series, n_here, &engine->round);
+        rebuild(series, n_here + series->n_kept, &engine->round);
 }
 
 void infp_engine_series_done(struct engine_series *series)

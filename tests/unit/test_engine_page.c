@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "collectors/engine_parts.h"
 #include "collectors/engine_tables.h"
+#include "collectors/engine_vllm.h"
 
 static const char url[] = "http://127.0.0.1:8000/metrics";
 
@@ -504,6 +505,54 @@ static void order_of_labels(void **state)
         end(&w);
 }
 
+#define REPLICA(id, n) \
+        "vllm:generation_tokens_total{engine=\"" #id "\"} " #n "\nvllm:num_requests_running{engine=\"" #id "\"} 1\n"
+
+/* A replica goes: what it had counted was done. Only a new start takes it back. */
+static void replica_that_goes(void **state)
+{
+        static const char head[] = "# TYPE vllm:generation_tokens counter\n# TYPE vllm:num_requests_running gauge\n";
+        static const struct {
+                const char *body;
+                double tokens, running; /* NAN: absent */
+                unsigned restarts;
+        } pages[] = {
+                { REPLICA(0, 1000) REPLICA(1, 500), 1500, 2, 0 },
+                { REPLICA(0, 1010), 1510, 1, 0 },
+                { "vllm:num_requests_waiting 0\n", NAN, NAN, 0 }, /* nothing of it: absent, not what is remembered */
+                { REPLICA(0, 1020), 1520, 1, 0 },
+                { REPLICA(2, 7) REPLICA(0, 1030), 1537, 2, 0 },
+                { REPLICA(2, 8) REPLICA(1, 510) REPLICA(0, 1030), 1548, 3, 0 }, /* it is back and goes on */
+                { REPLICA(2, 8), 1548, 1, 0 },
+                { REPLICA(2, 3), 3, 1, 1 }, /* anew */
+                { REPLICA(0, 4) REPLICA(2, 3), 7, 2, 1 },
+                { REPLICA(2, 3), 7, 1, 1 },
+                { REPLICA(0, 1) REPLICA(2, 3), 4, 2, 2 }, /* anew: one that was away is back with less */
+        };
+        struct world w;
+
+        (void) state;
+        begin(&w);
+        for (size_t i = 0; i < INFP_COUNT(pages); i++) {
+                infp_autostr struct infp_str body = { 0 };
+                const struct kept *row;
+
+                infp_str_puts(&body, head);
+                infp_str_puts(&body, pages[i].body);
+                assert_int_equal(give(&w, body.data), 0);
+                row = machine_need(w.m, "vllm", NULL);
+                if (isnan(pages[i].tokens))
+                        assert_false(kept_has(row, INFP_VLLM_GENERATION));
+                else if (row->cell[INFP_VLLM_GENERATION].f64 != pages[i].tokens)
+                        fail_msg("page %zu: %g", i, row->cell[INFP_VLLM_GENERATION].f64);
+                assert_true(isnan(pages[i].running) ? !kept_has(row, INFP_VLLM_RUNNING)
+                                                    : row->cell[INFP_VLLM_RUNNING].f64 == pages[i].running);
+                assert_int_equal(w.engine->n_restarts, pages[i].restarts);
+        }
+        assert_int_equal(w.engine->series.n_kept, 0);
+        end(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -523,6 +572,7 @@ int main(void)
                 cmocka_unit_test(empty_page_is_nobody_else_s),
                 cmocka_unit_test(ids_are_those_of_the_contents),
                 cmocka_unit_test(order_of_labels),
+                cmocka_unit_test(replica_that_goes),
         };
 
         return cmocka_run_group_tests_name("engine_page", tests, NULL, NULL);
