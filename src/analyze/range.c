@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "model/tables.h"
 #include "query/scan.h"
@@ -263,6 +264,17 @@ static void list_tag(struct marks *marks, const char *tag, size_t size)
                 infp_str_putc(&marks->tags, (unsigned char) tag[i] < ' ' || tag[i] == 0x7f ? '?' : tag[i]);
 }
 
+/* As the report shows it, or as the program wrote it: a backslash is recorded as two. */
+static bool is_tag(const char *text, size_t size, const char *wanted)
+{
+        const size_t wanted_size = strlen(wanted);
+        char escaped[1024];
+
+        return (size == wanted_size && !memcmp(text, wanted, size)) ||
+               (size == infp_text_escape(wanted, wanted_size, escaped, sizeof(escaped)) &&
+                !memcmp(text, escaped, size));
+}
+
 /* The first mark with this tag at or after t_ns. 1: found; 0: not. */
 static int find_mark(struct infp_run *run, const char *tag, uint64_t t_ns, uint64_t *ret, struct marks *marks,
                      struct infp_err *err)
@@ -284,7 +296,7 @@ static int find_mark(struct infp_run *run, const char *tag, uint64_t t_ns, uint6
                         size_t size;
                         const char *text = infp_batch_str(&batch, (unsigned) column, row, &size);
 
-                        if (size == strlen(tag) && !memcmp(text, tag, size)) {
+                        if (is_tag(text, size, tag)) {
                                 *ret = found && *ret < at ? *ret : at;
                                 found = true;
                         }
@@ -332,9 +344,9 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                 *ret = infp_anchors_t_ns(&anchors, unix_ns);
         else if (r >= 0)
                 r = infp_fail(err, -EINVAL,
-                              "--%s %s: neither a mark of this run (%s%s) nor a time like 14:05:00, -5m or +30s",
-                              option, text, marks.n_tags ? marks.tags.data : "it has none",
-                              marks.n_tags > MAX_LISTED ? " ..." : "");
+                              "--%s %s: neither a mark of this run%s (%s%s) nor a time like 14:05:00, -5m or +30s",
+                              option, text, not_before ? " behind --from" : "",
+                              marks.n_tags ? marks.tags.data : "it has none", marks.n_tags > MAX_LISTED ? " ..." : "");
         infp_anchors_done(&anchors);
         infp_str_done(&marks.tags);
         return r < 0 ? r : 0;

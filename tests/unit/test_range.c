@@ -56,6 +56,8 @@ static void test_range(void **state)
                 { "2025-11-28 06:00:14+02:00", NULL, 0, 14 * S, 30 * S + 1 },
                 { "-2m", NULL, 0, 10 * S, 30 * S + 1 },
                 { "again", "again", 0, 0, 0 },
+                { "back\\slash", "done", 0, 19 * S, 20 * S },
+                { "back\\\\slash", "done", 0, 19 * S, 20 * S },
         };
         struct sample_run *s = begin();
 
@@ -64,6 +66,7 @@ static void test_range(void **state)
         sample_put(s);
         put_mark(s, 13 * S, "warm");
         put_mark(s, 18 * S, "again");
+        put_mark(s, 19 * S, "back\\\\slash"); /* as texts are recorded */
         put_mark(s, 20 * S, "done");
         put_mark(s, 25 * S, "again");
         finish(s, 30 * S);
@@ -94,6 +97,7 @@ static void test_bad_ranges(void **state)
                 { "+20s", "+10s", "20.000 s" },
                 { NULL, "2025-13-01T00:00:00Z", "--to" },
                 { "04:00:14 rubbish", NULL, "warm" },
+                { "+10s", "warm", "behind --from (it has none)" },
         };
         struct sample_run *s = begin();
 
