@@ -14,6 +14,7 @@
 #include "query/duck.h"
 #include "query/scan.h"
 #include "query/series.h"
+#include "query/sql_views.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
@@ -82,6 +83,10 @@ static int open_rows(struct infp_run *run, const struct request *request, const 
 {
         struct infp_scan_options wanted = { .t0 = range->t0, .t1 = range->t1, .names = request->names };
 
+        if (infp_sql_view_find(request->table))
+                return infp_fail(err, -EINVAL, "%s is made when SQL reads it: infprof query -f %s \"SELECT * FROM %s\"",
+                                 request->table, strcmp(request->format, "prom") ? request->format : "csv",
+                                 request->table);
         if (strcmp(request->table, INFP_SERIES_NAME) == 0)
                 return infp_series_open(run, range->t0, range->t1, &ret->series, err);
         return infp_scan_open(run, request->table, &wanted, &ret->scan, err);

@@ -176,9 +176,12 @@ const struct infp_command infp_command_query = {
         .summary = "SQL over a run, also while it is recorded",
         .operands = "SQL|-",
         .options = options,
-        .more = "Every table of `infprof tables` is there, and `timeseries` (a row a sample). Where a row names a "
-                "thing by its id,\n"
-                "the thing's own columns stand behind it (processes: pName, pCmdline). time is UTC with nanoseconds, "
+        .more = "Every table of `infprof tables` is there, and what is made when it is read: timeseries (a row a "
+                "sample),\n"
+                "engine_quantiles (percentiles of engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) "
+                "those of\n"
+                "a window), energy_watts. Where a row names a thing by its id, the thing's own columns stand behind it "
+                "(processes: pName, pCmdline). time is UTC with nanoseconds, "
                 "shown as Unix\n"
                 "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "
                 "them: a rate is\n"
@@ -187,6 +190,7 @@ const struct infp_command infp_command_query = {
                 "\n"
                 "examples:\n"
                 "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"
+                "  infprof query 'SELECT metric, quantile, low, estimate, high FROM engine_quantiles'\n"
                 "  infprof query \"SELECT time, infp_increase('zero', lag(vNetworkBytesRecvd)\n"
                 "      OVER w, vNetworkBytesRecvd) / ((t_ns - lag(t_ns) OVER w) / 1e9) AS rate\n"
                 "      FROM net WINDOW w AS (ORDER BY t_ns)\"\n"

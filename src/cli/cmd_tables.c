@@ -14,6 +14,7 @@
 #include "query/joins.h"
 #include "query/scan.h"
 #include "query/series.h"
+#include "query/sql_views.h"
 
 // clang-format off
 enum { TABLE_NAME, TABLE_ROWS, TABLE_COLUMNS, TABLE_HELP };
@@ -169,6 +170,19 @@ static int put_series_line(struct listing *l, struct infp_run *run, int64_t rows
         return put_row(l, fill_table, &line, err);
 }
 
+/* How many rows a view has shows only when it is read. */
+static int put_views(struct listing *l, const struct infp_catalog *catalog, struct infp_err *err)
+{
+        for (unsigned i = 0; i < INFP_SQL_VIEWS; i++) {
+                const struct infp_table *table = infp_sql_views[i].table;
+                struct table_line line = { table->name, table->help, -1, table->n_columns };
+
+                if (infp_catalog_find(catalog, infp_sql_views[i].wants))
+                        INFP_TRY(put_row(l, fill_table, &line, err));
+        }
+        return 0;
+}
+
 static int list_tables(struct listing *l, struct infp_run *run, const struct infp_catalog *catalog,
                        struct infp_err *err)
 {
@@ -189,6 +203,7 @@ static int list_tables(struct listing *l, struct infp_run *run, const struct inf
                         n_ticks = line.rows;
         }
         INFP_TRY(put_series_line(l, run, n_ticks, err));
+        INFP_TRY(put_views(l, catalog, err));
         return infp_output_end(&l->output, &tables_table, err);
 }
 
@@ -236,6 +251,9 @@ static int fail_no_table(const struct infp_run *run, const struct infp_catalog *
         for (unsigned i = 0; i < catalog->n_tables; i++)
                 infp_nearest_try(&nearest, catalog->tables[i].name);
         infp_nearest_try(&nearest, INFP_SERIES_NAME);
+        for (unsigned i = 0; i < INFP_SQL_VIEWS; i++)
+                if (infp_catalog_find(catalog, infp_sql_views[i].wants))
+                        infp_nearest_try(&nearest, infp_sql_views[i].table->name);
         if (nearest.best)
                 return infp_fail(err, -ENOENT, "run %s has no table %s; did you mean %s? `infprof tables` lists all",
                                  run->info.uuid, name, nearest.best);
@@ -246,6 +264,7 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
                         struct infp_err *err)
 {
         const struct infp_table *table = infp_catalog_find(catalog, name);
+        const struct infp_sql_view_def *view = infp_sql_view_find(name);
         struct infp_series *series;
         int r;
 
@@ -255,6 +274,8 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
                 infp_series_close(series);
                 return r;
         }
+        if (!table && view && infp_catalog_find(catalog, view->wants))
+                return put_columns(l, view->table, NULL, err);
         if (!table)
                 return fail_no_table(run, catalog, name, err);
         return put_columns(l, table, catalog, err);
@@ -316,6 +337,8 @@ const struct infp_command infp_command_tables = {
                 "  SELECT time, infp_increase('zero', lag(vDiskReadBytes) OVER w, vDiskReadBytes)\n"
                 "         / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s\n"
                 "         FROM disk WINDOW w AS (ORDER BY t_ns)\n"
+                "\n"
+                "The last ones, without a number of rows, are made when SQL reads them and stored nowhere.\n"
                 "\n"
                 "examples:\n"
                 "  infprof tables                        names, rows, what they hold\n"

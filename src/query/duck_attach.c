@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "query/duck_state.h"
-#include "query/engine_quantiles.h"
 #include "query/series.h"
+#include "query/sql_views.h"
 #include "query/views.h"
 
 void infp_duck_detach(struct infp_duck *duck)
@@ -187,31 +187,19 @@ static int attach_series(struct infp_duck *duck, struct infp_err *err)
         return r < 0 ? create_broken_view(duck, &table, &nothing, r, &why, err) : 0;
 }
 
-/* Runs without engines have no such view. */
-static int attach_quantiles(struct infp_duck *duck, struct infp_err *err)
+/* Where a run lacks the table that a view reads, there is no such view. */
+static int attach_view(struct infp_duck *duck, const struct infp_sql_view_def *def, struct infp_err *err)
 {
-        if (!infp_catalog_find(&duck->attached->catalog, "engine_samples"))
+        infp_autostr struct infp_str sql = { 0 };
+        int r;
+
+        if (!infp_catalog_find(&duck->attached->catalog, def->wants))
                 return 0;
-        return infp_duck_do(duck,
-                            "CREATE OR REPLACE VIEW " INFP_QUANTILES_VIEW " AS SELECT * FROM " INFP_QUANTILES_FUNCTION
-                            "(NULL, NULL)",
-                            NULL, err);
-}
-
-/* Watts are not stored: this is the one way to have them by SQL. Where there is no energy, or its table is another's, there is
- * no such view. */
-static void attach_watts(struct infp_duck *duck)
-{
-        static const char view[] = "CREATE OR REPLACE VIEW energy_watts AS SELECT t_ns, time, domain, eIsCounted, "
-                                   "eQuality, joules, seconds, "
-                                   "joules / seconds AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, "
-                                   "infp_increase('zero', "
-                                   "lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, (t_ns - lag(t_ns) OVER w) "
-                                   "/ 1e9 AS seconds FROM "
-                                   "energy WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
-
-        if (infp_catalog_find(&duck->attached->catalog, "energy"))
-                infp_duck_do(duck, view, NULL, NULL);
+        infp_str_printf(&sql, "CREATE OR REPLACE VIEW %s AS %s", def->table->name, def->sql);
+        if (sql.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        r = infp_duck_do(duck, sql.data, NULL, def->is_optional ? NULL : err);
+        return def->is_optional ? 0 : r;
 }
 
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err)
@@ -233,9 +221,7 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         /* No transaction around all views: one that DuckDB refuses would end it. */
         for (unsigned i = 0; r == 0 && i < duck->attached->catalog.n_tables; i++)
                 r = attach_table(duck, i, &done, err);
-        if (r == 0)
-                r = attach_quantiles(duck, err);
-        if (r == 0)
-                attach_watts(duck);
+        for (unsigned i = 0; r == 0 && i < INFP_SQL_VIEWS; i++)
+                r = attach_view(duck, &infp_sql_views[i], err);
         return r < 0 ? r : attach_series(duck, err);
 }

@@ -177,6 +177,8 @@ def test_segments_say_what_parquet_says(infprof, output):
     before, after = tables(infprof, raw), tables(infprof, finished)
     assert before == after
     for line in before:
+        if line["rows"] is None:  # a view
+            continue
         exported = [run([infprof, "export", line["table_name"], "-r", directory, "-f", "csv"]) for directory in (raw, finished)]
         assert exported[0] == exported[1], line["table_name"]
         queried = [run([infprof, "query", "-r", directory, "-f", "csv", f'SELECT * FROM "{line["table_name"]}"'])

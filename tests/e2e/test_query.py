@@ -204,6 +204,14 @@ def test_tables(infprof, output):
     assert all(row["help"] for row in rows.values())
     columns = {row["column_name"]: row for row in json.loads(run([infprof, "tables", "cpu", "-r", output, "--json"]).stdout)}
     assert columns["vCpuTime"]["unit"] == "cs" and columns["vCpuTime"]["kind"] == "counter" and columns["vCpuTimeIOWait"]["reset"] == "none"
+    for view in ("engine_quantiles", "energy_watts"):  # made when they are read: their rows are not known before
+        assert rows[view]["rows"] is None
+        names = [row["column_name"] for row in json.loads(run([infprof, "tables", view, "-r", output, "--json"]).stdout)]
+        assert len(names) == rows[view]["columns"]
+        read = run([infprof, "query", "-r", output, "-f", "csv", f"SELECT * FROM {view}"])
+        assert read.stdout.splitlines()[0].split(",") == names
+        done = run([infprof, "export", view, "-r", output])
+        assert done.returncode == 1 and f'infprof query -f csv "SELECT * FROM {view}"' in done.stderr
     done = run([infprof, "tables", "nowhere", "-r", output])
     assert done.returncode == 1 and "no table nowhere" in done.stderr
 

@@ -1,0 +1,16 @@
+/* Views that SQL has beside the tables of a run: what is made when reading and stored nowhere. */
+#pragma once
+
+#include "model/schema.h"
+
+struct infp_sql_view_def {
+        const struct infp_table *table; /* its name, its help, and what its columns are; plain */
+        const char *wants;              /* the table that it reads: a run without that has no such view */
+        const char *sql;                /* behind CREATE VIEW ... AS */
+        bool is_optional;               /* the table may be another's, with other columns: then there is no view */
+};
+
+enum { INFP_SQL_VIEWS = 2 };
+extern const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS];
+
+const struct infp_sql_view_def *infp_sql_view_find(const char *name); /* NULL: none has this name */
