@@ -268,9 +268,10 @@ def skip_without_own_cgroup(done):
 
 
 @pytest.mark.live
-def test_live_own_cgroup_counts_the_command_alone(record):
+@pytest.mark.parametrize("waiting", [[], ["--energy-baseline", "1s"]])
+def test_live_own_cgroup_counts_the_command_alone(record, waiting):
     before = own_groups()
-    done = record("-t", "200", "--own-cgroup", command=[sys.executable, "-c", BUSY.format(1)])
+    done = record("-t", "200", "--own-cgroup", *waiting, command=[sys.executable, "-c", BUSY.format(1)])
     skip_without_own_cgroup(done)
     assert done.returncode == 0
     assert own_groups() == before
