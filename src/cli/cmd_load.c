@@ -283,13 +283,13 @@ static void say_where(const struct load *l, bool is_live, const char *uuid, cons
                          (unsigned long long) l->requests->n, output, uuid);
 }
 
-/* Rows that nobody asked for by name may be lost without a failure; the summary is whole. */
-static bool close_record(struct load *l, struct infp_err *err)
+/* Rows that nobody asked for by name may be lost without a failure; the summary is whole. What failed has been said. */
+static bool close_record(struct load *l)
 {
         const char *given = infp_load_record_uuid(l->record);
         char uuid[37] = "", output[1024] = "";
         const bool is_live = infp_load_record_is_live(l->record);
-        struct infp_err lost_err = { "" };
+        struct infp_err lost_err = { "" }, err = { "" };
         uint64_t n_lost;
         int r;
 
@@ -303,13 +303,11 @@ static bool close_record(struct load *l, struct infp_err *err)
                          (unsigned long long) l->requests->n, lost_err.text);
         else
                 say_where(l, is_live, given ? uuid : NULL, output);
-        if (print(l, given ? uuid : NULL, given ? output : NULL, err) < 0)
-                return false;
-        if (r < 0 && (l->wishes.record.run || l->wishes.record.output)) {
-                *err = lost_err;
+        if (print(l, given ? uuid : NULL, given ? output : NULL, &err) < 0) {
+                infp_say_failure(&err);
                 return false;
         }
-        return true;
+        return r >= 0 || !(l->wishes.record.run || l->wishes.record.output);
 }
 
 static int verdict(const struct load *l)
@@ -340,7 +338,7 @@ static int load_it(struct load *l)
         if (r >= 0)
                 r = measure(l, &err);
         if (r >= 0)
-                return close_record(l, &err) ? verdict(l) : infp_say_failure(&err);
+                return close_record(l) ? verdict(l) : INFP_EXIT_FAILURE;
         if (l->record) {
                 struct infp_err other = { "" };
                 uint64_t n_lost;

@@ -467,6 +467,20 @@ def recording(infprof, run_dir):
     process.wait(timeout=60)
 
 
+def test_the_recorder_is_killed(infprof, truth, recording, tmp_path):
+    """While rows go into its run: the summary is whole, what was lost is said once, and it is a failure where the run was named."""
+    url = truth("-t", "10", "-i", "2", "-n", "4")
+    words = [infprof, "load", url, "--rate", "20", "--duration", "4s", "--output-tokens", "4", "-r", recording.uuid, "--json"]
+    load = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    kept = len(wait_for_row(recording, "requests"))
+    pid = json.loads(next((pathlib.Path(os.environ["XDG_RUNTIME_DIR"])).rglob(f"{recording.uuid}.json")).read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    out, err = load.communicate(timeout=60)
+    summary = json.loads(out)
+    assert load.returncode == 1 and summary["completed"] == summary["requests"] > kept
+    assert err.count("were not recorded") == 1 and err.count(recording.uuid) == 1 and len(err.splitlines()) == 1, err
+
+
 @pytest.mark.san
 def test_rows_go_into_the_live_run(infprof, truth, recording, tmp_path):
     url = truth("-t", "10", "-i", "2", "-n", "4")
