@@ -164,9 +164,10 @@ static void put_unplaced(struct infp_out *out, const struct infp_labels *labels)
                 n += labels->list[i].stamp && strncmp(labels->list[i].stamp, "seen", 4) == 0;
         if (n)
                 infp_report_line(out, "note",
-                                 "%u label%s without a time within the recording: it counts from when %s seen (table "
+                                 "%u label%s without a time within the recording: %s seen (table "
                                  "marks, column stamp)",
-                                 n, n == 1 ? " is" : "s are", n == 1 ? "it was" : "they were");
+                                 n, n == 1 ? " is" : "s are",
+                                 n == 1 ? "it counts from when it was" : "they count from when they were");
 }
 
 void infp_report_labels(struct infp_out *out, const struct infp_report *report)
