@@ -150,26 +150,37 @@ static int settle(int dir_fd, const char *part, const char *name, int r, struct 
         return r;
 }
 
-static bool is_special(const char *path)
+/* Written where it stands: what is no regular file, and standard output even where it is one. /dev/stdout is a symbolic link;
+ * a rename by root would replace it, for the whole machine. */
+static bool is_direct(const char *path)
 {
         struct stat st;
 
-        return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+        return strcmp(path, "/dev/stdout") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
+/* Where a symbolic link leads, so that the rename does not replace it. NULL: out of memory. */
+static char *find_file(const char *path)
+{
+        char *ret = realpath(path, NULL);
+
+        return ret ? ret : strdup(path);
 }
 
 int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
                          struct infp_err *err)
 {
+        infp_autofree char *file = find_file(path);
         infp_autostr struct infp_str part = { 0 };
         int r;
 
-        if (is_special(path))
+        if (is_direct(path))
                 return copy_sql(duck, sql, path, ret_rows, err);
-        infp_str_printf(&part, "%s.part", path);
-        if (part.failed)
+        infp_str_printf(&part, "%s.part", file ? file : "");
+        if (!file || part.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         r = copy_sql(duck, sql, part.data, ret_rows, err);
-        return settle(AT_FDCWD, part.data, path, r, err);
+        return settle(AT_FDCWD, part.data, file, r, err);
 }
 
 /* DuckDB says "Could not write"; which of our files it was is known here. */
@@ -189,19 +200,20 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
                               uint64_t *ret_rows, struct infp_err *err)
 {
         infp_autostr struct infp_str part = { 0 }, path = { 0 };
-        bool is_direct = dir_fd == AT_FDCWD && is_special(name);
+        const bool is_whole = dir_fd == AT_FDCWD && is_direct(name);
+        infp_autofree char *file = dir_fd == AT_FDCWD && !is_whole ? find_file(name) : strdup(name);
         int r;
 
-        infp_str_printf(&part, "%s%s", name, is_direct ? "" : ".part");
+        infp_str_printf(&part, "%s%s", file ? file : "", is_whole ? "" : ".part");
         if (dir_fd != AT_FDCWD)
                 infp_str_printf(&path, "/proc/self/fd/%d/", dir_fd);
         infp_str_puts(&path, part.data ? part.data : "");
-        if (part.failed || path.failed)
+        if (!file || part.failed || path.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         duck->rows = rows;
         r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), path.data, ret_rows, err);
         duck->rows = NULL;
-        if (!is_direct)
-                r = settle(dir_fd, part.data, name, r, err);
+        if (!is_whole)
+                r = settle(dir_fd, part.data, file, r, err);
         return name_file(r, name, err);
 }

@@ -67,6 +67,34 @@ def test_every_digit(infprof, output, tmp_path):
     assert str(pyarrow.parquet.read_schema(file).field("b").type) == "int64"
 
 
+@pytest.mark.parametrize("words", [["query", "SELECT 7 AS x"], ["export", "clock"]])
+def test_parquet_to_standard_output(infprof, output, tmp_path, words):
+    """A file or a pipe: it gets the bytes, and /dev/stdout stays the symbolic link that it is, for root as well."""
+    whole = [infprof, words[0], "-r", str(output), "-f", "parquet", *words[1:]]
+    link = os.readlink("/dev/stdout")
+    try:
+        with open(tmp_path / "out", "wb") as file:
+            assert subprocess.run(whole, stdout=file, timeout=60).returncode == 0
+        piped = subprocess.run(whole, stdout=subprocess.PIPE, timeout=60, check=True).stdout
+        assert os.path.islink("/dev/stdout") and os.readlink("/dev/stdout") == link
+    finally:
+        if not os.path.islink("/dev/stdout"):
+            os.unlink("/dev/stdout")
+            os.symlink(link, "/dev/stdout")
+    assert (tmp_path / "out").read_bytes() == piped
+    assert pyarrow.parquet.read_table(tmp_path / "out").num_rows >= 1
+
+
+def test_parquet_through_a_link(infprof, output, tmp_path):
+    """The file is written, the link stays."""
+    (tmp_path / "real.parquet").write_bytes(b"old")
+    (tmp_path / "link.parquet").symlink_to("real.parquet")
+    assert run([infprof, "query", "-r", output, "-o", tmp_path / "link.parquet", "SELECT 7 AS x"]).returncode == 0
+    assert (tmp_path / "link.parquet").is_symlink()
+    assert pyarrow.parquet.read_table(tmp_path / "real.parquet").to_pylist() == [{"x": 7}]
+    assert sorted(path.name for path in tmp_path.iterdir() if "parquet" in path.name) == ["link.parquet", "real.parquet"]
+
+
 def test_types_without_a_column_of_ours(infprof, output):
     sql = """SELECT DATE '2026-11-28' AS day, INTERVAL 90 SECOND AS took, [1, 2] AS list, {'k': 'v'} AS pair,
                     time_bucket(INTERVAL 1 MINUTE, TIMESTAMP '2026-11-28 04:05:06') AS minute, true AS yes"""
