@@ -6,6 +6,11 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/time.h"
+
+/* Senders are on this machine and have its clock, but for a constant that a namespace of time may add. What lies further away
+ * is no moment of that clock, and its time does not fit. */
+static const uint64_t ahead_ns = 366 * UINT64_C(86400) * INFP_NS_PER_S;
 
 static int refuse(struct infp_err *err, const struct infp_table *table, const char *column, const char *want)
 {
@@ -125,6 +130,8 @@ static int fill_row(struct infp_row *row, const struct infp_table *table, json_t
                 return infp_fail(err, -EBADMSG, "\"rows\" must be a list of objects");
         if (!get_i64(json_object_get(object, "t_ns"), &t_ns) || t_ns <= 0)
                 return infp_fail(err, -EBADMSG, "each row needs t_ns, its CLOCK_MONOTONIC in ns");
+        if ((uint64_t) t_ns > infp_clock_ns(CLOCK_MONOTONIC) + ahead_ns)
+                return infp_fail(err, -EBADMSG, "t_ns of a row lies in the future: it is CLOCK_MONOTONIC in ns");
         infp_row_begin(row, table, (uint64_t) t_ns);
         json_object_foreach(object, name, value) INFP_TRY(set_member(row, name, value, err));
         return 0;

@@ -426,6 +426,7 @@ static void checks_each_cell(void **state)
                 { ROWS("{\"t_ns\":1,\"delta\":null,\"born\":\"1764302400123456789\"},{\"t_ns\":2}"), 0, 2, "" },
                 { ROWS("{\"delta\":1}"), -EBADMSG, 0, "each row needs t_ns, its CLOCK_MONOTONIC in ns" },
                 { ROWS("{\"t_ns\":0}"), -EBADMSG, 0, "each row needs t_ns, its CLOCK_MONOTONIC in ns" },
+                { ROWS("{\"t_ns\":9223372036854775807}"), -EBADMSG, 0, "t_ns of a row lies in the future: it is CLOCK_MONOTONIC in ns" },
                 { ROWS("{\"t_ns\":1.5}"), -EBADMSG, 0, "each row needs t_ns, its CLOCK_MONOTONIC in ns" },
                 { ROWS("{\"t_ns\":1,\"time\":5}"), -EBADMSG, 0, "table sample has no column 'time' to write" },
                 { ROWS("{\"t_ns\":1,\"nope\":5}"), -EBADMSG, 0, "table sample has no column 'nope' to write" },
