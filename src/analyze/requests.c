@@ -134,7 +134,7 @@ static void add_gaps(struct infp_requests *requests, struct infp_requests_load *
                 infp_log_take(&load->gaps, seen->gaps.at, seen->gaps.size);
                 load->gap_max_ns = larger(load->gap_max_ns, seen->gap_max_ns);
         }
-        if (seen->last_ns >= seen->first_ns)
+        if (seen->first_ns >= 0 && seen->last_ns >= seen->first_ns)
                 requests->gap_sum_s += (double) (seen->last_ns - seen->first_ns) / 1e9;
         requests->gap_max_ns = larger(requests->gap_max_ns, seen->gap_max_ns);
 }

@@ -252,11 +252,31 @@ static void kinds_are_bounded(void **state)
         free(r);
 }
 
+/* As anybody may send them by the socket. */
+static void hostile_times(void **state)
+{
+        struct infp_requests *requests = calloc(1, sizeof(*requests));
+        struct infp_row row = { .text = malloc(INFP_ROW_TEXT), .text_cap = INFP_ROW_TEXT };
+
+        (void) state;
+        infp_row_begin(&row, &infp_table_requests, 1);
+        infp_row_bool(&row, INFP_REQUESTS_OK, true);
+        infp_row_i64(&row, INFP_REQUESTS_FIRST_NS, INT64_MIN);
+        infp_row_i64(&row, INFP_REQUESTS_LAST_NS, INT64_MAX);
+        infp_row_str(&row, INFP_REQUESTS_GAPS, "[[0.001,1]]");
+        infp_requests_add_row(requests, &row);
+        assert_int_equal(requests->gaps.n, 1);
+        assert_near(requests->gap_sum_s, 0);
+        infp_requests_done(requests);
+        free(requests);
+        free(row.text);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(from_rows), cmocka_unit_test(from_a_run),
-                                            cmocka_unit_test(how_it_looks), cmocka_unit_test(many_samples),
-                                            cmocka_unit_test(kinds_are_bounded) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(from_rows),         cmocka_unit_test(from_a_run),
+                                            cmocka_unit_test(how_it_looks),      cmocka_unit_test(many_samples),
+                                            cmocka_unit_test(kinds_are_bounded), cmocka_unit_test(hostile_times) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
