@@ -23,6 +23,7 @@ enum { SOCKETS_MAX = 16, GENERATIONS_MAX = 64, LISTENING = 0x0A };
 struct socket {
         uint64_t inode;
         char host[64];
+        bool is_any;
 };
 
 static ssize_t read_link(const struct infp_env *env, const char *path, char *ret, size_t cap)
@@ -57,28 +58,28 @@ static int check_network(const struct infp_env *env, int32_t pid, struct infp_er
 }
 
 /* "0100007F": 32-bit words as the kernel has them in memory. */
-static bool set_host(const char *hex, char ret[64])
+static bool set_host(const char *hex, struct socket *ret)
 {
         uint32_t words[4] = { 0 };
         size_t n = strlen(hex) / 8;
-        bool is_any = true;
         char text[INET6_ADDRSTRLEN];
 
         if (n != 1 && n != 4)
                 return false;
+        ret->is_any = true;
         for (size_t i = 0; i < n; i++) {
                 char word[9] = "";
 
                 memcpy(word, hex + 8 * i, 8);
                 words[i] = (uint32_t) strtoul(word, NULL, 16);
-                is_any &= !words[i];
+                ret->is_any &= !words[i];
         }
-        if (is_any)
-                snprintf(ret, 64, "%s", n == 1 ? "127.0.0.1" : "[::1]");
+        if (ret->is_any)
+                snprintf(ret->host, sizeof(ret->host), "%s", n == 1 ? "127.0.0.1" : "[::1]");
         else if (!inet_ntop(n == 1 ? AF_INET : AF_INET6, words, text, sizeof(text)))
                 return false;
         else
-                snprintf(ret, 64, n == 1 ? "%s" : "[%s]", text);
+                snprintf(ret->host, sizeof(ret->host), n == 1 ? "%s" : "[%s]", text);
         return true;
 }
 
@@ -98,7 +99,7 @@ static unsigned find_sockets(const struct infp_env *env, const char *path, unsig
 
                 if (sscanf(line, "%*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %" SCNu64, hex, &line_port,
                            &state, &inode) == 4 &&
-                    line_port == port && state == LISTENING && inode && set_host(hex, sockets[n].host))
+                    line_port == port && state == LISTENING && inode && set_host(hex, &sockets[n]))
                         sockets[n++].inode = inode;
         }
         return n;
@@ -210,5 +211,6 @@ int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, 
         if (found < 0)
                 return found;
         memcpy(ret->host, sockets[found].host, sizeof(ret->host));
+        ret->is_any = sockets[found].is_any;
         return 0;
 }

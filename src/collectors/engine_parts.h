@@ -162,6 +162,7 @@ void infp_engine_command_read(const char *arguments, size_t size, struct engine_
 struct engine_listener {
         int32_t pid;
         char host[64];
+        bool is_any; /* it listens at every address of the machine, not at that one alone */
 };
 enum { ENGINE_BUFFER = 256 * 1024 };
 int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, const struct engine_finder *finder,

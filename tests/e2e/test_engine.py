@@ -535,6 +535,19 @@ def test_engine_found_by_its_command_line(record, tmp_path):
     assert asked == {str(port)}
 
 
+@pytest.mark.parametrize("host", ["127.0.0.2", "LocalHost", "[::1]", socket.gethostname()])
+def test_found_engine_that_is_named_otherwise(record, tmp_path, host):
+    """The same server by another of this machine's addresses is one engine: its tokens are not there twice."""
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--metrics", "--port", port)
+    (tmp_path / "serve.py").write_text(SERVE.replace('"127.0.0.1"', '"0.0.0.0"'))
+    url = f"http://{host}:{port}/metrics"
+    done = record("-t", "200", "--no-finish", "--engine", url, command=command)
+    engines = Engines(done.run)
+    assert set(engines.ids) == {url}
+    assert engines.by_id[engines.ids[url]]["process"]
+
+
 def test_workers_that_wait_are_one_word(record, tmp_path):
     """Two processes of one command line, neither of which listens (yet): told once, not at each look at either."""
     port, = free_ports(1)
