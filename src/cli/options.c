@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -104,9 +105,32 @@ static bool is_given(const struct infp_arguments *arguments, const struct infp_o
         return false;
 }
 
+/* SQL that begins with a comment ("-- what it asks\nSELECT ...") is no option. Such words go behind all others; returns how many
+ * are left for getopt. */
+static int move_texts(const struct infp_command *command, int argc, char **argv)
+{
+        int n = argc;
+
+        if (command->stop_at_operand)
+                return argc;
+        for (int i = 1; i < n && strcmp(argv[i], "--") != 0;) {
+                char *word = argv[i];
+
+                if (strncmp(word, "--", 2) != 0 || !isspace((unsigned char) word[2])) {
+                        i++;
+                        continue;
+                }
+                memmove(argv + i, argv + i + 1, (size_t) (argc - i - 1) * sizeof(*argv));
+                argv[argc - 1] = word;
+                n--;
+        }
+        return n;
+}
+
 int infp_arguments_parse(const struct infp_command *command, int argc, char **argv, struct infp_arguments *ret)
 {
         struct getopt_tables tables;
+        const int n = move_texts(command, argc, argv);
         int found;
 
         *ret = (struct infp_arguments){ .given = calloc((size_t) argc + 1, sizeof(*ret->given)) };
@@ -117,7 +141,7 @@ int infp_arguments_parse(const struct infp_command *command, int argc, char **ar
         make_tables(command, &tables);
         opterr = 0;
         optind = 0;
-        while ((found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) >= 0) {
+        while ((found = getopt_long(n, argv, tables.shorts, tables.longs, NULL)) >= 0) {
                 const struct infp_option *option;
 
                 if (found == '?' || found == ':')

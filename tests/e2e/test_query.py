@@ -226,6 +226,14 @@ def test_live_run(infprof, run_dir):
         process.wait(timeout=30)
 
 
+def test_sql_that_begins_with_a_comment(infprof, output):
+    sql = "-- how many\nSELECT count(*) AS n FROM cpu"
+    for words in ([sql, "--json"], ["--json", sql], ["--json", "--", sql]):
+        done = run([infprof, "query", "-r", output, *words])
+        assert done.returncode == 0 and json.loads(done.stdout)[0]["n"] >= 10, done.stderr
+    assert run([infprof, "query", "-r", output, "--jsonn", sql]).returncode == 2
+
+
 def test_tables(infprof, output):
     rows = {row["table_name"]: row for row in json.loads(run([infprof, "tables", "-r", output, "--json"]).stdout)}
     assert rows["cpu"]["rows"] >= 10 and rows["marks"]["rows"] == 0 and rows["timeseries"]["rows"] == rows["ticks"]["rows"]
