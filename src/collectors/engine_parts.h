@@ -85,9 +85,9 @@ struct engine {
 
         /* Asking. */
         struct engine_transfer page, live, sides[ENGINE_SIDES];
-        uint64_t due_ns, asked_t_ns;
-        unsigned n_good;     /* pages in a row */
-        unsigned n_timeouts; /* in a row; answers over the limit count, too */
+        uint64_t due_ns, asked_t_ns, cost_ns; /* the last: CPU time that its last page took */
+        unsigned n_good;                      /* pages in a row */
+        unsigned n_timeouts;                  /* in a row; answers over the limit count, too */
         bool live_is_off, sides_are_asked;
 
         /* The page that is being read. */

@@ -17,6 +17,8 @@ enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20 };
 static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
 /* What the default finds is asked seldom: nobody named it. */
 static const uint64_t default_pause_ns = 10 * INFP_NS_PER_S, stranger_pause_ns = 60 * INFP_NS_PER_S;
+/* A page that takes this much of a CPU each time is read less often: so that it takes a fiftieth of one at most. */
+static const uint64_t costly_ns = 25 * INFP_NS_PER_MS, cost_factor = 50;
 static const uint64_t say_pause_ns = 10 * INFP_NS_PER_S;
 
 /* Two addresses that differ in a secret alone look alike, and are two engines all the same. */
@@ -297,9 +299,28 @@ static void succeed(struct engine *engine)
                 infp_engine_end_of_page(engine);
 }
 
+static int read_page(struct engine *engine, const struct infp_http_result *result, struct infp_prom_page *ret,
+                     struct infp_err *err)
+{
+        const struct infp_str *body = &engine->page.body;
+        uint64_t begin = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID), before = engine->cost_ns, cost;
+        int r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, ret, err);
+
+        engine->cost_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+        /* The first page costs more than those that follow. */
+        cost = before < engine->cost_ns ? before : engine->cost_ns;
+        if (cost < costly_ns)
+                return r;
+        cost *= cost_factor;
+        engine->due_ns = engine->asked_t_ns + (cost < longest_pause_ns ? cost : longest_pause_ns);
+        if (!engine->odd[0])
+                snprintf(engine->odd, sizeof(engine->odd),
+                         "the page is so long that it is read less often than each second");
+        return r;
+}
+
 static void end_page(struct engine *engine, const struct infp_http_result *result)
 {
-        struct infp_str *body = &engine->page.body;
         struct infp_prom_page page = { 0 };
         struct infp_err err = { "" };
         int r;
@@ -316,7 +337,7 @@ static void end_page(struct engine *engine, const struct infp_http_result *resul
                 fail(engine, -EBADMSG, result, NULL, err.text);
                 return;
         }
-        r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, &page, &err);
+        r = read_page(engine, result, &page, &err);
         if (r < 0) {
                 fail(engine, r, result, &page, err.text);
                 return;

@@ -235,6 +235,17 @@ def test_hostile_pages_side_by_side(record, latency_truth):
     assert took < 60
 
 
+def test_long_page_is_read_less_often(record, server):
+    """What reading costs is bounded by reading seldom; others keep their second, and its values are right."""
+    one = server()
+    one.answers["/long"] = (200, {}, "".join(f'vllm:alien{{n="{i}"}} {i}\n' for i in range(300000)) + PAGE)
+    engines = read(record, one.url("/long"), one.url(), seconds=10)
+    rows = engines.vllm(one.url("/long"))
+    assert {row["tokens_generation_total"] for row in rows} == {100} and 2 <= len(rows) <= 6
+    assert "less often" in engines.scrapes(one.url("/long"))[-1]["reason"]
+    assert all(row["ok"] and not row["reason"] for row in engines.scrapes(one.url()))
+
+
 def test_page_cut_in_the_middle_of_a_number(record, run_dir):
     """Report 14: the pages of its server in turn."""
     root = REPORTS / "14-page-cut-in-the-middle-of-a-number"
