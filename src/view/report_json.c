@@ -144,15 +144,16 @@ static void put_processes(struct infp_json *json, const struct infp_report_proce
         infp_json_u64(json, processes->n_rows_left_out);
 }
 
-static void put_requests(struct infp_json *json, struct infp_requests *requests)
+static void put_requests(struct infp_json *json, const struct infp_report *report)
 {
         infp_json_key(json, "requests");
-        if (!requests) {
+        if (!report->requests) {
                 infp_json_null(json);
                 return;
         }
         infp_json_object(json);
-        infp_requests_json(json, requests);
+        put_str(json, "selection", report->is_part ? "came due in the range" : "all");
+        infp_requests_json(json, report->requests);
         infp_json_object_end(json);
 }
 
@@ -246,7 +247,7 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         infp_report_json_containers(&json, report);
         infp_report_json_energy(&json, report);
         infp_report_engines_json(&json, report);
-        put_requests(&json, report->requests);
+        put_requests(&json, report);
         infp_json_key(&json, "metrics");
         infp_json_object(&json);
         for (unsigned i = 0; i < report->n_metrics; i++)

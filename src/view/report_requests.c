@@ -248,6 +248,10 @@ void infp_requests_text(struct infp_out *out, struct infp_requests *requests, co
 void infp_report_requests(struct infp_out *out, const struct infp_report *report)
 {
         infp_requests_text(out, report->requests, "Requests (client-side)");
+        if (report->is_part && report->requests && report->requests->n)
+                infp_report_line(out, "part",
+                                 "the requests that came due in it, up to the end of their last answer: what came due "
+                                 "before is in no rate");
 }
 
 static void json_f64(struct infp_json *json, const char *key, double v)

@@ -145,6 +145,7 @@ static void from_a_run(void **state)
 {
         struct sample_run *s = make_run();
         struct infp_report report;
+        char *text;
 
         (void) state;
         make(s, NULL, NULL, 0, &report);
@@ -157,6 +158,9 @@ static void from_a_run(void **state)
         infp_report_done(&report);
         make(s, NULL, "+1.5s", 0, &report);
         assert_int_equal(report.requests->n, 2);
+        text = text_of(&report, 100);
+        assert_non_null(strstr(text, "the requests that came due in it"));
+        free(text);
         infp_report_done(&report);
         sample_free(s);
 }
@@ -178,6 +182,7 @@ static void how_it_looks(void **state)
         assert_non_null(strstr(text, "9 out, 1.8 a second; 60 in"));
         assert_non_null(strstr(text, "TTFT "));
         assert_non_null(strstr(text, "by load"));
+        assert_null(strstr(text, "came due in it"));
         assert_null(strstr(text, "not measured")); /* of the machine nothing was to be measured */
         free(text);
         infp_out_init(&out, -1, "nowhere");
