@@ -179,7 +179,7 @@ static void see_restart(struct engine *engine)
         if (is_restart) {
                 engine->n_restarts++;
                 engine->live_is_off = engine->sides_are_asked = false;
-                engine->n_good = 0;
+                engine->n_good = engine->n_side_rounds = 0;
                 infp_engine_series_drop_kept(engine);
                 infp_engine_about_restart(&engine->about);
         } else if (engine->falls.n) {

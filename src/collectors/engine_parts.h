@@ -88,6 +88,7 @@ struct engine {
         uint64_t due_ns, asked_t_ns, cost_ns; /* the last: CPU time that its last page took */
         unsigned n_good;                      /* pages in a row */
         unsigned n_timeouts;                  /* in a row; answers over the limit count, too */
+        unsigned n_side_rounds;               /* since it started */
         bool live_is_off, sides_are_asked;
 
         /* The page that is being read. */

@@ -13,7 +13,7 @@
 #include "collectors/engine_tables.h"
 #include "model/mask.h"
 
-enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20 };
+enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20, SIDE_ROUNDS = 5 };
 static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
 /* What the default finds is asked seldom: nobody named it. */
 static const uint64_t default_pause_ns = 10 * INFP_NS_PER_S, stranger_pause_ns = 60 * INFP_NS_PER_S;
@@ -276,6 +276,7 @@ static void ask_sides(struct engine *engine)
         struct infp_err err;
 
         engine->sides_are_asked = true;
+        engine->n_side_rounds++;
         for (unsigned i = 0; path[i] && i < ENGINE_SIDES; i++)
                 if (!engine->sides[i].running)
                         start(&engine->sides[i], path[i], INFP_ABOUT_SIDE_BYTES, &err);
@@ -367,6 +368,9 @@ static void end_side(struct engine *engine, const struct engine_transfer *transf
         const char *path = infp_engine_about_paths(engine->about.make)[transfer->side];
         const struct infp_str *body = &transfer->body;
 
+        /* A server that has much to do as we begin, or a token that is replaced: its version is asked for once more. */
+        if (result->r < 0 && engine->n_side_rounds < SIDE_ROUNDS)
+                engine->sides_are_asked = false;
         if (result->r < 0 || result->status != 200 || !path)
                 return;
         infp_engine_about_body(&engine->about, path, body->data ? body->data : "", body->size, NULL);

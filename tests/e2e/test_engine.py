@@ -235,6 +235,24 @@ def test_hostile_pages_side_by_side(record, latency_truth):
     assert took < 60
 
 
+def test_version_is_asked_again_of_a_busy_server(record, server):
+    one = server()
+
+    def version(handler):
+        if sum(path == "/version" for path, _ in one.requests) == 1:
+            time.sleep(3)
+        body = b'{"version": "1.2.3"}'
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    one.answers["/version"] = version
+    engines = read(record, one.url(), seconds=8)
+    assert engines.run.table("engines")[-1]["version"] == "1.2.3"
+    assert 2 <= sum(path == "/version" for path, _ in one.requests) <= 3
+
+
 def test_long_page_is_read_less_often(record, server):
     """What reading costs is bounded by reading seldom; others keep their second, and its values are right."""
     one = server()
