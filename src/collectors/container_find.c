@@ -3,7 +3,8 @@
  * inotify says nothing about directories that others than us make in v1 of some kernels, and it wants a watch for each. A cgroup
  * directory's link count is 2 and one for each directory in it, so a stat of each known one shows where to look; that a
  * directory came and another went in between shows when all are listed again, each 10 s, and when a container's files say that
- * it is gone. Containers themselves, which are most of the directories, are only looked at then: they seldom hold others. */
+ * it is gone. Containers themselves, which are most of the directories and have many files, seldom hold others: they are looked at
+ * only then, and listed each minute. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 enum { MOST_DIRS = 4096 };
 #define EACH_NS (1 * INFP_NS_PER_S - INFP_NS_PER_S / 10) /* a tick may come a little early */
 #define FULL_NS (10 * INFP_NS_PER_S)
+#define DEEP_NS (60 * INFP_NS_PER_S)
 
 void container_finder_done(struct container_finder *f)
 {
@@ -126,11 +128,11 @@ static int list_dir(struct container_finder *f, const struct infp_env *env, size
 }
 
 /* Looks at one that is known; false: it is gone. */
-static bool look(struct container_finder *f, const struct infp_env *env, size_t index, bool full, int *ret_r)
+static bool look(struct container_finder *f, const struct infp_env *env, size_t index, bool full, bool deep, int *ret_r)
 {
         struct found_dir *dir = &f->dirs[index];
         struct stat st;
-        bool is_changed;
+        bool is_changed, is_container = dir->is_container;
 
         if (dir->is_container && !dir->is_new && !full)
                 return true;
@@ -141,7 +143,7 @@ static bool look(struct container_finder *f, const struct infp_env *env, size_t 
         is_changed = dir->is_new || dir->n_links != st.st_nlink;
         dir->inode = st.st_ino;
         dir->n_links = (uint32_t) st.st_nlink;
-        if (is_changed || full)
+        if (is_changed || (full && (deep || !is_container)))
                 *ret_r = list_dir(f, env, index);
         return true;
 }
@@ -158,7 +160,7 @@ int container_find(struct containers *s, const struct infp_env *env,
                    void (*found)(struct containers *s, const struct infp_env *env, const char *dir))
 {
         struct container_finder *f = &s->finder;
-        bool full = !env->is_live || s->now_ns >= f->next_full_ns;
+        bool full = !env->is_live || s->now_ns >= f->next_full_ns, deep = !env->is_live || s->now_ns >= f->next_deep_ns;
         size_t kept = 0;
         int r = 0;
 
@@ -167,10 +169,12 @@ int container_find(struct containers *s, const struct infp_env *env,
         f->next_ns = s->now_ns + EACH_NS;
         if (full)
                 f->next_full_ns = s->now_ns + FULL_NS;
+        if (full && deep)
+                f->next_deep_ns = s->now_ns + DEEP_NS;
         if (!f->n)
                 r = begin(s);
         for (size_t i = 0; i < f->n && r >= 0; i++) /* grows while it is walked: what is found is looked at as well */
-                f->dirs[i].is_gone = !look(f, env, i, full, &r);
+                f->dirs[i].is_gone = !look(f, env, i, full, deep, &r);
         for (size_t i = 0; i < f->n; i++)
                 if (f->dirs[i].is_gone) {
                         lose(s, &f->dirs[i]);

@@ -12,6 +12,8 @@
 #include "collectors/cpus.h"
 #include "collectors/fields.h"
 
+enum { LEVEL_TRIES = 8 };
+
 static bool place_of(const struct container *c, enum infp_controller controller, struct infp_cgroup_place *ret)
 {
         if (!c->dir[controller])
@@ -37,11 +39,17 @@ static struct container_level *level_of(struct containers *s, const struct infp_
                                         enum infp_controller controller, bool *ret_is_known)
 {
         uint64_t hash = infp_hash64(place->path, place->size, controller + 1);
-        struct container_level *level = &s->levels[hash % CONTAINER_LEVELS];
+        struct container_level *level = NULL;
 
-        *ret_is_known = level->hash == hash && level->t_ns == s->now_ns;
-        if (!*ret_is_known)
-                *level = (struct container_level){ .hash = hash, .t_ns = s->now_ns };
+        for (unsigned i = 0; i < LEVEL_TRIES; i++) {
+                level = &s->levels[(hash + i) % CONTAINER_LEVELS];
+                *ret_is_known = level->hash == hash && level->t_ns == s->now_ns;
+                if (*ret_is_known)
+                        return level;
+                if (level->t_ns != s->now_ns)
+                        break;
+        }
+        *level = (struct container_level){ .hash = hash, .t_ns = s->now_ns };
         return level;
 }
 
@@ -89,9 +97,11 @@ static void read_cpu(struct containers *s, const struct infp_env *env, struct co
         l->r_cpu = l->r_weight = c->why[INFP_CG_CPU];
         if (!place_of(c, INFP_CG_CPU, &place))
                 return;
-        l->r_cpu =
-                infp_cgroup_read(env, &place, place.is_v2 ? "cpu.max" : "cpu.cfs_quota_us", text, sizeof(text), &value);
         l->cpus = infp_cgroup_quota(env, &place, &l->quota_us, &l->period_us);
+        l->r_cpu = 0;
+        if (!l->period_us) /* what was not to be had */
+                l->r_cpu = infp_cgroup_read(env, &place, place.is_v2 ? "cpu.max" : "cpu.cfs_quota_us", text,
+                                            sizeof(text), &value);
         l->cpus_effective = cpus_effective(s, env, place, l->cpus);
         if (place.is_v2)
                 l->weight = number(env, &place, "cpu.weight", &l->r_weight);
@@ -148,6 +158,7 @@ void container_read_limits(struct containers *s, const struct infp_env *env, str
 
         c->limits = (struct container_limits){ .memory_hierarchy = hierarchy };
         memset(c->is_hopeless, 0, sizeof(c->is_hopeless));
+        c->has_usage = false;
         read_cpu(s, env, c);
         read_memory(s, env, c);
         read_cpuset(s, env, c);

@@ -159,7 +159,8 @@ static ssize_t read_whole(int fd, char *text, size_t cap)
 }
 
 /* In v1 each figure is a file of its own, and reading them is what this collector costs. One that moves only while a process of
- * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. */
+ * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. A look at
+ * the limits has all read again, so that what is moved into it from outside and does not run shows as well. */
 static bool is_still(const struct container *c, enum container_file file)
 {
         if (file == FILE_CPU_USAGE)
@@ -171,8 +172,12 @@ static bool is_still(const struct container *c, enum container_file file)
         case FILE_CPU_SYSTEM:
         case FILE_CPU_TICKS:
         case FILE_CPU_EACH:
+        case FILE_MEMORY_EVENTS: /* the end of a killed process takes time of it */
+        case FILE_PIDS:
         case FILE_PIDS_EVENTS:
                 return true;
+        case FILE_MEMORY_FAILS: /* others charge it as well, but nothing fails without a limit */
+                return !c->limits.memory && !c->limits.r_memory;
         case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */
                 return !c->limits.quota_us && !c->limits.r_cpu;
         default:
@@ -194,7 +199,8 @@ static void keep(struct container_text *kept, const char *text, size_t size)
 
 static bool is_worth_keeping(enum container_file file)
 {
-        return file <= FILE_CPU_EACH || file == FILE_PIDS_EVENTS;
+        return file <= FILE_CPU_EACH || file == FILE_MEMORY_EVENTS || file == FILE_MEMORY_FAILS || file == FILE_PIDS ||
+               file == FILE_PIDS_EVENTS;
 }
 
 /* Reads its CPU time before all else: what is read later is at least as new. */

@@ -112,7 +112,7 @@ struct container_finder {
         const char *root;                /* what of the hierarchy is mounted: "" is all */
         enum infp_controller controller; /* whose hierarchy is walked */
         bool is_v2, is_full;             /* more than can be remembered */
-        uint64_t next_ns, next_full_ns;
+        uint64_t next_ns, next_full_ns, next_deep_ns;
 };
 
 /* A block device, looked up once. */
