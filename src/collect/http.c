@@ -279,7 +279,9 @@ int infp_http_get(struct infp_http *http, const struct infp_http_request *reques
         own.context = &whole;
         INFP_TRY(infp_http_start(http, &own, &transfer, err));
         while (!whole.is_done) {
-                r = infp_http_poll(http, 1000, -1);
+                r = infp_http_poll(http, request->is_stop ? 100 : 1000, -1);
+                if (r >= 0 && request->is_stop && request->is_stop(request->stop_context))
+                        r = -ECANCELED;
                 if (r < 0 && !whole.is_done) {
                         infp_http_cancel(http, transfer);
                         whole.r = infp_fail_errno(err, r, "%s", request->method ? request->method : "GET");

@@ -44,6 +44,8 @@ struct infp_http_request {
         /* Exactly once, also on cancel; the transfer is gone afterwards. Never from within infp_http_start. */
         void (*done)(void *context, const struct infp_http_result *result);
         void *context;
+        bool (*is_stop)(void *context); /* infp_http_get asks it ten times a second: true is -ECANCELED; may be NULL */
+        void *stop_context;
 };
 
 int infp_http_new(struct infp_http **ret, struct infp_err *err);

@@ -57,7 +57,8 @@ static void put_url(struct infp_str *url, const char *given)
         infp_str_put(url, given, strcspn(given, "?#"));
         while (!url->failed && cut_end(url, "/"))
                 ;
-        if (!url->failed && !strncmp(given, socket, sizeof(socket) - 1) && !strchr(given + sizeof(socket) - 1, ':'))
+        if (!url->failed && !strncmp(url->data, socket, sizeof(socket) - 1) &&
+            !strchr(url->data + sizeof(socket) - 1, ':'))
                 infp_str_putc(url, ':');
 }
 
@@ -128,6 +129,8 @@ static long get(struct look *look, const char *base, const char *path, const cha
                 .token_file = look->access->token_file,
                 .timeout_ms = LOOK_MS,
                 .max_bytes = LIST_MAX,
+                .is_stop = look->access->is_stop,
+                .stop_context = look->access->context,
         };
         long status = 0;
         int r;
@@ -216,7 +219,9 @@ int infp_load_target_look(const struct infp_load_target *target, const struct in
                 *ret_model = NULL;
                 *ret_models = 0;
                 status = get(&look, target->api, "/models", target->query, &body, &size);
-                if (status < 0)
+                if (status == -ECANCELED)
+                        r = infp_fail(err, -ECANCELED, "stopped while waiting for %s", target->shown);
+                else if (status < 0)
                         r = infp_fail(err, (int) status, "%.300s; --model NAME does without asking", look.err.text);
                 else if (status == 200 && take_models(body, size, ret_model, ret_models) < 0)
                         r = infp_fail(err, -EMSGSIZE,

@@ -402,6 +402,19 @@ def test_a_query_in_the_url(infprof, hostile):
     assert done.returncode == 1 and "503" in done.stderr and "hidden" not in done.stderr
 
 
+def test_ctrl_c_while_nobody_answers(infprof):
+    """The server takes the connection and says nothing: whoever waits for it may stop at once, before and behind /health."""
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as server:
+        for seconds in (1, 6):
+            process = subprocess.Popen([infprof, "load", f"127.0.0.1:{server.getsockname()[1]}", "--wait", "30s", "--no-record"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(seconds)
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            assert time.monotonic() - begin < 2 and process.returncode == 1 and "stopped while waiting" in err, err
+
+
 def test_waits_for_a_server_that_loads(infprof, hostile):
     hostile.loading = 3
     done = run_load(infprof, hostile.url, "-n", 1, "--no-record")

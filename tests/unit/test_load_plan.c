@@ -286,6 +286,8 @@ static void targets(void **state)
                   "unix:///run/x.sock:" },
                 { "unix:///run/x.sock:/v1", NULL, false, "unix:///run/x.sock:/v1/completions", "unix:///run/x.sock:/v1",
                   "unix:///run/x.sock:" },
+                { "unix:///run/x.sock?a=b", NULL, false, "unix:///run/x.sock:/v1/completions?a=b",
+                  "unix:///run/x.sock:/v1", "unix:///run/x.sock:" },
                 { "http://[::1]:8000", NULL, false, "http://[::1]:8000/v1/completions", "http://[::1]:8000/v1",
                   "http://[::1]:8000" },
                 { "http://h/openai?api-version=1&k=/v1#top", "chat", false,
