@@ -8,6 +8,7 @@
 #include "collectors/container_state.h"
 
 static const char no_limit[] = "no limit is set";
+_Static_assert(CONTAINER_MOST == 1024, "it is named below");
 
 /* Cells of limits: the reason when its file was read, and what reading it gave. */
 static bool why_limit(const struct container *c, unsigned cell, const char **ret_reason, int *ret_r)
@@ -183,6 +184,12 @@ void container_explain(struct containers *s, const struct infp_env *env, struct 
                 return;
         }
         infp_emit_source(emit, &infp_table_containers, -1, NULL, INFP_OK, NULL, NULL);
+        if (s->n >= CONTAINER_MOST || s->finder.is_full)
+                infp_emit_source(emit, NULL, -1, "others", INFP_ABSENT,
+                                 s->n >= CONTAINER_MOST
+                                         ? "1024 containers are followed: those found later are left out"
+                                         : "4096 control groups are looked through: containers may lie in others",
+                                 NULL);
         for (size_t i = 0; i < s->n; i++)
                 if (s->list[i]->is_target && container_mode(env) != INFP_MODE_HOST)
                         say_shared(env, emit, s->list[i]);

@@ -1,6 +1,8 @@
 /* The collector `containers` on trees that stand for machines. The right answers are those of the files written here. */
 #include "process_tree.h"
 
+#include "collectors/container_state.h"
+
 #define A "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000000"
 #define B "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000000"
 #define C "cccccccccccc0000000000000000000000000000000000000000000000000000"
@@ -457,6 +459,39 @@ static void many(void **state)
         world_done(&w);
 }
 
+/* What sources says of all that is not followed. */
+static const char *said_of_others(const struct world *w, char *text, size_t cap)
+{
+        for (size_t i = 0; i < w->m->n; i++) {
+                const struct kept *k = &w->m->rows[i];
+
+                if (k->table == &infp_table_sources && kept_has(k, INFP_SOURCES_INSTANCE) &&
+                    !strcmp(kept_text(k, INFP_SOURCES_INSTANCE, text, cap), "others"))
+                        return kept_text(k, INFP_SOURCES_REASON, text, cap);
+        }
+        return "";
+}
+
+static void too_many(void **state)
+{
+        char text[256];
+        struct world w;
+
+        (void) state;
+        world_new(&w, V2_MOUNT);
+        for (int i = 0; i < CONTAINER_MOST + 1; i++) {
+                char dir[256];
+
+                snprintf(dir, sizeof(dir), TOP_V2 "/docker/%064x", i);
+                put(&w, dir, "pids.max", "max\n");
+        }
+        world_open(&w, INFP_MODE_HOST, 0, true);
+        world_tick(&w);
+        assert_int_equal(machine_count(w.m, "containers"), CONTAINER_MOST);
+        assert_non_null(strstr(said_of_others(&w, text, sizeof(text)), "left out"));
+        world_done(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -468,6 +503,7 @@ int main(void)
                 cmocka_unit_test(hybrid),
                 cmocka_unit_test(faults),
                 cmocka_unit_test(many),
+                cmocka_unit_test(too_many),
                 cmocka_unit_test(network_inside_of_a_container),
                 cmocka_unit_test(threaded),
         };
