@@ -153,6 +153,10 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                 return infp_fail(err, -EINVAL, "--capture-limit %s: write it as 64M or 1G", limit);
         if (baseline && (infp_parse_duration(baseline, &ret->baseline_ns) < 0 || ret->baseline_ns == 0))
                 return infp_fail(err, -EINVAL, "--energy-baseline %s: write it as 10s or 1m", baseline);
+        /* Of a command the duration begins behind the baseline. */
+        if (baseline && !ret->command && ret->duration_ns && ret->baseline_ns >= ret->duration_ns)
+                return infp_fail(err, -EINVAL, "--energy-baseline %s takes the whole of --duration %s", baseline,
+                                 infp_argument(arguments, "duration"));
         return 0;
 }
 

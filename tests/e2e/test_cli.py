@@ -212,6 +212,13 @@ def test_bad_interval(record, text):
     assert done.returncode == 125 and "500ms" in done.stderr and "milliseconds" in done.stderr
 
 
+def test_baseline_longer_than_the_recording(infprof, run_dir):
+    """It would never end, and the idle power never be known."""
+    done = call(infprof, "record", "-o", run_dir, "--energy-baseline", "2s", "--duration", "1s")
+    assert done.returncode == 125 and "--energy-baseline 2s takes the whole of --duration 1s" in done.stderr
+    assert call(infprof, "record", "-o", run_dir, "--energy-baseline", "1s", "--duration", "100ms", "--", "true").returncode == 0
+
+
 def test_mark_says_which_run(infprof, run_dir, tmp_path):
     recorder = subprocess.Popen([infprof, "record", "-o", run_dir, "-t", "100", "--no-finish", "--", "sleep", "61"], stderr=subprocess.DEVNULL)
     try:
