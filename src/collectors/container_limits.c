@@ -34,6 +34,19 @@ static uint64_t number(const struct infp_env *env, const struct infp_cgroup_plac
         return infp_cgroup_limit(value);
 }
 
+/* Of a setting that may be 0. */
+static uint64_t limit(const struct infp_env *env, const struct infp_cgroup_place *place, const char *file, int *ret_r)
+{
+        struct infp_span value;
+        char text[64];
+        uint64_t v;
+
+        *ret_r = infp_cgroup_read(env, place, file, text, sizeof(text), &value);
+        if (infp_span_u64(value, &v) || (v && !infp_cgroup_limit(value)))
+                return NO_LIMIT;
+        return v;
+}
+
 /* The slot of a directory: `is_known` when it was read in this round. */
 static struct container_level *level_of(struct containers *s, const struct infp_cgroup_place *place,
                                         enum infp_controller controller, bool *ret_is_known)
@@ -121,8 +134,8 @@ static void read_memory(struct containers *s, const struct infp_env *env, struct
         l->memory_effective = memory_effective(s, env, place, l->memory);
         l->r_high = l->r_swap = WHY_OTHER_VERSION;
         if (place.is_v2) {
-                l->high = number(env, &place, "memory.high", &l->r_high);
-                l->swap = number(env, &place, "memory.swap.max", &l->r_swap);
+                l->high = limit(env, &place, "memory.high", &l->r_high);
+                l->swap = limit(env, &place, "memory.swap.max", &l->r_swap);
         }
 }
 
@@ -146,7 +159,7 @@ static void read_cpuset(struct containers *s, const struct infp_env *env, struct
                 if (!list.size || infp_cpus_parse(&cpus, list) || !cpus.n)
                         continue;
                 l->n_cpus = cpus.n;
-                snprintf(l->cpuset, sizeof(l->cpuset), "%.*s", (int) (list.size < 255 ? list.size : 255), list.at);
+                l->cpuset = strndup(list.at, list.size); /* every second CPU of a big machine: a long list */
                 return;
         } while (infp_cgroup_up(&place));
 }
@@ -156,7 +169,10 @@ void container_read_limits(struct containers *s, const struct infp_env *env, str
         struct infp_cgroup_place place;
         uint64_t hierarchy = c->limits.memory_hierarchy;
 
-        c->limits = (struct container_limits){ .memory_hierarchy = hierarchy };
+        free(c->limits.cpuset);
+        c->limits = (struct container_limits){
+                .memory_hierarchy = hierarchy, .high = NO_LIMIT, .swap = NO_LIMIT, .pids = NO_LIMIT
+        };
         memset(c->is_hopeless, 0, sizeof(c->is_hopeless));
         c->has_usage = false;
         read_cpu(s, env, c);
@@ -164,7 +180,7 @@ void container_read_limits(struct containers *s, const struct infp_env *env, str
         read_cpuset(s, env, c);
         c->limits.r_pids = c->why[INFP_CG_PIDS];
         if (place_of(c, INFP_CG_PIDS, &place))
-                c->limits.pids = number(env, &place, "pids.max", &c->limits.r_pids);
+                c->limits.pids = limit(env, &place, "pids.max", &c->limits.r_pids);
         c->limits_ns = s->now_ns;
 }
 
@@ -188,7 +204,7 @@ void container_fill_limits(const struct container *c, struct infp_row *row)
         positive(row, C_WEIGHT, l->weight);
         positive(row, C_SHARES, l->shares);
         positive(row, C_PROCESSORS, l->n_cpus);
-        if (l->cpuset[0])
+        if (l->cpuset)
                 infp_row_str(row, C_CPUSET, l->cpuset);
         positive(row, C_MEMORY_LIMIT, l->memory);
         /* v1 says it itself, and knows of parents that cannot be seen from inside. */
@@ -196,9 +212,12 @@ void container_fill_limits(const struct container *c, struct infp_row *row)
                  l->memory_hierarchy && (!l->memory_effective || l->memory_hierarchy < l->memory_effective)
                          ? l->memory_hierarchy
                          : l->memory_effective);
-        positive(row, C_MEMORY_HIGH, l->high);
-        positive(row, C_SWAP_LIMIT, l->swap);
-        positive(row, C_PIDS_LIMIT, l->pids);
+        if (l->high != NO_LIMIT)
+                infp_row_raw(row, C_MEMORY_HIGH, l->high);
+        if (l->swap != NO_LIMIT)
+                infp_row_raw(row, C_SWAP_LIMIT, l->swap);
+        if (l->pids != NO_LIMIT)
+                infp_row_raw(row, C_PIDS_LIMIT, l->pids);
 }
 
 static bool is_in(const int32_t *pids, size_t n, int32_t pid)

@@ -26,6 +26,7 @@ struct container *container_free(struct container *c)
         for (unsigned i = 0; i < FILE_N; i++)
                 free(c->kept[i].at);
         free(c->path);
+        free(c->limits.cpuset);
         free(c);
         return NULL;
 }

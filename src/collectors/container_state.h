@@ -43,12 +43,15 @@ enum {
         WHY_OTHER_CGROUP = -ELOOP,   /* in that hierarchy it is in another one, with others */
 };
 
+#define NO_LIMIT UINT64_MAX
+
 struct container_limits {
         uint64_t quota_us, period_us, weight, shares; /* 0: none, not known; likewise all of these */
         double cpus, cpus_effective;
-        uint64_t memory, memory_effective, memory_hierarchy, high, swap, pids;
+        uint64_t memory, memory_effective, memory_hierarchy;
+        uint64_t high, swap, pids; /* NO_LIMIT: none, not known; 0 is a limit: no swap at all */
         uint64_t n_cpus;
-        char cpuset[256];
+        char *cpuset; /* NULL: not known */
         int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* of reading them */
 };
 

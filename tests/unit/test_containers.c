@@ -459,6 +459,40 @@ static void many(void **state)
         world_done(&w);
 }
 
+/* "No swap at all" is what kubernetes sets, and no absence of a limit. A list of CPUs is whole or misleads. */
+static void limits_of_nothing_and_long_lists(void **state)
+{
+        static const char dir[] = TOP_V2 "/docker/" A;
+        const struct kept *k;
+        char list[2048] = "0", right[2048], text[2048];
+        size_t size = 1;
+        struct world w;
+
+        (void) state;
+        for (int i = 2; i < 400; i += 2)
+                size += (size_t) snprintf(list + size, sizeof(list) - size, ",%d", i);
+        snprintf(right, sizeof(right), "%s", list);
+        snprintf(list + size, sizeof(list) - size, "\n");
+        world_new(&w, V2_MOUNT);
+        put(&w, dir, "memory.current", "1\n");
+        put(&w, dir, "memory.high", "max\n");
+        put(&w, dir, "memory.swap.max", "0\n");
+        put(&w, dir, "pids.max", "0\n");
+        put(&w, dir, "cpuset.cpus.effective", list);
+        world_open(&w, INFP_MODE_HOST, 0, true);
+        world_tick(&w);
+        k = facts(&w, "aaaaaaaaaaaa");
+        assert_int_equal(number(k, "cSwapLimit"), 0);
+        assert_int_equal(number(k, "cPidsLimit"), 0);
+        assert_int_equal(number(k, "cNumProcessors"), 200);
+        assert_true(is_absent(k, "cMemoryHigh"));
+        assert_string_equal(kept_text(k, kept_cell(k, "cCpuset"), text, sizeof(text)), right);
+        put(&w, dir, "memory.swap.max", "max\n");
+        world_tick(&w);
+        assert_true(is_absent(machine_need(w.m, "containers", NULL), "cSwapLimit"));
+        world_done(&w);
+}
+
 /* What sources says of all that is not followed. */
 static const char *said_of_others(const struct world *w, char *text, size_t cap)
 {
@@ -504,6 +538,7 @@ int main(void)
                 cmocka_unit_test(faults),
                 cmocka_unit_test(many),
                 cmocka_unit_test(too_many),
+                cmocka_unit_test(limits_of_nothing_and_long_lists),
                 cmocka_unit_test(network_inside_of_a_container),
                 cmocka_unit_test(threaded),
         };
