@@ -5,7 +5,13 @@
 
 #include "record/capture.h"
 
-enum { INFP_CAPTURE_EVENTS = 256, INFP_CAPTURE_CHUNK = 64 << 10 };
+enum { INFP_CAPTURE_EVENTS = 256, INFP_CAPTURE_CHUNK = 64 << 10, INFP_CAPTURE_SAMPLE = 64 };
+
+/* Bytes as they were read, to see whether they still stand there. */
+struct infp_capture_sample {
+        char bytes[INFP_CAPTURE_SAMPLE];
+        size_t size;
+};
 
 struct infp_capture {
         struct infp_capture_options options;
@@ -20,6 +26,7 @@ struct infp_capture {
 
         /* Of the watcher alone. */
         struct infp_label_lines lines;
+        struct infp_capture_sample head, tail; /* the first of the file, and those before `seen` */
         uint64_t block_bytes;
         bool cannot_punch, said_unreadable, said_shorter, said_removed;
         uint64_t label_second, n_labels; /* in that second */

@@ -78,6 +78,53 @@ static void found(void *context, const struct infp_label *label)
         give(capture, &event);
 }
 
+static void keep_samples(struct infp_capture *capture, uint64_t from, const char *bytes, size_t size)
+{
+        struct infp_capture_sample *head = &capture->head, *tail = &capture->tail;
+        const size_t more = size < sizeof(tail->bytes) ? size : sizeof(tail->bytes);
+
+        if (from == head->size && head->size < sizeof(head->bytes)) {
+                const size_t room = sizeof(head->bytes) - head->size, n = size < room ? size : room;
+
+                memcpy(head->bytes + head->size, bytes, n);
+                head->size += n;
+        }
+        if (tail->size + more > sizeof(tail->bytes)) {
+                const size_t old = sizeof(tail->bytes) - more;
+
+                memmove(tail->bytes, tail->bytes + tail->size - old, old);
+                tail->size = old;
+        }
+        memcpy(tail->bytes + tail->size, bytes + size - more, more);
+        tail->size += more;
+}
+
+/* Whether these bytes stand there still. What cannot be read is not said to have changed. */
+static bool is_there(const struct infp_capture *capture, const char *bytes, size_t size, uint64_t offset)
+{
+        char found[INFP_CAPTURE_SAMPLE];
+        const ssize_t n = pread(capture->fd, found, size, (off_t) offset);
+
+        return n < 0 || ((size_t) n == size && !memcmp(found, bytes, size));
+}
+
+static bool has_old_head(const struct infp_capture *capture, uint64_t size)
+{
+        static const char hole[INFP_CAPTURE_SAMPLE];
+
+        return is_there(capture, capture->removed ? hole : capture->head.bytes,
+                        size < capture->head.size ? (size_t) size : capture->head.size, 0);
+}
+
+static bool has_old_tail(const struct infp_capture *capture)
+{
+        const struct infp_capture_sample *tail = &capture->tail;
+        const uint64_t kept = capture->seen - capture->removed;
+        const size_t size = kept < tail->size ? (size_t) kept : tail->size;
+
+        return is_there(capture, tail->bytes + tail->size - size, size, capture->seen - size);
+}
+
 /* Reads what has come for labels; returns how far it came. */
 static uint64_t read_news(struct infp_capture *capture, uint64_t from, uint64_t to, uint64_t t_ns)
 {
@@ -100,6 +147,7 @@ static uint64_t read_news(struct infp_capture *capture, uint64_t from, uint64_t 
                         return n < 0 ? to : from;
                 }
                 infp_label_lines_feed(&capture->lines, capture->watch_chunk, (size_t) n, found, &finding);
+                keep_samples(capture, from, capture->watch_chunk, (size_t) n);
                 from += (uint64_t) n;
         }
         return from;
@@ -113,13 +161,19 @@ static void set_seen(struct infp_capture *capture, uint64_t seen)
         pthread_mutex_unlock(&capture->mutex);
 }
 
-/* By ftruncate(1, ...) of the command, or by hand. What comes now stands where something else has been. */
+/* By ftruncate(1, ...) of the command, by hand, or by `echo x >/dev/stderr`, which opens the file anew: what comes now stands
+ * where something else has been. */
 static void shorten(struct infp_capture *capture, uint64_t size)
 {
         if (!capture->said_shorter)
-                infp_notice(capture->notices, "%s has become shorter: it is followed from its new end", capture->path);
+                infp_notice(capture->notices,
+                            "%s has become shorter: what stood there is lost (> /dev/stderr and > /dev/stdout begin it "
+                            "anew; >&2 and >> do not)",
+                            capture->path);
         capture->said_shorter = true;
         capture->lines = (struct infp_label_lines){ 0 };
+        capture->tail.size = 0;
+        capture->head.size = size < capture->head.size ? (size_t) size : capture->head.size;
         pthread_mutex_lock(&capture->mutex);
         capture->n_shortened++;
         capture->seen = size;
@@ -161,9 +215,9 @@ static void trim(struct infp_capture *capture, uint64_t t_ns)
 
 static void look(struct infp_capture *capture)
 {
-        const uint64_t t_ns = now(), seen = capture->seen;
+        const uint64_t t_ns = now();
         struct stat st;
-        uint64_t size;
+        uint64_t size, seen;
 
         if (fstat(capture->fd, &st) < 0)
                 return;
@@ -173,8 +227,11 @@ static void look(struct infp_capture *capture)
                             "%s has been removed: what the command writes is lost when it and the recording end",
                             capture->path);
         capture->said_removed |= !st.st_nlink;
-        if (size < seen)
-                shorten(capture, size);
+        if (size < capture->seen)
+                shorten(capture, has_old_head(capture, size) ? size : 0);
+        else if (!has_old_tail(capture) && !has_old_head(capture, size)) /* it has grown again meanwhile */
+                shorten(capture, 0);
+        seen = capture->seen;
         if (size <= seen)
                 return;
         size = read_news(capture, seen, size, t_ns);

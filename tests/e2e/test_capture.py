@@ -250,6 +250,28 @@ def test_it_becomes_shorter(record):
     assert output_file(done.run).stat().st_blocks * 512 <= (256 << 10) + 4096
 
 
+@pytest.mark.san
+@pytest.mark.parametrize("limit", [[], ["--capture-limit", "64K"]])
+def test_it_begins_anew(record, limit):
+    """`> /dev/stderr` of a shell opens the file anew and empties it: all that is written is copied all the same, also where the file has
+    grown beyond what it was before anybody looked."""
+    command = ("import os, sys, time\n"
+               "def anew(text):\n    fd = os.open('/dev/stderr', os.O_WRONLY | os.O_TRUNC); os.write(fd, text.encode()); os.close(fd)\n"
+               "def say(text): os.write(1, text.encode())\n"
+               "say('first of all\\n' + 'f' * 100 + '\\n'); time.sleep(0.3); anew('short\\n'); say('behind it\\n'); time.sleep(0.3)\n"
+               "anew('measure_label-long: %d\\n' % time.time() + 'l' * 200000 + '\\n'); time.sleep(0.3); say('more\\n'); time.sleep(0.3)\n"
+               "anew('end\\n')\n")
+    done = record("-t", "50", "--capture", "--no-finish", *limit, command=[sys.executable, "-c", command])
+    assert done.returncode == 0 and done.stderr.count("has become shorter") == 1
+    assert output_file(done.run).read_text() == "end\n"
+    lines = done.stdout.split("\n")
+    if limit:
+        assert lines[:4] == ["first of all", "f" * 100, "short", "behind it"] and lines[-3:] == ["more", "end", ""]
+    else:
+        assert lines[:4] + lines[5:] == ["first of all", "f" * 100, "short", "behind it", "l" * 200000, "more", "end", ""]
+    assert [row["tag"] for row in done.run.table("marks") if row["source"] == "output"] == ["long"]
+
+
 def test_it_is_removed(infprof, run_dir):
     """By somebody: that is said once, all else goes on."""
     process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", "echo one; sleep 1; echo two; sleep 0.3; echo three; exit 4"],
