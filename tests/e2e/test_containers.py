@@ -220,7 +220,8 @@ def test_live_containers_come_and_go(groups, infprof, run_dir):
     assert rows and all(row["t_ns"] < removed + 2e9 for row in rows)
     assert rows_of(run, first)[-1]["t_ns"] > rows[-1]["t_ns"]
     assert {row["cRuntime"] for row in run.table("container")} == {"docker"}
-    assert rows[0]["cPids"] == 1
+    # It may have been seen between its making and the first process in it.
+    assert {row["cPids"] for row in rows} - {0} == {1}
 
 
 @pytest.mark.live
