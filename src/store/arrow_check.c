@@ -4,18 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The library's generated readers are not written for our warnings. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wundef"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wstrict-prototypes"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include "nanoarrow/ipc/flatcc_generated.h"
-#pragma GCC diagnostic pop
-
+#include "store/arrow_flatbuf.h"
 #include "store/arrow_schema.h"
-
-#define fb(name) org_apache_arrow_flatbuf_##name
 
 /* nanoarrow calls strlen on both. */
 static bool pairs_are_whole(fb(KeyValue_vec_t) pairs)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "nanoarrow/nanoarrow_ipc.h"
 #include "store/arrow_schema.h"
+#include "store/arrow_share.h"
 
 struct infp_arrow_encoder {
         struct ArrowIpcEncoder encoder;
@@ -159,6 +160,8 @@ static int put_message(struct infp_arrow_encoder *encoder, int code, const struc
                 renew_encoder(encoder);
                 return infp_arrow_fail(err, code, error, "cannot encode an Arrow message");
         }
+        if (encoder->body.size_bytes > 0)
+                infp_arrow_share(&encoder->head, &encoder->body);
         infp_str_put(out, encoder->head.data, (size_t) encoder->head.size_bytes);
         if (encoder->body.size_bytes > 0)
                 infp_str_put(out, encoder->body.data, (size_t) encoder->body.size_bytes);
