@@ -15,6 +15,7 @@
 #include "base/number.h"
 
 static const char prefix[] = "infprof-";
+enum { DEEPEST = 16 };
 
 static int write_file(const struct infp_env *env, const char *dir, const char *file, const char *text)
 {
@@ -43,7 +44,36 @@ static bool is_left_over(const char *name)
         return kill((pid_t) pid, 0) < 0 && errno == ESRCH;
 }
 
+/* A command may have made cgroups in its own. Those are removed with it when no process is in any of them: one that lives on may
+ * want its empty ones. */
+enum tree_step { IS_EMPTY, REMOVE };
+
+static bool walk_tree(int parent_fd, const char *name, enum tree_step step, unsigned depth)
+{
+        int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+        struct dirent *entry;
+        char text[32];
+        bool ret = stream && depth < DEEPEST &&
+                   (step == REMOVE || infp_read_at(fd, "cgroup.procs", text, sizeof(text)) == 0);
+
+        if (!stream)
+                infp_close(fd);
+        while (ret && (entry = readdir(stream)))
+                if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        ret = walk_tree(fd, entry->d_name, step, depth + 1);
+        if (stream)
+                closedir(stream);
+        return ret && (step == IS_EMPTY || unlinkat(parent_fd, name, AT_REMOVEDIR) == 0);
+}
+
 /* rmdir of a cgroup fails as long as a process is in it. */
+static void remove_tree(int parent_fd, const char *name)
+{
+        if (unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && walk_tree(parent_fd, name, IS_EMPTY, 0))
+                walk_tree(parent_fd, name, REMOVE, 0);
+}
+
 static void sweep(const struct infp_env *env, const char *parent)
 {
         int fd = openat(env->root_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,7 +86,7 @@ static void sweep(const struct infp_env *env, const char *parent)
         }
         while ((entry = readdir(stream)))
                 if (is_left_over(entry->d_name))
-                        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+                        remove_tree(fd, entry->d_name);
         closedir(stream);
 }
 
@@ -189,5 +219,5 @@ int infp_own_cgroup_make(struct infp_own_cgroup *own, const struct infp_env *env
 void infp_own_cgroup_remove(struct infp_own_cgroup *own, const struct infp_env *env)
 {
         while (own->n)
-                unlinkat(env->root_fd, own->paths[--own->n], AT_REMOVEDIR);
+                remove_tree(env->root_fd, own->paths[--own->n]);
 }
