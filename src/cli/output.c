@@ -14,7 +14,7 @@
 
 bool infp_output_is_stdout(const char *path)
 {
-        return !path || strcmp(path, "-") == 0;
+        return !path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
 }
 
 const char *infp_output_path(const char *path)
@@ -70,13 +70,24 @@ static int open_file(struct infp_output *output, struct infp_err *err)
         struct stat st;
         bool is_special = stat(output->path, &st) == 0 && !S_ISREG(st.st_mode);
 
-        if (!is_special && asprintf(&output->part, "%s.part", output->path) < 0)
-                return infp_fail(err, -ENOMEM, "out of memory");
+        if (!is_special) {
+                output->file = realpath(output->path, NULL);
+                if (!output->file)
+                        output->file = strdup(output->path);
+                if (!output->file || asprintf(&output->part, "%s.part", output->file) < 0) {
+                        free(output->file);
+                        output->part = output->file = NULL;
+                        return infp_fail(err, -ENOMEM, "out of memory");
+                }
+        }
         output->fd = open(output->part ? output->part : output->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (output->fd < 0) {
+                const int r = -errno;
+
                 free(output->part);
-                output->part = NULL;
-                return infp_fail_errno(err, -errno, "cannot write %s", output->path);
+                free(output->file);
+                output->part = output->file = NULL;
+                return infp_fail_errno(err, r, "cannot write %s", output->path);
         }
         output->owns_fd = true;
         return 0;
@@ -144,7 +155,7 @@ int infp_output_finish(struct infp_output *output, struct infp_err *err)
         INFP_TRY(infp_out_flush(&output->out, err));
         if (!output->part)
                 return 0;
-        if (rename(output->part, output->path) < 0)
+        if (rename(output->part, output->file) < 0)
                 return infp_fail_errno(err, -errno, "cannot rename %s to %s", output->part, output->path);
         free(output->part);
         output->part = NULL;
@@ -156,6 +167,7 @@ void infp_output_done(struct infp_output *output)
         if (output->part)
                 unlink(output->part);
         free(output->part);
+        free(output->file);
         infp_arrow_writer_free(output->arrow);
         infp_out_done(&output->out);
         if (output->owns_fd)

@@ -13,6 +13,7 @@ struct infp_output {
         struct infp_arrow_writer *arrow;
         const char *path; /* as given; "standard output" */
         char *part;       /* what is written; NULL: directly */
+        char *file;       /* what path leads to through symbolic links, which stay; NULL as part */
         int fd;
         bool owns_fd;
 };

@@ -67,10 +67,11 @@ def test_every_digit(infprof, output, tmp_path):
     assert str(pyarrow.parquet.read_schema(file).field("b").type) == "int64"
 
 
-@pytest.mark.parametrize("words", [["query", "SELECT 7 AS x"], ["export", "clock"]])
+@pytest.mark.parametrize("words", [["query", "-f", "parquet", "SELECT 7 AS x"], ["export", "-f", "parquet", "clock"],
+                                   ["query", "-f", "parquet", "-o", "/dev/stdout", "SELECT 7 AS x"]])
 def test_parquet_to_standard_output(infprof, output, tmp_path, words):
     """A file or a pipe: it gets the bytes, and /dev/stdout stays the symbolic link that it is, for root as well."""
-    whole = [infprof, words[0], "-r", str(output), "-f", "parquet", *words[1:]]
+    whole = [infprof, words[0], "-r", str(output), *words[1:]]
     link = os.readlink("/dev/stdout")
     try:
         with open(tmp_path / "out", "wb") as file:
@@ -85,14 +86,18 @@ def test_parquet_to_standard_output(infprof, output, tmp_path, words):
     assert pyarrow.parquet.read_table(tmp_path / "out").num_rows >= 1
 
 
-def test_parquet_through_a_link(infprof, output, tmp_path):
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_through_a_link(infprof, output, tmp_path, format):
     """The file is written, the link stays."""
-    (tmp_path / "real.parquet").write_bytes(b"old")
-    (tmp_path / "link.parquet").symlink_to("real.parquet")
-    assert run([infprof, "query", "-r", output, "-o", tmp_path / "link.parquet", "SELECT 7 AS x"]).returncode == 0
-    assert (tmp_path / "link.parquet").is_symlink()
-    assert pyarrow.parquet.read_table(tmp_path / "real.parquet").to_pylist() == [{"x": 7}]
-    assert sorted(path.name for path in tmp_path.iterdir() if "parquet" in path.name) == ["link.parquet", "real.parquet"]
+    real, link = tmp_path / f"real.{format}", tmp_path / f"link.{format}"
+    real.write_bytes(b"old")
+    link.symlink_to(real.name)
+    assert run([infprof, "query", "-r", output, "-o", link, "SELECT 7 AS x"]).returncode == 0
+    assert link.is_symlink() and sorted(path.name for path in tmp_path.glob("*l*.*")) == [link.name, real.name]
+    if format == "csv":
+        assert real.read_text() == "x\n7\n"
+    else:
+        assert pyarrow.parquet.read_table(real).to_pylist() == [{"x": 7}]
 
 
 def test_types_without_a_column_of_ours(infprof, output):
