@@ -160,7 +160,7 @@ struct containers {
         size_t n, cap;
         struct container_finder finder;
         struct block_devices devices;
-        uint64_t now_ns, next_target_ns, next_look_ns;
+        uint64_t now_ns, next_target_ns, next_look_ns, look_step_ns;
         uint64_t pids_hash; /* of the target's processes whose cgroups were looked at last */
         struct container_level levels[CONTAINER_LEVELS];
         uint64_t net_of_machine; /* the network namespace that is the machine's; 0: not known */

@@ -161,15 +161,19 @@ static void list_target(struct containers *s, const struct infp_env *env)
                 find_waiting_command(s, env);
 }
 
-/* Processes seldom move: where they are the same ones as before they are asked for their cgroups each 5 s. */
+/* Processes seldom move, and then at their start: they are asked for their cgroups soon after there are others, then ever less
+ * often, at last each 5 s. */
 static bool is_due_to_look(struct containers *s, const struct infp_env *env)
 {
         uint64_t hash = infp_hash64(s->pids, s->n_pids * sizeof(s->pids[0]), s->n_pids);
 
         if (env->is_live && hash == s->pids_hash && s->now_ns < s->next_look_ns)
                 return false;
+        s->look_step_ns = hash != s->pids_hash ? OFTEN_NS : 2 * s->look_step_ns;
+        if (s->look_step_ns > LOOK_NS)
+                s->look_step_ns = LOOK_NS;
         s->pids_hash = hash;
-        s->next_look_ns = s->now_ns + LOOK_NS;
+        s->next_look_ns = s->now_ns + s->look_step_ns;
         return true;
 }
 

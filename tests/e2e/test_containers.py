@@ -225,6 +225,17 @@ def test_live_containers_come_and_go(groups, infprof, run_dir):
 
 
 @pytest.mark.live
+def test_live_a_command_that_moves_at_its_start(groups, record):
+    """What starts containers moves itself into their cgroup: its figures are the container's soon, not seconds later."""
+    cid = groups.docker(f"infprof-test-move-{os.getpid()}")
+    files = " ".join(str(groups.directory(cid, hierarchy) / "cgroup.procs") for hierarchy in groups.HIERARCHIES)
+    done = record("-t", "200", command=["bash", "-c", f"sleep 0.4; for i in {files}; do echo $$ > $i; done; exec sleep 2.6"])
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.run, cid)
+    assert rows and (int(done.run.info["ended_t_ns"]) - rows[0]["t_ns"]) / 1e9 > 0.8
+
+
+@pytest.mark.live
 def test_live_a_network_namespace_shows_its_own_bytes(groups, record):
     name = f"infp{os.getpid()}"
     if not shutil.which("ip"):
