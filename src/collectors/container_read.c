@@ -165,7 +165,7 @@ static bool is_still(const struct container *c, enum container_file file)
 {
         if (file == FILE_CPU_USAGE)
                 return c->has_usage;
-        if (!c->has_usage || c->has_run)
+        if (!c->has_usage || !c->n_still)
                 return false;
         switch (file) {
         case FILE_CPU_USER:
@@ -178,6 +178,9 @@ static bool is_still(const struct container *c, enum container_file file)
                 return true;
         case FILE_MEMORY_FAILS: /* others charge it as well, but nothing fails without a limit */
                 return !c->limits.memory && !c->limits.r_memory;
+        case FILE_IO: /* what it gave to a loop device or a volume may reach the disk when it sleeps already */
+        case FILE_IO_CALLS:
+                return c->n_still > 2;
         case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */
                 return !c->limits.quota_us && !c->limits.r_cpu;
         default:
@@ -199,8 +202,16 @@ static void keep(struct container_text *kept, const char *text, size_t size)
 
 static bool is_worth_keeping(enum container_file file)
 {
-        return file <= FILE_CPU_EACH || file == FILE_MEMORY_EVENTS || file == FILE_MEMORY_FAILS || file == FILE_PIDS ||
-               file == FILE_PIDS_EVENTS;
+        switch (file) {
+        case FILE_MEMORY:
+        case FILE_MEMORY_PEAK:
+        case FILE_MEMORY_STAT:
+        case FILE_MEMORY_KERNEL:
+        case FILE_SWAP:
+                return false;
+        default:
+                return file < FILE_PSI_CPU;
+        }
 }
 
 /* Reads its CPU time before all else: what is read later is at least as new. */
@@ -214,7 +225,7 @@ static void see_whether_it_ran(struct containers *s, const struct infp_env *env,
         if (c->version != 1 || !env->is_live || container_read_file(s, env, c, FILE_CPU_USAGE, &text) ||
             !infp_span_line(&text, &line) || infp_span_u64(line, &usage_ns))
                 return;
-        c->has_run = !had_usage || usage_ns != c->usage_ns;
+        c->n_still = had_usage && usage_ns == c->usage_ns ? c->n_still + 1 : 0;
         c->usage_ns = usage_ns;
         c->has_usage = true;
 }
@@ -246,7 +257,7 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         c->r[file] = r;
         if (!r)
                 *ret = (struct infp_span){ s->text, (size_t) n };
-        if (c->version == 1 && env->is_live && is_worth_keeping(file))
+        if (env->is_live && !c->is_v2[controller_of(c, file)] && is_worth_keeping(file))
                 keep(&c->kept[file], s->text, r ? 0 : (size_t) n);
         return r;
 }

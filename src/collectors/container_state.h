@@ -51,7 +51,7 @@ struct container_limits {
         uint64_t memory, memory_effective, memory_hierarchy;
         uint64_t high, swap, pids; /* NO_LIMIT: none, not known; 0 is a limit: no swap at all */
         uint64_t n_cpus;
-        char *cpuset; /* NULL: not known */
+        char *cpuset;                                                    /* NULL: not known */
         int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* of reading them */
 };
 
@@ -82,7 +82,8 @@ struct container {
 
         struct container_text kept[FILE_N]; /* of files that are not read while it does not run; v1 only */
         uint64_t usage_ns;                  /* CPU time, to see whether it ran */
-        bool has_usage, has_run;            /* has_run: since the sample before */
+        bool has_usage;
+        unsigned n_still; /* samples in a row at which it had not run since the one before */
 
         struct container_limits limits;
         uint64_t limits_ns, procs_ns; /* when they were read; 0: never */

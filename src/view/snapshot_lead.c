@@ -163,17 +163,23 @@ static int64_t find_lead(const struct infp_last *last, const struct infp_table *
         return last->first ? last->first(last->context, table) : 0;
 }
 
+/* One row: those behind it are not wanted here, and there may be many. */
+static bool row_of(const struct infp_last *last, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
+{
+        return last->row ? last->row(last->context, table, index, ret) : last->rows(last->context, table, index, ret);
+}
+
 static void put_lead(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
                      struct infp_snapshot_memory *memory, const struct infp_histograms *histograms)
 {
         const int64_t lead = find_lead(last, table, memory);
         struct infp_batch batch;
-        const bool has = lead >= 0 && last->rows(last->context, table, (uint32_t) lead, &batch);
+        const bool has = lead >= 0 && row_of(last, table, (uint32_t) lead, &batch);
 
         put_instance(json, last, table, has ? &batch : NULL, 0, histograms);
         if (has && table->keys[0].type == INFP_ID64)
                 put_spread(json, last, table->section, infp_batch_u64(&batch, INFP_FIXED_COLUMNS, 0));
-        if (last->rows(last->context, table, has ? 1 : 0, &batch))
+        if (row_of(last, table, has ? 1 : 0, &batch))
                 put_list(json, last, table, histograms);
 }
 
