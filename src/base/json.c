@@ -133,6 +133,39 @@ void infp_json_null(struct infp_json *json)
         infp_str_puts(json->out, "null");
 }
 
+void infp_json_member_str(struct infp_json *json, const char *key, const char *text)
+{
+        infp_json_key(json, key);
+        if (text)
+                infp_json_str(json, text);
+        else
+                infp_json_null(json);
+}
+
+void infp_json_member_i64(struct infp_json *json, const char *key, int64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_i64(json, v);
+}
+
+void infp_json_member_u64(struct infp_json *json, const char *key, uint64_t v)
+{
+        infp_json_key(json, key);
+        infp_json_u64(json, v);
+}
+
+void infp_json_member_f64(struct infp_json *json, const char *key, double v)
+{
+        infp_json_key(json, key);
+        infp_json_f64(json, v);
+}
+
+void infp_json_member_bool(struct infp_json *json, const char *key, bool v)
+{
+        infp_json_key(json, key);
+        infp_json_bool(json, v);
+}
+
 void infp_json_raw(struct infp_json *json, const char *text, size_t size)
 {
         separate(json);

@@ -29,6 +29,12 @@ void infp_json_u64(struct infp_json *json, uint64_t v);
 void infp_json_f64(struct infp_json *json, double v); /* not finite: null */
 void infp_json_bool(struct infp_json *json, bool v);
 void infp_json_null(struct infp_json *json);
+/* A key and its value. str: NULL is null. */
+void infp_json_member_str(struct infp_json *json, const char *key, const char *text);
+void infp_json_member_i64(struct infp_json *json, const char *key, int64_t v);
+void infp_json_member_u64(struct infp_json *json, const char *key, uint64_t v);
+void infp_json_member_f64(struct infp_json *json, const char *key, double v);
+void infp_json_member_bool(struct infp_json *json, const char *key, bool v);
 /* A value that is JSON already, as it is. */
 void infp_json_raw(struct infp_json *json, const char *text, size_t size);
 

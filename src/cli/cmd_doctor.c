@@ -32,37 +32,26 @@ static bool essentials_work(const struct infp_findings *findings)
         return true;
 }
 
-static void put_member(struct infp_json *json, const char *key, const char *text)
-{
-        infp_json_key(json, key);
-        if (text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
-}
-
 static void put_json(struct infp_out *out, const struct infp_findings *findings)
 {
         struct infp_json json;
 
         infp_json_begin(&json, &out->text, 2);
         infp_json_object(&json);
-        put_member(&json, "version", INFP_VERSION);
-        infp_json_key(&json, "ok");
-        infp_json_bool(&json, essentials_work(findings));
+        infp_json_member_str(&json, "version", INFP_VERSION);
+        infp_json_member_bool(&json, "ok", essentials_work(findings));
         infp_json_key(&json, "findings");
         infp_json_array(&json);
         for (size_t i = 0; i < findings->n; i++) {
                 const struct infp_finding *f = &findings->list[i];
 
                 infp_json_object(&json);
-                put_member(&json, "group", f->group);
-                put_member(&json, "name", f->name);
-                put_member(&json, "state", f->state);
-                put_member(&json, "text", f->text);
-                put_member(&json, "fix", f->fix);
-                infp_json_key(&json, "essential");
-                infp_json_bool(&json, f->essential);
+                infp_json_member_str(&json, "group", f->group);
+                infp_json_member_str(&json, "name", f->name);
+                infp_json_member_str(&json, "state", f->state);
+                infp_json_member_str(&json, "text", f->text);
+                infp_json_member_str(&json, "fix", f->fix);
+                infp_json_member_bool(&json, "essential", f->essential);
                 infp_json_object_end(&json);
         }
         infp_json_array_end(&json);

@@ -183,27 +183,6 @@ static double cpu_ms(const struct load *l)
         return l->requests->output_tokens ? l->cpu_s * 1e6 / (double) l->requests->output_tokens : NAN;
 }
 
-static void put_str(struct infp_json *json, const char *key, const char *text)
-{
-        infp_json_key(json, key);
-        if (text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
-}
-
-static void put_number(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
-static void put_u64(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
-}
-
 static void print_json(struct infp_out *out, const struct load *l, const char *uuid, const char *output)
 {
         const struct infp_load_options *options = &l->wishes.load;
@@ -211,22 +190,24 @@ static void print_json(struct infp_out *out, const struct load *l, const char *u
 
         infp_json_begin(&json, &out->text, 2);
         infp_json_object(&json);
-        put_str(&json, "url", l->shown_url);
-        put_str(&json, "model", options->model);
-        put_str(&json, "load", options->name);
-        put_str(&json, "run", uuid);
-        put_str(&json, "output", output);
-        put_str(&json, "loop", options->rate > 0 ? "open" : "closed");
-        put_str(&json, "arrival", options->rate <= 0 ? NULL : options->is_constant ? "constant" : "poisson");
-        put_number(&json, "request_rate", options->rate > 0 ? options->rate : NAN);
-        put_number(&json, "max_concurrency", options->concurrency ? options->concurrency : NAN);
-        put_u64(&json, "seed", options->seed);
-        infp_json_key(&json, "stopped");
-        infp_json_bool(&json, l->is_stopped);
-        put_u64(&json, "held_back", l->state.n_held);
+        infp_json_member_str(&json, "url", l->shown_url);
+        infp_json_member_str(&json, "model", options->model);
+        infp_json_member_str(&json, "load", options->name);
+        infp_json_member_str(&json, "run", uuid);
+        infp_json_member_str(&json, "output", output);
+        infp_json_member_str(&json, "loop", options->rate > 0 ? "open" : "closed");
+        infp_json_member_str(&json, "arrival",
+                             options->rate <= 0     ? NULL
+                             : options->is_constant ? "constant"
+                                                    : "poisson");
+        infp_json_member_f64(&json, "request_rate", options->rate > 0 ? options->rate : NAN);
+        infp_json_member_f64(&json, "max_concurrency", options->concurrency ? options->concurrency : NAN);
+        infp_json_member_u64(&json, "seed", options->seed);
+        infp_json_member_bool(&json, "stopped", l->is_stopped);
+        infp_json_member_u64(&json, "held_back", l->state.n_held);
         infp_requests_json(&json, l->requests);
-        put_number(&json, "client_cpu_s", l->cpu_s);
-        put_number(&json, "client_cpu_ms_per_1000_tokens", cpu_ms(l));
+        infp_json_member_f64(&json, "client_cpu_s", l->cpu_s);
+        infp_json_member_f64(&json, "client_cpu_ms_per_1000_tokens", cpu_ms(l));
         infp_json_object_end(&json);
         infp_str_putc(&out->text, '\n');
 }

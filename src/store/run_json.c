@@ -79,14 +79,7 @@ int infp_run_info_copy(const struct infp_run_info *from, struct infp_run_info *r
 
 static void put_text(struct infp_json *json, const char *key, const char *text)
 {
-        infp_json_key(json, key);
-        infp_json_str(json, text ? text : "");
-}
-
-static void put_number(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
+        infp_json_member_str(json, key, text ? text : "");
 }
 
 /* Nanoseconds since 1970 pass 2^53, where many readers of JSON begin to round: they are texts. */
@@ -128,7 +121,7 @@ static void put_collectors(struct infp_json *json, const struct infp_run_info *i
         for (unsigned i = 0; i < info->n_collectors; i++) {
                 infp_json_object(json);
                 put_text(json, "name", info->collectors[i].name);
-                put_number(json, "period_ms", info->collectors[i].period_ms);
+                infp_json_member_u64(json, "period_ms", info->collectors[i].period_ms);
                 put_tables(json, info->collectors[i].tables);
                 infp_json_object_end(json);
         }
@@ -147,7 +140,7 @@ static void put_target(struct infp_json *json, const struct infp_run_info *info)
         if (has_name) {
                 put_text(json, "name", info->target_name);
         } else if (info->target_port) {
-                put_number(json, "port", info->target_port);
+                infp_json_member_u64(json, "port", info->target_port);
         } else {
                 infp_json_key(json, "pid");
                 infp_json_array(json);
@@ -174,23 +167,21 @@ void infp_run_json_write(struct infp_str *out, const struct infp_run_info *info,
         put_text(&json, "hostname", info->hostname);
         put_ms(&json, "started", info->started_unix_ns);
         put_ms(&json, "ended", info->ended_unix_ns);
-        infp_json_key(&json, "finished");
-        infp_json_bool(&json, is_finished);
+        infp_json_member_bool(&json, "finished", is_finished);
         infp_json_key(&json, "exit_code");
         if (info->exit_code >= 0)
                 infp_json_i64(&json, info->exit_code);
         else
                 infp_json_null(&json);
-        put_number(&json, "period_ms", info->period_ms);
+        infp_json_member_u64(&json, "period_ms", info->period_ms);
         put_ns(&json, "started_unix_ns", (uint64_t) info->started_unix_ns);
         put_ns(&json, "ended_unix_ns", (uint64_t) info->ended_unix_ns);
         put_ns(&json, "started_t_ns", info->started_t_ns);
         put_ns(&json, "ended_t_ns", info->ended_t_ns);
         put_text(&json, "boot_id", info->boot_id);
-        infp_json_key(&json, "recorder_pid");
-        infp_json_i64(&json, info->recorder_pid);
-        put_number(&json, "recorder_start_ticks", info->recorder_start_ticks);
-        put_number(&json, "last_seq", info->last_seq);
+        infp_json_member_i64(&json, "recorder_pid", info->recorder_pid);
+        infp_json_member_u64(&json, "recorder_start_ticks", info->recorder_start_ticks);
+        infp_json_member_u64(&json, "last_seq", info->last_seq);
         put_collectors(&json, info);
         infp_json_object_end(&json);
         infp_str_putc(out, '\n');

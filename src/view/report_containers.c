@@ -159,12 +159,6 @@ void infp_report_containers(struct infp_out *out, const struct infp_report *repo
         put_pressure(out, c);
 }
 
-static void put_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
 static void put_str(struct infp_json *json, const char *key, const char *v)
 {
         infp_json_key(json, key);
@@ -191,7 +185,7 @@ static void put_waits_json(struct infp_json *json, const struct infp_container_u
         infp_json_key(json, "pressure");
         infp_json_object(json);
         for (size_t i = 0; i < INFP_COUNT(all); i++)
-                put_f64(json, all[i].key, infp_container_waited(use, all[i].figure));
+                infp_json_member_f64(json, all[i].key, infp_container_waited(use, all[i].figure));
         infp_json_object_end(json);
 }
 
@@ -221,20 +215,19 @@ static void put_container_json(struct infp_json *json, const struct infp_report 
         put_str(json, "cId", use->cid);
         put_str(json, "cName", use->name);
         put_str(json, "cRuntime", use->runtime);
-        infp_json_key(json, "is_target");
-        infp_json_bool(json, use->is_target);
-        put_f64(json, "seconds", infp_container_seconds(use));
+        infp_json_member_bool(json, "is_target", use->is_target);
+        infp_json_member_f64(json, "seconds", infp_container_seconds(use));
         for (size_t i = 0; i < INFP_COUNT(totals); i++)
-                put_f64(json, totals[i].key, infp_container_total(use, totals[i].figure));
-        put_f64(json, "cpus", infp_container_cpus(use));
-        put_f64(json, "cpus_allowed", infp_container_cpus_allowed(use, report->n_cpus));
-        put_f64(json, "throttled_ratio", infp_container_throttled(use));
-        put_f64(json, "memory_peak_bytes", peak);
-        put_f64(json, "memory_limit_bytes", is_limit ? allowed : NAN);
-        put_f64(json, "memory_allowed_bytes", allowed);
-        put_f64(json, "memory_peak_ratio", peak / allowed);
-        put_f64(json, "other_processes_max",
-                use->stat[INFP_CONTAINER_OTHERS].n ? use->stat[INFP_CONTAINER_OTHERS].max : NAN);
+                infp_json_member_f64(json, totals[i].key, infp_container_total(use, totals[i].figure));
+        infp_json_member_f64(json, "cpus", infp_container_cpus(use));
+        infp_json_member_f64(json, "cpus_allowed", infp_container_cpus_allowed(use, report->n_cpus));
+        infp_json_member_f64(json, "throttled_ratio", infp_container_throttled(use));
+        infp_json_member_f64(json, "memory_peak_bytes", peak);
+        infp_json_member_f64(json, "memory_limit_bytes", is_limit ? allowed : NAN);
+        infp_json_member_f64(json, "memory_allowed_bytes", allowed);
+        infp_json_member_f64(json, "memory_peak_ratio", peak / allowed);
+        infp_json_member_f64(json, "other_processes_max",
+                             use->stat[INFP_CONTAINER_OTHERS].n ? use->stat[INFP_CONTAINER_OTHERS].max : NAN);
         put_waits_json(json, use);
         infp_json_object_end(json);
 }
@@ -253,8 +246,8 @@ void infp_report_json_containers(struct infp_json *json, const struct infp_repor
         for (unsigned i = 0; i < c->n_pressure; i++) {
                 infp_json_key(json, c->pressure[i].resource);
                 infp_json_object(json);
-                put_f64(json, "some_ratio", infp_pressure_waited(&c->pressure[i], false));
-                put_f64(json, "full_ratio", infp_pressure_waited(&c->pressure[i], true));
+                infp_json_member_f64(json, "some_ratio", infp_pressure_waited(&c->pressure[i], false));
+                infp_json_member_f64(json, "full_ratio", infp_pressure_waited(&c->pressure[i], true));
                 infp_json_object_end(json);
         }
         infp_json_object_end(json);

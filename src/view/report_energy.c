@@ -184,19 +184,9 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "note", "the range's ends lie between two readings, and take their part of them");
 }
 
-static void put_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
 static void put_str(struct infp_json *json, const char *key, const char *text)
 {
-        infp_json_key(json, key);
-        if (text && *text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
+        infp_json_member_str(json, key, text && *text ? text : NULL);
 }
 
 static const char *quality(bool is_estimated)
@@ -214,12 +204,11 @@ static void put_json_domains(struct infp_json *json, const struct infp_energy *e
                 infp_json_object(json);
                 put_str(json, "domain", d->name);
                 put_str(json, "source", d->source);
-                put_f64(json, "joules", d->joules);
-                put_f64(json, "seconds", d->seconds);
-                put_f64(json, "mean_watts", d->watts);
-                put_f64(json, "idle_watts", d->idle_watts);
-                infp_json_key(json, "in_total");
-                infp_json_bool(json, d->is_counted);
+                infp_json_member_f64(json, "joules", d->joules);
+                infp_json_member_f64(json, "seconds", d->seconds);
+                infp_json_member_f64(json, "mean_watts", d->watts);
+                infp_json_member_f64(json, "idle_watts", d->idle_watts);
+                infp_json_member_bool(json, "in_total", d->is_counted);
                 put_str(json, "part_of", d->part_of);
                 put_str(json, "same_as", d->same_as);
                 put_str(json, "quality", quality(d->is_estimated));
@@ -236,12 +225,12 @@ static void put_json_idle(struct infp_json *json, const struct infp_energy *e)
                 return;
         }
         infp_json_object(json);
-        put_f64(json, "watts", e->idle_watts);
-        put_f64(json, "measured_for_s", e->baseline_s);
+        infp_json_member_f64(json, "watts", e->idle_watts);
+        infp_json_member_f64(json, "measured_for_s", e->baseline_s);
         put_str(json, "measured",
                 e->baseline_is_before ? "before the command" : "in the first seconds of the recording");
-        put_f64(json, "joules", e->idle_joules);
-        put_f64(json, "joules_above", e->dynamic_joules);
+        infp_json_member_f64(json, "joules", e->idle_joules);
+        infp_json_member_f64(json, "joules_above", e->dynamic_joules);
         infp_json_object_end(json);
 }
 
@@ -254,12 +243,12 @@ static void put_json_tokens(struct infp_json *json, const struct infp_energy *e)
         }
         infp_json_object(json);
         put_str(json, "counted_by", tokens_from[e->tokens.from]);
-        put_f64(json, "generated", e->tokens.generated);
-        put_f64(json, "prompt", e->tokens.prompt);
-        put_f64(json, "requests", e->tokens.requests);
-        put_f64(json, "joules_per_generated_token", e->j_per_generated);
-        put_f64(json, "joules_per_token", e->j_per_token);
-        put_f64(json, "joules_per_request", e->j_per_request);
+        infp_json_member_f64(json, "generated", e->tokens.generated);
+        infp_json_member_f64(json, "prompt", e->tokens.prompt);
+        infp_json_member_f64(json, "requests", e->tokens.requests);
+        infp_json_member_f64(json, "joules_per_generated_token", e->j_per_generated);
+        infp_json_member_f64(json, "joules_per_token", e->j_per_token);
+        infp_json_member_f64(json, "joules_per_request", e->j_per_request);
         put_str(json, "idle_power", "included");
         infp_json_object_end(json);
 }
@@ -277,20 +266,19 @@ static void put_json_split(struct infp_json *json, const struct infp_report *rep
         put_str(json, "quality", quality(true));
         put_str(json, "by", "CPU time");
         put_str(json, "of", isnan(e->idle_joules) ? "joules, idle power included" : "joules above idle");
-        put_f64(json, "target_joules", e->tree_joules);
-        put_f64(json, "others_joules", e->others_joules);
-        put_f64(json, "idle_joules", e->idle_joules);
-        put_f64(json, "residual_joules", e->residual_joules);
+        infp_json_member_f64(json, "target_joules", e->tree_joules);
+        infp_json_member_f64(json, "others_joules", e->others_joules);
+        infp_json_member_f64(json, "idle_joules", e->idle_joules);
+        infp_json_member_f64(json, "residual_joules", e->residual_joules);
         infp_json_key(json, "processes");
         infp_json_array(json);
         for (unsigned i = 0; i < report->processes.n; i++) {
                 const struct infp_report_process *p = &report->processes.list[i];
 
                 infp_json_object(json);
-                infp_json_key(json, "pid");
-                infp_json_i64(json, p->pid);
+                infp_json_member_i64(json, "pid", p->pid);
                 put_str(json, "name", p->name);
-                put_f64(json, "joules", infp_energy_share(e, p->cpu_s));
+                infp_json_member_f64(json, "joules", infp_energy_share(e, p->cpu_s));
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
@@ -304,9 +292,9 @@ void infp_report_json_energy(struct infp_json *json, const struct infp_report *r
 
         infp_json_key(json, "energy");
         infp_json_object(json);
-        put_f64(json, "joules", e->joules);
-        put_f64(json, "seconds", e->seconds);
-        put_f64(json, "mean_watts", e->watts);
+        infp_json_member_f64(json, "joules", e->joules);
+        infp_json_member_f64(json, "seconds", e->seconds);
+        infp_json_member_f64(json, "mean_watts", e->watts);
         put_str(json, "quality", isnan(e->joules) ? NULL : quality(e->is_estimated));
         put_json_domains(json, e);
         put_json_idle(json, e);

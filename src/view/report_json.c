@@ -13,12 +13,6 @@ static const char *const states[] = {
         [INFP_RUN_FINISHED] = "finished",
 };
 
-static void put_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
 /* A number of things that was computed as a double. */
 static void put_count(struct infp_json *json, const char *key, double v)
 {
@@ -31,11 +25,7 @@ static void put_count(struct infp_json *json, const char *key, double v)
 
 static void put_str(struct infp_json *json, const char *key, const char *text)
 {
-        infp_json_key(json, key);
-        if (text && *text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
+        infp_json_member_str(json, key, text && *text ? text : NULL);
 }
 
 static void put_run(struct infp_json *json, const struct infp_report *report)
@@ -47,19 +37,15 @@ static void put_run(struct infp_json *json, const struct infp_report *report)
         put_str(json, "mode", info->mode);
         put_str(json, "state", states[report->run->state]);
         put_str(json, "host", info->hostname);
-        infp_json_key(json, "period_ms");
-        infp_json_u64(json, info->period_ms);
+        infp_json_member_u64(json, "period_ms", info->period_ms);
         infp_json_key(json, "exit_code");
         if (info->exit_code >= 0)
                 infp_json_i64(json, info->exit_code);
         else
                 infp_json_null(json);
-        infp_json_key(json, "cut_short");
-        infp_json_bool(json, report->is_cut);
-        infp_json_key(json, "from");
-        infp_json_i64(json, infp_unix_ms(report->from_unix_ns));
-        infp_json_key(json, "to");
-        infp_json_i64(json, infp_unix_ms(report->to_unix_ns));
+        infp_json_member_bool(json, "cut_short", report->is_cut);
+        infp_json_member_i64(json, "from", infp_unix_ms(report->from_unix_ns));
+        infp_json_member_i64(json, "to", infp_unix_ms(report->to_unix_ns));
 }
 
 static void put_metric(struct infp_json *json, const struct infp_report_metric *m)
@@ -72,16 +58,14 @@ static void put_metric(struct infp_json *json, const struct infp_report_metric *
         strcpy(unit + n, is_counter ? "/s" : "");
         infp_json_key(json, m->name);
         infp_json_object(json);
-        put_f64(json, "mean", infp_stat_mean(&m->stat));
-        put_f64(json, "std", infp_stat_std(&m->stat));
-        put_f64(json, "min", m->stat.n ? m->stat.min : NAN);
-        put_f64(json, "max", m->stat.n ? m->stat.max : NAN);
-        infp_json_key(json, "unit");
-        infp_json_str(json, unit);
+        infp_json_member_f64(json, "mean", infp_stat_mean(&m->stat));
+        infp_json_member_f64(json, "std", infp_stat_std(&m->stat));
+        infp_json_member_f64(json, "min", m->stat.n ? m->stat.min : NAN);
+        infp_json_member_f64(json, "max", m->stat.n ? m->stat.max : NAN);
+        infp_json_member_str(json, "unit", unit);
         put_str(json, "quality", infp_quality_name(m->column.quality));
         put_str(json, "kind", infp_kind_name(m->column.kind));
-        infp_json_key(json, "n");
-        infp_json_u64(json, m->stat.n);
+        infp_json_member_u64(json, "n", m->stat.n);
         if (is_counter) {
                 infp_json_key(json, "total");
                 if (m->stat.n && m->column.type != INFP_F64)
@@ -100,23 +84,20 @@ static void put_cores(struct infp_json *json, const struct infp_cores *cores)
                 const struct infp_core *core = &cores->cores[i];
 
                 infp_json_object(json);
-                infp_json_key(json, "core");
-                infp_json_i64(json, core->number);
-                put_f64(json, "load_percent", infp_stat_mean(&core->stat));
-                put_f64(json, "std", infp_stat_std(&core->stat));
-                put_f64(json, "max", core->stat.n ? core->stat.max : NAN);
+                infp_json_member_i64(json, "core", core->number);
+                infp_json_member_f64(json, "load_percent", infp_stat_mean(&core->stat));
+                infp_json_member_f64(json, "std", infp_stat_std(&core->stat));
+                infp_json_member_f64(json, "max", core->stat.n ? core->stat.max : NAN);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
-        put_f64(json, "core_disparity_percent", infp_stat_mean(&cores->disparity));
-        infp_json_key(json, "dominant_core_changes");
-        infp_json_u64(json, cores->n_dominant_changes);
+        infp_json_member_f64(json, "core_disparity_percent", infp_stat_mean(&cores->disparity));
+        infp_json_member_u64(json, "dominant_core_changes", cores->n_dominant_changes);
 }
 
 static void put_moment(struct infp_json *json, const char *key, int64_t unix_ns)
 {
-        infp_json_key(json, key);
-        infp_json_i64(json, infp_unix_ms(unix_ns));
+        infp_json_member_i64(json, key, infp_unix_ms(unix_ns));
 }
 
 static void put_processes(struct infp_json *json, const struct infp_report_processes *processes)
@@ -130,18 +111,16 @@ static void put_processes(struct infp_json *json, const struct infp_report_proce
                 put_count(json, "pid", p->pid >= 0 ? (double) p->pid : NAN);
                 put_str(json, "name", p->name);
                 put_str(json, "command", p->command);
-                put_f64(json, "cpu_s", p->cpu_s);
-                put_f64(json, "cpu_share_percent", p->cpu_share_percent);
+                infp_json_member_f64(json, "cpu_s", p->cpu_s);
+                infp_json_member_f64(json, "cpu_share_percent", p->cpu_share_percent);
                 put_count(json, "rss_peak_bytes", p->rss_peak_bytes);
                 put_moment(json, "first_seen", p->first_unix_ns);
                 put_moment(json, "last_seen", p->last_unix_ns);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
-        infp_json_key(json, "processes_seen");
-        infp_json_u64(json, processes->n_seen);
-        infp_json_key(json, "process_rows_left_out");
-        infp_json_u64(json, processes->n_rows_left_out);
+        infp_json_member_u64(json, "processes_seen", processes->n_seen);
+        infp_json_member_u64(json, "process_rows_left_out", processes->n_rows_left_out);
 }
 
 static void put_requests(struct infp_json *json, const struct infp_report *report)
@@ -196,19 +175,17 @@ static void put_self(struct infp_json *json, const struct infp_report *report)
 
         infp_json_key(json, "self");
         infp_json_object(json);
-        put_f64(json, "cpu_s", self.cpu_s);
-        put_f64(json, "cpu_percent_of_a_core", self.cpu_percent);
+        infp_json_member_f64(json, "cpu_s", self.cpu_s);
+        infp_json_member_f64(json, "cpu_percent_of_a_core", self.cpu_percent);
         put_count(json, "rss_max_bytes", self.rss_max_bytes);
         put_count(json, "rows", self.rows);
         put_count(json, "rows_dropped", self.rows_dropped);
         put_count(json, "bytes_written", self.bytes_written);
         put_count(json, "errors", self.errors);
-        infp_json_key(json, "ticks");
-        infp_json_u64(json, report->ticks.n);
-        infp_json_key(json, "ticks_missed");
-        infp_json_u64(json, report->ticks.missed.total_u64);
-        put_f64(json, "tick_late_mean_ms", infp_stat_mean(&report->ticks.late_ns) / 1e6);
-        put_f64(json, "tick_late_max_ms", report->ticks.late_ns.n ? report->ticks.late_ns.max / 1e6 : NAN);
+        infp_json_member_u64(json, "ticks", report->ticks.n);
+        infp_json_member_u64(json, "ticks_missed", report->ticks.missed.total_u64);
+        infp_json_member_f64(json, "tick_late_mean_ms", infp_stat_mean(&report->ticks.late_ns) / 1e6);
+        infp_json_member_f64(json, "tick_late_max_ms", report->ticks.late_ns.n ? report->ticks.late_ns.max / 1e6 : NAN);
         infp_json_object_end(json);
 }
 
@@ -235,11 +212,11 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         infp_json_begin(&json, &out->text, 2);
         infp_json_object(&json);
         put_run(&json, report);
-        put_f64(&json, "wall_s", report->wall_s);
-        put_f64(&json, "tree_cpu_s", report->tree_cpu_s);
-        put_f64(&json, "tree_cpu_user_s", report->tree_user_s);
-        put_f64(&json, "tree_cpu_system_s", report->tree_system_s);
-        put_f64(&json, "effective_cpus", report->effective_cpus);
+        infp_json_member_f64(&json, "wall_s", report->wall_s);
+        infp_json_member_f64(&json, "tree_cpu_s", report->tree_cpu_s);
+        infp_json_member_f64(&json, "tree_cpu_user_s", report->tree_user_s);
+        infp_json_member_f64(&json, "tree_cpu_system_s", report->tree_system_s);
+        infp_json_member_f64(&json, "effective_cpus", report->effective_cpus);
         put_cores(&json, &report->cores);
         infp_report_json_output(&json, report);
         infp_report_json_spans(&json, report);

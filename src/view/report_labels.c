@@ -200,27 +200,6 @@ void infp_report_labels(struct infp_out *out, const struct infp_report *report)
                                  (unsigned long long) labels->n_left_out);
 }
 
-static void put_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
-static void put_count(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
-}
-
-static void put_text(struct infp_json *json, const char *key, const char *text)
-{
-        infp_json_key(json, key);
-        if (text)
-                infp_json_str(json, text);
-        else
-                infp_json_null(json);
-}
-
 static void json_stat(struct infp_json *json, const char *key, const struct infp_stat *stat)
 {
         infp_json_key(json, key);
@@ -229,11 +208,11 @@ static void json_stat(struct infp_json *json, const char *key, const struct infp
                 return;
         }
         infp_json_object(json);
-        put_f64(json, "mean", infp_stat_mean(stat));
-        put_f64(json, "std", infp_stat_sample_std(stat));
-        put_f64(json, "min", stat->min);
-        put_f64(json, "max", stat->max);
-        put_count(json, "n", stat->n);
+        infp_json_member_f64(json, "mean", infp_stat_mean(stat));
+        infp_json_member_f64(json, "std", infp_stat_sample_std(stat));
+        infp_json_member_f64(json, "min", stat->min);
+        infp_json_member_f64(json, "max", stat->max);
+        infp_json_member_u64(json, "n", stat->n);
         infp_json_object_end(json);
 }
 
@@ -244,16 +223,15 @@ static void json_cores(struct infp_json *json, const struct infp_cores *cores)
         infp_json_array(json);
         for (unsigned i = 0; i < cores->n; i++) {
                 infp_json_object(json);
-                infp_json_key(json, "core");
-                infp_json_i64(json, cores->cores[i].number);
+                infp_json_member_i64(json, "core", cores->cores[i].number);
                 json_stat(json, "load_percent", &cores->cores[i].stat);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);
-        put_f64(json, "core_disparity_percent", infp_stat_mean(&cores->disparity));
-        put_count(json, "core_disparity_intervals", cores->disparity.n);
-        put_count(json, "dominant_core_changes", cores->n_dominant_changes);
-        put_count(json, "dominant_core_intervals", cores->n_dominated);
+        infp_json_member_f64(json, "core_disparity_percent", infp_stat_mean(&cores->disparity));
+        infp_json_member_u64(json, "core_disparity_intervals", cores->disparity.n);
+        infp_json_member_u64(json, "dominant_core_changes", cores->n_dominant_changes);
+        infp_json_member_u64(json, "dominant_core_intervals", cores->n_dominated);
 }
 
 static void json_energy(struct infp_json *json, const struct infp_labelled_span *span)
@@ -262,22 +240,22 @@ static void json_energy(struct infp_json *json, const struct infp_labelled_span 
 
         infp_json_key(json, "energy");
         infp_json_object(json);
-        put_f64(json, "joules", infp_span_joules(span));
-        put_f64(json, "watts", infp_span_watts(span));
-        put_f64(json, "min_j", has ? span->energy_j.min : NAN);
-        put_f64(json, "max_j", has ? span->energy_j.max : NAN);
-        put_count(json, "n", span->energy_j.n);
-        put_text(json, "quality", !has ? NULL : span->energy_is_estimated ? "estimated" : "measured");
+        infp_json_member_f64(json, "joules", infp_span_joules(span));
+        infp_json_member_f64(json, "watts", infp_span_watts(span));
+        infp_json_member_f64(json, "min_j", has ? span->energy_j.min : NAN);
+        infp_json_member_f64(json, "max_j", has ? span->energy_j.max : NAN);
+        infp_json_member_u64(json, "n", span->energy_j.n);
+        infp_json_member_str(json, "quality", !has ? NULL : span->energy_is_estimated ? "estimated" : "measured");
         infp_json_object_end(json);
 }
 
 static void json_span(struct infp_json *json, const struct infp_labelled_span *span, const char *from, const char *to)
 {
         infp_json_object(json);
-        put_text(json, "from", from);
-        put_text(json, "to", to);
-        put_f64(json, "seconds", span->seconds);
-        put_count(json, "samples", span->n);
+        infp_json_member_str(json, "from", from);
+        infp_json_member_str(json, "to", to);
+        infp_json_member_f64(json, "seconds", span->seconds);
+        infp_json_member_u64(json, "samples", span->n);
         json_stat(json, "cpu_percent", &span->cpu_percent);
         json_stat(json, "rss_bytes", &span->rss_bytes);
         json_stat(json, "vms_bytes", &span->vms_bytes);
@@ -291,12 +269,11 @@ static void json_span(struct infp_json *json, const struct infp_labelled_span *s
 static void json_label(struct infp_json *json, const struct infp_label_mark *label)
 {
         infp_json_object(json);
-        put_text(json, "tag", label->tag);
-        put_text(json, "source", label->source);
-        put_text(json, "stamp", label->stamp);
-        infp_json_key(json, "time");
-        infp_json_i64(json, infp_unix_ms(label->unix_ns));
-        put_count(json, "t_ns", label->t_ns);
+        infp_json_member_str(json, "tag", label->tag);
+        infp_json_member_str(json, "source", label->source);
+        infp_json_member_str(json, "stamp", label->stamp);
+        infp_json_member_i64(json, "time", infp_unix_ms(label->unix_ns));
+        infp_json_member_u64(json, "t_ns", label->t_ns);
         infp_json_object_end(json);
 }
 
@@ -310,8 +287,8 @@ void infp_report_json_spans(struct infp_json *json, const struct infp_report *re
                 for (unsigned i = 0; i < labels->n; i++)
                         json_label(json, &labels->list[i]);
                 infp_json_array_end(json);
-                put_count(json, "labels_left_out", labels->n_left_out);
-                put_text(json, "filename", labels->filename);
+                infp_json_member_u64(json, "labels_left_out", labels->n_left_out);
+                infp_json_member_str(json, "filename", labels->filename);
         } else if (!report->spans.n) {
                 return;
         }

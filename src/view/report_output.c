@@ -25,12 +25,6 @@ void infp_report_output(struct infp_out *out, const struct infp_report *report)
                          of, removed);
 }
 
-static void put_count(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
-}
-
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report)
 {
         const struct infp_report_output *output = &report->output;
@@ -39,8 +33,8 @@ void infp_report_json_output(struct infp_json *json, const struct infp_report *r
                 return;
         infp_json_key(json, "output");
         infp_json_object(json);
-        put_count(json, "bytes", output->bytes);
-        put_count(json, "bytes_in_range", output->range_bytes);
-        put_count(json, "removed_bytes", output->removed);
+        infp_json_member_u64(json, "bytes", output->bytes);
+        infp_json_member_u64(json, "bytes_in_range", output->range_bytes);
+        infp_json_member_u64(json, "removed_bytes", output->removed);
         infp_json_object_end(json);
 }

@@ -254,18 +254,6 @@ void infp_report_requests(struct infp_out *out, const struct infp_report *report
                                  "before is in no rate");
 }
 
-static void json_f64(struct infp_json *json, const char *key, double v)
-{
-        infp_json_key(json, key);
-        infp_json_f64(json, v);
-}
-
-static void json_u64(struct infp_json *json, const char *key, uint64_t v)
-{
-        infp_json_key(json, key);
-        infp_json_u64(json, v);
-}
-
 /* mean_ttft_ms, median_ttft_ms, std_ttft_ms, p50_ttft_ms ... */
 static void json_times(struct infp_json *json, struct infp_requests *requests, const struct times *times)
 {
@@ -273,17 +261,18 @@ static void json_times(struct infp_json *json, struct infp_requests *requests, c
         char key[64];
 
         snprintf(key, sizeof(key), "mean_%s_ms", times->key);
-        json_f64(json, key, mean_of(requests, times) * 1e3);
+        infp_json_member_f64(json, key, mean_of(requests, times) * 1e3);
         snprintf(key, sizeof(key), "median_%s_ms", times->key);
-        json_f64(json, key, quantile_of(requests, times, 0.5, &at) ? at.estimate * 1e3 : NAN);
+        infp_json_member_f64(json, key, quantile_of(requests, times, 0.5, &at) ? at.estimate * 1e3 : NAN);
         snprintf(key, sizeof(key), "std_%s_ms", times->key);
-        json_f64(json, key, std_of(requests, times) * 1e3);
+        infp_json_member_f64(json, key, std_of(requests, times) * 1e3);
         for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
                 snprintf(key, sizeof(key), "%s_%s_ms", quantile_names[i], times->key);
-                json_f64(json, key, quantile_of(requests, times, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                infp_json_member_f64(json, key,
+                                     quantile_of(requests, times, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
         }
         snprintf(key, sizeof(key), "max_%s_ms", times->key);
-        json_f64(json, key, max_of(requests, times) * 1e3);
+        infp_json_member_f64(json, key, max_of(requests, times) * 1e3);
 }
 
 /* [low, high] of each percentile: between them it lies. */
@@ -313,18 +302,19 @@ static void json_load(struct infp_json *json, struct infp_requests_load *load)
         char key[32];
 
         infp_json_object(json);
-        infp_json_key(json, "name");
-        infp_json_str(json, load->name);
-        json_f64(json, "duration", duration);
-        json_u64(json, "requests", load->n);
-        json_u64(json, "completed", load->n_ok);
-        json_f64(json, "output_throughput",
-                 load->output_tokens && duration > 0 ? (double) load->output_tokens / duration : NAN);
+        infp_json_member_str(json, "name", load->name);
+        infp_json_member_f64(json, "duration", duration);
+        infp_json_member_u64(json, "requests", load->n);
+        infp_json_member_u64(json, "completed", load->n_ok);
+        infp_json_member_f64(json, "output_throughput",
+                             load->output_tokens && duration > 0 ? (double) load->output_tokens / duration : NAN);
         for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
                 snprintf(key, sizeof(key), "%s_ttft_ms", quantile_names[i]);
-                json_f64(json, key, infp_samples_quantile(&load->ttft, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                infp_json_member_f64(json, key,
+                                     infp_samples_quantile(&load->ttft, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
                 snprintf(key, sizeof(key), "%s_itl_ms", quantile_names[i]);
-                json_f64(json, key, infp_requests_load_itl(load, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                infp_json_member_f64(json, key,
+                                     infp_requests_load_itl(load, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
         }
         infp_json_object_end(json);
 }
@@ -343,7 +333,7 @@ static void json_kinds(struct infp_json *json, const char *key, const struct inf
         infp_json_key(json, key);
         infp_json_object(json);
         for (unsigned i = 0; i < n; i++)
-                json_u64(json, *kinds[i].name ? kinds[i].name : "unknown", kinds[i].n);
+                infp_json_member_u64(json, *kinds[i].name ? kinds[i].name : "unknown", kinds[i].n);
         infp_json_object_end(json);
 }
 
@@ -355,10 +345,10 @@ static void json_throughput(struct infp_json *json, const struct infp_requests *
         const double in = known ? (double) requests->prompt_tokens : NAN,
                      out = known ? (double) requests->output_tokens : NAN;
 
-        json_f64(json, "request_throughput", (double) requests->n_ok * per_s);
-        json_f64(json, "request_goodput", wanted ? (double) requests->n_good * per_s : NAN);
-        json_f64(json, "output_throughput", out * per_s);
-        json_f64(json, "total_token_throughput", (in + out) * per_s);
+        infp_json_member_f64(json, "request_throughput", (double) requests->n_ok * per_s);
+        infp_json_member_f64(json, "request_goodput", wanted ? (double) requests->n_good * per_s : NAN);
+        infp_json_member_f64(json, "output_throughput", out * per_s);
+        infp_json_member_f64(json, "total_token_throughput", (in + out) * per_s);
 }
 
 static void json_tokens(struct infp_json *json, const struct infp_requests *requests)
@@ -378,9 +368,9 @@ static void json_tokens(struct infp_json *json, const struct infp_requests *requ
                 else
                         infp_json_null(json);
         }
-        json_u64(json, "requests_without_usage", requests->n_ok - requests->n_counted);
-        json_f64(json, "tokens_per_piece",
-                 requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN);
+        infp_json_member_u64(json, "requests_without_usage", requests->n_ok - requests->n_counted);
+        infp_json_member_f64(json, "tokens_per_piece",
+                             requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN);
 }
 
 void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
@@ -391,13 +381,12 @@ void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
                                      { NULL, "e2el", &requests->e2e },
                                      { NULL, "send_delay", &requests->send } };
 
-        infp_json_key(json, "measured_at");
-        infp_json_str(json, "client");
-        json_f64(json, "duration", infp_requests_duration_s(requests));
-        json_u64(json, "requests", requests->n);
-        json_u64(json, "completed", requests->n_ok);
-        json_u64(json, "failed", requests->n_failed);
-        json_u64(json, "cut_off", requests->n - requests->n_ok - requests->n_failed);
+        infp_json_member_str(json, "measured_at", "client");
+        infp_json_member_f64(json, "duration", infp_requests_duration_s(requests));
+        infp_json_member_u64(json, "requests", requests->n);
+        infp_json_member_u64(json, "completed", requests->n_ok);
+        infp_json_member_u64(json, "failed", requests->n_failed);
+        infp_json_member_u64(json, "cut_off", requests->n - requests->n_ok - requests->n_failed);
         json_kinds(json, "failures", requests->failures, requests->n_failures);
         json_kinds(json, "finish_reasons", requests->finishes, requests->n_finishes);
         json_tokens(json, requests);
@@ -406,10 +395,11 @@ void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
                 json_times(json, requests, &all[i]);
         json_bounds(json, requests);
         json_loads(json, requests);
-        json_u64(json, "sent_late", requests->n_late);
-        json_u64(json, "unreadable_gaps", requests->n_broken);
-        infp_json_key(json, "percentiles");
-        infp_json_str(json, requests->e2e.is_coarse
-                                    ? "estimated from a histogram, within an eighth"
-                                    : "exact, linear between ranks; of itl estimated from a histogram (itl_bounds_ms)");
+        infp_json_member_u64(json, "sent_late", requests->n_late);
+        infp_json_member_u64(json, "unreadable_gaps", requests->n_broken);
+        infp_json_member_str(
+                json, "percentiles",
+                requests->e2e.is_coarse
+                        ? "estimated from a histogram, within an eighth"
+                        : "exact, linear between ranks; of itl estimated from a histogram (itl_bounds_ms)");
 }
