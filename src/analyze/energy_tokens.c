@@ -8,31 +8,14 @@ static double per(double joules, double n)
         return n > 0 ? joules / n : NAN;
 }
 
-/* Of all engines; NAN: none of them says. */
-static double sum(const struct infp_report_engines *engines, enum infp_engine_counter counter, unsigned *ret_n)
-{
-        double ret = NAN;
-
-        *ret_n = 0;
-        for (unsigned i = 0; i < engines->n; i++) {
-                const double v = engines->list[i].counters[counter];
-
-                if (isnan(v))
-                        continue;
-                ret = (isnan(ret) ? 0 : ret) + v;
-                (*ret_n)++;
-        }
-        return ret;
-}
-
 static struct infp_energy_tokens by_engines(const struct infp_report_engines *engines)
 {
         struct infp_energy_tokens ret = { .from = INFP_TOKENS_ENGINE };
         unsigned n;
 
-        ret.generated = sum(engines, INFP_ENGINE_GENERATED, &ret.n_engines);
-        ret.prompt = sum(engines, INFP_ENGINE_PROMPT, &n);
-        ret.requests = sum(engines, INFP_ENGINE_FINISHED, &n);
+        ret.generated = infp_engines_total(engines, INFP_ENGINE_GENERATED, &ret.n_engines);
+        ret.prompt = infp_engines_total(engines, INFP_ENGINE_PROMPT, &n);
+        ret.requests = infp_engines_total(engines, INFP_ENGINE_FINISHED, &n);
         return ret;
 }
 

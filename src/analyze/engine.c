@@ -397,12 +397,18 @@ double infp_engine_share(const struct infp_report_engine *engine, enum infp_engi
         return engine->counters[of] > 0 ? engine->counters[part] / engine->counters[of] : NAN;
 }
 
-double infp_engines_tokens(const struct infp_report_engines *engines, enum infp_engine_counter counter)
+double infp_engines_total(const struct infp_report_engines *engines, enum infp_engine_counter counter, unsigned *ret_n)
 {
         double sum = NAN;
 
-        for (unsigned i = 0; i < engines->n; i++)
-                if (!isnan(engines->list[i].counters[counter]))
-                        sum = (isnan(sum) ? 0 : sum) + engines->list[i].counters[counter];
+        *ret_n = 0;
+        for (unsigned i = 0; i < engines->n; i++) {
+                const double v = engines->list[i].counters[counter];
+
+                if (isnan(v))
+                        continue;
+                sum = (isnan(sum) ? 0 : sum) + v;
+                (*ret_n)++;
+        }
         return sum;
 }

@@ -77,6 +77,6 @@ double infp_engine_rate(const struct infp_report_engine *engine, enum infp_engin
 /* One counter's increase by another's: hits by queries. NAN when there was none of the latter. */
 double infp_engine_share(const struct infp_report_engine *engine, enum infp_engine_counter part,
                          enum infp_engine_counter of);
-/* Tokens of all engines in the range; NAN: none of them says. Generated ones by the exact counter, also where it moves only when
- * requests end. */
-double infp_engines_tokens(const struct infp_report_engines *engines, enum infp_engine_counter counter);
+/* Of all engines in the range; NAN: none of them says. ret_n: how many do. Generated tokens by the exact counter, also where it
+ * moves only when requests end. */
+double infp_engines_total(const struct infp_report_engines *engines, enum infp_engine_counter counter, unsigned *ret_n);

@@ -16,7 +16,7 @@ static uint32_t hash_of(const char *name, size_t size)
         return (uint32_t) infp_hash64(name, size, 0);
 }
 
-struct prom_family *infp_prom_family_find(const struct infp_promtext *p, const char *name, size_t size)
+static struct prom_family *find(const struct infp_promtext *p, const char *name, size_t size)
 {
         uint32_t hash = hash_of(name, size);
 
@@ -60,7 +60,7 @@ static int grow(struct infp_promtext *p)
 
 struct prom_family *infp_prom_family_get(struct infp_promtext *p, const char *name, size_t size, bool *ret_is_full)
 {
-        struct prom_family *f = infp_prom_family_find(p, name, size);
+        struct prom_family *f = find(p, name, size);
 
         *ret_is_full = !f && p->n_families == INFP_PROM_FAMILIES;
         if (f || *ret_is_full)
@@ -116,14 +116,14 @@ static struct prom_family *created_of(struct infp_promtext *p, const char *name,
         if (!ends_with(name, size, "_created", 8))
                 return NULL;
         size -= 8;
-        f = infp_prom_family_find(p, name, size);
+        f = find(p, name, size);
         if (f && bit(f->type) & types)
                 return f;
         if (size + 6 > sizeof(total))
                 return NULL;
         memcpy(total, name, size);
         memcpy(total + size, "_total", 6);
-        f = infp_prom_family_find(p, total, size + 6);
+        f = find(p, total, size + 6);
         return f && bit(f->type) & types ? f : NULL;
 }
 
@@ -143,7 +143,7 @@ static int undeclared(struct infp_promtext *p, const char *name, size_t size, bo
         for (unsigned i = 1; i <= 2; i++) { /* _sum, _count */
                 if (!ends_with(name, size, suffixes[i].suffix, suffixes[i].size))
                         continue;
-                *ret = infp_prom_family_find(p, name, size - suffixes[i].size);
+                *ret = find(p, name, size - suffixes[i].size);
                 if (*ret && !(*ret)->has_buckets)
                         *ret = NULL;
                 if (*ret)
@@ -155,7 +155,7 @@ static int undeclared(struct infp_promtext *p, const char *name, size_t size, bo
 /* The family of the name and p->resolved_part; NULL: it is declared nowhere. */
 static int find_family(struct infp_promtext *p, const char *name, size_t size, bool has_le, struct prom_family **ret)
 {
-        struct prom_family *f = infp_prom_family_find(p, name, size), *created;
+        struct prom_family *f = find(p, name, size), *created;
 
         p->resolved_part = INFP_PROM_VALUE;
         *ret = f;
@@ -172,7 +172,7 @@ static int find_family(struct infp_promtext *p, const char *name, size_t size, b
         for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
                 if (!ends_with(name, size, suffixes[i].suffix, suffixes[i].size))
                         continue;
-                f = infp_prom_family_find(p, name, size - suffixes[i].size);
+                f = find(p, name, size - suffixes[i].size);
                 if (!f || !(bit(f->type) & suffixes[i].types))
                         continue;
                 p->resolved_part = suffixes[i].part;

@@ -54,8 +54,6 @@ const char *infp_prom_quoted(const char *at, const char *end, struct infp_prom_t
 /* The end of a metric name's characters (a digit in front is no name: returns `at`). */
 const char *infp_prom_name_end(const char *at, const char *end);
 
-/* The family of a name as it stands on the page; NULL: none. */
-struct prom_family *infp_prom_family_find(const struct infp_promtext *p, const char *name, size_t size);
 /* Finds or makes it. NULL: no memory or too many (ret_is_full). */
 struct prom_family *infp_prom_family_get(struct infp_promtext *p, const char *name, size_t size, bool *ret_is_full);
 void infp_prom_families_clear(struct infp_promtext *p);

@@ -59,8 +59,8 @@ static size_t fitting(const char *s, size_t size, size_t cap)
         return size;
 }
 
-void infp_about_set_text(struct infp_engine_about *about, struct infp_about_text *text, const char *s, size_t size,
-                         enum infp_about_rank rank)
+static void set_text(struct infp_engine_about *about, struct infp_about_text *text, const char *s, size_t size,
+                     enum infp_about_rank rank)
 {
         size_t n = fitting(s, size, sizeof(text->at));
 
@@ -108,8 +108,7 @@ static void read_format(struct infp_engine_about *about, const char *name, size_
                 while (end < size && !strchr("-./: \\", name[end]))
                         end++;
                 if (is_format(name + begin, end - begin))
-                        infp_about_set_text(about, &about->quantisation, name + begin, end - begin,
-                                            INFP_ABOUT_FROM_NAME);
+                        set_text(about, &about->quantisation, name + begin, end - begin, INFP_ABOUT_FROM_NAME);
                 begin = end + 1;
         }
 }
@@ -133,7 +132,7 @@ void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t
         /* What the place held before is compared: a list that is given again has not changed. */
         model = &about->model[about->n_models++];
         model->rank = INFP_ABOUT_NOTHING;
-        infp_about_set_text(about, model, s, size, rank);
+        set_text(about, model, s, size, rank);
         read_format(about, s, size);
 }
 
@@ -183,13 +182,13 @@ void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact f
                 infp_about_add_model(about, s, size, rank);
                 break;
         case INFP_FACT_VERSION:
-                infp_about_set_text(about, &about->version, s, size, rank);
+                set_text(about, &about->version, s, size, rank);
                 break;
         case INFP_FACT_QUANTISATION:
-                infp_about_set_text(about, &about->quantisation, s, size, rank);
+                set_text(about, &about->quantisation, s, size, rank);
                 break;
         case INFP_FACT_DTYPE:
-                infp_about_set_text(about, &about->dtype, s, size, rank);
+                set_text(about, &about->dtype, s, size, rank);
                 break;
         case INFP_FACT_MAX_SEQS:
                 infp_about_set_number(about, &about->max_seqs, number_of(s, size), rank);

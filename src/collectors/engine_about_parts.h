@@ -5,8 +5,6 @@
 
 #include "collectors/engine_about.h"
 
-void infp_about_set_text(struct infp_engine_about *about, struct infp_about_text *text, const char *s, size_t size,
-                         enum infp_about_rank rank);
 void infp_about_set_number(struct infp_engine_about *about, struct infp_about_number *number, int64_t value,
                            enum infp_about_rank rank);
 /* Adds a model; the first of a higher rank replaces all of lower ones. Its name may tell the number format. */

@@ -180,7 +180,6 @@ int infp_engine_new(struct engines *all, const char *url, enum engine_origin ori
                     struct infp_err *err);
 struct engine *infp_engine_free(struct engine *engine);
 void infp_engine_ask(struct engine *engine, uint64_t now); /* starts the transfer of its page */
-void infp_engine_say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix);
 /* Rows about an engine that is not asked, since it is not there. */
 void infp_engine_not_there(struct engine *engine, uint64_t now);
 /* "host:port", a URL without a path and so on as the URL of a metrics page. 0 or -EINVAL with a sentence. */

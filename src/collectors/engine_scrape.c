@@ -80,7 +80,7 @@ struct engine *infp_engine_free(struct engine *engine)
         return NULL;
 }
 
-void infp_engine_say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix)
+static void say(struct engine *engine, enum infp_source_state state, const char *reason, const char *fix)
 {
         uint64_t now = engine->asked_t_ns;
         size_t size = engine->shown_size;
@@ -196,8 +196,8 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
                 static const char nobody[] = INFP_NOT_ASKED "no engine is at the default address";
                 static const char other[] = INFP_NOT_ASKED "what answers at the default address is no engine's page";
 
-                infp_engine_say(engine, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
-                                "name the page by --engine URL, or start the server under `infprof record -- COMMAND`");
+                say(engine, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
+                    "name the page by --engine URL, or start the server under `infprof record -- COMMAND`");
                 return;
         }
         /* Found by its process: who listens there now has to be looked at before the next request. */
@@ -205,7 +205,7 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
                 engine->is_there = false;
                 snprintf(engine->why_not, sizeof(engine->why_not), "nobody of the target listens there any more");
         }
-        infp_engine_say(engine, state_of(r, status), reason, fix_of(engine, r, status));
+        say(engine, state_of(r, status), reason, fix_of(engine, r, status));
         write_scrape(engine, result, page, false, reason);
 }
 
@@ -213,7 +213,7 @@ void infp_engine_not_there(struct engine *engine, uint64_t now)
 {
         engine->t_ns = engine->asked_t_ns = now;
         engine->n_good = 0;
-        infp_engine_say(engine, INFP_ABSENT, engine->why_not, NULL);
+        say(engine, INFP_ABSENT, engine->why_not, NULL);
         write_scrape(engine, NULL, NULL, false, engine->why_not);
 }
 
@@ -293,7 +293,7 @@ static void succeed(struct engine *engine)
 
         engine->is_listed = true;
         engine->n_timeouts = 0;
-        infp_engine_say(engine, INFP_OK, engine->odd[0] ? engine->odd : NULL, NULL);
+        say(engine, INFP_OK, engine->odd[0] ? engine->odd : NULL, NULL);
         if (is_firm && !engine->sides_are_asked)
                 ask_sides(engine);
         if (!live || engine->live_is_off || start(&engine->live, live, LIVE_MAX, &err) < 0)

@@ -11,7 +11,8 @@ uint64_t infp_random_next(struct infp_random *random)
         return z ^ z >> 31;
 }
 
-double infp_random_unit(struct infp_random *random)
+/* 0 <= x < 1 */
+static double unit(struct infp_random *random)
 {
         return (double) (infp_random_next(random) >> 11) * 0x1p-53;
 }
@@ -28,5 +29,5 @@ uint64_t infp_random_between(struct infp_random *random, uint64_t low, uint64_t 
 
 double infp_random_exponential(struct infp_random *random, double mean)
 {
-        return -log1p(-infp_random_unit(random)) * mean;
+        return -log1p(-unit(random)) * mean;
 }

@@ -8,6 +8,5 @@ struct infp_random {
 };
 
 uint64_t infp_random_next(struct infp_random *random);
-double infp_random_unit(struct infp_random *random);                                   /* 0 <= x < 1 */
 uint64_t infp_random_between(struct infp_random *random, uint64_t low, uint64_t high); /* both may come */
 double infp_random_exponential(struct infp_random *random, double mean);

@@ -68,13 +68,13 @@ void infp_snapshot_member_as(struct infp_json *json, const char *name, const str
         infp_json_object_end(json);
 }
 
-void infp_snapshot_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
-                          unsigned i, uint32_t row)
+static void put_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
+                       unsigned i, uint32_t row)
 {
         infp_snapshot_member_as(json, infp_table_column(table, i)->name, table, batch, i, row);
 }
 
-const struct infp_table *infp_snapshot_table(const struct infp_last *last, const char *name)
+static const struct infp_table *find_table(const struct infp_last *last, const char *name)
 {
         const struct infp_table *table;
 
@@ -87,7 +87,7 @@ const struct infp_table *infp_snapshot_table(const struct infp_last *last, const
 /* The attributes of the thing that an id names, without the id: a hash means nothing to a reader of one file. */
 bool infp_snapshot_entity(struct infp_json *json, const struct infp_last *last, const char *name, uint64_t id)
 {
-        const struct infp_table *table = name && *name ? infp_snapshot_table(last, name) : NULL;
+        const struct infp_table *table = name && *name ? find_table(last, name) : NULL;
         struct infp_batch thing;
         const bool known = table && last->entity(last->context, name, id, &thing);
 
@@ -95,7 +95,7 @@ bool infp_snapshot_entity(struct infp_json *json, const struct infp_last *last, 
                 return false;
         for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++)
                 if (infp_table_column(table, i)->type != INFP_ID64)
-                        infp_snapshot_member(json, table, known ? &thing : NULL, i, 0);
+                        put_member(json, table, known ? &thing : NULL, i, 0);
         return true;
 }
 
@@ -108,7 +108,7 @@ void infp_snapshot_row(struct infp_json *json, const struct infp_last *last, con
                 if (c->type == INFP_ID64 && i - INFP_FIXED_COLUMNS < table->n_keys &&
                     infp_snapshot_entity(json, last, c->key, batch ? infp_batch_u64(batch, i, row) : 0))
                         continue;
-                infp_snapshot_member(json, table, batch, i, row);
+                put_member(json, table, batch, i, row);
         }
 }
 

@@ -13,11 +13,7 @@ struct infp_snapshot_memory {
         int64_t lead_number;
 };
 
-const struct infp_table *infp_snapshot_table(const struct infp_last *last, const char *name);
-
-/* One column with its name, and under another. batch NULL: the table has no row now. */
-void infp_snapshot_member(struct infp_json *json, const struct infp_table *table, const struct infp_batch *batch,
-                          unsigned i, uint32_t row);
+/* One column under a name that may be another than its own. batch NULL: the table has no row now. */
 void infp_snapshot_member_as(struct infp_json *json, const char *name, const struct infp_table *table,
                              const struct infp_batch *batch, unsigned i, uint32_t row);
 /* false: nothing keeps such a table. */

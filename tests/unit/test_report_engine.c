@@ -119,6 +119,7 @@ static void figures(void **state)
 {
         struct sample_run *s = one_engine();
         struct infp_report report;
+        unsigned n;
         const struct infp_report_engine *e;
         struct infp_quantile at;
 
@@ -146,7 +147,8 @@ static void figures(void **state)
         assert_near(infp_stat_mean(&e->gauges[INFP_ENGINE_RUNNING]), 2.4);
         assert_near(e->gauges[INFP_ENGINE_KV].max, 0.75);
         assert_false(e->counts_at_end);
-        assert_near(infp_engines_tokens(&report.engines, INFP_ENGINE_GENERATED), 230);
+        assert_near(infp_engines_total(&report.engines, INFP_ENGINE_GENERATED, &n), 230);
+        assert_int_equal(n, 1);
         assert_int_equal(e->n_metrics, 2);
         /* 2 3 4 and anew 1 3 3: 3 6 7; rank 3.5 lies in 1..2, one sixth of it. */
         assert_string_equal(e->metrics[1].metric, "latency_ttft_s");
@@ -253,6 +255,7 @@ static void others(void **state)
                             second[VLLM_N] = { 0, 1, 0, NAN, NAN, NAN, 10, 0, 40, NAN, NAN };
         struct sample_run *s = begin_engines();
         struct infp_report report;
+        unsigned n;
         char *shown;
 
         (void) state;
@@ -269,8 +272,10 @@ static void others(void **state)
         assert_int_equal(report.engines.list[0].id, 8);
         assert_near(report.engines.list[0].down_s, 2);
         assert_true(report.engines.list[1].counts_at_end);
-        assert_near(infp_engines_tokens(&report.engines, INFP_ENGINE_GENERATED), 0);
-        assert_true(isnan(infp_engines_tokens(&report.engines, INFP_ENGINE_FINISHED)));
+        assert_near(infp_engines_total(&report.engines, INFP_ENGINE_GENERATED, &n), 0);
+        assert_int_equal(n, 1);
+        assert_true(isnan(infp_engines_total(&report.engines, INFP_ENGINE_FINISHED, &n)));
+        assert_int_equal(n, 0);
         shown = text_of(&report, 140);
         assert_non_null(strstr(shown, "\nEngine of unknown make\n  address     http://b/metrics\n"));
         assert_non_null(strstr(shown, "  pages       none of 2 came: timed out after 2 s\n"));
