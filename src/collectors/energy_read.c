@@ -98,8 +98,7 @@ static void begin(struct energy_domain *d, uint64_t t_ns)
 static uint64_t increase(struct energy_domain *d, uint64_t raw, double seconds)
 {
         const bool wraps = d->range_uj || d->source == ENERGY_POWERCAP;
-        const uint64_t more =
-                infp_increase_u64(wraps ? INFP_RESET_WRAP : INFP_RESET_ZERO, d->raw_uj, raw, d->range_uj);
+        const uint64_t more = infp_increase_u64(wraps ? INFP_RESET_WRAP : INFP_RESET_ZERO, d->raw_uj, raw, d->range_uj);
 
         d->is_lost = (raw < d->raw_uj && wraps && d->raw_uj - raw > d->range_uj) ||
                      (double) more > impossible_watts * 1e6 * (seconds + step_s);
