@@ -62,7 +62,7 @@ def main():
     code = run([sys.executable, HERE / "bench_cost.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds])
     title("All sources: an engine with 300 series that change, 50 containers")
     code |= run([sys.executable, HERE / "bench_sources.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds,
-                 *(["--hour", "600"] if options.quick else [])])
+                 *(["--hour", "600", "--segments", "30"] if options.quick else [])])
     title("Beside other monitors, 1 Hz, every process (one JSON line each)")
     peers(options.infprof, seconds)
     title("Reading")
