@@ -2,15 +2,21 @@
 #include "collect/http.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "collect/http_inner.h"
+
+enum { EVENTS = 64 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global_code;
@@ -55,6 +61,35 @@ static void guard_end(const struct pipe_guard *guard)
         pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
+/* libcurl says which sockets it waits for. An epoll knows them from call to call: with curl_multi_perform each wake-up would look
+ * at every stream, which costs more than all else where there are hundreds. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
+{
+        struct infp_http *http = context;
+        struct epoll_event event = { .data.fd = fd };
+
+        (void) easy;
+        if (what == CURL_POLL_REMOVE) {
+                epoll_ctl(http->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+                return 0;
+        }
+        event.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+        if (epoll_ctl(http->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) < 0 &&
+            epoll_ctl(http->epoll_fd, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) < 0)
+                return -1;
+        curl_multi_assign(http->multi, fd, http);
+        return 0;
+}
+
+static int on_timer(CURLM *multi, long ms, void *context)
+{
+        struct infp_http *http = context;
+
+        (void) multi;
+        http->due_ns = ms < 0 ? UINT64_MAX : infp_clock_ns(CLOCK_MONOTONIC) + (uint64_t) ms * INFP_NS_PER_MS;
+        return 0;
+}
+
 int infp_http_new(struct infp_http **ret, struct infp_err *err)
 {
         struct infp_http *http;
@@ -63,12 +98,21 @@ int infp_http_new(struct infp_http **ret, struct infp_err *err)
         if (global_code)
                 return infp_fail(err, -EIO, "libcurl cannot be started: %s", curl_easy_strerror(global_code));
         http = calloc(1, sizeof(*http));
-        if (http)
-                http->multi = curl_multi_init();
-        if (!http || !http->multi) {
-                free(http);
+        if (!http)
                 return infp_fail_errno(err, -ENOMEM, "HTTP client");
+        http->due_ns = UINT64_MAX;
+        http->multi = curl_multi_init();
+        http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (!http->multi || http->epoll_fd < 0) {
+                const int r = http->epoll_fd < 0 ? -errno : -ENOMEM;
+
+                infp_http_free(http);
+                return infp_fail_errno(err, r, "HTTP client");
         }
+        curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+        curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+        curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+        curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
         *ret = http;
         return 0;
 }
@@ -119,8 +163,10 @@ struct infp_http *infp_http_free(struct infp_http *http)
         guard_begin(&guard);
         while (http->first)
                 infp_http_cancel(http, http->first);
-        curl_multi_cleanup(http->multi);
+        if (http->multi)
+                curl_multi_cleanup(http->multi);
         guard_end(&guard);
+        infp_close(http->epoll_fd);
         free(http);
         return NULL;
 }
@@ -196,35 +242,66 @@ static void take_ends(struct infp_http *http)
                 infp_http_cancel(http, transfer);
 }
 
-static int work(struct infp_http *http)
+static CURLMcode act(struct infp_http *http, curl_socket_t fd, int what)
 {
         CURLMcode code;
         int n;
 
-        add_new(http);
         http->is_inside = true;
-        code = curl_multi_perform(http->multi, &n);
+        code = curl_multi_socket_action(http->multi, fd, what, &n);
         http->is_inside = false;
+        return code;
+}
+
+static CURLMcode act_on_sockets(struct infp_http *http)
+{
+        struct epoll_event events[EVENTS];
+        int n = epoll_wait(http->epoll_fd, events, EVENTS, 0);
+        CURLMcode code = CURLM_OK;
+
+        for (int i = 0; i < n && code == CURLM_OK; i++)
+                code = act(http, events[i].data.fd,
+                           (events[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                                   (events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                                   (events[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
+        return code;
+}
+
+static int work(struct infp_http *http)
+{
+        CURLMcode code;
+
+        add_new(http);
+        code = act_on_sockets(http);
+        if (code == CURLM_OK && http->due_ns <= infp_clock_ns(CLOCK_MONOTONIC)) {
+                http->due_ns = UINT64_MAX;
+                code = act(http, CURL_SOCKET_TIMEOUT, 0);
+        }
         take_ends(http);
         return code == CURLM_OK ? 0 : code == CURLM_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
 static int poll_until(struct infp_http *http, int timeout_ms, int wake_fd)
 {
-        struct curl_waitfd wake = { .fd = wake_fd, .events = CURL_WAIT_POLLIN };
+        struct pollfd fds[2] = { { .fd = http->epoll_fd, .events = POLLIN }, { .fd = wake_fd, .events = POLLIN } };
         uint64_t happened = http->n_happened,
                  end = infp_clock_ns(CLOCK_MONOTONIC) + (uint64_t) timeout_ms * INFP_NS_PER_MS;
 
         for (;;) {
-                uint64_t now;
+                uint64_t now, until;
+                struct timespec wait;
 
                 INFP_TRY(work(http));
                 now = infp_clock_ns(CLOCK_MONOTONIC);
-                if (http->n_happened != happened || wake.revents || now >= end)
+                if (http->n_happened != happened || fds[1].revents || now >= end)
                         return (int) http->n_running;
-                if (curl_multi_poll(http->multi, wake_fd >= 0 ? &wake : NULL, wake_fd >= 0,
-                                    (int) ((end - now + INFP_NS_PER_MS - 1) / INFP_NS_PER_MS), NULL) != CURLM_OK)
-                        return -EIO;
+                until = http->due_ns < end ? http->due_ns : end;
+                wait = infp_timespec(until > now ? until - now : 0);
+                if (ppoll(fds, wake_fd >= 0 ? 2 : 1, &wait, NULL) >= 0)
+                        continue;
+                if (errno != EINTR)
+                        return -errno;
+                fds[1].revents = 0;
         }
 }
 

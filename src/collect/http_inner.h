@@ -10,6 +10,8 @@ enum { HTTP_URL_MAX = 2048, HTTP_SOCKET_MAX = 108, HTTP_TOKEN_MAX = 16384, HTTP_
 
 struct infp_http {
         CURLM *multi;
+        int epoll_fd;                     /* the sockets that libcurl waits for */
+        uint64_t due_ns;                  /* when it wants to be called without one; UINT64_MAX: never */
         struct infp_http_transfer *first; /* all that run */
         unsigned n_running;
         bool is_inside;      /* libcurl is working and must not be called: starts and cancels wait for its return */
