@@ -60,7 +60,7 @@ static bool is_key(const struct infp_table *table, unsigned index)
 static void set(struct infp_builder *b, unsigned column, const char *text)
 {
         if (text)
-                infp_builder_set(b, column, (union infp_cell){ 0 }, text, strlen(text));
+                infp_builder_set_text(b, column, text);
 }
 
 static void fill_all(struct infp_builder *b, const struct infp_table *table, unsigned index)

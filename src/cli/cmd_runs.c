@@ -52,7 +52,7 @@ struct listing {
 static void set(struct listing *l, unsigned column, const char *text)
 {
         if (text && *text)
-                infp_builder_set(l->builder, column, (union infp_cell){ 0 }, text, strlen(text));
+                infp_builder_set_text(l->builder, column, text);
 }
 
 static void set_started(struct listing *l, const struct infp_run *run)

@@ -61,7 +61,7 @@ struct listing {
 static void set_text(struct listing *l, unsigned column, const char *text)
 {
         if (text && *text)
-                infp_builder_set(l->builder, column, (union infp_cell){ 0 }, text, strlen(text));
+                infp_builder_set_text(l->builder, column, text);
 }
 
 static void set_number(struct listing *l, unsigned column, int64_t v)

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,6 +279,17 @@ void infp_builder_set(struct infp_builder *b, unsigned column, union infp_cell c
                 b->no_room = true;
         else
                 put(b, column, cell, text, size);
+}
+
+void infp_builder_set_text(struct infp_builder *b, unsigned column, const char *text)
+{
+        infp_builder_set(b, column, (union infp_cell){ 0 }, text, strlen(text));
+}
+
+void infp_builder_set_f64(struct infp_builder *b, unsigned column, double v)
+{
+        if (isfinite(v))
+                infp_builder_set(b, column, (union infp_cell){ .f64 = v }, NULL, 0);
 }
 
 int infp_builder_row_end(struct infp_builder *b)

@@ -26,4 +26,6 @@ int infp_builder_grow(struct infp_builder *b, size_t text);
 /* Cell-wise, for readers and tests that make batches without rows: begin a row, set by table column index (0 = t_ns), end. */
 int infp_builder_row_begin(struct infp_builder *b, uint64_t t_ns, int64_t unix_ns);
 void infp_builder_set(struct infp_builder *b, unsigned column, union infp_cell cell, const char *text, size_t size);
+void infp_builder_set_text(struct infp_builder *b, unsigned column, const char *text);
+void infp_builder_set_f64(struct infp_builder *b, unsigned column, double v); /* not finite: no value */
 int infp_builder_row_end(struct infp_builder *b); /* 0, or -ENOSPC when a text did not fit: the row is not there */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "model/builder.h"
@@ -80,24 +79,13 @@ int infp_engine_quantiles_open(struct infp_run *run, uint64_t t0, uint64_t t1, c
         return 0;
 }
 
-static void set_text(struct infp_builder *b, unsigned column, const char *text, size_t size)
-{
-        infp_builder_set(b, column, (union infp_cell){ 0 }, text, size);
-}
-
 static void set_attribute(const struct infp_engine_quantiles *q, unsigned column, uint64_t engine)
 {
         int at = q->engines ? infp_entities_column(q->engines, columns[column].name) : -1;
         const struct infp_value *value = at >= 0 ? infp_entities_value(q->engines, engine, (unsigned) at) : NULL;
 
         if (value)
-                set_text(q->builder, column, value->text, value->size);
-}
-
-static void set_number(struct infp_builder *b, unsigned column, double v)
-{
-        if (isfinite(v))
-                infp_builder_set(b, column, (union infp_cell){ .f64 = v }, NULL, 0);
+                infp_builder_set(q->builder, column, (union infp_cell){ 0 }, value->text, value->size);
 }
 
 /* One row; -ENOSPC. */
@@ -113,14 +101,14 @@ static int put(const struct infp_engine_quantiles *q, const struct infp_window_m
         set_attribute(q, URL, m->engine);
         set_attribute(q, MAKE, m->engine);
         set_attribute(q, MODEL, m->engine);
-        set_text(b, METRIC, m->metric, strlen(m->metric));
-        set_number(b, QUANTILE, quantile);
-        set_number(b, LOW, at.low);
-        set_number(b, ESTIMATE, at.estimate);
-        set_number(b, HIGH, at.high);
+        infp_builder_set_text(b, METRIC, m->metric);
+        infp_builder_set_f64(b, QUANTILE, quantile);
+        infp_builder_set_f64(b, LOW, at.low);
+        infp_builder_set_f64(b, ESTIMATE, at.estimate);
+        infp_builder_set_f64(b, HIGH, at.high);
         infp_builder_set(b, N, (union infp_cell){ .i64 = llround(m->buckets[m->n_buckets - 1].count) }, NULL, 0);
         if (m->count > 0)
-                set_number(b, MEAN, m->sum / m->count);
+                infp_builder_set_f64(b, MEAN, m->sum / m->count);
         return infp_builder_row_end(b);
 }
 

@@ -1,7 +1,5 @@
 /* Labels as a table: a row for each pair of neighbours, the columns of the mission's post-processing. */
 #include <errno.h>
-#include <math.h>
-#include <string.h>
 
 #include "model/builder.h"
 #include "view/report.h"
@@ -75,17 +73,6 @@ static const struct infp_column columns[] = {
 
 static const struct infp_table shape = { .name = "labels", .columns = columns, .n_columns = N, .plain = true };
 
-static void set_text(struct infp_builder *b, unsigned column, const char *text)
-{
-        infp_builder_set(b, column, (union infp_cell){ 0 }, text, strlen(text));
-}
-
-static void set_number(struct infp_builder *b, unsigned column, double v)
-{
-        if (isfinite(v))
-                infp_builder_set(b, column, (union infp_cell){ .f64 = v }, NULL, 0);
-}
-
 static void set_count(struct infp_builder *b, unsigned column, uint64_t v)
 {
         infp_builder_set(b, column, (union infp_cell){ .u64 = v }, NULL, 0);
@@ -94,11 +81,11 @@ static void set_count(struct infp_builder *b, unsigned column, uint64_t v)
 /* Mean and std, and behind them least and most where wanted. */
 static void set_stat(struct infp_builder *b, unsigned column, const struct infp_stat *stat, bool ends)
 {
-        set_number(b, column, infp_stat_mean(stat));
-        set_number(b, column + 1, infp_stat_sample_std(stat));
+        infp_builder_set_f64(b, column, infp_stat_mean(stat));
+        infp_builder_set_f64(b, column + 1, infp_stat_sample_std(stat));
         if (ends && stat->n) {
-                set_number(b, column + 2, stat->min);
-                set_number(b, column + 3, stat->max);
+                infp_builder_set_f64(b, column + 2, stat->min);
+                infp_builder_set_f64(b, column + 3, stat->max);
         }
 }
 
@@ -106,10 +93,10 @@ static void set_energy(struct infp_builder *b, const struct infp_labelled_span *
 {
         if (!span->energy_j.n)
                 return;
-        set_number(b, ENERGY, infp_span_joules(span));
-        set_number(b, ENERGY_MIN, span->energy_j.min);
-        set_number(b, ENERGY_MAX, span->energy_j.max);
-        set_text(b, ENERGY_QUALITY, span->energy_is_estimated ? "estimated" : "measured");
+        infp_builder_set_f64(b, ENERGY, infp_span_joules(span));
+        infp_builder_set_f64(b, ENERGY_MIN, span->energy_j.min);
+        infp_builder_set_f64(b, ENERGY_MAX, span->energy_j.max);
+        infp_builder_set_text(b, ENERGY_QUALITY, span->energy_is_estimated ? "estimated" : "measured");
 }
 
 static int fill(struct infp_builder *b, const struct infp_report *report, unsigned i)
@@ -119,10 +106,10 @@ static int fill(struct infp_builder *b, const struct infp_report *report, unsign
 
         infp_builder_reset(b);
         INFP_TRY(infp_builder_row_begin(b, 0, 0));
-        set_text(b, FROM, from->tag);
-        set_text(b, TO, to->tag);
+        infp_builder_set_text(b, FROM, from->tag);
+        infp_builder_set_text(b, TO, to->tag);
         infp_builder_set(b, FROM_TIME, (union infp_cell){ .i64 = from->unix_ns }, NULL, 0);
-        set_number(b, SECONDS, span->seconds);
+        infp_builder_set_f64(b, SECONDS, span->seconds);
         set_count(b, SAMPLES, span->n);
         set_stat(b, CPU_MEAN, &span->cpu_percent, false);
         set_stat(b, CORES_MEAN, &span->cores.average, false);
@@ -131,7 +118,7 @@ static int fill(struct infp_builder *b, const struct infp_report *report, unsign
         set_stat(b, SWAP_MEAN, &span->swap_bytes, true);
         set_stat(b, TEMPERATURE_MEAN, &span->temperature_c, false);
         set_energy(b, span);
-        set_number(b, DISPARITY, infp_stat_mean(&span->cores.disparity));
+        infp_builder_set_f64(b, DISPARITY, infp_stat_mean(&span->cores.disparity));
         if (span->cores.average.n)
                 set_count(b, DOMINANT_CHANGES, span->cores.n_dominant_changes);
         return infp_builder_row_end(b);

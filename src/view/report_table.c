@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "model/builder.h"
 #include "view/report.h"
@@ -25,17 +24,6 @@ static const struct infp_column columns[] = {
 
 static const struct infp_table shape = { .name = "report", .columns = columns, .n_columns = N, .plain = true };
 
-static void set_text(struct infp_builder *b, unsigned column, const char *text)
-{
-        infp_builder_set(b, column, (union infp_cell){ 0 }, text, strlen(text));
-}
-
-static void set_number(struct infp_builder *b, unsigned column, double v)
-{
-        if (isfinite(v))
-                infp_builder_set(b, column, (union infp_cell){ .f64 = v }, NULL, 0);
-}
-
 static int fill(struct infp_builder *b, const struct infp_report_metric *m)
 {
         const bool is_counter = m->column.kind == INFP_COUNTER;
@@ -46,16 +34,16 @@ static int fill(struct infp_builder *b, const struct infp_report_metric *m)
                 return -ENOMEM;
         infp_builder_reset(b);
         INFP_TRY(infp_builder_row_begin(b, 0, 0));
-        set_text(b, METRIC, m->name);
-        set_text(b, TABLE, m->table);
-        set_number(b, MEAN, infp_stat_mean(&m->stat));
-        set_number(b, STD, infp_stat_std(&m->stat));
-        set_number(b, MIN, m->stat.n ? m->stat.min : NAN);
-        set_number(b, MAX, m->stat.n ? m->stat.max : NAN);
-        set_number(b, TOTAL, is_counter ? infp_stat_total(&m->stat, &m->column) : NAN);
-        set_text(b, UNIT, unit.size ? unit.data : "");
-        set_text(b, KIND, infp_kind_name(m->column.kind));
-        set_text(b, QUALITY, infp_quality_name(m->column.quality));
+        infp_builder_set_text(b, METRIC, m->name);
+        infp_builder_set_text(b, TABLE, m->table);
+        infp_builder_set_f64(b, MEAN, infp_stat_mean(&m->stat));
+        infp_builder_set_f64(b, STD, infp_stat_std(&m->stat));
+        infp_builder_set_f64(b, MIN, m->stat.n ? m->stat.min : NAN);
+        infp_builder_set_f64(b, MAX, m->stat.n ? m->stat.max : NAN);
+        infp_builder_set_f64(b, TOTAL, is_counter ? infp_stat_total(&m->stat, &m->column) : NAN);
+        infp_builder_set_text(b, UNIT, unit.size ? unit.data : "");
+        infp_builder_set_text(b, KIND, infp_kind_name(m->column.kind));
+        infp_builder_set_text(b, QUALITY, infp_quality_name(m->column.quality));
         infp_builder_set(b, SAMPLES, (union infp_cell){ .u64 = m->stat.n }, NULL, 0);
         return infp_builder_row_end(b);
 }
