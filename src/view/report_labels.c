@@ -9,25 +9,6 @@
 
 enum { NAME_WIDTH = 22, ALL_CORES = 16 };
 
-/* At most `width` columns of a text that came from outside, padded to them. */
-static void put_name(struct infp_out *out, const char *text, unsigned width)
-{
-        infp_autostr struct infp_str tame = { 0 };
-        unsigned used;
-        size_t size;
-
-        infp_text_tame(&tame, text, strlen(text));
-        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
-        if (size < tame.size) {
-                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
-                used += 3;
-        }
-        infp_str_put(&out->text, tame.data ? tame.data : "", size);
-        if (size < tame.size)
-                infp_str_puts(&out->text, "...");
-        infp_str_printf(&out->text, "%*s", (int) (width - used), "");
-}
-
 static struct human percent(double v)
 {
         struct human ret = { "-" };
@@ -144,7 +125,7 @@ static void put_pair(struct infp_out *out, const struct infp_report *report, uns
 
         infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
         infp_str_puts(&out->text, "  ");
-        put_name(out, name.data ? name.data : "", NAME_WIDTH);
+        infp_report_put_padded(out, name.data ? name.data : "", NAME_WIDTH, false);
         infp_str_printf(&out->text, " %8s %7s %9s %9s %8s %8s\n", infp_human(s->seconds, "seconds", "s", false).text,
                         percent(infp_stat_mean(&s->cpu_percent)).text, bytes(infp_stat_mean(&s->rss_bytes)).text,
                         bytes(infp_stat_mean(&s->vms_bytes)).text, bytes(infp_stat_mean(&s->swap_bytes)).text,

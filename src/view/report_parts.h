@@ -15,6 +15,9 @@ void infp_report_line(struct infp_out *out, const char *label, const char *forma
 /* `used` columns of the line are taken already. */
 void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent);
 
+/* A text that came from outside, shortened to `width` columns; padded to them unless it is the last of its line. */
+void infp_report_put_padded(struct infp_out *out, const char *text, unsigned width, bool is_last);
+
 unsigned infp_report_width(const struct infp_out *out);     /* of the terminal, within reason */
 bool infp_report_is_host(const struct infp_report *report); /* no command and no process: the machine */
 

@@ -3,30 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 15 };
-
-/* Shortened to `width` columns; padded to it unless it is the last of its line. */
-static void put_text(struct infp_out *out, const char *text, unsigned width, bool is_last)
-{
-        infp_autostr struct infp_str tame = { 0 };
-        unsigned used;
-        size_t size;
-
-        infp_text_tame(&tame, text, strlen(text));
-        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
-        if (size < tame.size) {
-                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
-                used += 3;
-        }
-        infp_str_put(&out->text, tame.data ? tame.data : "", size);
-        if (size < tame.size)
-                infp_str_puts(&out->text, "...");
-        if (!is_last)
-                infp_str_printf(&out->text, "%*s", (int) (width - used), "");
-}
 
 /* Without the program's directory, which says less than the arguments. */
 static const char *from_program(const char *command)
@@ -55,13 +34,13 @@ static void put_process(struct infp_out *out, const struct infp_report_process *
         if (!isnan(p->cpu_share_percent))
                 snprintf(share, sizeof(share), "%.1f %%", p->cpu_share_percent);
         infp_str_printf(&out->text, "  %7s ", pid);
-        put_text(out, p->name ? p->name : "-", NAME_WIDTH, false);
+        infp_report_put_padded(out, p->name ? p->name : "-", NAME_WIDTH, false);
         used = (unsigned) snprintf(line, sizeof(line), " %*s %8s %9s  ", (int) cpu_width, cpu_of(p).text, share,
                                    infp_human(p->rss_peak_bytes, "bytes", "", false).text);
         infp_str_puts(&out->text, line);
         used += 2 + 7 + 1 + NAME_WIDTH;
         if (used + 4 < width)
-                put_text(out, p->command ? from_program(p->command) : "-", width - used, true);
+                infp_report_put_padded(out, p->command ? from_program(p->command) : "-", width - used, true);
         infp_str_putc(&out->text, '\n');
 }
 

@@ -64,6 +64,25 @@ void infp_report_line(struct infp_out *out, const char *label, const char *forma
         infp_report_wrap(out, text, LABEL_WIDTH + 2, LABEL_WIDTH + 2);
 }
 
+void infp_report_put_padded(struct infp_out *out, const char *text, unsigned width, bool is_last)
+{
+        infp_autostr struct infp_str tame = { 0 };
+        unsigned used;
+        size_t size;
+
+        infp_text_tame(&tame, text, strlen(text));
+        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
+        if (size < tame.size) {
+                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
+                used += 3;
+        }
+        infp_str_put(&out->text, tame.data ? tame.data : "", size);
+        if (size < tame.size)
+                infp_str_puts(&out->text, "...");
+        if (!is_last)
+                infp_str_printf(&out->text, "%*s", (int) (width - used), "");
+}
+
 struct human infp_human(double v, const char *base, const char *unit, bool rate)
 {
         infp_autostr struct infp_str text = { 0 };
