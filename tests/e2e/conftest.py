@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -105,3 +106,17 @@ def record(infprof, run_dir):
         return done
 
     return call
+
+
+@pytest.fixture
+def live(infprof, run_dir):
+    """A recording of a `sleep` that lives, once a row of it is on disk."""
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "100"],
+                               stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not list(run_dir.glob("*.infprof/columns/*.arrows")):
+        assert time.monotonic() < end, "no row within 30 s"
+        time.sleep(0.05)
+    yield run_dir.run()
+    process.terminate()
+    process.wait(timeout=60)

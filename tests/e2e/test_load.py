@@ -419,63 +419,49 @@ def wait_for_row(run, table, seconds=30):
     pytest.fail(f"no row in {table} within {seconds} s")
 
 
-@pytest.fixture
-def recording(infprof, run_dir):
-    """A recording of a `sleep` that lives."""
-    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "100"],
-                               stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not list(run_dir.glob("*.infprof/columns/*.arrows")):
-        assert time.monotonic() < end, "no row within 30 s"
-        time.sleep(0.05)
-    yield run_dir.run()
-    process.terminate()
-    process.wait(timeout=60)
-
-
-def test_the_recorder_is_killed(infprof, truth, recording, tmp_path):
+def test_the_recorder_is_killed(infprof, truth, live, tmp_path):
     """While rows go into its run: the summary is whole, what was lost is said once, and it is a failure where the run was named."""
     url = truth("-t", "10", "-i", "2", "-n", "4")
-    words = [infprof, "load", url, "--rate", "20", "--duration", "4s", "--output-tokens", "4", "-r", recording.uuid, "--json"]
+    words = [infprof, "load", url, "--rate", "20", "--duration", "4s", "--output-tokens", "4", "-r", live.uuid, "--json"]
     load = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    kept = len(wait_for_row(recording, "requests"))
-    pid = json.loads(next((pathlib.Path(os.environ["XDG_RUNTIME_DIR"])).rglob(f"{recording.uuid}.json")).read_text())["pid"]
+    kept = len(wait_for_row(live, "requests"))
+    pid = json.loads(next((pathlib.Path(os.environ["XDG_RUNTIME_DIR"])).rglob(f"{live.uuid}.json")).read_text())["pid"]
     os.kill(pid, signal.SIGKILL)
     out, err = load.communicate(timeout=60)
     summary = json.loads(out)
     assert load.returncode == 1 and summary["completed"] == summary["requests"] > kept
-    assert err.count("were not recorded") == 1 and err.count(recording.uuid) == 1 and len(err.splitlines()) == 1, err
+    assert err.count("were not recorded") == 1 and err.count(live.uuid) == 1 and len(err.splitlines()) == 1, err
 
 
 @pytest.mark.san
-def test_rows_go_into_the_live_run(infprof, truth, recording, tmp_path):
+def test_rows_go_into_the_live_run(infprof, truth, live, tmp_path):
     url = truth("-t", "10", "-i", "2", "-n", "4")
     before = time.monotonic_ns()
     summary = load_json(infprof, url, "-n", 30, "-c", 4, "--output-tokens", 4, "--name", "phase one", cwd=tmp_path)
-    rows = recording.table("requests")
-    assert len(rows) == 30 and summary["run"] == recording.uuid
+    rows = live.table("requests")
+    assert len(rows) == 30 and summary["run"] == live.uuid
     assert all(before < row["t_ns"] < time.monotonic_ns() and row["load"] == "phase one" and row["ok"] for row in rows)
     assert sorted(row["number"] for row in rows) == list(range(30))
     assert all(abs((row["time"].timestamp() if hasattr(row["time"], "timestamp") else row["time"]) - time.time()) < 300 for row in rows)
-    load_json(infprof, url, "-n", 5, "--output-tokens", 4, "--name", "phase two", "-r", recording.uuid[:13], cwd=tmp_path)
-    assert len(recording.table("requests")) == 35
-    report = json.loads(subprocess.run([infprof, "report", "-r", str(recording.output), "--json"], stdout=subprocess.PIPE,
+    load_json(infprof, url, "-n", 5, "--output-tokens", 4, "--name", "phase two", "-r", live.uuid[:13], cwd=tmp_path)
+    assert len(live.table("requests")) == 35
+    report = json.loads(subprocess.run([infprof, "report", "-r", str(live.output), "--json"], stdout=subprocess.PIPE,
                                        timeout=60, check=True).stdout)
     assert report["requests"]["completed"] == 35 and report["requests"]["total_output_tokens"] == 140
-    text = subprocess.run([infprof, "report", "-r", str(recording.output)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([infprof, "report", "-r", str(live.output)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     assert "Requests (client-side)" in text and "phase two" in text and "CPU of the process tree" in text
     assert not (tmp_path / "profiler-output").exists()
     # A directory that is named is meant: a run of its own beside one that lives elsewhere.
     own = load_json(infprof, url, "-n", 2, "--output-tokens", 4, "-o", tmp_path / "own")
-    assert own["run"] != recording.uuid and len(recording.table("requests")) == 35
+    assert own["run"] != live.uuid and len(live.table("requests")) == 35
 
 
-def test_more_than_a_message_holds(infprof, truth, recording):
+def test_more_than_a_message_holds(infprof, truth, live):
     """A few thousand rows in seconds: many messages, none above the limit, none lost."""
     url = truth("-t", "1", "-i", "1", "-n", "3")
     summary = load_json(infprof, url, "-n", 3000, "-c", 64, "--output-tokens", 3)
     assert summary["completed"] == 3000
-    rows = recording.table("requests")
+    rows = live.table("requests")
     assert sorted(row["number"] for row in rows) == list(range(3000))
 
 

@@ -11,20 +11,6 @@ def mark(infprof, *words, **environment):
                           env={**os.environ, **environment})
 
 
-@pytest.fixture
-def live(infprof, run_dir):
-    """A recording that lives."""
-    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "60"],
-                               stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not list(run_dir.glob("*.infprof/columns/*.arrows")):
-        assert time.monotonic() < end, "no row within 30 s"
-        time.sleep(0.05)
-    yield run_dir.run()
-    process.terminate()
-    process.wait(timeout=60)
-
-
 @pytest.mark.san
 def test_marks_are_on_disk_when_it_returns(infprof, live):
     before = time.monotonic_ns()
