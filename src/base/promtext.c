@@ -77,13 +77,6 @@ struct infp_prom_text infp_prom_unescape(struct prom_buffer *buffer, const char 
         return (struct infp_prom_text){ start, (size_t) (to - start) };
 }
 
-static const char *skip_blanks(const char *at, const char *end)
-{
-        while (at < end && (*at == ' ' || *at == '\t'))
-                at++;
-        return at;
-}
-
 static bool is_word(const char *at, const char *end, const char *word)
 {
         size_t size = strlen(word);
@@ -177,7 +170,7 @@ static bool declare(struct prom_family *f, char what, const char *at, const char
 /* HELP, TYPE, UNIT, EOF; all other comments are passed over. ret_is_good: it was one of those. */
 static int read_comment(struct infp_promtext *p, const char *at, const char *end, bool *ret_is_good)
 {
-        const char *word = skip_blanks(at + 1, end), *word_end = word;
+        const char *word = infp_prom_skip_blanks(at + 1, end), *word_end = word;
         struct infp_prom_text name;
         struct prom_family *f;
         bool is_full;
@@ -185,14 +178,14 @@ static int read_comment(struct infp_promtext *p, const char *at, const char *end
         while (word_end < end && *word_end != ' ' && *word_end != '\t')
                 word_end++;
         *ret_is_good = false;
-        if (is_word(word, word_end, "EOF") && skip_blanks(word_end, end) == end) {
+        if (is_word(word, word_end, "EOF") && infp_prom_skip_blanks(word_end, end) == end) {
                 p->page.has_eof = p->page.is_openmetrics = p->is_decided = *ret_is_good = true;
                 return 0;
         }
         if (!is_word(word, word_end, "HELP") && !is_word(word, word_end, "TYPE") && !is_word(word, word_end, "UNIT"))
                 return 0;
         p->resolved = NULL;
-        at = read_declared(skip_blanks(word_end, end), end, &name);
+        at = read_declared(infp_prom_skip_blanks(word_end, end), end, &name);
         if (!at) {
                 note_bad_line(p, word, end);
                 return 0;
@@ -200,7 +193,7 @@ static int read_comment(struct infp_promtext *p, const char *at, const char *end
         f = infp_prom_family_get(p, name.at, name.size, &is_full);
         if (!f && !is_full)
                 return -ENOMEM;
-        *ret_is_good = f && declare(f, *word, skip_blanks(at, end), end);
+        *ret_is_good = f && declare(f, *word, infp_prom_skip_blanks(at, end), end);
         if (!*ret_is_good)
                 note_bad_line(p, word, end);
         return 0;
@@ -213,7 +206,7 @@ static int read_line(struct infp_promtext *p, const char *at, const char *end, u
         bool is_good = false;
         int r = 0;
 
-        at = skip_blanks(at, end);
+        at = infp_prom_skip_blanks(at, end);
         if (end > at && end[-1] == '\r')
                 end--;
         if (at == end)

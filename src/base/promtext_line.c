@@ -12,13 +12,6 @@ static const unsigned char kinds[256] = {
         ['0' ... '9'] = DIGIT, ['a' ... 'z'] = NAME, ['A' ... 'Z'] = NAME, ['_'] = NAME, [':'] = COLON,
 };
 
-static const char *skip_blanks(const char *at, const char *end)
-{
-        while (at < end && (*at == ' ' || *at == '\t'))
-                at++;
-        return at;
-}
-
 const char *infp_prom_name_end(const char *at, const char *end)
 {
         if (at < end && kinds[(unsigned char) *at] & DIGIT)
@@ -143,7 +136,7 @@ static const char *quoted_name(struct line *l, const char *at, struct infp_prom_
         at = infp_prom_quoted(at, l->end, ret, &escapes);
         if (!at || ret->size == 0)
                 return NULL;
-        next = skip_blanks(at, l->end);
+        next = infp_prom_skip_blanks(at, l->end);
         *ret_is_name = next < l->end && *next != '=';
         if (*ret_is_name) {
                 if (l->has_name || !l->keep)
@@ -171,14 +164,14 @@ static const char *read_label(struct line *l, const char *at)
                 if (name.size == 0)
                         return NULL;
         }
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         /* {count:1,sum:2...}: the value of a native histogram. */
         if (l->end - at >= 2 && *at == ':' && l->n_labels == 0 &&
             (kinds[(unsigned char) at[1]] == DIGIT || at[1] == '-'))
                 l->is_native = true;
         if (at == l->end || *at != '=')
                 return NULL;
-        at = skip_blanks(at + 1, l->end);
+        at = infp_prom_skip_blanks(at + 1, l->end);
         if (at == l->end || *at != '"')
                 return NULL;
         at = infp_prom_quoted(at + 1, l->end, &value, &escapes);
@@ -190,16 +183,16 @@ static const char *read_label(struct line *l, const char *at)
 /* `at` behind the opening brace; NULL, or behind the closing one. */
 static const char *read_labels(struct line *l, const char *at)
 {
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         while (at < l->end && *at != '}') {
                 at = read_label(l, at);
                 if (!at)
                         return NULL;
-                at = skip_blanks(at, l->end);
+                at = infp_prom_skip_blanks(at, l->end);
                 if (at == l->end || (*at != ',' && *at != '}'))
                         return NULL;
                 if (*at == ',')
-                        at = skip_blanks(at + 1, l->end);
+                        at = infp_prom_skip_blanks(at + 1, l->end);
         }
         return at < l->end ? at + 1 : NULL;
 }
@@ -211,21 +204,21 @@ static bool read_exemplar(struct line *l, const char *at)
         int64_t ns;
 
         l->keep = false;
-        at = skip_blanks(at + 1, l->end);
+        at = infp_prom_skip_blanks(at + 1, l->end);
         if (at == l->end || *at != '{')
                 return false;
         at = read_labels(l, at + 1);
         if (!at)
                 return false;
-        at = infp_prom_number(skip_blanks(at, l->end), l->end, &value);
+        at = infp_prom_number(infp_prom_skip_blanks(at, l->end), l->end, &value);
         if (!at)
                 return false;
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         if (at < l->end && *at != '#')
                 at = infp_prom_time(at, l->end, true, &ns);
         if (!at)
                 return false;
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         return at == l->end || (*at == '#' && read_exemplar(l, at)); /* OpenMetrics 2.0 allows several */
 }
 
@@ -236,19 +229,19 @@ static bool read_tail(struct line *l, const char *at)
         double start;
 
         s->has_time = false;
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         if (at < l->end && *at != '#' && *at != 's') {
                 at = infp_prom_time(at, l->end, infp_prom_is_openmetrics(l->p), &s->unix_ns);
                 if (!at)
                         return false;
                 s->has_time = true;
-                at = skip_blanks(at, l->end);
+                at = infp_prom_skip_blanks(at, l->end);
         }
         if (l->end - at > 3 && memcmp(at, "st@", 3) == 0) {
                 at = infp_prom_number(at + 3, l->end, &start);
                 if (!at)
                         return false;
-                at = skip_blanks(at, l->end);
+                at = infp_prom_skip_blanks(at, l->end);
         }
         return at == l->end || (*at == '#' && read_exemplar(l, at));
 }
@@ -297,14 +290,14 @@ static const char *read_series(struct line *l, const char *at)
         l->p->sample.series = l->name;
         if (at < l->end && *at != '{' && *at != ' ' && *at != '\t')
                 return NULL;
-        at = skip_blanks(at, l->end);
+        at = infp_prom_skip_blanks(at, l->end);
         if (at == l->end || *at != '{')
                 return at;
         at = read_labels(l, at + 1);
         if (!at || !l->has_name)
                 return NULL;
         l->p->sample.series = (struct infp_prom_text){ l->start, (size_t) (at - l->start) };
-        return skip_blanks(at, l->end);
+        return infp_prom_skip_blanks(at, l->end);
 }
 
 enum prom_line infp_prom_line(struct infp_promtext *p, const char *at, const char *end)

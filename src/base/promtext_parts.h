@@ -51,6 +51,13 @@ enum prom_line {
 enum prom_line infp_prom_line(struct infp_promtext *p, const char *at, const char *end);
 /* A quoted text: `at` behind the opening quote; NULL, or the place behind the closing one. ret: without the quotes, escapes in it. */
 const char *infp_prom_quoted(const char *at, const char *end, struct infp_prom_text *ret, bool *ret_has_escapes);
+static inline const char *infp_prom_skip_blanks(const char *at, const char *end)
+{
+        while (at < end && (*at == ' ' || *at == '\t'))
+                at++;
+        return at;
+}
+
 /* The end of a metric name's characters (a digit in front is no name: returns `at`). */
 const char *infp_prom_name_end(const char *at, const char *end);
 

@@ -41,11 +41,6 @@ static void wait_for_signal(const struct infp_signals *signals)
         poll(&fd, 1, 1000);
 }
 
-static bool is_end(int number)
-{
-        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT || number == SIGABRT;
-}
-
 bool infp_record_finish(const char *path, struct infp_signals *signals)
 {
         struct infp_signal signal;
@@ -66,7 +61,7 @@ bool infp_record_finish(const char *path, struct infp_signals *signals)
                         return false;
                 wait_for_signal(signals);
                 while (infp_signals_next(signals, &signal))
-                        if (is_end(signal.number))
+                        if (infp_signal_is_end(signal.number))
                                 kill(pid, SIGTERM);
         }
         return WIFEXITED(status) && WEXITSTATUS(status) == 0;

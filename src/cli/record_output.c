@@ -9,11 +9,6 @@
 
 enum { LOOK_MS = 10 };
 
-static bool is_end(int number)
-{
-        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT || number == SIGABRT;
-}
-
 static bool is_told_to_end(struct infp_signals *signals)
 {
         struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
@@ -22,7 +17,7 @@ static bool is_told_to_end(struct infp_signals *signals)
 
         if (poll(&fd, 1, LOOK_MS) > 0)
                 while (infp_signals_next(signals, &signal))
-                        ret |= is_end(signal.number);
+                        ret |= infp_signal_is_end(signal.number);
         return ret;
 }
 

@@ -78,3 +78,8 @@ bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret)
         };
         return true;
 }
+
+bool infp_signal_is_end(int number)
+{
+        return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT || number == SIGABRT;
+}

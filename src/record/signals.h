@@ -28,3 +28,4 @@ int infp_signals_open(struct infp_signals *signals, bool for_command, struct inf
 void infp_signals_close(struct infp_signals *signals); /* keeps them blocked */
 /* True: *ret is the next one. */
 bool infp_signals_next(struct infp_signals *signals, struct infp_signal *ret);
+bool infp_signal_is_end(int number); /* it asks a program to end */
