@@ -12,9 +12,11 @@ enum { WHOLE_LIST = 5, PART_OF_LIST = 3, NAMES_MOST = 8, FACTS_MOST = 12 };
 /* By their collector. */
 static const char *const topics[] = { "energy", "engine", "containers" };
 enum {
-        RANK_TROUBLE = INFP_COUNT(topics), /* denied, broken, late */
-        RANK_FIX,                          /* something can be done */
-        RANK_BARE,                         /* the machine or its kernel has it not */
+        RANK_TARGET, /* there was nobody to record */
+        RANK_TOPICS,
+        RANK_TROUBLE = RANK_TOPICS + INFP_COUNT(topics), /* denied, broken, late */
+        RANK_FIX,                                        /* something can be done */
+        RANK_BARE,                                       /* the machine or its kernel has it not */
         RANK_NOT_ASKED,
         RANKS,
 };
@@ -41,9 +43,11 @@ static unsigned rank_of(const struct infp_absence *a)
 {
         if (is_not_asked(a))
                 return RANK_NOT_ASKED;
+        if (!strcmp(a->instance, "target"))
+                return RANK_TARGET;
         for (unsigned i = 0; i < INFP_COUNT(topics); i++)
                 if (!strcmp(a->collector, topics[i]))
-                        return i;
+                        return RANK_TOPICS + i;
         if (strcmp(a->state, "absent"))
                 return RANK_TROUBLE;
         return *a->fix ? RANK_FIX : RANK_BARE;
