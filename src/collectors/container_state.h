@@ -1,5 +1,6 @@
-/* Parts of the collector `containers`: which there are (container_find.c), who one is (container_open.c), what its files say
- * (container_read.c), its limits (container_limits.c), its block devices (container_device.c) and network (container_net.c). */
+/* Parts of the collector `containers`: which there are (container_find.c), who one is (container_open.c), its files
+ * (container_file.c) and what they say (container_read.c), its limits (container_limits.c), its block devices
+ * (container_device.c) and network (container_net.c), and why something is missing (container_why.c). */
 #pragma once
 
 #include "collect/cgroup.h"
@@ -194,12 +195,17 @@ void container_fill_limits(const struct container *c, struct infp_row *row);
 
 /* container_read.c. One row, and those of its CPUs and devices. -ENODEV: it is gone. */
 int container_sample(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c);
-/* Reads a file of it into s->text; the descriptor is kept. */
+/* Which file a cell of the row is from; false: none. */
+bool container_file_of_cell(const struct container *c, unsigned cell, enum container_file *ret);
+
+/* container_file.c. Where a file is and what its version calls it; NULL: that version has none. */
+enum infp_controller container_controller(const struct container *c, enum container_file file);
+const char *container_file_name(const struct container *c, enum container_file file);
+/* Reads its CPU time before all else: what is read later is at least as new. */
+void container_see_whether_it_ran(struct containers *s, const struct infp_env *env, struct container *c);
+/* Into s->text; the descriptor is kept. A file that cannot have changed is not read. */
 int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
                         struct infp_span *ret);
-/* Why a cell of the row is empty; false: nothing is known. */
-bool container_why(const struct container *c, unsigned cell, char *reason, size_t cap, const char **ret_fix,
-                   int *ret_state);
 
 /* container_device.c: bytes and calls of all devices, into the row and rows of their own. */
 void container_devices(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c,
@@ -208,8 +214,8 @@ void container_devices_done(struct block_devices *devices);
 
 /* container_why.c: says of what has no value why, and of the target's container whom else it counts. */
 void container_explain(struct containers *s, const struct infp_env *env, struct infp_emit *emit);
-void container_explain_one(const struct containers *s, const struct infp_env *env, struct infp_emit *emit,
-                           const struct container *c, const uint64_t missing[2], bool by_name);
+void container_explain_one(const struct containers *s, struct infp_emit *emit, const struct container *c,
+                           const uint64_t missing[2], bool by_name);
 
 /* container_net.c */
 void container_find_network(struct containers *s, const struct infp_env *env, struct container *c);

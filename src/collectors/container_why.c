@@ -10,6 +10,52 @@
 static const char no_limit[] = "no limit is set";
 _Static_assert(CONTAINER_MOST == 1024, "it is named below");
 
+static const char *why_of_errno(const struct container *c, enum container_file file, int r, char *reason, size_t cap)
+{
+        static const char enable[] = "enable the controller in cgroup.subtree_control of the cgroup above it";
+        const char *name = container_file_name(c, file);
+
+        if (r == WHY_MACHINE)
+                snprintf(reason, cap, "it is in the root of that hierarchy, which counts the whole machine");
+        else if (r == WHY_NO_CONTROLLER)
+                snprintf(reason, cap, "no hierarchy with its controller can be seen");
+        else if (r == WHY_OTHER_CGROUP)
+                snprintf(reason, cap, "that controller counts it together with others, in another cgroup");
+        else if (r == WHY_OTHER_VERSION)
+                snprintf(reason, cap, "version %d of control groups does not tell", c->version);
+        else if (r == -EOPNOTSUPP)
+                snprintf(reason, cap, "%s is not kept for a threaded cgroup", name ? name : "it");
+        else if (r == -ENOENT && file == FILE_PSI_IRQ)
+                snprintf(reason, cap, "%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+                         name ? name : "it");
+        else if (r == -ENOENT && container_controller(c, file) == INFP_CG_UNIFIED)
+                snprintf(reason, cap, "%s is not there: the kernel keeps no pressure figures", name ? name : "it");
+        else if (r == -ENOENT)
+                snprintf(reason, cap, "%s is not there: the kernel is older, or the controller is not enabled",
+                         name ? name : "it");
+        else
+                snprintf(reason, cap, "%s: %s", name ? name : "it", strerror(-r));
+        return r == -ENOENT && container_controller(c, file) != INFP_CG_UNIFIED && c->version == 2 ? enable : NULL;
+}
+
+static bool why_file(const struct container *c, unsigned cell, char *reason, size_t cap, const char **ret_fix,
+                     enum infp_source_state *ret_state)
+{
+        enum container_file file;
+
+        if (!container_file_of_cell(c, cell, &file))
+                return false;
+        if (!c->r[file]) {
+                snprintf(reason, cap, "%s gives no number for it", container_file_name(c, file));
+                return true;
+        }
+        if (c->r[file] != -EOPNOTSUPP && c->r[file] != WHY_MACHINE && c->r[file] != WHY_NO_CONTROLLER &&
+            c->r[file] != WHY_OTHER_VERSION && c->r[file] != WHY_OTHER_CGROUP)
+                *ret_state = infp_source_state_of(c->r[file]);
+        *ret_fix = why_of_errno(c, file, c->r[file], reason, cap);
+        return true;
+}
+
 /* Cells of limits: the reason when its file was read, and what reading it gave. */
 static bool why_limit(const struct container *c, unsigned cell, const char **ret_reason, int *ret_r)
 {
@@ -101,7 +147,7 @@ static void say(struct infp_emit *emit, const struct container *c, unsigned cell
         enum infp_source_state state = INFP_ABSENT;
         const char *reason = NULL, *fix = NULL;
         char text[192];
-        int r = 0, file_state;
+        int r = 0;
 
         if (is_network(cell)) {
                 reason = why_network(c, &fix, &state);
@@ -110,9 +156,8 @@ static void say(struct infp_emit *emit, const struct container *c, unsigned cell
                         state = INFP_DENIED;
                 if (r)
                         reason = words_of(r, c, text, sizeof(text));
-        } else if (reason = NULL, container_why(c, cell, text, sizeof(text), &fix, &file_state)) {
-                reason = text;
-                state = (enum infp_source_state) file_state;
+        } else {
+                reason = why_file(c, cell, text, sizeof(text), &fix, &state) ? text : NULL;
         }
         if (reason)
                 infp_emit_source(emit, &infp_table_containers, (int) cell, by_name ? c->cid : NULL, state, reason, fix);
@@ -123,10 +168,9 @@ static bool has(const uint64_t bits[2], unsigned cell)
         return bits[cell / 64] >> cell % 64 & 1;
 }
 
-void container_explain_one(const struct containers *s, const struct infp_env *env, struct infp_emit *emit,
-                           const struct container *c, const uint64_t missing[2], bool by_name)
+void container_explain_one(const struct containers *s, struct infp_emit *emit, const struct container *c,
+                           const uint64_t missing[2], bool by_name)
 {
-        (void) env;
         for (unsigned cell = C_CONTAINER + 1; cell < C_N; cell++) {
                 if (cell == C_OTHERS || cell == C_IS_TARGET)
                         continue;

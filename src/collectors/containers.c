@@ -296,9 +296,9 @@ static void sample_all(struct containers *s, const struct infp_env *env, struct 
                 if (s->list[i]->is_gone)
                         continue;
                 if (i == 0)
-                        container_explain_one(s, env, emit, s->list[i], missing[i], false);
+                        container_explain_one(s, emit, s->list[i], missing[i], false);
                 if (s->list[i]->is_target && s->n > 1)
-                        container_explain_one(s, env, emit, s->list[i], missing[i], true);
+                        container_explain_one(s, emit, s->list[i], missing[i], true);
         }
         for (size_t i = s->n; i-- > 0;)
                 if (s->list[i]->is_gone)
