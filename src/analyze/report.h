@@ -79,6 +79,7 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                      struct infp_err *err);
 void infp_report_done(struct infp_report *report);
 
+/* report_figures.c */
 const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name); /* NULL */
 /* Mean of a gauge, rate of a counter (NAN without either); the increase of a counter; the largest value. In the base unit. */
 double infp_report_mean(const struct infp_report *report, const char *name);
