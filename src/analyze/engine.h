@@ -12,7 +12,6 @@
 
 #include "analyze/stat.h"
 #include "base/err.h"
-#include "query/engine_quantiles.h"
 #include "query/engine_window.h"
 #include "query/scan.h"
 #include "store/run.h"

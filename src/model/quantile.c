@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const double infp_quantiles_shown[INFP_QUANTILES_N] = { 0.5, 0.9, 0.95, 0.99 };
+const char *const infp_quantile_names[INFP_QUANTILES_N] = { "p50", "p90", "p95", "p99" };
+
 static int by_edge(const void *a, const void *b)
 {
         const struct infp_bucket *x = a, *y = b;

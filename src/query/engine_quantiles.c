@@ -9,8 +9,6 @@
 #include "query/engine_window.h"
 #include "query/joins.h"
 
-const double infp_quantiles_shown[INFP_QUANTILES_N] = { 0.5, 0.9, 0.95, 0.99 };
-
 enum { ENGINE, URL, MAKE, MODEL, METRIC, QUANTILE, LOW, ESTIMATE, HIGH, N, MEAN, WIDTH };
 
 // clang-format off

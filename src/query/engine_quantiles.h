@@ -12,10 +12,6 @@
 #define INFP_QUANTILES_VIEW "engine_quantiles"
 #define INFP_QUANTILES_FUNCTION "engine_quantiles_between"
 
-/* What reports and SQL show of a distribution. */
-enum { INFP_QUANTILES_N = 4 };
-extern const double infp_quantiles_shown[INFP_QUANTILES_N]; /* 0.5, 0.9, 0.95, 0.99 */
-
 struct infp_engine_quantiles;
 /* Pages with t0 <= t_ns < t1; t1 0: no end. */
 int infp_engine_quantiles_open(struct infp_run *run, uint64_t t0, uint64_t t1, const struct infp_catalog *catalog,

@@ -119,12 +119,8 @@ static void put_heads(struct infp_out *out)
 {
         infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, "server-side");
         put_cell(out, "mean");
-        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
-                char head[16];
-
-                snprintf(head, sizeof(head), "p%.0f", 100 * infp_quantiles_shown[i]);
-                put_cell(out, head);
-        }
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
+                put_cell(out, infp_quantile_names[i]);
         infp_str_putc(&out->text, '\n');
 }
 

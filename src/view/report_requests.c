@@ -4,14 +4,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/quantile.h"
 #include "view/human.h"
 #include "view/report_parts.h"
 #include "view/requests.h"
 
 enum { CELL = 11, NARROW = 10, LOAD_WIDTH = 18 };
-
-static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
-static const char *const quantile_names[] = { "p50", "p90", "p95", "p99" };
 
 /* One of the four times that are shown alike. */
 struct times {
@@ -72,8 +70,9 @@ static void put_times(struct infp_out *out, struct infp_requests *requests, cons
                 return;
         infp_str_printf(&out->text, "  %-12s", times->label);
         put_cell(out, seconds(mean).text);
-        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++)
-                put_cell(out, quantile_of(requests, times, quantiles[i], &at) ? seconds(at.estimate).text : "-");
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
+                put_cell(out,
+                         quantile_of(requests, times, infp_quantiles_shown[i], &at) ? seconds(at.estimate).text : "-");
         put_cell(out, seconds(max_of(requests, times)).text);
         infp_str_putc(&out->text, '\n');
 }
@@ -89,8 +88,8 @@ static void put_table(struct infp_out *out, struct infp_requests *requests)
                 return;
         infp_str_printf(&out->text, "  %-12s", "");
         put_cell(out, "mean");
-        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++)
-                put_cell(out, quantile_names[i]);
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
+                put_cell(out, infp_quantile_names[i]);
         put_cell(out, "max");
         infp_str_putc(&out->text, '\n');
         for (unsigned i = 0; i < INFP_COUNT(all); i++)
@@ -266,10 +265,11 @@ static void json_times(struct infp_json *json, struct infp_requests *requests, c
         infp_json_member_f64(json, key, quantile_of(requests, times, 0.5, &at) ? at.estimate * 1e3 : NAN);
         snprintf(key, sizeof(key), "std_%s_ms", times->key);
         infp_json_member_f64(json, key, std_of(requests, times) * 1e3);
-        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
-                snprintf(key, sizeof(key), "%s_%s_ms", quantile_names[i], times->key);
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
+                snprintf(key, sizeof(key), "%s_%s_ms", infp_quantile_names[i], times->key);
                 infp_json_member_f64(json, key,
-                                     quantile_of(requests, times, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                                     quantile_of(requests, times, infp_quantiles_shown[i], &at) ? at.estimate * 1e3
+                                                                                                : NAN);
         }
         snprintf(key, sizeof(key), "max_%s_ms", times->key);
         infp_json_member_f64(json, key, max_of(requests, times) * 1e3);
@@ -282,10 +282,10 @@ static void json_bounds(struct infp_json *json, struct infp_requests *requests)
 
         infp_json_key(json, "itl_bounds_ms");
         infp_json_object(json);
-        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
-                if (!infp_requests_itl(requests, quantiles[i], &at))
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
+                if (!infp_requests_itl(requests, infp_quantiles_shown[i], &at))
                         continue;
-                infp_json_key(json, quantile_names[i]);
+                infp_json_key(json, infp_quantile_names[i]);
                 infp_json_array(json);
                 infp_json_f64(json, at.low * 1e3);
                 infp_json_f64(json, at.high * 1e3);
@@ -308,13 +308,15 @@ static void json_load(struct infp_json *json, struct infp_requests_load *load)
         infp_json_member_u64(json, "completed", load->n_ok);
         infp_json_member_f64(json, "output_throughput",
                              load->output_tokens && duration > 0 ? (double) load->output_tokens / duration : NAN);
-        for (unsigned i = 0; i < INFP_COUNT(quantiles); i++) {
-                snprintf(key, sizeof(key), "%s_ttft_ms", quantile_names[i]);
+        for (unsigned i = 0; i < INFP_QUANTILES_N; i++) {
+                snprintf(key, sizeof(key), "%s_ttft_ms", infp_quantile_names[i]);
+                infp_json_member_f64(
+                        json, key,
+                        infp_samples_quantile(&load->ttft, infp_quantiles_shown[i], &at) ? at.estimate * 1e3 : NAN);
+                snprintf(key, sizeof(key), "%s_itl_ms", infp_quantile_names[i]);
                 infp_json_member_f64(json, key,
-                                     infp_samples_quantile(&load->ttft, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
-                snprintf(key, sizeof(key), "%s_itl_ms", quantile_names[i]);
-                infp_json_member_f64(json, key,
-                                     infp_requests_load_itl(load, quantiles[i], &at) ? at.estimate * 1e3 : NAN);
+                                     infp_requests_load_itl(load, infp_quantiles_shown[i], &at) ? at.estimate * 1e3
+                                                                                                : NAN);
         }
         infp_json_object_end(json);
 }

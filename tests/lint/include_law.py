@@ -20,7 +20,7 @@ LAW = {
     "store": [],
     "record": ["ring", "collect", "sampler", "store"],
     "query": ["ring", "store"],
-    "analyze": ["query/scan.h", "query/instances.h", "query/engine_window.h", "query/engine_quantiles.h", "store/run.h"],  # store/run.h: which run a scan reads
+    "analyze": ["query/scan.h", "query/instances.h", "query/engine_window.h", "store/run.h"],  # store/run.h: which run a scan reads
     "view": ["analyze", "store/arrow.h", "record/tail.h"],  # record/tail.h: the rows that a snapshot shows
     "finish": ["store", "query", "view", "sampler/symbols.h"],
     "import": ["store"],
