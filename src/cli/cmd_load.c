@@ -40,8 +40,7 @@ static bool is_stop(void *context)
         struct infp_signal signal;
 
         while (infp_signals_next(&l->signals, &signal))
-                l->is_stopped |= signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP ||
-                                 signal.number == SIGQUIT;
+                l->is_stopped |= infp_signal_is_end(signal.number);
         return l->is_stopped;
 }
 
