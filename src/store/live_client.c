@@ -61,6 +61,18 @@ static int read_pid(int dir_fd, const char *uuid)
         return pid;
 }
 
+/* What a search ended with, and who records what it found. */
+static int settle(int r, int dir_fd, struct infp_live_entry *ret)
+{
+        if (r < 0) {
+                free(ret->output);
+                *ret = (struct infp_live_entry){ 0 };
+                return r;
+        }
+        ret->pid = read_pid(dir_fd, ret->uuid);
+        return 0;
+}
+
 static int fail_none(const char *uuid, const char *own, const char *path, struct infp_err *err)
 {
         if (uuid)
@@ -93,13 +105,7 @@ int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_er
                 r = fail_none(uuid, own && *own ? own : NULL, path, err);
         else if (r == 0 && uuid && search.n > 1)
                 r = infp_fail(err, -ENOTUNIQ, "%u live runs begin with '%.40s': give more of its uuid", search.n, uuid);
-        if (r < 0) {
-                free(ret->output);
-                *ret = (struct infp_live_entry){ 0 };
-                return r;
-        }
-        ret->pid = read_pid(dir_fd, ret->uuid);
-        return 0;
+        return settle(r, dir_fd, ret);
 }
 
 int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct infp_err *err)
@@ -118,13 +124,7 @@ int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct in
                 r = infp_fail(err, -ENOMEM, "not enough memory");
         else if (r == 0 && !search.is_here)
                 r = infp_fail(err, -ENOENT, "no live run of uid %u is recorded in %s", (unsigned) geteuid(), output);
-        if (r < 0) {
-                free(ret->output);
-                *ret = (struct infp_live_entry){ 0 };
-                return r;
-        }
-        ret->pid = read_pid(dir_fd, ret->uuid);
-        return 0;
+        return settle(r, dir_fd, ret);
 }
 
 static int connect_to(const char *uuid, int timeout_ms, struct infp_err *err)
