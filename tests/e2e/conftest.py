@@ -4,9 +4,10 @@ import json
 import os
 import pathlib
 import subprocess
-import time
 
 import pytest
+
+from waiting import wait_for
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DUCKDB = TOP / ".deps" / "duckdb" / "libduckdb.so"
@@ -113,10 +114,7 @@ def live(infprof, run_dir):
     """A recording of a `sleep` that lives, once a row of it is on disk."""
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "--no-finish", "--", "sleep", "100"],
                                stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not list(run_dir.glob("*.infprof/columns/*.arrows")):
-        assert time.monotonic() < end, "no row within 30 s"
-        time.sleep(0.05)
+    wait_for(lambda: list(run_dir.glob("*.infprof/columns/*.arrows")), "a row")
     yield run_dir.run()
     process.terminate()
     process.wait(timeout=60)

@@ -10,18 +10,9 @@ import time
 import pytest
 
 from namespaces import unshare
+from waiting import wait_for
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system: needs root")
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"{what} did not happen within {seconds} s")
 
 
 def output_file(run):

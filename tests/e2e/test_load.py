@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from waiting import wait_for
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TRUTH = TOP.parent / "shared" / "truth" / "latency_truth.c"
 MS = 1_000_000
@@ -409,22 +411,12 @@ def test_goodput(infprof, truth):
     assert summary["completed"] == 8
 
 
-def wait_for_row(run, table, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        rows = run.table(table)
-        if rows:
-            return rows
-        time.sleep(0.1)
-    pytest.fail(f"no row in {table} within {seconds} s")
-
-
 def test_the_recorder_is_killed(infprof, truth, live, tmp_path):
     """While rows go into its run: the summary is whole, what was lost is said once, and it is a failure where the run was named."""
     url = truth("-t", "10", "-i", "2", "-n", "4")
     words = [infprof, "load", url, "--rate", "20", "--duration", "4s", "--output-tokens", "4", "-r", live.uuid, "--json"]
     load = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    kept = len(wait_for_row(live, "requests"))
+    kept = len(wait_for(lambda: live.table("requests"), "a row of a request"))
     pid = json.loads(next((pathlib.Path(os.environ["XDG_RUNTIME_DIR"])).rglob(f"{live.uuid}.json")).read_text())["pid"]
     os.kill(pid, signal.SIGKILL)
     out, err = load.communicate(timeout=60)

@@ -11,16 +11,7 @@ import time
 import pytest
 
 from namespaces import unshare
-
-
-def wait_for(condition, what, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"{what} did not happen within {seconds} s")
+from waiting import wait_for
 
 
 def read_bytes(path):
