@@ -126,26 +126,3 @@ size_t infp_buckets_between(const struct infp_bucket *before, size_t n_before, c
         level(ret, n_after);
         return n_after;
 }
-
-bool infp_share_below(const struct infp_bucket *buckets, size_t n, double limit, double *ret, bool *ret_exact)
-{
-        double low, below, inside;
-        size_t i = 0;
-
-        if (isnan(limit) || !is_histogram(buckets, n))
-                return false;
-        while (i < n - 1 && buckets[i].le < limit)
-                i++;
-        below = i ? buckets[i - 1].count : 0;
-        inside = buckets[i].count - below;
-        low = i ? buckets[i - 1].le : fmin(0, buckets[0].le);
-        *ret_exact = buckets[i].le == limit || inside == 0;
-        if (*ret_exact)
-                inside = buckets[i].count - below;
-        else if (isinf(buckets[i].le) || limit <= low)
-                inside = 0;
-        else
-                inside *= (limit - low) / (buckets[i].le - low);
-        *ret = (below + inside) / buckets[n - 1].count;
-        return true;
-}

@@ -44,7 +44,3 @@ bool infp_buckets_fell(const struct infp_bucket *before, size_t n_before, const 
 /* The cumulative count at an edge of settled buckets; at one that they do not have, that of the next lower one (0 below the
  * first). *from, 0 at first, walks along while edges are asked for in ascending order. */
 double infp_buckets_at(const struct infp_bucket *buckets, size_t n, double le, size_t *from);
-
-/* Share of observations <= limit: exact when limit is an edge or its bucket is empty (ret_exact), else interpolated; in the last
- * bucket nothing is taken to be below: a lower bound. False: none. */
-bool infp_share_below(const struct infp_bucket *buckets, size_t n, double limit, double *ret, bool *ret_exact);

@@ -167,29 +167,6 @@ static void differences(void **state)
         }
 }
 
-static void shares(void **state)
-{
-        static const struct histogram plain = { 4, { { 0.1, 20 }, { 0.5, 60 }, { 1, 60 }, { INF, 100 } } };
-        static const struct {
-                double limit, share;
-                bool exact;
-        } cases[] = {
-                { 0.1, 0.2, true }, { 0.5, 0.6, true }, { 1, 0.6, true },      { 0.7, 0.6, true }, { 0.3, 0.4, false },
-                { 0, 0, false },    { 2, 0.6, false },  { INFINITY, 1, true }, { -1, 0, false },   { 0.05, 0.1, false },
-        };
-        static const struct infp_bucket nothing[] = { { 1, 0 }, { INFINITY, 0 } };
-        double share;
-        bool exact;
-
-        (void) state;
-        for (size_t i = 0; i < INFP_COUNT(cases); i++)
-                if (!infp_share_below(plain.buckets, plain.n, cases[i].limit, &share, &exact) ||
-                    !alike(share, cases[i].share) || exact != cases[i].exact)
-                        fail_msg("case %zu: %g, %d", i, share, exact);
-        assert_false(infp_share_below(nothing, 2, 1, &share, &exact));
-        assert_false(infp_share_below(plain.buckets, plain.n, NAN, &share, &exact));
-}
-
 static uint64_t random_bits(uint64_t *seed)
 {
         *seed ^= *seed << 13;
@@ -210,8 +187,8 @@ static int by_value(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* Random observations: the true quantile lies within low..high, estimates rise with q, a share is the quantile's inverse, and
- * the sum of differences is the difference. */
+/* Random observations: the true quantile lies within low..high, estimates rise with q, and the sum of differences is
+ * the difference. */
 static void properties(void **state)
 {
         static const double edges[MAX] = { 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, INFINITY };
@@ -237,8 +214,6 @@ static void properties(void **state)
                 qsort(values, n, sizeof(*values), by_value);
                 for (double q = 0.01; q < 1; q += 0.07) {
                         struct infp_quantile at;
-                        double share;
-                        bool exact;
                         unsigned rank = (unsigned) fmax(ceil(q * n), 1);
 
                         assert_true(infp_quantile_of(second, MAX, q, &at));
@@ -246,8 +221,6 @@ static void properties(void **state)
                         assert_true(at.low <= values[rank - 1] && values[rank - 1] <= at.high);
                         assert_true(at.estimate >= before);
                         before = at.estimate;
-                        assert_true(infp_share_below(second, MAX, at.estimate, &share, &exact));
-                        assert_true(isinf(at.high) || fabs(share - q) < 1e-9);
                 }
                 assert_int_equal(infp_buckets_between(first, MAX, second, MAX, got), MAX);
                 for (unsigned i = 0; i < MAX; i++)
@@ -259,8 +232,8 @@ static void properties(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(settling),    cmocka_unit_test(quantiles), cmocka_unit_test(no_quantile),
-                cmocka_unit_test(differences), cmocka_unit_test(shares),    cmocka_unit_test(properties),
+                cmocka_unit_test(settling),    cmocka_unit_test(quantiles),  cmocka_unit_test(no_quantile),
+                cmocka_unit_test(differences), cmocka_unit_test(properties),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
