@@ -168,7 +168,7 @@ def test_output_directory_vanishes(infprof, tmp_path):
 
 @pytest.mark.san
 def test_sixteen_descriptors(infprof, tmp_path):
-    done = run(["sh", "-c", f"ulimit -n 16; exec '{infprof}' record -o '{tmp_path}' -t 100 -- sh -c 'ulimit -n; sleep 1; exit 5'"])
+    done = run(["sh", "-c", f"ulimit -n 16; exec '{infprof}' record -o '{tmp_path}' -t 100 -- sh -c 'ulimit -n; sleep 3; exit 5'"])
     assert done.returncode == 5, done.stderr
     assert done.stdout.strip() == "16"  # the child's limit is its own
     assert query(infprof, tmp_path, "SELECT count(*) AS n FROM cpu")[0]["n"] >= 5
