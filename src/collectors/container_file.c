@@ -96,7 +96,7 @@ static ssize_t read_whole(int fd, char *text, size_t cap)
 
 /* In v1 each figure is a file of its own, and reading them is what this collector costs. One that moves only while a process of
  * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. A look at
- * the limits has all read again, so that what is moved into it from outside and does not run shows as well. */
+ * the limits has all read again. How many tasks it has is always read: what is moved into it from outside need not run. */
 static bool is_still(const struct container *c, enum container_file file)
 {
         if (file == FILE_CPU_USAGE)
@@ -109,7 +109,6 @@ static bool is_still(const struct container *c, enum container_file file)
         case FILE_CPU_TICKS:
         case FILE_CPU_EACH:
         case FILE_MEMORY_EVENTS: /* the end of a killed process takes time of it */
-        case FILE_PIDS:
         case FILE_PIDS_EVENTS:
                 return true;
         case FILE_MEMORY_FAILS: /* others charge it as well, but nothing fails without a limit */

@@ -300,7 +300,7 @@ def test_other_ticks_are_on_time_beside_a_bad_engine(record, page, kind):
 @contextlib.contextmanager
 def v1_group(name):
     """A group of that name in the v1 hierarchies that count something, with parents of this process's own; removed again."""
-    own = f"infprof-test-views-{os.getpid()}"
+    own = f"tests-views-{os.getpid()}"
     tops = [V1 / part / own for part in ("cpu", "cpuacct", "memory", "pids") if (V1 / part).is_dir() and not (V1 / part).is_symlink()]
     made = []
     try:
