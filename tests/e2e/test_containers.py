@@ -247,6 +247,10 @@ def test_live_a_network_namespace_shows_its_own_bytes(groups, record):
         pytest.skip("no network namespace can be made here")
     host, inner = f"ih{os.getpid() % 100000}", f"ii{os.getpid() % 100000}"
     try:
+        for probe in (["-n", name, "link"], ["netns", "exec", name, "true"]):
+            tried = subprocess.run(["ip", *probe], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            if tried.returncode:
+                pytest.skip(f"no network namespace can be entered here: {tried.stderr.strip()}")
         made = subprocess.run(["ip", "link", "add", host, "type", "veth", "peer", "name", inner], stderr=subprocess.PIPE)
         if made.returncode:
             pytest.skip(f"no veth pair can be made here: {made.stderr.decode().strip()}")
