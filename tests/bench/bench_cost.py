@@ -55,27 +55,37 @@ def segments_of(output):
     return sum(size_of(path) for path in glob.glob(output + "/*.infprof"))
 
 
+def end_on_sigterm():
+    """Ended from outside, a bench still ends what it started and removes what it made."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def figures_of(pid, output, seconds):
+    time.sleep(WARM_S)
+    before, _ = cpu_ns(pid)
+    bytes_before, segments_before = size_of(output), segments_of(output)
+    began = time.monotonic()
+    time.sleep(seconds)
+    after, peak = cpu_ns(pid)
+    took = time.monotonic() - began
+    mib_per_hour = 3600 / took / 2**20
+    return {"core_share": (after - before) / 1e9 / took, "rss_mib": peak / 2**20, "user_share": user_share(pid),
+            "all_mib_h": (size_of(output) - bytes_before) * mib_per_hour,
+            "segments_mib_h": (segments_of(output) - segments_before) * mib_per_hour}
+
+
 def measure(infprof, options, seconds):
     output = tempfile.mkdtemp(prefix="infprof-bench-")
     # A registry of its own: whoever else reads or loads on this machine would find this recording, and make it flush each second.
     process = subprocess.Popen([infprof, "record", "-o", output, "--no-finish", *options, "--", *TREE],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                env={**os.environ, "XDG_RUNTIME_DIR": output})
-    time.sleep(WARM_S)
-    before, _ = cpu_ns(process.pid)
-    bytes_before, segments_before = size_of(output), segments_of(output)
-    began = time.monotonic()
-    time.sleep(seconds)
-    after, peak = cpu_ns(process.pid)
-    took = time.monotonic() - began
-    mib_per_hour = 3600 / took / 2**20
-    result = {"core_share": (after - before) / 1e9 / took, "rss_mib": peak / 2**20, "user_share": user_share(process.pid),
-              "all_mib_h": (size_of(output) - bytes_before) * mib_per_hour,
-              "segments_mib_h": (segments_of(output) - segments_before) * mib_per_hour}
-    os.killpg(process.pid, signal.SIGTERM)
-    process.wait()
-    subprocess.run(["rm", "-rf", output], check=True)
-    return result
+    try:
+        return figures_of(process.pid, output, seconds)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        subprocess.run(["rm", "-rf", output], check=True)
 
 
 def wall_of(words):
@@ -106,6 +116,7 @@ def main():
     parser.add_argument("-r", "--rounds", type=int, default=3)
     parser.add_argument("--json")
     options = parser.parse_args()
+    end_on_sigterm()
     infprof = os.path.abspath(options.infprof)
     crowd = subprocess.Popen(["bash", "-c", f"for ((i = 0; i < {options.processes}; i++)); do sleep 3600 & done; wait"],
                              start_new_session=True)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench_cost import measure, size_of
+from bench_cost import end_on_sigterm, measure, size_of
 from bench_query import make_rows_program
 from containers import Containers
 from fake_engine import FakeEngine
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     infprof = os.path.abspath(options.infprof)
+    end_on_sigterm()
     named, figures = record(infprof, options)
     with FakeEngine(changing=CHANGING) as url:
         live = measure(infprof, ["-t", "1000", "--no-snapshots", "--engine", url], options.segments)
