@@ -50,8 +50,8 @@ static void add(const struct infp_table *table)
 static void gather(void)
 {
         static const struct infp_table *const own[] = {
-                &infp_table_clock, &infp_table_columns,  &infp_table_sources, &infp_table_ticks,
-                &infp_table_marks, &infp_table_requests, &infp_table_output,
+                &infp_table_clock, &infp_table_columns,  &infp_table_sources,  &infp_table_ticks,  &infp_table_marks,
+                &infp_table_spans, &infp_table_counters, &infp_table_requests, &infp_table_output,
         };
 
         for (size_t i = 0; i < INFP_COUNT(own); i++)

@@ -54,6 +54,34 @@ static const struct infp_column marks_columns[] = {
         [INFP_MARKS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that wrote it."),
         [INFP_MARKS_TAG] = INFP_COLUMN(tag, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The text."),
         [INFP_MARKS_STAMP] = INFP_COLUMN(stamp, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Of source output, whose clock t_ns is: line (the time in the line), or seen (when we saw it) and why; null = the sender's."),
+        [INFP_MARKS_THREAD] = INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that the program gave this thread."),
+};
+
+/* t_ns is the begin. A row is written when the span has ended, or with a null duration when its process or the recording ended. */
+static const struct infp_column spans_columns[] = {
+        [INFP_SPANS_SOURCE] = INFP_COLUMN(source, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who wrote it: api, python."),
+        [INFP_SPANS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that wrote it."),
+        [INFP_SPANS_SPAN] = INFP_COLUMN(span, I64, LABEL, none, MEASURED, NO, "id", 0, NULL, "Its number, unique within the process."),
+        [INFP_SPANS_PARENT] = INFP_COLUMN(parent, I64, LABEL, none, MEASURED, NO, "parent", 0, NULL, "Number of the span around it, or that it was started for; null = none."),
+        [INFP_SPANS_NAME] = INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The name."),
+        [INFP_SPANS_DURATION_NS] = INFP_COLUMN(duration_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From begin to end; null = it had not ended when its process or the recording did."),
+        [INFP_SPANS_STATUS] = INFP_COLUMN(status, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "ok, error; open: not ended."),
+        [INFP_SPANS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that began it."),
+        [INFP_SPANS_THREAD] = INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that the program gave that thread."),
+        [INFP_SPANS_END_TID] = INFP_COLUMN(end_tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that ended it; null = not ended."),
+        [INFP_SPANS_ATTRIBUTES] = INFP_COLUMN(attributes, STR, LABEL, json, MEASURED, NO, NULL, 0, NULL, "JSON object of what the program said of it; OpenTelemetry's names where it has one."),
+};
+
+static const struct infp_column counters_columns[] = {
+        [INFP_COUNTERS_SOURCE] = INFP_COLUMN(source, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who wrote it: api, python."),
+        [INFP_COUNTERS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that wrote it."),
+        [INFP_COUNTERS_NAME] = INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The name."),
+        [INFP_COUNTERS_KIND] = INFP_COLUMN(kind, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "counter: value is the sum since the process began to record; gauge: a level."),
+        [INFP_COUNTERS_UNIT] = INFP_COLUMN(unit, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As the program says; null = it does not."),
+        [INFP_COUNTERS_VALUE] = INFP_COLUMN(value, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Value after the change."),
+        [INFP_COUNTERS_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread that changed it; null = read from the file's last values, the change itself was overwritten."),
+        [INFP_COUNTERS_THREAD] = INFP_COLUMN(thread, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name that the program gave that thread."),
+        [INFP_COUNTERS_HELP] = INFP_COLUMN(help, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What it counts, as the program says; null = it does not."),
 };
 
 /* t_ns is the arrival: when the request was due by the load's schedule, not when it could be sent. All later times count from
@@ -118,6 +146,19 @@ const struct infp_table infp_table_marks = {
         .help = "Tags on the time line.",
         .columns = marks_columns,
         .n_columns = INFP_MARKS_N,
+};
+
+const struct infp_table infp_table_spans = {
+        .name = "spans",
+        .help = "Named stretches of time that programs marked, a row each; t_ns is the begin.",
+        .columns = spans_columns,
+        .n_columns = INFP_SPANS_N,
+};
+const struct infp_table infp_table_counters = {
+        .name = "counters",
+        .help = "Counters and gauges of programs, a row a change that was seen.",
+        .columns = counters_columns,
+        .n_columns = INFP_COUNTERS_N,
 };
 
 const struct infp_table infp_table_requests = {

@@ -9,6 +9,8 @@ extern const struct infp_table infp_table_columns;  /* the run's own schema, one
 extern const struct infp_table infp_table_sources;  /* why something is missing; a row at each change */
 extern const struct infp_table infp_table_ticks;    /* how well the sampling kept its time */
 extern const struct infp_table infp_table_marks;    /* tags that people and programs put on the time line */
+extern const struct infp_table infp_table_spans;    /* named stretches of time of programs */
+extern const struct infp_table infp_table_counters; /* counters and gauges of programs */
 extern const struct infp_table infp_table_requests; /* requests as a client saw them: written by `load` */
 extern const struct infp_table infp_table_output;   /* where in <uuid>_output.txt the command was at which time */
 
@@ -60,7 +62,34 @@ enum infp_marks_cell {
         INFP_MARKS_TID,
         INFP_MARKS_TAG,
         INFP_MARKS_STAMP,
+        INFP_MARKS_THREAD,
         INFP_MARKS_N,
+};
+enum infp_spans_cell {
+        INFP_SPANS_SOURCE,
+        INFP_SPANS_PROCESS,
+        INFP_SPANS_SPAN,
+        INFP_SPANS_PARENT,
+        INFP_SPANS_NAME,
+        INFP_SPANS_DURATION_NS,
+        INFP_SPANS_STATUS,
+        INFP_SPANS_TID,
+        INFP_SPANS_THREAD,
+        INFP_SPANS_END_TID,
+        INFP_SPANS_ATTRIBUTES,
+        INFP_SPANS_N,
+};
+enum infp_counters_cell {
+        INFP_COUNTERS_SOURCE,
+        INFP_COUNTERS_PROCESS,
+        INFP_COUNTERS_NAME,
+        INFP_COUNTERS_KIND,
+        INFP_COUNTERS_UNIT,
+        INFP_COUNTERS_VALUE,
+        INFP_COUNTERS_TID,
+        INFP_COUNTERS_THREAD,
+        INFP_COUNTERS_HELP,
+        INFP_COUNTERS_N,
 };
 
 enum infp_requests_cell {

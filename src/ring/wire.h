@@ -1,0 +1,192 @@
+/* The ring file: what a target's thread writes and any reader maps. One file a process, in a directory of mode 0700; libc only,
+ * since lib and agents include this inside targets. All integers are those of the machine that made it (it is never moved).
+ *
+ *      0                head (one page)
+ *      kinds_at         the schema: one struct infp_wire_kind a record kind
+ *      metrics_at       registered counters and gauges, each with its newest value
+ *      arena_at         texts that many records name, written once, never moved
+ *      chunks_at        n_chunks chunks of INFP_WIRE_CHUNK bytes; grows by whole chunks, at most to max_chunks
+ *
+ * A thread owns at most one active chunk of each class and is its only writer. It writes a record behind `used`, then stores the
+ * new `used` (release). Bytes below `used` do not change while the chunk's generation stays, so a reader loads `stamp`, then
+ * `used` (acquire), copies, and believes the copy only when the generation is still the same behind an acquire fence: a torn
+ * record is never shown, a killed writer leaves at most bytes behind `used`. Readers never write, but for the one consumer (the
+ * recorder), which says in `drained` how far it has come; a sealed chunk that is drained may be claimed again.
+ *
+ * Payload is read and written in words of 64 bits, relaxed atomics, so that a copy that loses that race is no undefined behaviour. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#error "C only: the records are made by src/ring/writer.c"
+#endif
+
+#include <stdatomic.h>
+
+#define INFP_WIRE_MAGIC "infpring"
+#define INFP_WIRE_SUFFIX ".ring" /* <pid as the target sees it>-<start ticks>-<created ns>.ring */
+
+enum {
+        INFP_WIRE_VERSION = 1, /* another one is refused; within one, fields are only appended to records */
+        INFP_WIRE_PAGE = 4096,
+        INFP_WIRE_CHUNK = 4096,
+        INFP_WIRE_MAX_RECORD = 2048, /* longer texts are cut at a character's edge and flagged */
+        INFP_WIRE_KINDS = 25,        /* a page of them */
+        INFP_WIRE_FIELDS = 8,
+        INFP_WIRE_METRICS = 1024,
+        INFP_WIRE_ARENA = 64 * 1024,
+        INFP_WIRE_MAX_BYTES = 16 * 1024 * 1024, /* of a file */
+};
+
+/* What happens when no chunk is free. */
+enum infp_wire_class {
+        INFP_WIRE_KEEP = 0,   /* the new record is dropped and counted: marks, spans, heap */
+        INFP_WIRE_RECENT = 1, /* the oldest chunk of this class is taken: counters, samples, torch_trace */
+        INFP_WIRE_CLASSES,
+};
+
+enum infp_wire_state {
+        INFP_WIRE_FREE = 0,
+        INFP_WIRE_CLAIMING = 1, /* between the CAS and the new head: to be skipped */
+        INFP_WIRE_ACTIVE = 2,
+        INFP_WIRE_PARKED =
+                3, /* its thread has ended, there is room left: the next thread of its class goes on behind `used` */
+        INFP_WIRE_SEALED = 4, /* full */
+};
+
+struct infp_wire_chunk {
+        _Atomic uint64_t stamp; /* generation << 3 | state */
+        _Atomic uint32_t used;  /* bytes of records behind this head */
+        uint32_t class;
+        _Atomic uint64_t drained; /* by the consumer: low word of the generation << 32 | bytes */
+        _Atomic uint32_t tid;     /* owner */
+        uint32_t unused;
+        _Atomic uint64_t thread_start; /* of the owner, clock ticks since boot; 0: not known */
+        _Atomic uint64_t first_ns;     /* of the first record: which one is the oldest */
+        uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct infp_wire_chunk) == 64, "a cache line");
+
+struct infp_wire_head {
+        char magic[8];
+        uint32_t version, head_bytes;
+        uint8_t boot_id[16];
+        int32_t pid; /* as the target sees itself */
+        uint32_t uid;
+        uint64_t pid_ns; /* inode of its pid namespace; 0: /proc is not there */
+        uint64_t
+                start_ticks; /* of the process, clock ticks since boot as field 22 of its stat; exec does not change it */
+        uint64_t created_ns; /* CLOCK_MONOTONIC; of files of one process the newest is that of its present program */
+        uint32_t kinds_at, n_kinds;
+        uint32_t metrics_at, max_metrics;
+        uint32_t arena_at, arena_bytes;
+        uint32_t chunks_at, max_chunks;
+        char library[32]; /* version of the writer */
+
+        _Alignas(64) _Atomic uint32_t ready; /* 1: all above is written (release) */
+        _Atomic uint32_t n_chunks;           /* allocated on disk; chunks beyond may not be touched (SIGBUS) */
+        _Atomic uint32_t n_metrics, arena_used;
+        _Atomic uint32_t ended;     /* 1: exited in order */
+        _Atomic uint32_t n_threads; /* that have recorded so far */
+        _Atomic uint64_t step;      /* of infp_step() */
+
+        /* Lost, by reason, since the file was made. */
+        _Alignas(64) _Atomic uint64_t dropped_full; /* records of keep: no chunk was free */
+        _Atomic uint64_t dropped_busy; /* a signal handler came into the middle of a record of its own thread */
+        _Atomic uint64_t evicted_chunks, evicted_bytes; /* recent: overwritten before the consumer had read them */
+        _Atomic uint64_t cut_texts;                     /* longer than a record takes */
+        _Atomic uint64_t refused_metrics;               /* beyond max_metrics, or no room for the name */
+        _Atomic uint64_t grow_failed;                   /* the disk had no room for more chunks (errno in grow_errno) */
+        _Atomic uint64_t grow_errno;
+
+        /* The consumer; 0: none. Only it writes these and `drained`. */
+        _Alignas(64) _Atomic uint64_t consumer_pid, consumer_start_ticks, consumer_seen_ns;
+};
+_Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
+
+/* A text: in the arena, or in the record itself (offset from the record's start). */
+struct infp_wire_text {
+        uint32_t at; /* INFP_WIRE_INLINE | offset from the record's start, or offset in the arena */
+        uint32_t size;
+};
+#define INFP_WIRE_INLINE 0x80000000U
+
+struct infp_wire_metric {
+        _Atomic uint64_t value; /* bits of a double: the newest */
+        _Atomic uint64_t t_ns;  /* of it */
+        _Atomic uint64_t n;     /* updates so far, so that a reader knows how many it did not see */
+        struct infp_wire_text name, unit, help;
+        _Atomic uint32_t ready; /* 1: name, unit, help, kind are written */
+        uint32_t kind;          /* enum infp_wire_metric_kind */
+        uint64_t reserved;
+};
+_Static_assert(sizeof(struct infp_wire_metric) == 64, "a cache line");
+enum infp_wire_metric_kind { INFP_WIRE_COUNTER = 1, INFP_WIRE_GAUGE = 2 };
+
+/* Record kinds; never renumber. Later agents append theirs. */
+enum infp_wire_record_kind {
+        INFP_WIRE_MARK = 1,
+        INFP_WIRE_SPAN_BEGIN = 2, /* shows a span that has no end yet; what ends is whole in its end */
+        INFP_WIRE_SPAN_ATTR = 3,  /* before the span's end in the order of the program */
+        INFP_WIRE_SPAN_END = 4,
+        INFP_WIRE_VALUE = 5,  /* of a counter or gauge */
+        INFP_WIRE_THREAD = 6, /* name of the thread that wrote it */
+};
+enum { INFP_WIRE_CUT = 1 }; /* flags: a text was cut */
+
+struct infp_wire_record {
+        uint16_t size; /* with this head and inline texts; a multiple of 8 */
+        uint8_t kind, flags;
+        uint32_t tid;
+        uint64_t t_ns; /* CLOCK_MONOTONIC at the call */
+};
+struct infp_wire_mark { /* and INFP_WIRE_THREAD */
+        struct infp_wire_record record;
+        struct infp_wire_text text;
+};
+/* Span ids are unique within the file and never 0; parent 0: none. */
+struct infp_wire_span_begin {
+        struct infp_wire_record record;
+        uint64_t id, parent;
+        struct infp_wire_text name;
+};
+enum infp_wire_value_type { INFP_WIRE_TEXT = 1, INFP_WIRE_INT = 2, INFP_WIRE_DOUBLE = 3, INFP_WIRE_BOOL = 4 };
+struct infp_wire_span_attr {
+        struct infp_wire_record record;
+        uint64_t id;
+        struct infp_wire_text key, text; /* text: of type TEXT */
+        uint64_t value;                  /* of the others: its bits */
+        uint32_t type, unused;
+};
+enum infp_wire_span_status { INFP_WIRE_UNSET = 0, INFP_WIRE_OK = 1, INFP_WIRE_ERROR = 2 };
+struct infp_wire_span_end {
+        struct infp_wire_record record; /* t_ns: the end; tid: that which ended it */
+        uint64_t id, parent, begin_ns;
+        struct infp_wire_text name; /* size 0: as in its begin */
+        uint32_t begin_tid, status;
+};
+struct infp_wire_value {
+        struct infp_wire_record record;
+        uint64_t value; /* bits of a double; of counters the sum so far */
+        uint32_t metric, unused;
+};
+
+/* The schema block: fixed part of each record kind, so that a reader of another age knows what it may read. */
+enum infp_wire_field_type { INFP_WIRE_U16 = 1, INFP_WIRE_U32, INFP_WIRE_U64, INFP_WIRE_F64, INFP_WIRE_TEXT_FIELD };
+struct infp_wire_field {
+        char name[14];
+        uint8_t offset, type;
+};
+struct infp_wire_kind {
+        char name[16];
+        uint16_t kind, class, size, n_fields; /* size: of the fixed part */
+        struct infp_wire_field fields[INFP_WIRE_FIELDS];
+        uint64_t reserved;
+};
+_Static_assert(sizeof(struct infp_wire_kind) == 160, "pinned");
+_Static_assert(sizeof(struct infp_wire_kind) * 25 <= INFP_WIRE_PAGE, "25 kinds fit into a page");
+_Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_mark) == 24 &&
+                       sizeof(struct infp_wire_span_begin) == 40 && sizeof(struct infp_wire_span_attr) == 56 &&
+                       sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32,
+               "records are the same for every compiler");
