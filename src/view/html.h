@@ -9,23 +9,35 @@
  *
  * { "version": 1, "made_by": "infprof 0.1.0", "made_ms": 1795861859756,
  *   "report": { ... as `report --json`: headline and limits, metrics, machine, engines, requests, containers, energy, gpus, processes, absences, self, ticks },
- *   "start_ms": unix ms of the grid's begin, "step_ms": width of a bucket, "n": buckets,
+ *   "start_ms": unix ms of the grid's begin, "step_ms": width of a bucket, "n": buckets. Bucket i is start_ms + i step_ms up to
+ *   start_ms + (i + 1) step_ms; a point is drawn in its middle. A null is a gap: no line across it,
  *   "sampled_ms": the run's period, "is_downsampled": false when each bucket holds one sample at most,
- *   "panels": [ { "id": "cpu", "group": "host|tree|engine|container|gpu|energy|pressure|process|io|net|program", "title": "CPU of the target",
- *                 "unit": "%", "kind": "line|area|stack", "note": text or null, "max": 100 or null,
+ *   "panels": [ { "id": "cpu", "group": "tree|host|pressure|container|engine|gpu|energy|io|net|process|program|all", "title": "CPU of the target",
+ *                 "unit": "%", "kind": "line|area|stack", "note": text or null, "max": 100 or null, "left_out": series that there is no room for,
  *                 "limits": [ { "name": "quota", "value": 200 } ],
  *                 "series": [ { "name": "user", "metric": "tree_cpu_ns", "table": "tree", "instance": null or "gpu 0 NVIDIA H100",
  *                               "quality": "measured|derived|estimated", "is_rate": true, "help": text,
- *                               "v": [..n..] (one sample a bucket) or "min": [..], "max": [..], "mean": [..] } ] } ],
- *   "cores": { "names": ["cpu0", ...], "v": [[0..100 or null, n], ... one a core] } or null,
+ *                               "v": [..n..] (one sample a bucket, or equal ones) or "min": [..], "max": [..], "mean": [..] } ] } ],
+ *   Unit: "%" (0..100), "bytes", "bytes/s", "s", "W", "J", "C", "Hz", "/s", "tokens/s", "" (plain numbers).
+ *   "cores": { "names": ["cpu0", ... or "cpu0-3"], "n": columns, "step_ms": (from start_ms; a multiple of the step), "note": text or null,
+ *              "v": [[0..100 or null, n], ... one a core] } or null,
  *   "processes": [ { "pid": 1, "ppid": 0, "parent": index or null, "name": "", "cmdline": "", "start": ms, "end": ms or null,
- *                    "cpu_s": 1.5, "rss_max": bytes, "cpu": [..m..] % of a core, "rss": [..m..] } ], "processes_left_out": 0, "spark_step_ms": 1000,
- *   "requests": [ { "t": arrival, "ttft": s, "e2e": s, "tokens": 12, "ok": true, "load": "name", "failure": null } ], "requests_left_out": 0,
+ *                    "cpu_s": 1.5, "rss_max": bytes, "cpu": [..m..] % of a core, "rss": [..m..] } ], "processes_left_out": 0,
+ *   "spark_step_ms": 1000, "spark_n": m (from start_ms),
+ *   "requests": { "t": [arrival, ms], "ttft": [s or null], "e2e": [s or null], "tokens": [n or null], "ok": [1 or 0 or null: cut off by the end of the load],
+ *                 "load": [index into loads], "failure": [index into failures or null], "loads": [names], "failures": [texts] } or null,
+ *   "requests_left_out": 0 (evenly thinned; the slowest of each stay),
  *   "marks": [ { "t": ms, "tag": "", "source": "api", "process": "name or null" } ], "marks_left_out": 0,
  *   "lanes": [ { "name": "serve (12) · worker 1" } ],
- *   "spans": [ { "t": ms, "d": ms or null (open), "name": "", "lane": 0, "depth": 0, "status": "ok", "id": 1, "parent": null, "attributes": {} } ],
- *   "spans_left_out": 0 (the shortest are), 
- *   "gaps": [ { "from": ms, "to": ms, "reason": "no samples: ..." } ] }  */
+ *   "spans": [ { "t": ms, "d": ms or null (open), "name": "", "lane": 0, "depth": 0, "status": "ok", "id": 1, "parent": null, "attributes": {} or null } ],
+ *   "spans_left_out": 0 (the shortest are),
+ *   "gaps": [ { "from": ms, "to": ms, "reason": "no samples: ..." } ],
+ *   "notes": [ texts: what was left out of this page, and that it was downsampled ] }
+ *
+ * The files of the page are listed, in their order, in web/report/meson.build: tools/embed joins the .js into one <script> (each file
+ * in its own function is not needed: the whole is wrapped into one, "use strict") and the .css into one <style>. The frame:
+ * <body><header id="top">, <main id="main"> with <section id="headline">, <section id="figures">, then <div id="app"></div> that the
+ * script fills, <footer>. */
 #pragma once
 
 #include "analyze/report.h"
