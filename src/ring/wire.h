@@ -102,6 +102,10 @@ struct infp_wire_head {
 
         /* The consumer; 0: none. Only it writes these and `drained`. */
         _Alignas(64) _Atomic uint64_t consumer_pid, consumer_start_ticks, consumer_seen_ns;
+
+        /* INFPROF_RUN of its environment when the file was made, ended by 0: the recording in whose tree it was started. So that
+         * recorder knows the file as its own also when the process has ended before anyone saw it. Written before `ready`. */
+        char run[40];
 };
 _Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
 
