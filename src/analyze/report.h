@@ -11,6 +11,7 @@
 #include "analyze/energy.h"
 #include "analyze/engine.h"
 #include "analyze/labels.h"
+#include "analyze/limits.h"
 #include "analyze/metrics.h"
 #include "analyze/range.h"
 #include "analyze/report_output.h"
@@ -51,6 +52,7 @@ struct infp_report {
         struct infp_report_engines engines;
         struct infp_energy energy;
         struct infp_containers containers;
+        struct infp_limits limits; /* what limited it */
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was
          * named by a label. */

@@ -128,4 +128,5 @@ void infp_report_figures(struct infp_report *report)
         find_tree_cpu(report);
         find_shares(report);
         split_energy(report);
+        infp_limits_find(report, &report->limits);
 }

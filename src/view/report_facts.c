@@ -28,11 +28,8 @@ static void say_cpu(struct facts *facts, const struct infp_report *report)
         const double steal = infp_report_mean(report, "vCpuSteal"), iowait = infp_report_mean(report, "vCpuTimeIOWait");
         infp_autostr struct infp_str text = { 0 };
 
-        if (used >= 0.9 * cpus) {
-                infp_str_printf(&text, "The tree used %.0f %% of its %.3g effective CPUs", 100 * used / cpus, cpus);
-                if (threads > cpus)
-                        infp_str_printf(&text, "; it had up to %.0f threads", threads);
-                infp_str_putc(&text, '.');
+        if (used >= 0.9 * cpus && threads > cpus) {
+                infp_str_printf(&text, "The tree had up to %.0f threads for its %.3g effective CPUs.", threads, cpus);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }
@@ -59,23 +56,10 @@ static void say_cpu(struct facts *facts, const struct infp_report *report)
 
 static void say_memory(struct facts *facts, const struct infp_report *report)
 {
-        const double rss = infp_report_max(report, "tree_rss_bytes"), swap = infp_report_max(report, "tree_swap_bytes");
-        const double faults = infp_report_total(report, "tree_major_faults"), limit = report->memory_limit_bytes;
-        const struct infp_report_metric *percent = infp_report_find(report, "vMemoryPercent");
+        const double swap = infp_report_max(report, "tree_swap_bytes"),
+                     faults = infp_report_total(report, "tree_major_faults");
         infp_autostr struct infp_str text = { 0 };
 
-        if (rss >= 0.9 * limit) {
-                infp_str_printf(&text, "The tree's memory came to %.0f %% of the control group's limit.",
-                                100 * rss / limit);
-                say(facts, text.data);
-                infp_str_clear(&text);
-        }
-        if (percent && percent->stat.n && percent->stat.max >= 90) {
-                infp_str_printf(&text, "The machine's memory was in use to %.1f %% (vMemoryPercent).",
-                                percent->stat.max);
-                say(facts, text.data);
-                infp_str_clear(&text);
-        }
         if (swap > 0) {
                 infp_str_printf(&text, "Up to %s of the tree lay in swap.", infp_human(swap, "bytes", "", false).text);
                 say(facts, text.data);

@@ -35,6 +35,7 @@ void infp_report_requests(struct infp_out *out, const struct infp_report *report
 void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
+void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
 void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all);
@@ -43,4 +44,5 @@ struct infp_json;
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);

@@ -341,6 +341,7 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
                 return;
         }
         infp_report_spans(out, report);
+        infp_report_limits(out, report);
         infp_report_engines(out, report);
         infp_report_requests(out, report);
         infp_report_energy(out, report);

@@ -1,0 +1,45 @@
+/* What limited a run, by the figures of its report: each resource reached its limit, came near, had room, or was not checked since
+ * nothing of it was recorded. A pure function; it reads no table.
+ *
+ * Thresholds: CPU, a GPU: in use to 90 % of what was to be had on average (near from 70 %). Throttling: in 5 % of the quota's
+ * periods (near from one). Memory: tasks waited for it 10 % of the time, or somebody was killed for want of it (near from 90 % of
+ * the limit). I/O: tasks waited for it 25 %, or all of them 10 % (near from 5 %). Queue: at least one request waited on average
+ * (near from 0.1). Shares of waiting are the kernel's (pressure), of the target's own control group where it has one for itself. */
+#pragma once
+
+#include <stdbool.h>
+
+struct infp_report;
+
+/* In the order in which they are told: a cause before what follows from it. */
+enum infp_limit_resource {
+        INFP_LIMIT_THROTTLING,
+        INFP_LIMIT_MEMORY,
+        INFP_LIMIT_GPU,
+        INFP_LIMIT_GPU_MEMORY,
+        INFP_LIMIT_CPU,
+        INFP_LIMIT_IO,
+        INFP_LIMIT_CACHE,
+        INFP_LIMIT_QUEUE,
+        INFP_LIMIT_RESOURCES,
+};
+enum infp_limit_state { INFP_LIMIT_REACHED, INFP_LIMIT_NEAR, INFP_LIMIT_FREE, INFP_LIMIT_NOT_CHECKED };
+
+struct infp_limit {
+        enum infp_limit_resource resource;
+        enum infp_limit_state state;
+        double share;      /* of its limit, or of the time, 0..1; NAN: neither */
+        bool is_estimated; /* rests on a guess, which the text names */
+        char text[320];    /* the figures, or why it was not checked; no full stop */
+};
+
+struct infp_limits {
+        struct infp_limit
+                list[INFP_LIMIT_RESOURCES]; /* reached, near, free, not checked; within each in the order above */
+        unsigned n;                         /* 0: a load without a recording */
+        char headline[1024];                /* plain words, whole sentences */
+};
+
+void infp_limits_find(const struct infp_report *report, struct infp_limits *ret);
+const char *infp_limit_resource_name(enum infp_limit_resource resource); /* "CPU" */
+const char *infp_limit_state_name(enum infp_limit_state state);          /* "limited", "near", "room", "not checked" */

@@ -1,0 +1,258 @@
+/* What limited a run: each threshold from both sides, what is told first, and what was not checked. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/report.h"
+
+static struct infp_run run;
+static struct infp_container_use use;
+static struct infp_report_engine engine;
+static struct infp_report_metric metrics[8];
+
+static void add(struct infp_report *report, const char *table, const char *name, size_t prefix, double mean, double max)
+{
+        struct infp_report_metric *m = &metrics[report->n_metrics++];
+
+        *m = (struct infp_report_metric){
+                .table = (char *) table, .name = (char *) name, .prefix_size = prefix, .factor = 1
+        };
+        m->column.kind = INFP_GAUGE;
+        m->stat = (struct infp_stat){ .n = 10, .weight = 10, .mean = mean, .min = 0, .max = max };
+        report->metrics = metrics;
+}
+
+/* A target that uses 1.0 of 4 CPUs for 10 s on a quiet machine, in a control group of its own. */
+static struct infp_report quiet(const char *mode)
+{
+        struct infp_report report = { .run = &run, .wall_s = 10, .tree_cpu_s = 6, .effective_cpus = 4, .n_cpus = 4 };
+
+        run.info.mode = (char *) mode;
+        use = (struct infp_container_use){ .is_target = true, .first_t_ns = 1, .last_t_ns = 10000000001 };
+        use.stat[INFP_CONTAINER_OTHERS] = (struct infp_stat){ .n = 2, .weight = 2 };
+        report.containers = (struct infp_containers){ .list = &use, .n = 1 };
+        report.cores.average = (struct infp_stat){ .n = 10, .weight = 10, .mean = 30 };
+        return report;
+}
+
+static const struct infp_limit *get(const struct infp_limits *limits, enum infp_limit_resource resource)
+{
+        for (unsigned i = 0; i < limits->n; i++)
+                if (limits->list[i].resource == resource)
+                        return &limits->list[i];
+        fail();
+        return NULL;
+}
+
+static enum infp_limit_state state_of(const struct infp_report *report, enum infp_limit_resource resource)
+{
+        struct infp_limits limits;
+
+        infp_limits_find(report, &limits);
+        assert_int_equal(limits.n, INFP_LIMIT_RESOURCES);
+        return get(&limits, resource)->state;
+}
+
+static void test_cpu(void **state)
+{
+        struct infp_report report = quiet("run");
+
+        (void) state;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        report.tree_cpu_s = 28;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        report.tree_cpu_s = 36;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+        report.tree_cpu_s = 6;
+        report.cores.average.mean = 96; /* others took them */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+        report.tree_cpu_s = NAN;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NOT_CHECKED);
+        report = quiet("host");
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        report.cores.average.mean = 91;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+}
+
+static void test_one_thread(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        report.tree_cpu_s = 9.9;
+        report.processes.n = 1;
+        report.processes.list[0].cpu_s = 9.8;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_NEAR);
+        assert_true(get(&limits, INFP_LIMIT_CPU)->is_estimated);
+        report.processes.list[0].cpu_s = 5; /* two processes share it */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+}
+
+static void test_throttling_comes_first(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_FREE); /* no quota */
+        use.stat[INFP_CONTAINER_PERIODS] = (struct infp_stat){ .n = 1, .total_u64 = 100 };
+        use.stat[INFP_CONTAINER_THROTTLED] = (struct infp_stat){ .n = 1, .total_u64 = 0 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_FREE);
+        use.stat[INFP_CONTAINER_THROTTLED].total_u64 = 4;
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NEAR);
+        use.stat[INFP_CONTAINER_THROTTLED].total_u64 = 43;
+        use.stat[INFP_CONTAINER_THROTTLED_NS] = (struct infp_stat){ .n = 1, .total_u64 = 2500000000 };
+        report.tree_cpu_s = 40;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(limits.list[0].resource, INFP_LIMIT_THROTTLING);
+        assert_int_equal(limits.list[1].resource, INFP_LIMIT_CPU);
+        assert_non_null(strstr(limits.headline,
+                               "Limited by the CPU quota: the target was held back in 43 % of the quota's "
+                               "periods, for 2.5 s of 10 s"));
+        assert_non_null(strstr(limits.headline, "Also at the limit: CPU."));
+        assert_non_null(strstr(limits.headline, "Not checked: memory, GPU, GPU memory"));
+        report.containers.n = 0;
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NOT_CHECKED);
+}
+
+static void test_memory(void **state)
+{
+        struct infp_report report = quiet("run");
+
+        (void) state;
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NOT_CHECKED);
+        add(&report, "mem", "vMemoryPercent", 0, 0.5, 0.6);
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_FREE);
+        metrics[0].stat.max = 0.93;
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
+        metrics[0].stat.max = 0.2;
+        use.stat[INFP_CONTAINER_MEMORY] = (struct infp_stat){ .n = 2, .max = 95e6 };
+        use.stat[INFP_CONTAINER_MEMORY_LIMIT] = (struct infp_stat){ .n = 2, .last = 100e6, .has_last = true };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
+        use.stat[INFP_CONTAINER_MEMORY].max = 40e6;
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_FREE);
+        use.stat[INFP_CONTAINER_MEMORY_SOME] = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.2e9 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+        use.stat[INFP_CONTAINER_OTHERS].max =
+                3; /* of all that is in it: the machine's word counts, and there is none */
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_FREE);
+        use.stat[INFP_CONTAINER_OOM_KILLS] = (struct infp_stat){ .n = 1, .total_u64 = 1 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+}
+
+static void test_io(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_pressure_use *io = &report.containers.pressure[0];
+
+        (void) state;
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NOT_CHECKED);
+        report.containers.n_pressure = 1;
+        *io = (struct infp_pressure_use){ .resource = "io" };
+        io->some = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.04e9 };
+        io->full = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.01e9 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_FREE);
+        io->some.mean = 0.06e9;
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NEAR);
+        io->full.mean = 0.1e9;
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_REACHED);
+        use.stat[INFP_CONTAINER_IO_SOME] =
+                (struct infp_stat){ .n = 2, .weight = 10, .mean = 0 }; /* the target's own word */
+        use.stat[INFP_CONTAINER_IO_FULL] = use.stat[INFP_CONTAINER_IO_SOME];
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_FREE);
+}
+
+static void test_gpu(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_NOT_CHECKED);
+        add(&report, "nvidia", "nvidia0_gUtilizationGpu", 8, 12, 40);
+        add(&report, "nvidia", "nvidia0_gMemoryUsedBytes", 8, 1e9, 2e9);
+        add(&report, "nvidia", "nvidia0_gMemoryTotalBytes", 8, 80e9, 80e9);
+        add(&report, "nvidia", "nvidia1_gUtilizationGpu", 8, 97, 100);
+        add(&report, "nvidia", "nvidia1_gMemoryUsedBytes", 8, 70e9, 79e9);
+        add(&report, "nvidia", "nvidia1_gMemoryTotalBytes", 8, 80e9, 80e9);
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_GPU)->state, INFP_LIMIT_REACHED);
+        assert_string_equal(get(&limits, INFP_LIMIT_GPU)->text,
+                            "a kernel ran on nvidia1 97 % of the time, the busiest of 2");
+        assert_int_equal(get(&limits, INFP_LIMIT_GPU_MEMORY)->state, INFP_LIMIT_NEAR);
+        metrics[3].stat.mean = 50;
+        metrics[4].stat.max = 70e9;
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_FREE);
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU_MEMORY), INFP_LIMIT_FREE);
+}
+
+static void test_engine(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_absence absence = { .collector = (char *) "engine",
+                                        .reason = (char *) "not asked for: nobody is there" };
+        struct infp_limits limits;
+
+        (void) state;
+        report.absences = (struct infp_absences){ .list = &absence, .n = 1 };
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_QUEUE)->text, "not asked for: nobody is there");
+        engine = (struct infp_report_engine){ .counters[INFP_ENGINE_PREEMPTIONS] = NAN };
+        report.engines = (struct infp_report_engines){ .list = &engine, .n = 1 };
+        engine.gauges[INFP_ENGINE_WAITING] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.05, .max = 1 };
+        engine.gauges[INFP_ENGINE_KV] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.2, .max = 0.5 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_QUEUE), INFP_LIMIT_FREE);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_FREE);
+        engine.gauges[INFP_ENGINE_WAITING].mean = 0.5;
+        engine.gauges[INFP_ENGINE_KV].max = 0.99;
+        assert_int_equal(state_of(&report, INFP_LIMIT_QUEUE), INFP_LIMIT_NEAR);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_NEAR);
+        engine.gauges[INFP_ENGINE_WAITING].mean = 3;
+        engine.counters[INFP_ENGINE_PREEMPTIONS] = 2;
+        assert_int_equal(state_of(&report, INFP_LIMIT_QUEUE), INFP_LIMIT_REACHED);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_REACHED);
+}
+
+static void test_headlines(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        infp_limits_find(&report, &limits);
+        assert_ptr_equal(strstr(limits.headline, "Nothing that was checked was at its limit. Not checked: memory, "),
+                         limits.headline);
+        report.tree_cpu_s = 30;
+        infp_limits_find(&report, &limits);
+        assert_ptr_equal(strstr(limits.headline,
+                                "Nothing that was checked was at its limit; the CPU came near: the target used "
+                                "3.00 of its 4 CPUs (75 %)."),
+                         limits.headline);
+        report = quiet("load"); /* of no machine anything was recorded */
+        infp_limits_find(&report, &limits);
+        assert_int_equal(limits.n, 0);
+        assert_string_equal(limits.headline, "");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_cpu),
+                cmocka_unit_test(test_one_thread),
+                cmocka_unit_test(test_throttling_comes_first),
+                cmocka_unit_test(test_memory),
+                cmocka_unit_test(test_io),
+                cmocka_unit_test(test_gpu),
+                cmocka_unit_test(test_engine),
+                cmocka_unit_test(test_headlines),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
