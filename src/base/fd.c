@@ -29,6 +29,16 @@ bool infp_fd_is_scarce(int fd)
         return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (rlim_t) fd + 1 + SPARE_DESCRIPTORS;
 }
 
+bool infp_fds_are_few(unsigned *ret_limit)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= INFP_ENOUGH_FDS)
+                return false;
+        *ret_limit = (unsigned) limit.rlim_cur;
+        return true;
+}
+
 void infp_close_ptr_(int *fd)
 {
         infp_close(*fd);

@@ -180,11 +180,13 @@ static int begin(struct record *r, struct infp_err *err)
         INFP_TRY(open_child(r, err));
         INFP_TRY(open_sinks(r, err));
         n = raise_descriptor_limit();
+        if (n < INFP_ENOUGH_FDS)
+                infp_say("record: only %d descriptors are allowed (ulimit -n): engines, containers and energy are not "
+                         "recorded%s",
+                         (int) n, n < FEW_DESCRIPTORS ? ", and `infprof mark` cannot find this run" : "");
         if (n < FEW_DESCRIPTORS)
-                infp_say("record: only %d descriptors are allowed (ulimit -n): this run can be found by no `infprof "
-                         "mark`",
-                         (int) n);
-        else if (infp_live_publish(r->info.uuid, r->options.output, &r->live, &live_err) < 0)
+                return 0;
+        if (infp_live_publish(r->info.uuid, r->options.output, &r->live, &live_err) < 0)
                 infp_say("record: %s (the recording goes on; `infprof mark` will not find it)", live_err.text);
         return 0;
 }

@@ -117,6 +117,15 @@ int infp_collector_open(struct infp_collector_state *state, const struct infp_co
         return try_open(state, env, emit, notice, context);
 }
 
+void infp_collector_leave_out(struct infp_collector_state *state, const struct infp_collector *collector,
+                              const struct infp_env *env, struct infp_emit *emit, const char *reason, const char *fix)
+{
+        *state = (struct infp_collector_state){ .collector = collector, .is_closed = true };
+        emit->collector = collector->name;
+        emit->t_ns = env->now_ns(env);
+        infp_emit_source(emit, NULL, -1, NULL, INFP_ABSENT, reason, fix);
+}
+
 int infp_collector_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
                           infp_notice_fn *notice, void *context)
 {

@@ -26,6 +26,10 @@ bool infp_collector_enabled(const struct infp_collector *collector, const struct
 int infp_collector_open(struct infp_collector_state *state, const struct infp_collector *collector,
                         const struct infp_env *env, struct infp_emit *emit, infp_notice_fn *notice, void *context);
 
+/* It takes no part in this run, for a reason that is not its own: says that, and how it can. */
+void infp_collector_leave_out(struct infp_collector_state *state, const struct infp_collector *collector,
+                              const struct infp_env *env, struct infp_emit *emit, const char *reason, const char *fix);
+
 /* 0: sampled. -EAGAIN: nothing this time, or it pauses after an error. -ENODEV: closed for this run. Else the error of the
  * collector, which is counted, said once in a row of errors, and answered by a pause that grows from one period to 60 s. */
 int infp_collector_sample(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,

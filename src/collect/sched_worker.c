@@ -1,6 +1,8 @@
 /* What the threads of the scheduler do. */
 #include <errno.h>
+#include <stdio.h>
 
+#include "base/fd.h"
 #include "base/time.h"
 #include "collect/sched_parts.h"
 #include "collect/target.h"
@@ -64,16 +66,30 @@ static void count_error(const struct infp_sched *sched)
                 __atomic_fetch_add(&sched->options.stats->errors, 1, __ATOMIC_RELAXED);
 }
 
+/* Where few descriptors are allowed, those with a thread of their own, whose sockets and files are many, would take them from
+ * the sources of the machine and from the store. */
+static int open_collector(struct sched_slot *slot)
+{
+        const struct infp_sched_options *options = &slot->sched->options;
+        unsigned limit;
+        char reason[128], fix[32];
+
+        slot->is_open = true;
+        if (!(slot->collector->flags & INFP_MAY_BLOCK) || !infp_fds_are_few(&limit))
+                return infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
+                                           options->notice_context);
+        snprintf(reason, sizeof(reason), "only %u descriptors are allowed: the machine's sources and the store need them",
+                 limit);
+        snprintf(fix, sizeof(fix), "ulimit -n %d", INFP_ENOUGH_FDS);
+        infp_collector_leave_out(&slot->state, slot->collector, options->env, slot->emit, reason, fix);
+        return -ENODEV;
+}
+
 static void sample(struct sched_slot *slot, uint64_t now)
 {
         const struct infp_sched_options *options = &slot->sched->options;
-        int r = 0;
+        int r = slot->is_open ? 0 : open_collector(slot);
 
-        if (!slot->is_open) {
-                slot->is_open = true;
-                r = infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
-                                        options->notice_context);
-        }
         if (r == 0 && !slot->state.is_closed)
                 r = infp_collector_sample(&slot->state, options->env, slot->emit, options->notice,
                                           options->notice_context);

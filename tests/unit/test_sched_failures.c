@@ -1,6 +1,10 @@
 /* What the scheduler makes of collectors that fail. Under ThreadSanitizer as well. */
 #include "sched_world.h"
 
+#include <sys/resource.h>
+
+#include "base/fd.h"
+
 static int open_broken(void *state, const struct infp_env *env, struct infp_err *err)
 {
         (void) state;
@@ -84,6 +88,34 @@ static void test_opened_when_there_are_descriptors(void **state)
         }
 }
 
+/* What has a thread of its own is left out, and said to be; the rest goes on. */
+static void test_few_descriptors(void **state)
+{
+        static const struct infp_collector *const with_own[] = { &a, &own, NULL };
+        static struct world w;
+        struct rlimit before, few;
+
+        (void) state;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        few = (struct rlimit){ .rlim_cur = INFP_ENOUGH_FDS - 1, .rlim_max = before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        start(&w, with_own, 10);
+        turn(&w, has_40_ticks);
+        stop(&w);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_non_null(strstr(w.sources, "c:absent"));
+        assert_null(strstr(w.sources, "c:ok"));
+        assert_int_equal(w.n_c, 0);
+        assert_int_equal(w.stats.errors, 0);
+        assert_string_equal(w.notices, "");
+        few.rlim_cur = INFP_ENOUGH_FDS;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        start(&w, with_own, 10);
+        turn(&w, has_c);
+        stop(&w);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static bool c_is_gone(struct world *w)
 {
         return strstr(w->sources, "c:absent") != NULL;
@@ -116,6 +148,7 @@ int main(void)
                 cmocka_unit_test(test_failures),
                 cmocka_unit_test(test_failed_samples_are_counted),
                 cmocka_unit_test(test_opened_when_there_are_descriptors),
+                cmocka_unit_test(test_few_descriptors),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
