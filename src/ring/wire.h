@@ -106,6 +106,8 @@ struct infp_wire_head {
         /* INFPROF_RUN of its environment when the file was made, ended by 0: the recording in whose tree it was started. So that
          * recorder knows the file as its own also when the process has ended before anyone saw it. Written before `ready`. */
         char run[40];
+
+        _Atomic uint64_t refused_values; /* of metrics: no number, or a counter that would fall; by the writer */
 };
 _Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
 
@@ -170,6 +172,8 @@ struct infp_wire_span_end {
         struct infp_wire_text name; /* size 0: as in its begin */
         uint32_t begin_tid, status;
 };
+/* Of two threads that add to one counter at once, the smaller sum may have the later time, by less than a microsecond: readers
+ * take the largest so far, which is what the sum was then. */
 struct infp_wire_value {
         struct infp_wire_record record;
         uint64_t value; /* bits of a double; of counters the sum so far */
