@@ -34,10 +34,10 @@
  *   "gaps": [ { "from": ms, "to": ms, "reason": "no samples: ..." } ],
  *   "notes": [ texts: what was left out of this page, and that it was downsampled ] }
  *
- * The files of the page are listed, in their order, in web/report/meson.build: tools/embed joins the .js into one <script> (each file
- * in its own function is not needed: the whole is wrapped into one, "use strict") and the .css into one <style>. The frame:
- * <body><header id="top">, <main id="main"> with <section id="headline">, <section id="figures">, then <div id="app"></div> that the
- * script fills, <footer>. */
+ * Times of events (start, end, t, d, from, to) are ms since start_ms, with a fraction where need be.
+ *
+ * The frame is that of web/report/README.md. tools/embed joins the *.js there in the order of the alphabet, main.js last, into one
+ * <script>, wrapped into one function with "use strict"; report.css is the <style>. */
 #pragma once
 
 #include "analyze/report.h"
