@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/energy_parts.h"
 #include "analyze/report_scan.h"
 #include "base/mem.h"
 #include "model/rate.h"
@@ -13,29 +14,10 @@ enum column { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, N_C
 static const char *const columns[] = { "domain",  "eSource",    "eJoules",  "ePartOf",
                                        "eSameAs", "eIsCounted", "eQuality", NULL };
 
-/* The readings around the borders are needed too; energy is read each 30 s at least. */
-static const uint64_t margin_ns = UINT64_C(61000000000);
 /* Batteries are read no more often. */
 static const uint64_t battery_ns = UINT64_C(1000000000);
 
 static const double rounding = 1e-12;
-
-/* A domain while its rows stream by. */
-struct track {
-        struct infp_energy_domain domain;
-        uint64_t t_ns; /* of the reading before; 0: none */
-        double at;     /* its joules */
-        double idle_j, idle_s;
-        uint64_t first_ns, last_ns; /* covered in the range */
-        bool has;                   /* a row in the range */
-};
-
-struct tracks {
-        struct track *list;
-        unsigned n;
-        uint64_t gap_ns;
-        bool is_interpolated;
-};
 
 static void domain_done(struct infp_energy_domain *d)
 {
@@ -73,8 +55,7 @@ static bool flag(const struct infp_batch *batch, int column, uint32_t row)
                infp_batch_bool(batch, (unsigned) column, row);
 }
 
-/* Replaces *ret by the cell, NULL when it is empty. */
-static int set_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
+int infp_energy_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
 {
         size_t size;
         const char *t = text(batch, column, row, &size);
@@ -86,10 +67,8 @@ static int set_text(char **ret, const struct infp_batch *batch, int column, uint
         return size && !*ret ? -ENOMEM : 0;
 }
 
-static struct track *find(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row)
+static struct track *find(struct tracks *tracks, const char *name, size_t size)
 {
-        size_t size;
-        const char *name = text(batch, at[DOMAIN], row, &size);
         struct track *more;
 
         for (unsigned i = 0; i < tracks->n; i++) {
@@ -137,32 +116,43 @@ static void take_interval(struct tracks *tracks, struct track *t, uint64_t t_ns,
         tracks->is_interpolated |= hi - lo < t_ns - t->t_ns;
 }
 
-/* Without joules: its first readings, before the counter has moved. */
+struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_t size, uint64_t t_ns, double joules,
+                                  const struct infp_range *range, const struct infp_baseline *baseline)
+{
+        struct track *t = find(tracks, name, size);
+
+        if (!t)
+                return NULL;
+        if (t->t_ns && !isnan(joules))
+                take_interval(tracks, t, t_ns, joules, range, baseline);
+        t->t_ns = t_ns;
+        t->at = isnan(joules) ? 0 : joules;
+        t->is_new = t_ns < range->t1 || !t->has;
+        if (t->is_new)
+                t->has = t_ns >= range->t0 && t_ns < range->t1;
+        return t;
+}
+
 static int add_row(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row,
                    const struct infp_range *range, const struct infp_baseline *baseline)
 {
-        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         const bool has = at[JOULES] >= 0 && infp_batch_has(batch, (unsigned) at[JOULES], row);
-        const double joules = has ? infp_batch_f64(batch, (unsigned) at[JOULES], row) : 0;
-        struct track *t = find(tracks, batch, at, row);
+        const double joules = has ? infp_batch_f64(batch, (unsigned) at[JOULES], row) : NAN;
         size_t size;
-        const char *quality;
+        const char *name = text(batch, at[DOMAIN], row, &size), *quality;
+        struct track *t = infp_energy_reading(tracks, name, size, (uint64_t) infp_batch_i64(batch, 0, row), joules,
+                                              range, baseline);
 
         if (!t)
                 return -ENOMEM;
-        if (t->t_ns && has)
-                take_interval(tracks, t, t_ns, joules, range, baseline);
-        t->t_ns = t_ns;
-        t->at = joules;
-        if (t_ns >= range->t1 && t->has)
+        if (!t->is_new)
                 return 0;
-        t->has = t_ns >= range->t0 && t_ns < range->t1;
         t->domain.is_counted = flag(batch, at[IS_COUNTED], row);
         quality = text(batch, at[QUALITY], row, &size);
         t->domain.is_estimated = size == strlen("estimated") && !memcmp(quality, "estimated", size);
-        INFP_TRY(set_text(&t->domain.source, batch, at[SOURCE], row));
-        INFP_TRY(set_text(&t->domain.part_of, batch, at[PART_OF], row));
-        return set_text(&t->domain.same_as, batch, at[SAME_AS], row);
+        INFP_TRY(infp_energy_text(&t->domain.source, batch, at[SOURCE], row));
+        INFP_TRY(infp_energy_text(&t->domain.part_of, batch, at[PART_OF], row));
+        return infp_energy_text(&t->domain.same_as, batch, at[SAME_AS], row);
 }
 
 static int out_of_memory(struct infp_err *err)
@@ -170,21 +160,28 @@ static int out_of_memory(struct infp_err *err)
         return infp_fail(err, -ENOMEM, "no memory for the energy of the run");
 }
 
-/* From before the range and the baseline to behind them. */
+struct infp_scan_options infp_energy_span(const struct infp_energy_options *options,
+                                          const struct infp_baseline *baseline)
+{
+        const struct infp_range *range = options->range;
+        uint64_t from = range->t0 > ENERGY_MARGIN_NS ? range->t0 - ENERGY_MARGIN_NS : 0;
+
+        if (baseline->t1 && baseline->t0 < from)
+                from = baseline->t0;
+        return (struct infp_scan_options){ .catalog = options->scan->catalog,
+                                           .t0 = from,
+                                           .t1 = (range->t1 > baseline->t1 ? range->t1 : baseline->t1) +
+                                                 ENERGY_MARGIN_NS };
+}
+
 static int read_domains(struct infp_run *run, const struct infp_energy_options *options,
                         const struct infp_baseline *baseline, struct tracks *tracks, struct infp_err *err)
 {
-        const struct infp_range *range = options->range;
-        uint64_t from = range->t0 > margin_ns ? range->t0 - margin_ns : 0;
-        struct infp_scan_options scan_options = { .catalog = options->scan->catalog };
+        const struct infp_scan_options scan_options = infp_energy_span(options, baseline);
         int at[N_COLUMNS], r;
         struct infp_scan *scan;
         struct infp_batch batch;
 
-        if (baseline->t1 && baseline->t0 < from)
-                from = baseline->t0;
-        scan_options.t0 = from;
-        scan_options.t1 = (range->t1 > baseline->t1 ? range->t1 : baseline->t1) + margin_ns;
         r = infp_report_scan(run, "energy", columns, &scan_options, &scan, err);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
@@ -192,10 +189,25 @@ static int read_domains(struct infp_run *run, const struct infp_energy_options *
                 at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
         while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (add_row(tracks, &batch, at, row, range, baseline) < 0)
+                        if (add_row(tracks, &batch, at, row, options->range, baseline) < 0)
                                 r = out_of_memory(err);
         infp_scan_close(scan);
         return r;
+}
+
+/* GPUs, and whatever is not one, apart: a part of a meter that counts is in the total, under its name. */
+static void add_to_side(struct infp_energy *e, const struct infp_energy_domain *d, double idle)
+{
+        if (d->is_gpu) {
+                e->gpu_joules = (isnan(e->gpu_joules) ? 0 : e->gpu_joules) + d->joules;
+                e->gpu_is_estimated |= d->is_estimated;
+        }
+        if (d->is_counted && !d->is_gpu)
+                e->has_host = true;
+        if (!d->is_gpu || !(d->is_counted || d->part_of))
+                return;
+        e->gpu_inside_joules += d->joules;
+        e->gpu_inside_idle_joules += fmin(idle, d->joules);
 }
 
 /* The machine's figures are sums over the domains that count. */
@@ -204,6 +216,7 @@ static void add_up(struct infp_energy *e, struct track *t)
         struct infp_energy_domain *d = &t->domain;
         const double idle = d->idle_watts * d->seconds;
 
+        add_to_side(e, d, idle);
         if (!d->is_counted)
                 return;
         e->joules = (isnan(e->joules) ? 0 : e->joules) + d->joules;
@@ -264,6 +277,8 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
                                      .tree_joules = NAN,
                                      .others_joules = NAN,
                                      .residual_joules = NAN,
+                                     .gpu_joules = NAN,
+                                     .gpu_j_per_generated = NAN,
                                      .j_per_generated = NAN,
                                      .j_per_token = NAN,
                                      .j_per_request = NAN,
@@ -274,6 +289,7 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
         INFP_TRY(infp_baseline_find(run, &ret->baseline, err));
         *ret_table = "energy";
         INFP_TRY(read_domains(run, options, &ret->baseline, &tracks, err));
+        INFP_TRY(infp_energy_gpus(run, options, &ret->baseline, &tracks, ret_table, err));
         r = conclude(ret, &tracks, err);
         if (r < 0) {
                 infp_energy_done(ret);
@@ -290,16 +306,19 @@ double infp_energy_share(const struct infp_energy *e, double cpu_s)
 
 void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_cpu_s)
 {
-        const double idle = isnan(e->idle_joules) ? 0 : e->idle_joules;
+        const double whole = e->has_host ? e->joules - e->gpu_inside_joules : NAN;
+        const double idle = isnan(e->idle_joules) ? 0 : e->idle_joules - e->gpu_inside_idle_joules;
 
-        e->split_joules = isnan(e->dynamic_joules) ? e->joules : e->dynamic_joules;
+        /* CPU time says nothing of a GPU. */
+        e->split_joules = isnan(e->dynamic_joules) ? whole : whole - idle;
         e->machine_cpu_s = machine_cpu_s;
         e->tree_joules = infp_energy_share(e, tree_cpu_s);
         e->others_joules = infp_energy_share(e, fmax(machine_cpu_s - tree_cpu_s, 0));
         if (isnan(tree_cpu_s))
                 e->others_joules = NAN;
+        e->split_idle_joules = isnan(e->idle_joules) ? NAN : idle;
         /* Clocks of processes and ticks of the machine do not agree to the last digit. */
-        e->residual_joules = e->joules - idle - e->tree_joules - e->others_joules;
+        e->residual_joules = whole - idle - e->tree_joules - e->others_joules;
         if (fabs(e->residual_joules) < rounding * e->joules)
                 e->residual_joules = 0; /* of the sums above, and no joules */
 }

@@ -1,5 +1,7 @@
 /* Joules of a range: of each domain and of the machine, of its idle power and of what was done, and per token. A pure function
- * over the tables energy and marks.
+ * over the tables energy, nvidia, amdgpu, intel and marks.
+ *
+ * GPUs are domains like others (`nvidia0`): they count, unless a meter of the whole machine counts already.
  *
  * A border of the range between two readings takes its share of that interval, as if power had been constant in it. Nothing is
  * extrapolated: `seconds` says how much of the range was measured. Idle power is what was measured as such
@@ -20,6 +22,7 @@ struct infp_energy_domain {
         char *name, *source, *part_of, *same_as; /* the last two: NULL for none */
         bool is_counted;                         /* in the machine's total */
         bool is_estimated;                       /* integrated from power */
+        bool is_gpu;                             /* source: "counter", or the power that was integrated */
         double joules, seconds, watts; /* seconds: of the range, covered by readings; watts: joules / seconds */
         double idle_watts;             /* NAN: not measured */
 };
@@ -37,6 +40,7 @@ struct infp_energy {
         bool has_rows;                 /* something could be read, be it a counter that never moved */
         double joules, seconds, watts; /* of the machine: over the domains that count; NAN without any */
         bool is_estimated;             /* some of it was integrated from power */
+        bool has_host;                 /* something else than GPUs is in it */
         bool is_interpolated;          /* a border lies between two readings */
         uint64_t t0, t1;               /* first and last moment that is covered */
 
@@ -46,13 +50,18 @@ struct infp_energy {
         double idle_watts;       /* of the machine; NAN: not measured; likewise the next two */
         double idle_joules, dynamic_joules;
 
+        double gpu_joules; /* of all GPUs; NAN: none was measured */
+        bool gpu_is_estimated;
+        double gpu_inside_joules, gpu_inside_idle_joules; /* of those that are in `joules`; 0: none */
+
         struct infp_energy_tokens tokens;
         double j_per_generated, j_per_token, j_per_request; /* NAN: not known. token: prompt and generated alike */
+        double gpu_j_per_generated;
 
-        /* By CPU time: an estimate. What is split is dynamic_joules, or joules where no idle power is known. */
-        double split_joules, machine_cpu_s;
+        /* By CPU time: an estimate. What is split is what GPUs did not use, above its idle power where that is known. */
+        double split_joules, split_idle_joules, machine_cpu_s;
         double tree_joules, others_joules; /* NAN: not known */
-        double residual_joules;            /* joules less idle, tree and others */
+        double residual_joules;            /* joules without GPUs, less idle, tree and others */
 };
 
 struct infp_energy_options {

@@ -41,4 +41,5 @@ void infp_energy_per_token(struct infp_energy *e, const struct infp_report_engin
         e->j_per_generated = per(e->joules, e->tokens.generated);
         e->j_per_token = per(e->joules, e->tokens.generated + e->tokens.prompt);
         e->j_per_request = per(e->joules, e->tokens.requests);
+        e->gpu_j_per_generated = per(e->gpu_joules, e->tokens.generated);
 }

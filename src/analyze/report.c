@@ -20,6 +20,7 @@ void infp_report_done(struct infp_report *report)
         infp_engines_done(&report->engines);
         infp_energy_done(&report->energy);
         infp_containers_done(&report->containers);
+        infp_gpus_done(&report->gpus);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
         free(report->from_label);
@@ -263,6 +264,15 @@ static int read_containers(struct infp_report *report, struct infp_run *run, con
         return pass(report, table, r, err);
 }
 
+static int read_gpus(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
+                     struct infp_err *err)
+{
+        const char *table;
+        const int r = infp_gpus_read(run, scan, &report->gpus, &table, err);
+
+        return pass(report, table, r, err);
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -314,6 +324,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(read_engines(report, run, &options, err));
         INFP_TRY(read_energy(report, run, &options, err));
         INFP_TRY(read_containers(report, run, &options, err));
+        INFP_TRY(read_gpus(report, run, &options, err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));

@@ -10,6 +10,7 @@
 #include "analyze/cores.h"
 #include "analyze/energy.h"
 #include "analyze/engine.h"
+#include "analyze/gpus.h"
 #include "analyze/labels.h"
 #include "analyze/limits.h"
 #include "analyze/metrics.h"
@@ -52,6 +53,7 @@ struct infp_report {
         struct infp_report_engines engines;
         struct infp_energy energy;
         struct infp_containers containers;
+        struct infp_gpus gpus;
         struct infp_limits limits; /* what limited it */
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was

@@ -34,7 +34,7 @@ static const struct infp_absence *why(const struct infp_report *report)
 
 const struct infp_absence *infp_report_energy_absence(const struct infp_report *report)
 {
-        return isnan(report->energy.joules) ? why(report) : NULL;
+        return report->energy.has_host ? NULL : why(report);
 }
 
 static struct human joules(double v)
@@ -87,6 +87,8 @@ static void put_domain(struct infp_out *out, const struct infp_energy_domain *d)
                 infp_str_printf(&line, "a part of %s", d->part_of);
         else
                 infp_str_puts(&line, "not in the total");
+        if (d->is_gpu)
+                infp_str_printf(&line, ", by its %s", d->source ? d->source : "driver");
         if (d->is_estimated)
                 infp_str_puts(&line, ", ESTIMATED from power");
         infp_text_tame(&out->text, line.data ? line.data : "", line.size);
@@ -122,6 +124,8 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
         put_names(&names, e);
         if (!isnan(e->j_per_token))
                 infp_str_printf(&more, "; %s per prompt or generated token", joules(e->j_per_token).text);
+        if (!isnan(e->gpu_j_per_generated) && e->has_host)
+                infp_str_printf(&more, "; of that GPUs %s per generated token", joules(e->gpu_j_per_generated).text);
         if (!isnan(e->j_per_request))
                 infp_str_printf(&more, "; %s per request", joules(e->j_per_request).text);
         infp_report_line(out, "per token", "%s per generated token%s", joules(e->j_per_generated).text,
@@ -143,10 +147,14 @@ static void put_split(struct infp_out *out, const struct infp_report *report)
         if (isnan(infp_energy_share(e, 0)) || (isnan(e->tree_joules) && !report->processes.n))
                 return;
         infp_report_line(out, "split", "ESTIMATED by CPU time%s",
-                         has_idle ? ", of what is above idle" : "; idle power is in it, since it was not measured");
+                         e->gpu_inside_joules > 0 ? has_idle ? ", of what is above idle and no GPU used"
+                                                             : ", of what no GPU used; idle power is in it"
+                         : has_idle               ? ", of what is above idle"
+                                                  : "; idle power is in it, since it was not measured");
         if (!isnan(e->tree_joules))
                 infp_report_line(out, "", "target %s, others %s, idle %s; residual %s", joules(e->tree_joules).text,
-                                 joules(e->others_joules).text, has_idle ? joules(e->idle_joules).text : "not apart",
+                                 joules(e->others_joules).text,
+                                 has_idle ? joules(e->split_idle_joules).text : "not apart",
                                  joules(e->residual_joules).text);
         for (unsigned i = 0; i < report->processes.n && i < INFP_REPORT_BUSIEST; i++) {
                 const struct infp_report_process *p = &report->processes.list[i];
@@ -172,11 +180,17 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
         put_names(&names, e);
         if (e->seconds < all_of_it * report->wall_s)
                 snprintf(of, sizeof(of), " (it was read for so long of %s)", seconds(report->wall_s).text);
-        infp_report_line(out, "machine", "%s in %s%s: %s on average%s, by %s", joules(e->joules).text,
-                         seconds(e->seconds).text, of, watts(e->watts).text,
+        infp_report_line(out, e->has_host ? "machine" : "GPUs", "%s in %s%s: %s on average%s, by %s",
+                         joules(e->joules).text, seconds(e->seconds).text, of, watts(e->watts).text,
                          e->is_estimated ? ", ESTIMATED from power" : "", names.data ? names.data : "");
         for (unsigned i = 0; i < e->n; i++)
                 put_domain(out, &e->list[i]);
+        if (!e->has_host)
+                infp_report_line(out, "not in it", "processors, memory and the rest of the machine: %s",
+                                 why(report) && *why(report)->reason ? why(report)->reason
+                                                                     : "no meter of them was read");
+        if (!e->has_host && why(report) && *why(report)->fix)
+                infp_report_line(out, "fix", "%s", why(report)->fix);
         put_idle(out, e);
         put_tokens(out, e);
         put_split(out, report);
@@ -209,6 +223,7 @@ static void put_json_domains(struct infp_json *json, const struct infp_energy *e
                 infp_json_member_f64(json, "mean_watts", d->watts);
                 infp_json_member_f64(json, "idle_watts", d->idle_watts);
                 infp_json_member_bool(json, "in_total", d->is_counted);
+                infp_json_member_bool(json, "is_gpu", d->is_gpu);
                 put_str(json, "part_of", d->part_of);
                 put_str(json, "same_as", d->same_as);
                 put_str(json, "quality", quality(d->is_estimated));
@@ -234,6 +249,17 @@ static void put_json_idle(struct infp_json *json, const struct infp_energy *e)
         infp_json_object_end(json);
 }
 
+/* What the joules per token are made of. */
+static void put_json_names(struct infp_json *json, const struct infp_energy *e)
+{
+        infp_json_key(json, "domains");
+        infp_json_array(json);
+        for (unsigned i = 0; i < e->n; i++)
+                if (e->list[i].is_counted)
+                        infp_json_str(json, e->list[i].name);
+        infp_json_array_end(json);
+}
+
 static void put_json_tokens(struct infp_json *json, const struct infp_energy *e)
 {
         infp_json_key(json, "tokens");
@@ -249,6 +275,8 @@ static void put_json_tokens(struct infp_json *json, const struct infp_energy *e)
         infp_json_member_f64(json, "joules_per_generated_token", e->j_per_generated);
         infp_json_member_f64(json, "joules_per_token", e->j_per_token);
         infp_json_member_f64(json, "joules_per_request", e->j_per_request);
+        infp_json_member_f64(json, "gpu_joules_per_generated_token", e->gpu_j_per_generated);
+        put_json_names(json, e);
         put_str(json, "idle_power", "included");
         infp_json_object_end(json);
 }
@@ -265,10 +293,14 @@ static void put_json_split(struct infp_json *json, const struct infp_report *rep
         infp_json_object(json);
         put_str(json, "quality", quality(true));
         put_str(json, "by", "CPU time");
-        put_str(json, "of", isnan(e->idle_joules) ? "joules, idle power included" : "joules above idle");
+        put_str(json, "of",
+                e->gpu_inside_joules > 0 ? isnan(e->idle_joules) ? "joules that no GPU used, idle power included"
+                                                                 : "joules above idle that no GPU used"
+                : isnan(e->idle_joules)  ? "joules, idle power included"
+                                         : "joules above idle");
         infp_json_member_f64(json, "target_joules", e->tree_joules);
         infp_json_member_f64(json, "others_joules", e->others_joules);
-        infp_json_member_f64(json, "idle_joules", e->idle_joules);
+        infp_json_member_f64(json, "idle_joules", e->split_idle_joules);
         infp_json_member_f64(json, "residual_joules", e->residual_joules);
         infp_json_key(json, "processes");
         infp_json_array(json);
@@ -296,6 +328,8 @@ void infp_report_json_energy(struct infp_json *json, const struct infp_report *r
         infp_json_member_f64(json, "seconds", e->seconds);
         infp_json_member_f64(json, "mean_watts", e->watts);
         put_str(json, "quality", isnan(e->joules) ? NULL : quality(e->is_estimated));
+        infp_json_member_f64(json, "gpu_joules", e->gpu_joules);
+        put_str(json, "gpu_quality", isnan(e->gpu_joules) ? NULL : quality(e->gpu_is_estimated));
         put_json_domains(json, e);
         put_json_idle(json, e);
         put_json_tokens(json, e);

@@ -223,6 +223,7 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report)
         put_processes(&json, &report->processes);
         infp_report_json_containers(&json, report);
         infp_report_json_limits(&json, report);
+        infp_report_json_gpus(&json, report);
         infp_report_json_energy(&json, report);
         infp_report_engines_json(&json, report);
         put_requests(&json, report);

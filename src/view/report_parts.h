@@ -26,6 +26,7 @@ void infp_report_traffic(struct infp_out *out, const struct infp_report *report)
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
 void infp_report_containers(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy(struct infp_out *out, const struct infp_report *report);
+void infp_report_gpus(struct infp_out *out, const struct infp_report *report);
 /* What that section says in place of figures; NULL: it has figures, or says nothing. */
 const struct infp_absence *infp_report_energy_absence(const struct infp_report *report);
 void infp_report_engines(struct infp_out *out, const struct infp_report *report);
@@ -46,3 +47,4 @@ void infp_report_json_spans(struct infp_json *json, const struct infp_report *re
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_gpus(struct infp_json *json, const struct infp_report *report);

@@ -344,6 +344,7 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         infp_report_limits(out, report);
         infp_report_engines(out, report);
         infp_report_requests(out, report);
+        infp_report_gpus(out, report);
         infp_report_energy(out, report);
         infp_report_facts(out, report);
         if (!strcmp(report->run->info.mode, "load")) /* of the machine nothing was recorded */

@@ -372,7 +372,7 @@ static void test_absent_with_the_fix(void **state)
 /* The sum of the parts is the whole but for its last digit, which is no joule. */
 static void test_no_residual_of_rounding(void **state)
 {
-        struct infp_energy e = { .joules = 249.000841, .idle_joules = NAN, .dynamic_joules = NAN };
+        struct infp_energy e = { .has_host = true, .joules = 249.000841, .idle_joules = NAN, .dynamic_joules = NAN };
 
         (void) state;
         infp_energy_split(&e, 0.01, 6.31);

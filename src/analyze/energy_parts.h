@@ -1,0 +1,38 @@
+/* What energy.c and energy_gpus.c share: domains while their rows stream by. */
+#pragma once
+
+#include "analyze/energy.h"
+
+/* The readings around the borders are needed too; energy is read each 30 s at least. */
+#define ENERGY_MARGIN_NS UINT64_C(61000000000)
+
+struct track {
+        struct infp_energy_domain domain;
+        uint64_t t_ns; /* of the reading before; 0: none */
+        double at;     /* its joules */
+        double idle_j, idle_s;
+        uint64_t first_ns, last_ns; /* covered in the range */
+        bool has;                   /* a row in the range */
+        bool is_new;                /* its last row says what it is in the range */
+};
+
+struct tracks {
+        struct track *list;
+        unsigned n;
+        uint64_t gap_ns;
+        bool is_interpolated;
+};
+
+/* A reading of a domain; joules NAN: its counter has not moved yet. NULL: no memory. */
+struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_t size, uint64_t t_ns, double joules,
+                                  const struct infp_range *range, const struct infp_baseline *baseline);
+/* Replaces *ret by the cell, NULL when it is empty. */
+int infp_energy_text(char **ret, const struct infp_batch *batch, int column, uint32_t row);
+/* From before the range and the baseline to behind them. */
+struct infp_scan_options infp_energy_span(const struct infp_energy_options *options,
+                                          const struct infp_baseline *baseline);
+
+/* energy_gpus.c: GPUs as domains, behind the others: which of them count depends on these. */
+int infp_energy_gpus(struct infp_run *run, const struct infp_energy_options *options,
+                     const struct infp_baseline *baseline, struct tracks *tracks, const char **ret_table,
+                     struct infp_err *err);
