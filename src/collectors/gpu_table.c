@@ -15,7 +15,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_DRIVER - 2] = INFP_COLUMN(gDriver, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Kernel driver: nvidia, amdgpu, i915 or xe."),
         [GPU_ARCHITECTURE - 2] = INFP_COLUMN(gArchitecture, STR, LABEL, none, MEASURED, NO, "nvmlDeviceGetCudaComputeCapability", 0, NULL, "What programs are compiled for: compute capability (9.0) of NVIDIA, gfx version of AMD."),
         [GPU_NUMA_NODE - 2] = INFP_COLUMN(gNumaNode, I64, LABEL, none, MEASURED, NO, "numa_node", 0, NULL, "NUMA node whose memory is nearest; absent where the machine has only one or does not say."),
-        [GPU_UTILIZATION_GPU - 2] = INFP_COLUMN(gUtilizationGpu, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_utilization_ratio", "Share of time in which at least one kernel ran, over the driver's last sample period (1/6 to 1 s); it says nothing of how much of the chip the kernel used."),
+        [GPU_UTILIZATION_GPU - 2] = INFP_COLUMN(gUtilizationGpu, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_utilization_ratio", "Share of time in which at least one kernel ran, over the driver's last sample period (1/6 to 1 s); it says nothing of how much of the chip the kernel used; of Intel the sum over the processes that were looked at, an estimate."),
         [GPU_UTILIZATION_MEM - 2] = INFP_COLUMN(gUtilizationMem, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_memory_utilization_ratio", "Share of time in which its memory was read or written; of AMD the activity of the memory controller."),
         [GPU_UTILIZATION_ENCODER - 2] = INFP_COLUMN(gUtilizationEncoder, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetEncoderUtilization", 0, "infprof_gpu_encoder_utilization_ratio", "Video encoder."),
         [GPU_UTILIZATION_DECODER - 2] = INFP_COLUMN(gUtilizationDecoder, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetDecoderUtilization", 0, "infprof_gpu_decoder_utilization_ratio", "Video decoder."),
@@ -129,6 +129,8 @@ static const struct infp_column gpu_columns[] = {
         [GPU_MIG_DEVICES - 2] = INFP_COLUMN(gMigDevices, I64, GAUGE, count, MEASURED, NO, "nvmlDeviceGetMigDeviceHandleByIndex", 0, "infprof_gpu_mig_devices", "MIG devices that it is cut into: table nvidia_mig."),
         [GPU_PROCESS_COUNT - 2] = INFP_COLUMN(gProcessCount, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_gpu_processes", "Processes that use it, each once."),
         [GPU_PROCESSES - 2] = INFP_COLUMN(gProcesses, STR, LABEL, json, DERIVED, NO, NULL, 0, NULL, "Processes that use it, as 123: python (456 MB); the MB are MiB, and a process of another pid namespace has no name."),
+        [GPU_VOLTAGE - 2] = INFP_COLUMN(gVoltageV, F64, GAUGE, volts, MEASURED, NO, NULL, 0, "infprof_gpu_voltage_volts", "Voltage of the graphics engine (AMD), of the package (Intel)."),
+        [GPU_VBIOS - 2] = INFP_COLUMN(gVbios, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Version of the firmware in its ROM."),
 };
 
 static const struct infp_column process_keys[] = {
@@ -161,6 +163,7 @@ static const struct infp_column process_columns[] = {
         [GPU_PROCESS_VIDEO_NS - 3] = INFP_COLUMN(gProcessVideoNs, I64, COUNTER, ns, MEASURED, ZERO, "drm-engine-dec", 0, "infprof_gpu_process_video_seconds_total", "Time of video decoders, of Intel of all video engines."),
         [GPU_PROCESS_ENCODE_NS - 3] = INFP_COLUMN(gProcessEncodeNs, I64, COUNTER, ns, MEASURED, ZERO, "drm-engine-enc", 0, "infprof_gpu_process_encode_seconds_total", "Time of video encoders (AMD)."),
         [GPU_PROCESS_ID - 3] = INFP_COLUMN(process, ID64, LABEL, none, DERIVED, NO, "process", 0, NULL, "The same process in table processes; absent where the pid is not one of our namespace."),
+        [GPU_PROCESS_OCCUPANCY - 3] = INFP_COLUMN(gProcessOccupancy, F64, GAUGE, percent, MEASURED, NO, "cu_occupancy", 0, "infprof_gpu_process_occupancy_ratio", "Compute units that its waves hold at this moment, of all that the GPU has (AMD, by way of KFD)."),
 };
 
 static const struct infp_column mig_keys[] = {

@@ -144,6 +144,8 @@ enum gpu_cell {
         GPU_MIG_DEVICES,
         GPU_PROCESS_COUNT,
         GPU_PROCESSES,
+        GPU_VOLTAGE,
+        GPU_VBIOS,
         GPU_N,
 };
 
@@ -174,6 +176,7 @@ enum gpu_process_cell {
         GPU_PROCESS_VIDEO_NS,
         GPU_PROCESS_ENCODE_NS,
         GPU_PROCESS_ID,
+        GPU_PROCESS_OCCUPANCY,
         GPU_PROCESS_N,
 };
 

@@ -20,6 +20,7 @@ const struct infp_unit infp_unit_ratio     = { "ratio", "ratio", 1 };
 const struct infp_unit infp_unit_mhz       = { "MHz", "hertz", 1e6 };
 const struct infp_unit infp_unit_celsius   = { "celsius", "celsius", 1 };
 const struct infp_unit infp_unit_watts     = { "W", "watts", 1 };
+const struct infp_unit infp_unit_volts     = { "V", "volts", 1 };
 const struct infp_unit infp_unit_joules    = { "J", "joules", 1 };
 const struct infp_unit infp_unit_uj        = { "uJ", "joules", 1e-6 };
 const struct infp_unit infp_unit_mj        = { "mJ", "joules", 1e-3 };
@@ -36,11 +37,11 @@ const struct infp_unit infp_unit_json      = { "json", "", 1 };
 const struct infp_unit *infp_unit_by_name(const char *name)
 {
         static const struct infp_unit *const all[] = {
-                &infp_unit_none,      &infp_unit_count,  &infp_unit_bytes,   &infp_unit_mib,   &infp_unit_cs,
-                &infp_unit_s,         &infp_unit_ms,     &infp_unit_us,      &infp_unit_ns,    &infp_unit_percent,
-                &infp_unit_ratio,     &infp_unit_mhz,    &infp_unit_celsius, &infp_unit_watts, &infp_unit_joules,
-                &infp_unit_uj,        &infp_unit_mj,     &infp_unit_sectors, &infp_unit_pages, &infp_unit_tokens,
-                &infp_unit_kib_per_s, &infp_unit_unix_s, &infp_unit_json,
+                &infp_unit_none,   &infp_unit_count,     &infp_unit_bytes,   &infp_unit_mib,     &infp_unit_cs,
+                &infp_unit_s,      &infp_unit_ms,        &infp_unit_us,      &infp_unit_ns,      &infp_unit_percent,
+                &infp_unit_ratio,  &infp_unit_mhz,       &infp_unit_celsius, &infp_unit_watts,   &infp_unit_volts,
+                &infp_unit_joules, &infp_unit_uj,        &infp_unit_mj,      &infp_unit_sectors, &infp_unit_pages,
+                &infp_unit_tokens, &infp_unit_kib_per_s, &infp_unit_unix_s,  &infp_unit_json,
         };
 
         for (size_t i = 0; i < INFP_COUNT(all); i++) {

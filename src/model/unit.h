@@ -21,6 +21,7 @@ extern const struct infp_unit infp_unit_ratio;   /* 0..1 or a plain quotient */
 extern const struct infp_unit infp_unit_mhz;
 extern const struct infp_unit infp_unit_celsius;
 extern const struct infp_unit infp_unit_watts;
+extern const struct infp_unit infp_unit_volts;
 extern const struct infp_unit infp_unit_joules;
 extern const struct infp_unit infp_unit_uj;
 extern const struct infp_unit infp_unit_mj;
