@@ -1,6 +1,7 @@
 /* Reads one ring file (wire.h) as rows of `marks`, `spans` and `counters`, while its process writes or after it ended. The file is
  * input: whatever it holds, nothing outside it is read, time and memory stay bounded, and its process is never harmed. Readers
- * map it read-only, but for the one consumer (the recorder), who says in it what it has taken. */
+ * map it read-only, but for the one consumer (the recorder), who says in it what it has taken. A file that is made shorter while
+ * it is mapped ends the reader's interest in it, not the reader (ring/reader_map.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -12,38 +13,61 @@
 
 /* Whose file it has to be: from /proc/PID as the reader sees it. */
 struct infp_ring_owner {
-        uint64_t process;     /* entity id of its rows */
+        uint64_t process;     /* entity id of its rows; 0: not known, the cell stays absent */
         uint64_t start_ticks; /* field 22 of its stat; another one: the file is of an earlier process of that pid */
+        uint64_t pid_ns;      /* inode of its pid namespace; 0: not known, not checked */
         int32_t pid;          /* in its own pid namespace (last number of NSpid) */
         uint32_t uid;         /* the file's owner must be this one */
+        char boot_id[40];     /* as the kernel writes it; "": not checked */
 };
 
 struct infp_ring_counts {
         uint64_t rows[3];                    /* marks, spans, counters given */
         uint64_t dropped_full, dropped_busy; /* by the writer, as its head says */
-        uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, grow_failed;
+        uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, refused_values, grow_failed,
+                grow_errno;
         uint64_t torn;            /* chunks that were claimed anew while they were copied: nothing of them was shown */
+        uint64_t missed_chunks;   /* claimed anew before a reader that is no consumer came to them */
         uint64_t broken;          /* records that no writer makes: skipped with the rest of their chunk */
-        uint64_t unknown;         /* records of kinds that this version does not know */
+        uint64_t unknown;         /* records of kinds, and values of types, that this version does not know */
         uint64_t spans_forgotten; /* begins beyond INFP_RING_OPEN_SPANS: shown only when they end */
+        uint64_t cut_attributes;  /* beyond INFP_RING_ATTRIBUTES of a span, or INFP_RING_ATTRIBUTES_ALL of all open ones */
+        bool was_cut;             /* the file was made shorter while it was read: there is nothing more to be had */
 };
-enum { INFP_RING_OPEN_SPANS = 65536, INFP_RING_ATTRIBUTES = 16384 /* bytes of JSON a span */ };
+enum {
+        INFP_RING_OPEN_SPANS = 65536,
+        INFP_RING_ATTRIBUTES = 16384, /* bytes of JSON a span */
+        INFP_RING_ATTRIBUTES_ALL = 16 << 20,
+        INFP_RING_TURN_BYTES = 256 * 1024, /* of records that one call takes, about */
+};
 
 struct infp_ring;
 
-/* file: opened O_RDONLY (O_RDWR for a consumer), O_NOFOLLOW; stays the caller's. consumer: takes what is read. 0; -EAGAIN: its writer has
- * not finished its head; -ESTALE: of another process; -EPERM: another uid; -EBADMSG: no ring file, with the fault in words;
- * -EBUSY: another live consumer has it. */
+/* What a head says of itself; nothing of it is checked but magic, version and that it is whole. */
+struct infp_ring_head {
+        uint64_t start_ticks, pid_ns, created_ns;
+        int32_t pid;
+        char boot_id[40], run[40]; /* run: INFPROF_RUN of its process, "" where it had none */
+};
+/* 0; -EAGAIN: its writer has not finished it; -EBADMSG: no ring file, with the fault in words. */
+int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *err);
+
+/* file: opened O_RDONLY (O_RDWR for a consumer), O_NOFOLLOW; stays the caller's. consumer: takes what is read, and holds
+ * flock(file) while it is open. 0; -EAGAIN: its writer has not finished its head; -ESTALE: of another process; -EPERM: another
+ * uid; -EBADMSG: no ring file, with the fault in words; -EBUSY: another live consumer has it. */
 int infp_ring_open(int file, const struct infp_ring_owner *owner, bool consumer, struct infp_ring **ret,
                    struct infp_err *err);
 struct infp_ring *infp_ring_close(struct infp_ring *ring); /* NULL is fine; returns NULL */
 
-/* Gives what has come since the last call (a reader that is no consumer: all that the file holds, once), in the order of time
- * within the call. A span's row comes when its end has been read; `last`: nothing more will come (its process has ended, or the
- * recording ends), so spans that are open come too, with status open. put: as struct infp_emit's; borrowed texts. 0 or a negative errno of put. */
+/* Gives what has come since the last call (a reader that is no consumer: first of all what the file holds), in the order of time
+ * within about INFP_RING_TURN_BYTES of records. 1: there is more, call again at once; 0: that was all; a negative errno of put.
+ * A span's row comes when its end has been read and every chunk was visited once more, since its attributes may lie in another
+ * thread's. `last`: nothing more will come (its process has ended, or the recording ends): all that is left is given in this
+ * call, and spans that are open come too, with status open. put: as struct infp_emit's; borrowed texts. */
 int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, const struct infp_row *row),
                    void *context, struct infp_err *err);
-const struct infp_ring_counts *infp_ring_counts(const struct infp_ring *ring);
+/* True while ended spans wait for the next call. */
+bool infp_ring_is_waiting(const struct infp_ring *ring);
+const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring); /* the writer's as they are now */
 uint64_t infp_ring_created_ns(const struct infp_ring *ring);
-bool infp_ring_has_ended(
-        const struct infp_ring *ring); /* it exited in order; a killed one is told by its process alone */
+bool infp_ring_has_ended(struct infp_ring *ring); /* it exited in order; a killed one is told by its process alone */

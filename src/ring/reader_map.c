@@ -1,0 +1,75 @@
+#include "ring/reader_map.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+static _Thread_local struct infp_ring_map *touched;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct sigaction before;
+
+/* Somebody else's: the access is repeated, and has the effect that it had before us. */
+static void pass_on(void)
+{
+        sigaction(SIGBUS, &before, NULL);
+}
+
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+        struct infp_ring_map *map = touched;
+        const int saved = errno;
+
+        (void) number;
+        (void) context;
+        /* Zeros in place of the file: no address of the mapping is ever invalid. mmap is a plain system call. */
+        if (map && (uintptr_t) info->si_addr - (uintptr_t) map->at < map->size &&
+            mmap(map->at, map->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                 0) != MAP_FAILED)
+                atomic_store(&map->is_lost, true);
+        else
+                pass_on();
+        errno = saved;
+}
+
+static void take_signal(void)
+{
+        struct sigaction ours = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+
+        sigemptyset(&ours.sa_mask);
+        sigaction(SIGBUS, &ours, &before);
+}
+
+int infp_ring_map(struct infp_ring_map *map, int file, size_t size, bool writable)
+{
+        void *at;
+
+        pthread_once(&once, take_signal);
+        at = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
+        if (at == MAP_FAILED)
+                return -errno;
+        map->at = at;
+        map->size = size;
+        atomic_store(&map->is_lost, false);
+        return 0;
+}
+
+void infp_ring_unmap(struct infp_ring_map *map)
+{
+        if (map->at)
+                munmap(map->at, map->size);
+        map->at = NULL;
+}
+
+void infp_ring_touch_begin(struct infp_ring_map *map)
+{
+        touched = map;
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+void infp_ring_touch_end(void)
+{
+        atomic_signal_fence(memory_order_seq_cst);
+        touched = NULL;
+}

@@ -1,0 +1,130 @@
+/* The inside of a reader, shared by reader*.c alone. */
+#pragma once
+
+#include "base/map.h"
+#include "base/str.h"
+#include "ring/reader.h"
+#include "ring/reader_map.h"
+#include "ring/wire.h"
+
+enum {
+        INFP_RING_TEXT = INFP_WIRE_MAX_RECORD, /* no writer makes a longer one */
+        INFP_RING_KNOWN_KINDS = INFP_WIRE_THREAD + 1,
+        INFP_RING_THREADS = 16384, /* names of threads that are kept */
+        INFP_RING_ROW_TEXT = 48 * 1024,
+};
+
+/* Where the parts of the file lie, as its head said once: checked, and never asked again. */
+struct ring_layout {
+        size_t size; /* of the mapping: with all chunks that there may be */
+        uint32_t head_bytes, kinds_at, n_kinds, metrics_at, max_metrics, arena_at, arena_bytes, chunks_at, max_chunks;
+        uint16_t fixed[256]; /* by kind: bytes of its fixed part; 0: the file's writer makes no such records */
+};
+
+/* How far a chunk was read. */
+struct ring_seen {
+        uint64_t generation; /* 0: never looked at; generations of files count from 0, so it is kept plus one */
+        uint32_t offset;     /* bytes taken of it */
+        bool is_sealed;      /* and it was full then */
+};
+
+/* A record that was copied: bytes `at` of taken. */
+struct ring_event {
+        uint64_t t_ns, thread_start; /* thread_start 0: not known */
+        uint32_t at;
+};
+
+struct ring_span {
+        uint64_t id, parent, begin_ns, end_ns, begin_start; /* begin_start: of the thread */
+        uint64_t ended_pass;
+        uint32_t begin_tid, end_tid;
+        uint8_t status; /* enum infp_wire_span_status */
+        bool is_used, has_begin, has_end;
+        struct infp_str name, attributes; /* attributes: JSON members "key":value, with commas */
+};
+
+struct ring_spans {
+        struct infp_map by_id; /* hash of the id -> index */
+        struct ring_span *all;
+        uint32_t *spare;   /* indices that are free */
+        uint32_t *waiting; /* ended ones, in the order of their ends */
+        uint32_t n, n_spare, n_waiting, cap;
+        uint64_t seed; /* nobody can choose ids that collide */
+        size_t attribute_bytes;
+};
+
+struct ring_thread {
+        uint64_t start;
+        char *name;
+};
+
+struct ring_metric {
+        uint64_t given_ns;  /* stamp of the newest row */
+        uint64_t before_ns; /* stamp in its slot when the last pass was over */
+        uint64_t largest;   /* bits of the largest sum so far */
+};
+
+struct infp_ring {
+        struct infp_ring_map map;
+        struct ring_layout layout;
+        struct infp_ring_owner owner;
+        struct infp_ring_counts counts;
+        int file;
+        bool is_consumer;
+        uint64_t created_ns;
+
+        /* A pass visits every chunk once; a call may do less. */
+        struct ring_seen *seen;
+        uint32_t next_chunk, pass_chunks;
+        uint64_t pass;
+        uint64_t now_ns; /* of this call: what is stamped later is no record of a writer */
+
+        struct infp_str taken; /* copied records */
+        struct ring_event *events;
+        size_t n_events, cap_events;
+
+        struct ring_spans spans;
+        struct infp_map threads; /* tid -> index */
+        struct ring_thread *names;
+        uint32_t n_names, cap_names;
+        struct ring_metric *metrics;
+
+        int (*put)(void *context, const struct infp_row *row);
+        void *context;
+        struct infp_row row;
+        char text[INFP_RING_ROW_TEXT];
+};
+
+static inline struct infp_wire_head *ring_head(const struct infp_ring *ring)
+{
+        return (struct infp_wire_head *) (void *) ring->map.at;
+}
+
+/* reader_check.c: the head of a mapped or copied first page, against the file's size. */
+int ring_check(const struct infp_wire_head *head, uint64_t file_size, struct ring_layout *ret, struct infp_err *err);
+int ring_check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *layout, struct infp_err *err);
+
+/* reader_take.c: copies what chunks hold, at most about INFP_RING_TURN_BYTES. 1: the pass is over; 0: it goes on; -ENOMEM. */
+int ring_take(struct infp_ring *ring);
+/* The text, copied, at most cap - 1 bytes; false: no writer makes such a one. record: with its inline texts. */
+bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
+               size_t cap, size_t *ret_size);
+
+/* reader_row.c: events to rows. */
+int ring_give_events(struct infp_ring *ring);
+int ring_give_spans(struct infp_ring *ring);           /* that ended in an earlier pass */
+int ring_give_open_spans(struct infp_ring *ring);      /* all that are left */
+int ring_give_metrics(struct infp_ring *ring);         /* newest values whose records are gone */
+const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start); /* NULL: none */
+int ring_set_thread_name(struct infp_ring *ring, uint32_t tid, uint64_t start, const char *name, size_t size);
+void ring_threads_done(struct infp_ring *ring);
+
+/* reader_span.c. NULL: there are too many, or no memory. */
+struct ring_span *ring_span_get(struct ring_spans *spans, uint64_t id);
+void ring_span_end(struct ring_spans *spans, struct ring_span *span, uint64_t pass); /* it waits */
+void ring_span_drop(struct ring_spans *spans, struct ring_span *span);
+void ring_spans_forget_strays(struct ring_spans *spans); /* of which only attributes were seen */
+/* value: JSON. False: no room. */
+bool ring_span_attribute(struct ring_spans *spans, struct ring_span *span, const char *key, size_t key_size,
+                         const struct infp_str *value);
+void ring_spans_done(struct ring_spans *spans);

@@ -1,0 +1,205 @@
+/* Copies records out of chunks, by the rule of wire.h: what is below `used` is believed only when the generation is still the
+ * same behind the copy. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "ring/reader_parts.h"
+
+enum { HEAD = sizeof(struct infp_wire_chunk), ROOM = INFP_WIRE_CHUNK - HEAD, TRIES = 3 };
+
+static const uint64_t slack_ns = INFP_NS_PER_S;
+
+static uint32_t chunks_now(const struct infp_ring *ring)
+{
+        const uint32_t n = atomic_load_explicit(&ring_head(ring)->n_chunks, memory_order_acquire);
+
+        return n < ring->layout.max_chunks ? n : ring->layout.max_chunks;
+}
+
+static struct infp_wire_chunk *chunk_at(const struct infp_ring *ring, uint32_t index)
+{
+        return (struct infp_wire_chunk *) (void *) (ring->map.at + ring->layout.chunks_at +
+                                                    (size_t) index * INFP_WIRE_CHUNK);
+}
+
+/* What the consumer says it has taken of a generation. */
+static uint64_t drained_word(uint64_t generation, uint32_t bytes)
+{
+        return generation << 32 | bytes;
+}
+
+static int add_event(struct infp_ring *ring, const struct ring_event *event)
+{
+        if (ring->n_events == ring->cap_events) {
+                const size_t cap = ring->cap_events ? 2 * ring->cap_events : 256;
+                struct ring_event *more = reallocarray(ring->events, cap, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                ring->events = more;
+                ring->cap_events = cap;
+        }
+        ring->events[ring->n_events++] = *event;
+        return 0;
+}
+
+static bool is_record(const struct infp_ring *ring, const struct infp_wire_record *record, uint32_t room)
+{
+        return record->size >= sizeof(*record) && record->size % 8 == 0 && record->size <= INFP_WIRE_MAX_RECORD &&
+               record->size <= room && ring->layout.fixed[record->kind] &&
+               record->size >= ring->layout.fixed[record->kind] && record->t_ns <= ring->now_ns;
+}
+
+/* The records among the bytes of `taken` from `from` on; at the first that no writer makes the rest is left. */
+static int list_records(struct infp_ring *ring, uint32_t from, uint32_t tid, uint64_t thread_start)
+{
+        const uint32_t end = (uint32_t) ring->taken.size;
+
+        for (uint32_t at = from; at < end;) {
+                const struct infp_wire_record *record = (const void *) (ring->taken.data + at);
+
+                if (end - at < sizeof(*record) || !is_record(ring, record, end - at)) {
+                        ring->counts.broken++;
+                        return 0;
+                }
+                if (record->kind >= INFP_RING_KNOWN_KINDS)
+                        ring->counts.unknown++;
+                else if (add_event(ring, &(struct ring_event){ .t_ns = record->t_ns,
+                                                               .thread_start = record->tid == tid ? thread_start : 0,
+                                                               .at = at }) < 0)
+                        return -ENOMEM;
+                at += record->size;
+        }
+        return 0;
+}
+
+/* Word by word, each a relaxed atomic load: the writer of the next generation may be at it already. */
+static void copy_words(char *to, const struct infp_wire_chunk *chunk, uint32_t from, uint32_t bytes)
+{
+        const _Atomic uint64_t *words = (const void *) ((const char *) chunk + HEAD + from);
+
+        for (uint32_t i = 0; i < bytes / 8; i++) {
+                const uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+
+                memcpy(to + (size_t) i * 8, &word, sizeof(word));
+        }
+}
+
+/* The chunk was claimed anew since it was looked at last. Of the consumer's own loss the writer keeps count. */
+static void note_missed(struct infp_ring *ring, const struct ring_seen *seen, uint64_t generation)
+{
+        const bool is_next = seen->generation == generation; /* kept plus one: the one before */
+
+        if (seen->generation && !ring->is_consumer && !(is_next && seen->is_sealed))
+                ring->counts.missed_chunks++;
+}
+
+/* Where reading goes on: behind what we took, or what an earlier consumer took. */
+static uint32_t start_of(struct infp_ring *ring, const struct infp_wire_chunk *chunk, struct ring_seen *seen,
+                         uint64_t generation)
+{
+        uint64_t drained;
+
+        if (seen->generation == generation + 1)
+                return seen->offset;
+        note_missed(ring, seen, generation);
+        *seen = (struct ring_seen){ .generation = generation + 1 };
+        drained = atomic_load_explicit(&chunk->drained, memory_order_acquire);
+        if (ring->is_consumer && drained >> 32 == (generation & UINT32_MAX) && (drained & UINT32_MAX) <= ROOM &&
+            drained % 8 == 0)
+                seen->offset = (uint32_t) (drained & UINT32_MAX);
+        return seen->offset;
+}
+
+/* 1: it is to be looked at again, since it was claimed meanwhile; 0; -ENOMEM. */
+static int take_once(struct infp_ring *ring, uint32_t index)
+{
+        struct infp_wire_chunk *chunk = chunk_at(ring, index);
+        struct ring_seen *seen = &ring->seen[index];
+        const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire), generation = stamp >> 3;
+        const unsigned state = stamp & 7;
+        const uint32_t used = atomic_load_explicit(&chunk->used, memory_order_acquire),
+                       tid = atomic_load_explicit(&chunk->tid, memory_order_relaxed), at = (uint32_t) ring->taken.size;
+        const uint64_t thread_start = atomic_load_explicit(&chunk->thread_start, memory_order_relaxed);
+        uint32_t from;
+
+        if (state == INFP_WIRE_FREE || state == INFP_WIRE_CLAIMING)
+                return 0;
+        from = start_of(ring, chunk, seen, generation);
+        if (state > INFP_WIRE_SEALED || used > ROOM || used % 8 || used < from) {
+                ring->counts.broken += from < ROOM;
+                seen->offset = ROOM;
+                return 0;
+        }
+        if (used == from) {
+                seen->is_sealed = state == INFP_WIRE_SEALED;
+                return 0;
+        }
+        if (!infp_str_reserve(&ring->taken, used - from))
+                return -ENOMEM;
+        copy_words(ring->taken.data + at, chunk, from, used - from);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&chunk->stamp, memory_order_relaxed) >> 3 != generation) {
+                ring->counts.torn++;
+                return 1;
+        }
+        /* Only now: a record may have been written behind the last look at the clock. */
+        ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC) + slack_ns;
+        ring->taken.size += used - from;
+        seen->offset = used;
+        seen->is_sealed = state == INFP_WIRE_SEALED;
+        if (ring->is_consumer)
+                atomic_store_explicit(&chunk->drained, drained_word(generation, used), memory_order_release);
+        return list_records(ring, at, tid, thread_start);
+}
+
+int ring_take(struct infp_ring *ring)
+{
+        int r = 0;
+
+        if (ring->next_chunk == 0) {
+                ring->pass++;
+                ring->pass_chunks = chunks_now(ring);
+        }
+        for (; ring->next_chunk < ring->pass_chunks; ring->next_chunk++) {
+                if (ring->taken.size >= INFP_RING_TURN_BYTES)
+                        return 0;
+                for (unsigned i = 0; i < TRIES && (r = take_once(ring, ring->next_chunk)) == 1; i++)
+                        ;
+                if (r < 0)
+                        return r;
+        }
+        ring->next_chunk = 0;
+        return 1;
+}
+
+/* The arena's texts are never changed by a writer; should somebody else do so, what is copied once stays as it is. */
+bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
+               size_t cap, size_t *ret_size)
+{
+        const struct ring_layout *layout = &ring->layout;
+        const uint32_t at = text.at & ~INFP_WIRE_INLINE;
+
+        *ret_size = text.size;
+        ret[0] = 0;
+        if (text.size == 0)
+                return true;
+        if (text.size >= cap)
+                return false;
+        if (text.at & INFP_WIRE_INLINE) {
+                if (!record || at < layout->fixed[record->kind] || at > record->size || text.size > record->size - at)
+                        return false;
+                memcpy(ret, (const char *) record + at, text.size);
+        } else {
+                uint32_t used = atomic_load_explicit(&ring_head(ring)->arena_used, memory_order_acquire);
+
+                used = used < layout->arena_bytes ? used : layout->arena_bytes;
+                if (at > used || text.size > used - at)
+                        return false;
+                memcpy(ret, ring->map.at + layout->arena_at + at, text.size);
+        }
+        ret[text.size] = 0;
+        return true;
+}
