@@ -65,7 +65,7 @@ struct infp_target *infp_target_free(struct infp_target *target)
         free(target->entries);
         free(target->merged);
         free(target->followed);
-        free(target->pids);
+        free(target->members);
         pthread_mutex_destroy(&target->lock);
         free(target);
         return NULL;
@@ -184,7 +184,7 @@ static bool is_full_due(struct infp_target *target, const struct infp_env *env)
         return true;
 }
 
-/* The followed, live ones by pid behind the gone, and the tree's pids for other threads. */
+/* The followed, live ones by pid behind the gone, and the tree's members for other threads. */
 static int publish(struct infp_target *target)
 {
         size_t n = 0;
@@ -193,25 +193,27 @@ static int publish(struct infp_target *target)
                 if (target->entries[i].process)
                         INFP_TRY(infp_target_follow(target, target->entries[i].process));
         pthread_mutex_lock(&target->lock);
-        target->n_pids = 0;
-        if (target->cap_pids < target->n_followed) {
-                int32_t *grown = realloc(target->pids, target->cap_followed * sizeof(*grown));
+        target->n_members = 0;
+        if (target->cap_members < target->n_followed) {
+                struct infp_target_member *grown = realloc(target->members, target->cap_followed * sizeof(*grown));
 
                 if (!grown) {
                         pthread_mutex_unlock(&target->lock);
                         return -ENOMEM;
                 }
-                target->pids = grown;
-                target->cap_pids = target->cap_followed;
+                target->members = grown;
+                target->cap_members = target->cap_followed;
         }
         for (int roots = 1; roots >= 0; roots--)
                 for (size_t i = target->n_gone; i < target->n_followed; i++) {
                         const struct infp_process *p = target->followed[i];
 
                         if (p->in_tree && p->files->is_root == (roots == 1))
-                                target->pids[n++] = p->pid;
+                                target->members[n++] = (struct infp_target_member){
+                                        .id = p->id, .start_ticks = p->start_ticks, .image = p->image, .pid = p->pid
+                                };
                 }
-        target->n_pids = n;
+        target->n_members = n;
         pthread_mutex_unlock(&target->lock);
         return 0;
 }
@@ -296,9 +298,21 @@ size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap)
         size_t n;
 
         pthread_mutex_lock(&target->lock);
-        n = target->n_pids;
+        n = target->n_members;
         for (size_t i = 0; i < n && i < cap; i++)
-                ret[i] = target->pids[i];
+                ret[i] = target->members[i].pid;
+        pthread_mutex_unlock(&target->lock);
+        return n;
+}
+
+size_t infp_target_members(struct infp_target *target, struct infp_target_member *ret, size_t cap)
+{
+        size_t n;
+
+        pthread_mutex_lock(&target->lock);
+        n = target->n_members;
+        for (size_t i = 0; i < n && i < cap; i++)
+                ret[i] = target->members[i];
         pthread_mutex_unlock(&target->lock);
         return n;
 }

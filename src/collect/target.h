@@ -1,7 +1,7 @@
 /* The target: which processes the run is about, refreshed once a tick by the shared collector thread before its collectors
  * run (infp_target_refresh). One scan serves all: `processes` makes its rows from it, others take the pids.
  *
- * Threads: refresh, infp_target_at and what reads processes belong to the shared collector thread; infp_target_pids, _exclude,
+ * Threads: refresh, infp_target_at and what reads processes belong to the shared collector thread; infp_target_pids, _members, _exclude,
  * _add_reaped, _reaped and _set_root may be called from any thread (a mutex inside, held for a copy only). */
 #pragma once
 
@@ -76,6 +76,13 @@ ssize_t infp_process_read(struct infp_target *target, const struct infp_env *env
 
 /* Copies the live pids of the tree: roots first. Returns their number, which may exceed cap. Any thread. */
 size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap);
+
+/* The same with who they are. */
+struct infp_target_member {
+        uint64_t id, start_ticks, image; /* as in struct infp_process */
+        int32_t pid;
+};
+size_t infp_target_members(struct infp_target *target, struct infp_target_member *ret, size_t cap);
 
 /* What descendants used that we ourselves have waited for (mode RUN), with all that they had waited for; added by the
  * recorder from wait4's usage. One that is waited for only after a refresh has seen it as a zombie has left its last io. */

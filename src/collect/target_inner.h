@@ -56,8 +56,8 @@ struct infp_target {
         struct infp_pid_requests asked_roots, asked_excluded;
         struct infp_reaped reaped, reaped_at_refresh;
         struct infp_target_missing missing;
-        int32_t *pids;
-        size_t n_pids, cap_pids;
+        struct infp_target_member *members;
+        size_t n_members, cap_members;
 };
 
 /* Entry of a pid or NULL. */

@@ -241,11 +241,9 @@ static int put_fact(struct infp_recorder *recorder, struct infp_buffer *buffer, 
         return r;
 }
 
-void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row)
+void infp_recorder_put_at(struct infp_recorder *recorder, const struct infp_row *row, uint64_t now)
 {
         struct infp_buffer *buffer = infp_builders_find(&recorder->builders, row->table);
-        /* The newest stamp is as good as the clock here, and costs nothing. */
-        uint64_t now = row->t_ns;
 
         if (!buffer) {
                 infp_stat_add(&recorder->stats->rows_dropped, 1);
@@ -261,8 +259,14 @@ void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *ro
         if (row->table->entity)
                 return;
         append(recorder, buffer, row);
-        if (row->t_ns < recorder->oldest_ns)
-                recorder->oldest_ns = row->t_ns;
+        if (now < recorder->oldest_ns)
+                recorder->oldest_ns = now;
+}
+
+/* The newest stamp is as good as the clock here, and costs nothing. */
+void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row)
+{
+        infp_recorder_put_at(recorder, row, row->t_ns);
 }
 
 int infp_recorder_put_row(void *recorder, const struct infp_row *row)

@@ -33,6 +33,8 @@ void infp_recorder_begin(struct infp_recorder *recorder);
 
 /* Takes one row, whose table is one of `tables`. */
 void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row);
+/* A row whose stamp lies long ago when it comes: a span's is its begin. now: when it came; the flush counts from there. */
+void infp_recorder_put_at(struct infp_recorder *recorder, const struct infp_row *row, uint64_t now);
 int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
 
 /* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
