@@ -82,7 +82,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_VIOLATION_SW_THERMAL - 2] = INFP_COLUMN(gViolationSwThermalNs, I64, COUNTER, ns, MEASURED, ZERO, "field 269", 0, "infprof_gpu_violation_sw_thermal_seconds_total", "Time in which software slowed it down because of heat (driver 570 and later)."),
         [GPU_VIOLATION_HW_THERMAL - 2] = INFP_COLUMN(gViolationHwThermalNs, I64, COUNTER, ns, MEASURED, ZERO, "field 270", 0, "infprof_gpu_violation_hw_thermal_seconds_total", "Time in which hardware slowed it down because of heat (driver 570 and later)."),
         [GPU_VIOLATION_HW_POWER_BRAKE - 2] = INFP_COLUMN(gViolationHwPowerBrakeNs, I64, COUNTER, ns, MEASURED, ZERO, "field 271", 0, "infprof_gpu_violation_hw_power_brake_seconds_total", "Time in which the power supply asked for less (driver 570 and later)."),
-        [GPU_PCIE_TX_KBPS - 2] = INFP_COLUMN(gPcieTxKbps, I64, GAUGE, kib_per_s, MEASURED, NO, "nvmlDeviceGetPcieThroughput 0", 0, "infprof_gpu_pcie_tx_bytes_per_second", "PCIe traffic from the GPU in KiB/s over 20 ms; each reading takes that long, so it is read only with --source nvidia_pcie_throughput=1."),
+        [GPU_PCIE_TX_KBPS - 2] = INFP_COLUMN(gPcieTxKbps, I64, GAUGE, kib_per_s, MEASURED, NO, "nvmlDeviceGetPcieThroughput 0", 0, "infprof_gpu_pcie_tx_bytes_per_second", "PCIe traffic from the GPU in KiB/s over 20 ms; each reading takes that long, so it is read only with --gpu-pcie."),
         [GPU_PCIE_RX_KBPS - 2] = INFP_COLUMN(gPcieRxKbps, I64, GAUGE, kib_per_s, MEASURED, NO, "nvmlDeviceGetPcieThroughput 1", 0, "infprof_gpu_pcie_rx_bytes_per_second", "PCIe traffic to the GPU in KiB/s, read like gPcieTxKbps."),
         [GPU_PCIE_TX_BYTES - 2] = INFP_COLUMN(gPcieTxBytes, I64, COUNTER, bytes, DERIVED, ZERO, "field 197", 0, "infprof_gpu_pcie_tx_bytes_total", "Bytes from the GPU by PCIe since its first reading, wraps of the driver's 32 bits counted."),
         [GPU_PCIE_RX_BYTES - 2] = INFP_COLUMN(gPcieRxBytes, I64, COUNTER, bytes, DERIVED, ZERO, "field 198", 0, "infprof_gpu_pcie_rx_bytes_total", "Bytes to the GPU by PCIe since its first reading, wraps of the driver's 32 bits counted."),
@@ -194,11 +194,19 @@ static const struct infp_column mig_columns[] = {
         [GPU_MIG_GPM_FP32 - 4] = INFP_COLUMN(gMigFp32Active, F64, GAUGE, percent, MEASURED, NO, "GPM 12", 0, "infprof_gpu_mig_fp32_active_ratio", "Share of time in which FP32 units worked."),
         [GPU_MIG_GPM_FP16 - 4] = INFP_COLUMN(gMigFp16Active, F64, GAUGE, percent, MEASURED, NO, "GPM 13", 0, "infprof_gpu_mig_fp16_active_ratio", "Share of time in which FP16 units worked."),
 };
+
+static const struct infp_column driver_columns[] = {
+        [GPU_DRIVER_VERSION] = INFP_COLUMN(gDriverVersion, STR, LABEL, none, MEASURED, NO, "nvmlSystemGetDriverVersion", 0, NULL, "Version of the driver."),
+        [GPU_DRIVER_CUDA] = INFP_COLUMN(gCudaVersion, STR, LABEL, none, MEASURED, NO, "nvmlSystemGetCudaDriverVersion_v2", 0, NULL, "Newest CUDA that the driver can run."),
+        [GPU_DRIVER_LIBRARY] = INFP_COLUMN(gNvmlVersion, STR, LABEL, none, MEASURED, NO, "nvmlSystemGetNVMLVersion", 0, NULL, "Version of its library NVML."),
+        [GPU_DRIVER_DEVICES] = INFP_COLUMN(gGpuCount, I64, LABEL, none, MEASURED, NO, "nvmlDeviceGetCount_v2", 0, NULL, "GPUs that the driver counts, with those that may not be opened."),
+};
 // clang-format on
 
 _Static_assert(INFP_COUNT(gpu_columns) == GPU_N - 2, "a column for each cell");
 _Static_assert(INFP_COUNT(process_columns) == GPU_PROCESS_N - 3, "a column for each cell");
 _Static_assert(INFP_COUNT(mig_columns) == GPU_MIG_N - 4, "a column for each cell");
+_Static_assert(INFP_COUNT(driver_columns) == GPU_DRIVER_N, "a column for each cell");
 _Static_assert((int) GPU_N <= INFP_MAX_COLUMNS, "a table has no more");
 
 #define GPU_TABLE(name_, help_)                                                                      \
@@ -228,4 +236,11 @@ const struct infp_table infp_table_nvidia_mig = {
         .columns = mig_columns,
         .n_columns = GPU_MIG_N - 4,
         .section = "nvidia_mig",
+};
+const struct infp_table infp_table_nvidia_driver = {
+        .name = "nvidia_driver",
+        .help = "Driver of NVIDIA's GPUs.",
+        .columns = driver_columns,
+        .n_columns = GPU_DRIVER_N,
+        .on_change = true,
 };

@@ -10,6 +10,8 @@ extern const struct infp_table infp_table_nvidia, infp_table_amdgpu, infp_table_
 extern const struct infp_table infp_table_nvidia_processes, infp_table_amdgpu_processes, infp_table_intel_processes;
 /* One row a MIG device: a part of a GPU that programs see as a GPU of its own. */
 extern const struct infp_table infp_table_nvidia_mig;
+/* Versions of the driver. */
+extern const struct infp_table infp_table_nvidia_driver;
 
 enum gpu_cell {
         GPU_INDEX,
@@ -206,3 +208,5 @@ enum gpu_mig_cell {
         GPU_MIG_GPM_FP16,
         GPU_MIG_N,
 };
+
+enum gpu_driver_cell { GPU_DRIVER_VERSION, GPU_DRIVER_CUDA, GPU_DRIVER_LIBRARY, GPU_DRIVER_DEVICES, GPU_DRIVER_N };
