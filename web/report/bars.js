@@ -1,0 +1,98 @@
+/* Pictures without a time axis: percentiles with their bounds, use beside what was allowed, energy by zone. */
+
+const LATENCIES = {
+  latency_ttft_s: 'Time to first token', latency_e2e_s: 'End to end', latency_queue_s: 'Waiting in the queue', latency_inference_s: 'Inference',
+  latency_prefill_s: 'Prefill', latency_decode_s: 'Decode', latency_inter_token_s: 'Between tokens', latency_tpot_s: 'Time per output token', latency_step_s: 'A step',
+};
+const unitOfDistribution = (name) => (/(_s|_seconds)$/.test(name) ? 's' : /_ms$/.test(name) ? 'ms' : /token/.test(name) ? 'tokens' : '');
+const titleOf = (name) => LATENCIES[name.replace(/_ms$/, '_s')] ?? name.replaceAll('_', ' ');
+
+/* A distribution as rows: the interval in which the percentile lies, the estimate a dot in it. */
+function percentileCard(name, found) {
+  const unit = unitOfDistribution(name) === 'ms' ? 's' : unitOfDistribution(name);
+  const factor = unitOfDistribution(name) === 'ms' ? 1e-3 : 1;
+  const of = (v) => (v === null || v === undefined ? null : v * factor);
+  const rows = (found.quantiles || []).map((q) => ({ name: `p${Number((q.quantile * 100).toFixed(2))}`, low: of(q.low), estimate: of(q.estimate), high: of(q.high) }));
+  const top = Math.max(...rows.flatMap((row) => [row.high ?? (row.low ?? 0) * 1.15, row.estimate ?? 0]), of(found.mean) ?? 0, 1e-12);
+  const axis = valueAxis(0, top, unit, 4);
+  const note = [`${number(found.n)} observations`, found.mean !== null && found.mean !== undefined ? `mean ${show(of(found.mean), unit)}` : null,
+    found.side ? `measured at the ${found.side}` : null].filter(Boolean).join(' · ');
+  return h('figure', { class: 'card' }, h('figcaption', {}, h('h4', {}, titleOf(name)), h('span', { class: 'unit' }, axis.scale.name)),
+    h('p', { class: 'note', title: found.series || null }, note),
+    h('div', { class: 'percentiles', role: 'list' }, rows.map((row) => percentileRow(row, axis, unit)),
+      h('div', { class: 'percentile-axis', 'aria-hidden': 'true' }, h('span', {}), h('div', { class: 'ticks' }, axis.ticks.map((v, i) =>
+        h('span', { css: { left: `${(v / axis.high) * 100}%` } }, axis.texts[i]))), h('span', {}))));
+}
+
+function percentileRow(row, axis, unit) {
+  const at = (v) => `${Math.min(100, Math.max(0, (v / axis.high) * 100))}%`;
+  const has = row.low !== null || row.high !== null;
+  const is_open = row.low !== null && row.high === null;
+  const width = has ? ((row.high ?? axis.high) - (row.low ?? 0)) / axis.high : 0;
+  const bounds = !has ? 'not known' : is_open ? `over ${show(row.low, unit)}` : row.low === row.high ? 'exact' : showRange(row.low ?? 0, row.high, unit);
+  return h('div', { class: 'percentile', role: 'listitem' }, h('b', {}, row.name),
+    h('div', { class: 'track' }, has ? h('div', { class: `interval${is_open ? ' open' : ''}`, css: { left: at(row.low ?? 0), width: `${width * 100}%` } }) : null,
+      row.estimate !== null ? h('div', { class: 'dot', css: { left: at(row.estimate) } }) : null),
+    h('span', { class: 'reading' }, row.estimate !== null ? `≈ ${show(row.estimate, unit)} ` : '– ', h('small', {}, bounds)));
+}
+
+function engineCards(engine) {
+  const words = [engine.version, engine.model, engine.url].filter(Boolean).join(' · ');
+  const misses = engine.scrapes_failed ? `${number(engine.scrapes_failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} readings failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
+  const distributions = Object.entries(engine.distributions || {}).filter(([, found]) => found.n > 0);
+  return [h('div', { class: 'card wide' }, h('h3', {}, engine.make || 'Engine'), h('p', { class: 'note' }, words), misses ? h('p', { class: 'notice' }, misses) : null,
+    h('dl', { class: 'facts' }, Object.entries(engine).flatMap(([key, value]) => engineFact(key, value)))),
+  distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies as the engine counts them'),
+    h('p', { class: 'note' }, 'The bar is where the percentile lies for certain, by the borders of the engine’s histogram; the dot is an estimate in it.')) : null,
+  ...distributions.map(([name, found]) => percentileCard(name, found))];
+}
+
+/* Counters and gauges of an engine: { total, per_s } or { mean, max }. */
+function engineFact(key, value) {
+  const row = (text) => h('div', {}, h('dt', {}, key.replaceAll('_', ' ')), h('dd', {}, text));
+  if (key === 'distributions' || value === null || typeof value !== 'object') {
+    if (key === 'restarts' && value > 0) return [row(number(value))];
+    if (key.endsWith('ratio') && typeof value === 'number') return [row(show(value, 'ratio'))];
+    return [];
+  }
+  if (typeof value.total === 'number') return [row(`${number(value.total)} (${number(value.per_s)} a second)`)];
+  if (typeof value.mean === 'number') return [row(`mean ${number(value.mean)}, most ${number(value.max)}`)];
+  return [];
+}
+
+/* A bar with what was used of what was allowed. */
+function useBar(name, used, allowed, unit, words) {
+  const share = used !== null && allowed ? used / allowed : null;
+  const state = share === null ? 'unknown' : share >= 0.9 ? 'bad' : share >= 0.7 ? 'near' : 'fine';
+  const text = used === null || used === undefined ? 'not measured' : allowed ? `${show(used, unit)} of ${show(allowed, unit)} (${number(share * 100, share < 0.1 ? 1 : 0)} %)` : `${show(used, unit)}, no limit known`;
+  return h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, name), h('span', { class: 'use-text' }, text)),
+    h('div', { class: `use-track ${state}`, 'aria-hidden': 'true' }, share !== null ? h('div', { class: 'use-fill', css: { width: `${Math.min(100, share * 100)}%` } }) : null),
+    words ? h('p', { class: 'note' }, words) : null);
+}
+
+function containerCard(container) {
+  const pressure = container.pressure || {};
+  const waits = [['CPU', 'cpu_some_ratio'], ['memory', 'memory_some_ratio'], ['I/O', 'io_some_ratio']].filter(([, key]) => typeof pressure[key] === 'number');
+  const counts = [['out-of-memory kills', container.oom_kills], ['memory limit hits', container.memory_limit_hits]].filter(([, n]) => n > 0);
+  return h('div', { class: 'card' }, h('h3', {}, container.cName || container.cId), h('p', { class: 'note' },
+    [container.is_target ? 'holds the target' : null, container.cRuntime, container.cName ? container.cId : null].filter(Boolean).join(' · ')),
+  useBar('CPUs, mean', container.cpus, container.cpus_allowed, ''), useBar('Memory, most', container.memory_peak_bytes, container.memory_allowed_bytes, 'bytes',
+    container.memory_limit_bytes === null && container.memory_allowed_bytes ? 'No limit of its own: beside the memory of the machine.' : null),
+  typeof container.throttled_ratio === 'number' ? useBar('Periods throttled by the CPU quota', container.throttled_ratio, 1, 'ratio') : null,
+  waits.map(([name, key]) => useBar(`Time in which a task waited for ${name}`, pressure[key], 1, 'ratio')),
+  counts.length ? h('p', { class: 'notice' }, counts.map(([name, n]) => `${number(n)} ${name}`).join(', ')) : null);
+}
+
+function energyCard(energy) {
+  if (energy.joules === null && !energy.domains?.length) return null;
+  const most = Math.max(...energy.domains.map((d) => d.joules ?? 0), 1e-9);
+  const tokens = energy.tokens;
+  const facts = [['In all', show(energy.joules, 'J')], ['Mean power', show(energy.mean_watts, 'W')], ['Quality', energy.quality],
+    tokens ? ['A generated token', show(tokens.joules_per_generated_token, 'J')] : null, tokens ? ['A request', show(tokens.joules_per_request, 'J')] : null,
+    energy.split ? [`Target, by ${energy.split.by} (${energy.split.quality})`, show(energy.split.target_joules, 'J')] : null,
+    energy.split ? ['All other processes', show(energy.split.others_joules, 'J')] : null].filter((row) => row && row[1] && row[1] !== '–');
+  return h('div', { class: 'card' }, h('h3', {}, 'Energy by zone'), h('dl', { class: 'facts' }, facts.map(([name, text]) => h('div', {}, h('dt', {}, name), h('dd', {}, text)))),
+    energy.domains.map((d) => h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, d.domain), h('span', { class: 'use-text' }, `${show(d.joules, 'J')}, ${show(d.mean_watts, 'W')}`)),
+      h('div', { class: `use-track zone${d.quality === 'estimated' ? ' estimated' : ''}`, 'aria-hidden': 'true' }, d.joules !== null ? h('div', { class: 'use-fill', css: { width: `${(d.joules / most) * 100}%` } }) : null),
+      h('p', { class: 'note' }, [d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the sum'].filter(Boolean).join(' · ')))));
+}

@@ -1,0 +1,52 @@
+/* What is told in words: what was absent and why, what the recording cost, machine and command. */
+
+/* Columns with the same reason are one row. */
+function absencesTable(absent) {
+  const rows = new Map();
+  for (const a of absent) {
+    const key = [a.collector, a.instance, a.state, a.reason, a.fix].join('\u0000');
+    if (!rows.has(key)) rows.set(key, { ...a, columns: [] });
+    if (a.column && a.column !== '*') rows.get(key).columns.push(a.column);
+  }
+  const what = (row) => h('div', {}, h('strong', {}, [row.collector, row.instance].filter(Boolean).join(' ')),
+    row.columns.length ? h('div', { class: 'absent-columns' }, row.columns.slice(0, 6).join(', '), row.columns.length > 6 ? h('details', {}, h('summary', {}, `and ${row.columns.length - 6} more`), row.columns.slice(6).join(', ')) : null) : null);
+  return h('div', { class: 'card wide' }, tableOf('What was absent', [{ name: 'source', is_text: true, of: what }, { name: 'state', is_text: true, of: (row) => h('span', { class: `state ${row.state}` }, row.state) },
+    { name: 'why', is_text: true, of: (row) => row.reason ?? 'not known' }, { name: 'what would help', is_text: true, of: (row) => row.fix ?? '–' }], [...rows.values()], { class: 'words' }));
+}
+
+function factsList(rows) {
+  return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v]) => h('div', {}, h('dt', {}, name), h('dd', {}, v))));
+}
+
+function costCard(data) {
+  const self = data.report.self || {};
+  const lost = self.rows_dropped > 0 ? `${number(self.rows_dropped)} rows were lost` : null;
+  return h('div', { class: 'card' }, h('h3', {}, 'The recorder'), lost ? h('p', { class: 'notice' }, lost) : null, factsList([
+    ['CPU time', `${show(self.cpu_s, 's')} (${show(self.cpu_percent_of_a_core, '%')} of a core)`], ['Most memory', show(self.rss_max_bytes, 'bytes')],
+    ['Rows', number(self.rows)], ['Rows lost', number(self.rows_dropped)], ['Written', show(self.bytes_written, 'bytes')], ['Errors', number(self.errors)],
+    ['Samples', `${number(self.ticks)}, ${number(self.ticks_missed)} missed`],
+    ['Late by', `${show(self.tick_late_mean_ms === null ? null : self.tick_late_mean_ms / 1000, 's')} on average, ${show(self.tick_late_max_ms === null ? null : self.tick_late_max_ms / 1000, 's')} at most`]]));
+}
+
+function runCard(data) {
+  const { report } = data;
+  return h('div', { class: 'card' }, h('h3', {}, 'The run'), factsList([
+    ['Command', report.command ? h('code', {}, report.command) : null], ['Began', `${day(data.start_ms)} ${clock(data.start_ms, 1000)}`], ['Took', report.wall_s === undefined ? null : duration(report.wall_s * 1000)],
+    ['State', report.state], ['Exit code', report.exit_code === null || report.exit_code === undefined ? null : String(report.exit_code)], ['Sampled every', duration(data.sampled_ms)],
+    ['Shown', data.is_downsampled ? `in steps of ${duration(data.step_ms)}: lines are means, bands go from least to most` : 'every sample'],
+    ['Run', report.run ? h('code', {}, report.run) : null], ['Host', report.host],
+    ['Times', `of ${Intl.DateTimeFormat().resolvedOptions().timeZone || 'your time zone'}`], ['Page made by', data.made_by]]));
+}
+
+/* The static record of the machine, whatever it holds: groups of names and values. */
+function machineCard(machine) {
+  const rows = [];
+  const walk = (value, path) => {
+    if (value === null || value === undefined || rows.length > 150) return;
+    if (Array.isArray(value) && value.every((v) => typeof v !== 'object')) rows.push([path, value.join(', ')]);
+    else if (typeof value === 'object') for (const [key, v] of Object.entries(value)) walk(v, path ? `${path} ${key}` : key);
+    else rows.push([path, /Bytes$|^vCpuCache /.test(path) && typeof value === 'number' ? show(value, 'bytes') : String(value)]);
+  };
+  walk(machine, '');
+  return rows.length ? h('div', { class: 'card wide' }, h('h3', {}, 'The machine'), factsList(rows)) : null;
+}

@@ -1,0 +1,109 @@
+/* The page from top to bottom. */
+
+/* Panels of these groups under these headings; a group without panels has none. */
+const SECTIONS = [
+  { id: 'spans', title: 'Spans and marks', make: spansSection },
+  { id: 'engine', title: 'Engine', groups: ['engine'], make: (data) => (data.report.engines || []).flatMap(engineCards) },
+  { id: 'requests', title: 'Requests', make: requestsSection },
+  { id: 'target', title: 'Target', groups: ['tree', 'process'], make: (data) => (data.processes.length ? [processTree(data)] : []) },
+  { id: 'gpus', title: 'GPUs', groups: ['gpu'] },
+  { id: 'containers', title: 'Container', groups: ['container'], make: (data) => (data.report.containers || []).slice(0, 12).map(containerCard), is_first: true },
+  { id: 'host', title: 'Host', groups: ['host'], make: (data) => (data.cores?.names?.length ? [new HeatMap(data).card] : []) },
+  { id: 'pressure', title: 'Pressure', groups: ['pressure'] },
+  { id: 'io', title: 'Disk and network', groups: ['io', 'net'] },
+  { id: 'energy', title: 'Energy', groups: ['energy'], make: (data) => [data.report.energy ? energyCard(data.report.energy) : null] },
+  { id: 'program', title: 'Counters of the program', groups: ['program'] },
+  { id: 'absent', title: 'What was absent, and why', make: (data) => (data.report.absent?.length ? [absencesTable(data.report.absent)] : []) },
+  { id: 'run', title: 'The recording', make: (data) => [runCard(data), costCard(data), data.report.machine ? machineCard(data.report.machine) : null] },
+];
+const MANY = 4; /* series of as many instances in one chart; more become small charts side by side */
+
+function spansSection(data) {
+  return [data.spans.length ? new SpanLanes(data).card : null, data.marks.length ? marksCard(data) : null];
+}
+
+function requestsSection(data) {
+  const left = data.requests_left_out ? `${data.requests_left_out.toLocaleString('en')} requests are not in this page.` : null;
+  return [data.report.requests ? requestsCard(data.report.requests) : null,
+    data.requests.some((r) => r.ttft !== null) ? new RequestScatter(data, { id: 'ttft', key: 'ttft', title: 'Time to first token, by arrival', note: left }).card : null,
+    data.requests.some((r) => r.e2e !== null) ? new RequestScatter(data, { id: 'e2e', key: 'e2e', title: 'End to end, by arrival', note: left }).card : null];
+}
+
+/* One chart, or small ones for many instances with one scale. */
+function panelCards(data, panel) {
+  const instances = [...new Set(panel.series.map((series) => series.instance).filter((name) => name !== null && name !== undefined))];
+  if (instances.length <= MANY) return new SeriesChart(data, { id: `panel-${panel.id}`, panel }).card;
+  const axis = { charts: [] };
+  const charts = instances.map((name) => {
+    const series = panel.series.filter((one) => one.instance === name).map((one, i) => ({ ...one, color: i, name: one.name === name ? panel.title : one.name }));
+    return new SeriesChart(data, { axis, compact: true, level: 4, height: 104, panel: { ...panel, title: name, note: null, series } }).card;
+  });
+  return h('div', { class: 'card wide multiples', id: `panel-${panel.id}` }, h('h3', {}, panel.title), h('p', { class: 'note' }, [panel.note, 'All have the same scale.'].filter(Boolean).join(' ')),
+    h('div', { class: 'small-charts' }, charts));
+}
+
+function makeSection(data, section) {
+  const own = (section.make?.(data) || []).filter(Boolean);
+  const charts = (section.groups || []).flatMap((group) => data.panels.filter((panel) => panel.group === group && panel.series.length)).map((panel) => panelCards(data, panel));
+  const cards = section.is_first ? [...own, ...charts] : [...charts, ...own];
+  if (!cards.length) return null;
+  return h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` }, h('h2', { id: `${section.id}-title`, tabindex: -1 }, section.title), h('div', { class: 'grid' }, cards));
+}
+
+function goTo(id) {
+  const node = document.getElementById(id);
+  if (!node) return;
+  node.scrollIntoView({ behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
+  (node.querySelector('h2') || node).focus({ preventScroll: true });
+}
+
+function makeNavigation(sections) {
+  const links = sections.map((section) => h('li', {}, h('a', { href: `#${section.id}` }, section.querySelector('h2').textContent)));
+  return h('nav', { 'aria-label': 'Sections', class: 'sections' }, h('ul', {}, links));
+}
+
+/* The hash holds the range: links within the page must not overwrite it. */
+function catchLinks() {
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    goTo(link.getAttribute('href').slice(1));
+  });
+}
+
+function makeButtons(data) {
+  const theme = button('', { class: 'small', title: 'Light or dark' }, () => {
+    setTheme(isDark() ? 'light' : 'dark');
+    name();
+    writeHash();
+    redrawAll();
+  });
+  const name = () => { theme.textContent = isDark() ? 'Light' : 'Dark'; };
+  name();
+  const file = `infprof-${(data.report.run || 'run').slice(0, 13)}.json`;
+  return h('div', { class: 'top-buttons' }, theme, button('Raw data', { class: 'small', title: `Save all figures of this page as ${file}` },
+    () => saveText(document.getElementById('data').textContent, file, 'application/json')));
+}
+
+function main() {
+  readPalette();
+  const data = readData();
+  beginView(data);
+  catchLinks();
+  const page = document.getElementById('page');
+  const overview = new Overview(data);
+  const sections = SECTIONS.map((section) => makeSection(data, section)).filter(Boolean);
+  document.querySelector('header.top')?.append(makeButtons(data));
+  document.querySelector('header.top')?.after(makeNavigation([document.getElementById('summary'), ...sections].filter(Boolean)));
+  const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', {},
+    'Drag in a chart to zoom, with shift or on its time axis to move; double click shows all. The wheel zooms with Ctrl, two fingers do as well. With the keyboard: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
+  append(page, [overview.node, data.is_downsampled ? h('p', { class: 'note sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands go from least to most.`) : null,
+    help, sections, live]);
+  document.documentElement.classList.add('scripted');
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); redrawAll(); });
+  beginPrint();
+  rangeChanged();
+}
+
+main();
