@@ -7,7 +7,7 @@ export PREFIX
 # Tests and fuzzers of several targets must not run at once: they share the two cores and the folders.
 .NOTPARALLEL:
 .DEFAULT_GOAL = help
-.PHONY: help build check demo demo-deps bench fuzz docs install clean build-asan build-tsan build-clang build-fuzz
+.PHONY: help build check check-gpu demo demo-deps bench fuzz docs install clean build-asan build-tsan build-clang build-fuzz
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
@@ -26,6 +26,9 @@ demo-deps: ## fetch the server and the model of the demo (306 MB, once)
 check: ## all builds, all tests (about 10 minutes)
 	@tools/setup check
 	@$(PYTHON) tools/check
+
+check-gpu: build ## hold what is recorded against nvidia-smi, on a machine with a GPU
+	@tools/check-gpu
 
 bench: build ## measure speed and cost, beside other monitors
 	@tools/setup check bench
