@@ -21,7 +21,9 @@ extern "C" {
 
 #define INFP_API_VERSION 1
 
-#ifndef INFP_API
+#ifdef INFP_LAZY
+#define INFP_API static inline
+#elif !defined(INFP_API)
 #define INFP_API __attribute__((visibility("default")))
 #endif
 
@@ -74,6 +76,165 @@ INFP_API uint64_t infp_step(void);
 /* Name of this thread in tables and pictures; the kernel's own name (prctl) stays. */
 INFP_API void infp_thread_name(const char *name);
 
+#ifdef INFP_LAZY
+/* The library is looked for before main; each function is then a call of it, or does nothing. Needs -ldl before glibc 2.34. */
+#include <dlfcn.h>
+#include <string.h>
+
+#ifndef INFP_LAZY_LIBRARY
+#define INFP_LAZY_LIBRARY "libinfprof.so.1"
+#endif
+
+struct infp_lazy_ {
+        int is_there; /* 1: all that follows is set; -1: the library is absent */
+        int (*enable_)(void);
+        void (*disable_)(void);
+        int (*is_recording_)(void);
+        uint64_t (*now_ns_)(void);
+        void (*mark_)(const char *);
+        infp_span (*span_begin_)(const char *);
+        infp_span (*span_start_)(const char *, const infp_span *);
+        void (*span_end_)(infp_span *);
+        void (*span_fail_)(infp_span *, const char *);
+        uint64_t (*span_id_)(const infp_span *);
+        void (*span_text_)(const infp_span *, const char *, const char *);
+        void (*span_int_)(const infp_span *, const char *, int64_t);
+        void (*span_double_)(const infp_span *, const char *, double);
+        void (*span_bool_)(const infp_span *, const char *, int);
+        infp_metric *(*counter_)(const char *, const char *, const char *);
+        infp_metric *(*gauge_)(const char *, const char *, const char *);
+        void (*add_)(infp_metric *, double);
+        void (*set_)(infp_metric *, double);
+        uint64_t (*step_)(void);
+        void (*thread_name_)(const char *);
+};
+/* One for the program, whichever of its files ask. */
+__attribute__((weak, visibility("hidden"))) struct infp_lazy_ infp_lazy_table_;
+
+static inline int infp_lazy_find_(void *library, const char *name, void *to)
+{
+        void *found = dlsym(library, name);
+
+        memcpy(to, &found, sizeof found);
+        return found ? 1 : 0;
+}
+
+__attribute__((constructor)) static void infp_lazy_load_(void)
+{
+        struct infp_lazy_ *t = &infp_lazy_table_;
+        void *library;
+
+        if (t->is_there)
+                return;
+        t->is_there = -1;
+        library = dlopen(INFP_LAZY_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+#define INFP_FIND_(name) infp_lazy_find_(library, "infp_" #name, &t->name##_)
+        if (library && INFP_FIND_(enable) && INFP_FIND_(disable) && INFP_FIND_(is_recording) && INFP_FIND_(now_ns) &&
+            INFP_FIND_(mark) && INFP_FIND_(span_begin) && INFP_FIND_(span_start) && INFP_FIND_(span_end) &&
+            INFP_FIND_(span_fail) && INFP_FIND_(span_id) && INFP_FIND_(span_text) && INFP_FIND_(span_int) &&
+            INFP_FIND_(span_double) && INFP_FIND_(span_bool) && INFP_FIND_(counter) && INFP_FIND_(gauge) &&
+            INFP_FIND_(add) && INFP_FIND_(set) && INFP_FIND_(step) && INFP_FIND_(thread_name))
+                t->is_there = 1;
+#undef INFP_FIND_
+}
+
+static inline int infp_enable(void)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.enable_() : -2 /* ENOENT */;
+}
+static inline void infp_disable(void)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.disable_();
+}
+static inline int infp_is_recording(void)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.is_recording_() : 0;
+}
+static inline uint64_t infp_now_ns(void)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.now_ns_() : 0;
+}
+static inline void infp_mark(const char *tag)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.mark_(tag);
+}
+static inline infp_span infp_span_begin(const char *name)
+{
+        infp_span none = { 0, 0, 0, 0, 0, 0, 0 };
+
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.span_begin_(name) : none;
+}
+static inline infp_span infp_span_start(const char *name, const infp_span *parent)
+{
+        infp_span none = { 0, 0, 0, 0, 0, 0, 0 };
+
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.span_start_(name, parent) : none;
+}
+static inline void infp_span_end(infp_span *span)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_end_(span);
+}
+static inline void infp_span_fail(infp_span *span, const char *error)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_fail_(span, error);
+}
+static inline uint64_t infp_span_id(const infp_span *span)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.span_id_(span) : 0;
+}
+static inline void infp_span_text(const infp_span *span, const char *key, const char *value)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_text_(span, key, value);
+}
+static inline void infp_span_int(const infp_span *span, const char *key, int64_t value)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_int_(span, key, value);
+}
+static inline void infp_span_double(const infp_span *span, const char *key, double value)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_double_(span, key, value);
+}
+static inline void infp_span_bool(const infp_span *span, const char *key, int value)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.span_bool_(span, key, value);
+}
+static inline infp_metric *infp_counter(const char *name, const char *unit, const char *help)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.counter_(name, unit, help) : NULL;
+}
+static inline infp_metric *infp_gauge(const char *name, const char *unit, const char *help)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.gauge_(name, unit, help) : NULL;
+}
+static inline void infp_add(infp_metric *metric, double amount)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.add_(metric, amount);
+}
+static inline void infp_set(infp_metric *metric, double value)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.set_(metric, value);
+}
+static inline uint64_t infp_step(void)
+{
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.step_() : 0;
+}
+static inline void infp_thread_name(const char *name)
+{
+        if (infp_lazy_table_.is_there > 0)
+                infp_lazy_table_.thread_name_(name);
+}
+#endif /* INFP_LAZY */
+
 /* OpenTelemetry's semantic conventions for generative AI. */
 #define INFP_GEN_AI_OPERATION_NAME "gen_ai.operation.name" /* chat, text_completion, embeddings ... */
 #define INFP_GEN_AI_PROVIDER_NAME "gen_ai.provider.name"
@@ -90,6 +251,93 @@ INFP_API void infp_thread_name(const char *name);
 
 #ifdef __cplusplus
 } /* extern "C" */
+#endif
+
+#ifdef __cplusplus
+/* C++: spans that end with their block, detached ones that move with their owner. */
+namespace infprof
+{
+class span
+{
+      public:
+        explicit span(const char *name) noexcept : span_(infp_span_begin(name))
+        {
+        }
+        ~span()
+        {
+                infp_span_end(&span_);
+        }
+        span(const span &) = delete;
+        span &operator=(const span &) = delete;
+
+        void text(const char *key, const char *value) noexcept
+        {
+                infp_span_text(&span_, key, value);
+        }
+        void integer(const char *key, int64_t value) noexcept
+        {
+                infp_span_int(&span_, key, value);
+        }
+        void number(const char *key, double value) noexcept
+        {
+                infp_span_double(&span_, key, value);
+        }
+        void boolean(const char *key, bool value) noexcept
+        {
+                infp_span_bool(&span_, key, value);
+        }
+        void end() noexcept
+        {
+                infp_span_end(&span_);
+        }
+        void fail(const char *error) noexcept
+        {
+                infp_span_fail(&span_, error);
+        }
+        uint64_t id() const noexcept
+        {
+                return infp_span_id(&span_);
+        }
+        const infp_span *get() const noexcept
+        {
+                return &span_;
+        }
+
+      protected:
+        explicit span(const infp_span &from) noexcept : span_(from)
+        {
+        }
+        infp_span release() noexcept
+        {
+                infp_span released = span_;
+
+                span_.id = 0;
+                return released;
+        }
+        infp_span span_;
+};
+
+/* Of no thread: a request, a batch. */
+class detached_span : public span
+{
+      public:
+        explicit detached_span(const char *name, const infp_span *parent = nullptr) noexcept
+            : span(infp_span_start(name, parent))
+        {
+        }
+        detached_span(detached_span &&other) noexcept : span(other.release())
+        {
+        }
+        detached_span &operator=(detached_span &&other) noexcept
+        {
+                if (this != &other) {
+                        infp_span_end(&span_);
+                        span_ = other.release();
+                }
+                return *this;
+        }
+};
+} /* namespace infprof */
 #endif
 
 #endif

@@ -1,0 +1,339 @@
+#include "ring/writer_parts.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ring/where.h"
+
+enum { RETRY_CALLS = 1024 /* a full disk costs a clock only each so many calls */ };
+#define RETRY_FIRST_NS UINT64_C(30000000000)
+#define RETRY_MAX_NS UINT64_C(600000000000)
+
+static struct infp_writer_page no_page; /* epoch 0, for ever */
+
+_Atomic uint32_t infp_writer_state;
+struct infp_writer_page *_Atomic infp_writer_page = &no_page;
+_Thread_local struct infp_writer_self infp_writer_self __attribute__((tls_model("initial-exec")));
+struct infp_writer_config infp_writer_config;
+struct infp_writer_file infp_writer_file;
+
+static _Atomic uint32_t last_epoch;
+static uint32_t fork_epoch; /* the first of this file */
+static _Atomic uint64_t retry_at_ns, retry_after_ns;
+static _Atomic uint32_t skipped_calls;
+
+uint32_t infp_writer_fork_epoch(void)
+{
+        return fork_epoch;
+}
+
+uint32_t infp_writer_file_number(void)
+{
+        return fork_epoch;
+}
+
+struct infp_wire_head *infp_writer_head(void)
+{
+        return infp_writer_file.head;
+}
+
+bool infp_writer_try_lock(_Atomic uint32_t *lock, unsigned tries)
+{
+        do {
+                uint32_t is_free = 0;
+
+                if (atomic_compare_exchange_weak_explicit(lock, &is_free, 1, memory_order_acquire,
+                                                          memory_order_relaxed))
+                        return true;
+#if defined(__x86_64__) || defined(__i386__)
+                __builtin_ia32_pause();
+#endif
+        } while (tries-- > 1);
+        return false;
+}
+
+/* Where the kernel does not know MADV_WIPEONFORK (before 4.14), for programs that fork by libc. */
+static void wipe(void)
+{
+        memset((void *) atomic_load(&infp_writer_page), 0, sizeof(struct infp_writer_page));
+}
+
+int infp_writer_make_page(void)
+{
+        struct infp_writer_page *expected = &no_page;
+        void *page;
+
+        if (atomic_load(&infp_writer_page) != &no_page)
+                return 0;
+        page = mmap(NULL, INFP_WIRE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+                return -ENOMEM;
+        if (!atomic_compare_exchange_strong(&infp_writer_page, &expected, page))
+                munmap(page, INFP_WIRE_PAGE);
+        else if (madvise(page, INFP_WIRE_PAGE, MADV_WIPEONFORK) < 0)
+                pthread_atfork(NULL, NULL, wipe);
+        return 0;
+}
+
+static void wait_to_retry(void)
+{
+        uint64_t after = atomic_load(&retry_after_ns);
+
+        after = after ? after * 2 : RETRY_FIRST_NS;
+        after = after < RETRY_MAX_NS ? after : RETRY_MAX_NS;
+        atomic_store(&retry_after_ns, after);
+        atomic_store(&retry_at_ns, infp_writer_now_ns() + after);
+}
+
+static int open_locked(struct infp_writer_page *page)
+{
+        struct infp_writer_file old = infp_writer_file, file;
+        int r;
+
+        if (atomic_load_explicit(&page->epoch, memory_order_acquire))
+                return 0;
+        r = infp_writer_make_file(&file);
+        if (r < 0)
+                return r;
+        r = infp_writer_pool_reset();
+        if (r == 0 && !infp_writer_try_lock(&page->metric_lock, 100000))
+                r = -EAGAIN;
+        if (r < 0) {
+                infp_writer_unlink(&file);
+                infp_writer_unmap(&file);
+                return r;
+        }
+        infp_writer_unmap(&old); /* the parent's */
+        infp_writer_file = file;
+        infp_writer_thread_reset();
+        infp_writer_metric_all();
+        fork_epoch = atomic_fetch_add(&last_epoch, 1) + 1;
+        atomic_store_explicit(&page->epoch, fork_epoch, memory_order_release);
+        infp_writer_unlock(&page->metric_lock);
+        return 0;
+}
+
+/* Makes the file of this process when it has none. -EBUSY: another thread does. */
+static int open_file(void)
+{
+        struct infp_writer_page *page;
+        int r = infp_writer_make_page();
+
+        if (r < 0)
+                return r;
+        page = atomic_load(&infp_writer_page);
+        if (!infp_writer_try_lock(&page->opening, 1))
+                return -EBUSY;
+        r = open_locked(page);
+        infp_writer_unlock(&page->opening);
+        return r;
+}
+
+/* The first call of all, of a thread, of a child, after enable. */
+struct infp_writer_thread *infp_writer_begin_anew(void)
+{
+        struct infp_writer_self *self = &infp_writer_self;
+        uint32_t state = atomic_load(&infp_writer_state);
+        uint32_t epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
+
+        if (state == INFP_WRITER_OFF)
+                goto out;
+        if (!epoch) {
+                uint64_t at = atomic_load(&retry_at_ns);
+                int r;
+
+                if (at && (atomic_fetch_add(&skipped_calls, 1) % RETRY_CALLS || infp_writer_now_ns() < at))
+                        goto out;
+                r = open_file();
+                if (r == -EBUSY)
+                        goto out;
+                if (r < 0) {
+                        wait_to_retry();
+                        atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
+                        goto out;
+                }
+                atomic_store(&retry_at_ns, 0);
+                atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_ON);
+                epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
+        }
+        if (!self->thread || self->epoch < fork_epoch)
+                self->thread = infp_writer_thread_new();
+        else
+                memset(self->thread->own, 0, sizeof self->thread->own);
+        if (!self->thread) {
+                infp_writer_add(&infp_writer_file.head->dropped_full, 1);
+                goto out;
+        }
+        self->epoch = epoch;
+        return self->thread;
+out:
+        infp_writer_end();
+        return NULL;
+}
+
+void infp_writer_count_busy(void)
+{
+        if (!infp_writer_is_off() && atomic_load(&atomic_load(&infp_writer_page)->epoch))
+                infp_writer_add(&infp_writer_file.head->dropped_busy, 1);
+}
+
+int infp_writer_enable(void)
+{
+        struct infp_writer_page *page;
+        int r;
+
+        if (atomic_load(&infp_writer_state) == INFP_WRITER_ON && atomic_load(&atomic_load(&infp_writer_page)->epoch))
+                return 0;
+        if (atomic_exchange_explicit(&infp_writer_self.busy, 1, memory_order_relaxed))
+                return -EBUSY;
+        r = open_file();
+        if (r == -EBUSY) /* the other thread makes it */
+                r = 0;
+        page = atomic_load(&infp_writer_page);
+        if (r == 0) {
+                uint32_t epoch = atomic_load(&page->epoch);
+
+                atomic_store(&retry_at_ns, 0);
+                /* A new epoch: what threads thought to be their open spans was maybe ended in the meantime. */
+                if (epoch && atomic_load(&infp_writer_state) == INFP_WRITER_OFF)
+                        atomic_compare_exchange_strong(&page->epoch, &epoch, atomic_fetch_add(&last_epoch, 1) + 1);
+                atomic_store(&infp_writer_state, INFP_WRITER_ON);
+        }
+        infp_writer_end();
+        return r;
+}
+
+void infp_writer_disable(void)
+{
+        atomic_store(&infp_writer_state, INFP_WRITER_OFF);
+}
+
+bool infp_writer_is_on(void)
+{
+        uint32_t state = atomic_load_explicit(&infp_writer_state, memory_order_relaxed);
+
+        return state == INFP_WRITER_ON ||
+               (state == INFP_WRITER_DUE && !atomic_load_explicit(&retry_at_ns, memory_order_relaxed));
+}
+
+uint32_t infp_writer_measure(const char *text, uint32_t max, uint8_t *flags)
+{
+        uint32_t size = infp_writer_size(text, max);
+
+        if (__builtin_expect(!text[size], 1))
+                return size;
+        *flags |= INFP_WIRE_CUT;
+        infp_writer_add(&infp_writer_file.head->cut_texts, 1);
+        return size;
+}
+
+/* Words are stored one by one, relaxed: a reader whose chunk is claimed anew under its hands reads nonsense, but defined. */
+static void put_words(uint64_t *to, const void *from, uint32_t size)
+{
+        const char *at = from;
+
+        for (uint32_t i = 0; i < size / 8; i++) {
+                uint64_t word;
+
+                memcpy(&word, at + i * 8, 8);
+                __atomic_store_n(to + i, word, __ATOMIC_RELAXED);
+        }
+}
+
+void infp_writer_copy(uint64_t *to, const char *text, uint32_t size)
+{
+        uint64_t word = 0;
+
+        put_words(to, text, size);
+        if (size % 8) {
+                memcpy(&word, text + size / 8 * 8, size % 8);
+                __atomic_store_n(to + size / 8, word, __ATOMIC_RELAXED);
+        }
+}
+
+void infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
+                     const struct infp_writer_text *texts, unsigned n_texts)
+{
+        struct infp_wire_record *head = record;
+        struct infp_writer_slot *slot = &thread->slot[class];
+        uint32_t whole = size, at = size;
+        uint64_t *to;
+
+        for (unsigned i = 0; i < n_texts; i++) {
+                texts[i].field->at = INFP_WIRE_INLINE | whole;
+                texts[i].field->size = texts[i].size;
+                whole += (texts[i].size + 7) & ~UINT32_C(7);
+        }
+        head->size = (uint16_t) whole;
+        head->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
+        if (__builtin_expect(slot->used + whole > INFP_WRITER_ROOM, 0) &&
+            !infp_writer_claim(thread, class, whole, head->t_ns)) {
+                infp_writer_add(&infp_writer_file.head->dropped_full, 1);
+                return;
+        }
+        to = (uint64_t *) ((char *) (slot->chunk + 1) + slot->used);
+        put_words(to, record, size);
+        for (unsigned i = 0; i < n_texts; at += (texts[i].size + 7) & ~UINT32_C(7), i++)
+                infp_writer_copy(to + at / 8, texts[i].text, texts[i].size);
+        slot->used += whole;
+        atomic_store_explicit(&slot->chunk->used, slot->used, memory_order_release);
+}
+
+static void copy_variable(const char *name, char *ret, size_t cap)
+{
+        const char *value = secure_getenv(name);
+
+        if (value && strlen(value) < cap)
+                strcpy(ret, value);
+}
+
+static uint32_t parse_bytes(const char *text)
+{
+        uint64_t bytes = text ? infp_writer_parse(&text) : 0;
+
+        if (!bytes)
+                return 0;
+        if (*text == 'k' || *text == 'K')
+                bytes *= 1024;
+        else if (*text == 'm' || *text == 'M')
+                bytes *= 1024 * 1024;
+        if (bytes > INFP_WIRE_MAX_BYTES)
+                return INFP_WIRE_MAX_BYTES;
+        return bytes < INFP_WRITER_LEAST_BYTES ? INFP_WRITER_LEAST_BYTES : (uint32_t) bytes;
+}
+
+__attribute__((constructor(101))) static void begin_program(void)
+{
+        const char *ring = secure_getenv(INFP_RING_ENV);
+
+        infp_writer_thread_setup();
+        copy_variable("XDG_RUNTIME_DIR", infp_writer_config.runtime_directory,
+                      sizeof infp_writer_config.runtime_directory);
+        copy_variable("INFPROF_RUN", infp_writer_config.run, sizeof infp_writer_config.run);
+        infp_writer_config.bytes = parse_bytes(secure_getenv("INFPROF_RING_BYTES"));
+        if (!ring || !ring[0] || strcmp(ring, "0") == 0)
+                return;
+        if (ring[0] == '/')
+                copy_variable(INFP_RING_ENV, infp_writer_config.directory, sizeof infp_writer_config.directory);
+        if (infp_writer_make_page() == 0)
+                atomic_store(&infp_writer_state, INFP_WRITER_DUE);
+}
+
+__attribute__((destructor(101))) static void end_program(void)
+{
+        bool is_ours = atomic_load(&atomic_load(&infp_writer_page)->epoch) != 0; /* not the parent's */
+
+        infp_writer_disable();
+        infp_writer_thread_done();
+        if (!is_ours)
+                return;
+        atomic_store(&infp_writer_file.head->ended, 1);
+        /* Nobody has read it and nobody is to: else the recorder removes it when it has taken the rest. */
+        if (!atomic_load(&infp_writer_file.head->consumer_seen_ns) &&
+            !atomic_load(&infp_writer_file.head->consumer_pid) && !infp_writer_config.run[0])
+                infp_writer_unlink(&infp_writer_file);
+}

@@ -1,0 +1,113 @@
+/* What the files of the writer share: writer.c (calls), writer_open.c and writer_file.c (the file), writer_room.c (may it grow),
+ * writer_pool.c (chunks), writer_thread.c, writer_text.c, writer_metric.c, writer_schema.c, writer_facts.c (/proc). */
+#pragma once
+
+#include <sys/types.h>
+
+#include "ring/writer.h"
+
+enum {
+        INFP_WRITER_PATH = 384,
+        INFP_WRITER_FIRST_BYTES = 1024 * 1024, /* about 10,000 spans */
+        INFP_WRITER_STEP_CHUNKS = 256,
+        INFP_WRITER_LEAST_BYTES = 256 * 1024,
+        INFP_WRITER_KINDS_AT = INFP_WIRE_PAGE,
+        INFP_WRITER_METRICS_AT = 2 * INFP_WIRE_PAGE,
+        INFP_WRITER_ARENA_AT = INFP_WRITER_METRICS_AT + INFP_WIRE_METRICS * (int) sizeof(struct infp_wire_metric),
+        INFP_WRITER_CHUNKS_AT = INFP_WRITER_ARENA_AT + INFP_WIRE_ARENA,
+        INFP_WRITER_MAX_CHUNKS = (INFP_WIRE_MAX_BYTES - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK,
+};
+
+/* What the environment said when the program started: getenv is not for later, when other threads may change it. */
+struct infp_writer_config {
+        char directory[256]; /* empty: those of where.h */
+        char runtime_directory[256];
+        char run[40];
+        uint32_t bytes; /* INFPROF_RING_BYTES; 0: not given */
+};
+extern struct infp_writer_config infp_writer_config;
+
+/* The file of this process. Written while page->epoch is 0, by the thread that holds page->opening. */
+struct infp_writer_file {
+        char *base;
+        size_t mapped;
+        struct infp_wire_head *head;
+        struct infp_wire_metric *metrics;
+        char *arena;
+        uint32_t max_chunks; /* that are mapped */
+        uint64_t salt;       /* of span ids */
+        dev_t device;
+        ino_t inode;
+        char path[INFP_WRITER_PATH];
+};
+extern struct infp_writer_file infp_writer_file;
+
+/* writer.c */
+int infp_writer_make_page(void); /* 0 or -ENOMEM */
+uint32_t infp_writer_fork_epoch(void);
+bool infp_writer_try_lock(_Atomic uint32_t *lock, unsigned tries); /* never sleeps */
+static inline void infp_writer_unlock(_Atomic uint32_t *lock)
+{
+        atomic_store_explicit(lock, 0, memory_order_release);
+}
+/* Between the stamp of a chunk or the like and the payload behind it. The thread sanitizer knows no fences; all that they order
+ * here is atomic. */
+static inline void infp_writer_fence(void)
+{
+#ifndef __SANITIZE_THREAD__
+        atomic_thread_fence(memory_order_release);
+#endif
+}
+static inline void infp_writer_add(_Atomic uint64_t *counter, uint64_t n)
+{
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* writer_file.c: makes, maps and fills the file, up to head->ready. 0 or -errno. */
+int infp_writer_make_file(struct infp_writer_file *ret);
+void infp_writer_unmap(struct infp_writer_file *file);
+/* Opens the file again by its path; -ESTALE when that is another file now. No descriptor is kept: a program that closes those it
+ * does not know would give its number to a file of its own. */
+int infp_writer_reopen(const struct infp_writer_file *file);
+void infp_writer_unlink(const struct infp_writer_file *file);
+
+/* writer_room.c */
+int infp_writer_allocate(int fd, uint64_t have, uint64_t want, bool at_first);
+int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns);
+uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool needs_first, uint64_t now_ns);
+
+/* writer_pool.c */
+int infp_writer_pool_reset(void); /* before a file is used. -ENOMEM */
+/* A chunk with room for `size` bytes. */
+bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class class, uint32_t size, uint64_t now_ns);
+void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class);
+
+/* writer_thread.c */
+void infp_writer_thread_setup(void); /* once, early: later keys would need the heap */
+void infp_writer_thread_done(void);
+void infp_writer_thread_reset(void); /* in a child: nobody but us */
+struct infp_writer_thread *infp_writer_thread_new(void);
+void infp_writer_reap(uint64_t now_ns); /* frees what threads left that are gone without a word */
+
+/* writer_text.c */
+extern _Atomic uint64_t *infp_writer_interned;
+enum { INFP_WRITER_INTERNED = 4096 };
+uint32_t infp_writer_arena_put(const char *text, uint32_t size, uint32_t limit); /* under arena_lock; 0: no room */
+uint32_t infp_writer_size(const char *text, uint32_t max);                       /* cut at a character's edge */
+void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);
+
+/* writer_metric.c: into a new file, under metric_lock. */
+void infp_writer_metric_all(void);
+
+/* writer_schema.c */
+extern const struct infp_wire_kind infp_writer_kinds[];
+extern const uint32_t infp_writer_n_kinds;
+
+/* writer_facts.c: 0 where /proc does not say. */
+int infp_writer_read(const char *path, char *ret, size_t cap); /* bytes, ended by 0; or -errno */
+uint64_t infp_writer_start_ticks(const char *stat_path);       /* field 22 */
+void infp_writer_boot_id(uint8_t ret[16]);
+uint64_t infp_writer_pid_namespace(void);
+size_t infp_writer_append(char *ret, size_t cap, size_t at, const char *text); /* cap and more: did not fit */
+size_t infp_writer_number(char *ret, size_t cap, size_t at, uint64_t number);
+uint64_t infp_writer_parse(const char **text); /* decimal digits */

@@ -1,0 +1,305 @@
+/* Which chunk a thread gets next. Chunks are claimed by one compare-and-swap of their stamp; what else is here are hints that are
+ * looked at before the chunk itself, since a look at each of 4,000 heads in as many pages would take longer than writing. */
+#include "ring/writer_parts.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A note for each chunk: 0, that it is parked (2 | class), or sealed (time of its first record * 2 | class). */
+enum { NOTE_PARKED = 2, NOTE_MIN_TIME = 2 };
+enum { LOOKS = 64, STEPS = 512, EVICT_TRIES = 8, LEAST_LEFT = 64, GROW_EARLY = 64, KEPT_SHARE = 8 };
+#define FULL_NS UINT64_C(1000000)
+
+struct pool { /* of this process, for one file */
+        _Atomic uint64_t note[INFP_WRITER_MAX_CHUNKS];
+        _Atomic uint64_t interned[INFP_WRITER_INTERNED]; /* writer_text.c's */
+        _Atomic uint64_t full_until_ns[INFP_WIRE_CLASSES];
+        _Atomic uint32_t n_parked[INFP_WIRE_CLASSES], parked_hint[INFP_WIRE_CLASSES]; /* number + 1 */
+        _Atomic uint32_t n_sealed_recent, n_fresh, cursor;
+};
+static struct pool *pool;
+
+int infp_writer_pool_reset(void)
+{
+        void *memory;
+
+        if (pool) { /* the parent's: pages of zeros instead */
+                munmap(pool, sizeof *pool);
+                pool = NULL;
+        }
+        memory = mmap(NULL, sizeof *pool, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+                return -ENOMEM;
+        pool = memory;
+        infp_writer_interned = pool->interned;
+        return 0;
+}
+
+static struct infp_wire_chunk *chunk_at(uint32_t i)
+{
+        return (struct infp_wire_chunk *) (infp_writer_file.base + INFP_WRITER_CHUNKS_AT +
+                                           (size_t) i * INFP_WIRE_CHUNK);
+}
+
+static uint32_t number_of(const struct infp_wire_chunk *chunk)
+{
+        return (uint32_t) (((const char *) chunk - infp_writer_file.base - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK);
+}
+
+static enum infp_wire_state state_of(uint64_t stamp)
+{
+        return (enum infp_wire_state)(stamp & 7);
+}
+
+/* Forgets what was noted of a chunk that has just been taken. */
+static void forget_note(uint32_t i)
+{
+        uint64_t note = atomic_exchange_explicit(&pool->note[i], 0, memory_order_relaxed);
+
+        if (note == (NOTE_PARKED | INFP_WIRE_KEEP) || note == (NOTE_PARKED | INFP_WIRE_RECENT))
+                atomic_fetch_sub_explicit(&pool->n_parked[note & 1], 1, memory_order_relaxed);
+        else if (note && (note & 1) == INFP_WIRE_RECENT)
+                atomic_fetch_sub_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
+}
+
+/* Makes chunk `i`, whose stamp was read as `stamp`, an empty one of ours. */
+static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
+{
+        struct infp_wire_chunk *chunk = chunk_at(i);
+        uint64_t generation = (stamp >> 3) + 1;
+
+        if (!atomic_compare_exchange_strong_explicit(&chunk->stamp, &stamp, generation << 3 | INFP_WIRE_CLAIMING,
+                                                     memory_order_acq_rel, memory_order_relaxed))
+                return false;
+        infp_writer_fence(); /* whoever reads what follows sees that the generation has changed */
+        forget_note(i);
+        atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
+        __atomic_store_n(&chunk->class, class, __ATOMIC_RELAXED);
+        atomic_store_explicit(&chunk->tid, tid, memory_order_relaxed);
+        atomic_store_explicit(&chunk->first_ns, now_ns, memory_order_relaxed);
+        atomic_store_explicit(&chunk->stamp, generation << 3 | INFP_WIRE_ACTIVE, memory_order_release);
+        return true;
+}
+
+static struct infp_wire_chunk *take_fresh(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
+{
+        uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_acquire);
+        uint32_t i = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
+
+        while (i < n_chunks && i < infp_writer_file.max_chunks)
+                if (atomic_compare_exchange_weak_explicit(&pool->n_fresh, &i, i + 1, memory_order_relaxed,
+                                                          memory_order_relaxed)) {
+                        uint64_t stamp = atomic_load_explicit(&chunk_at(i)->stamp, memory_order_relaxed);
+
+                        return take(i, stamp, class, tid, now_ns) ? chunk_at(i) : NULL;
+                }
+        return NULL;
+}
+
+/* Goes on behind the records of a thread that has ended; its generation stays. */
+static struct infp_wire_chunk *adopt(uint32_t i, enum infp_wire_class class, uint32_t tid)
+{
+        struct infp_wire_chunk *chunk = chunk_at(i);
+        uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+
+        if (state_of(stamp) != INFP_WIRE_PARKED || __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) != class ||
+            !atomic_compare_exchange_strong_explicit(&chunk->stamp, &stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_ACTIVE,
+                                                     memory_order_acq_rel, memory_order_relaxed))
+                return NULL;
+        forget_note(i);
+        atomic_store_explicit(&chunk->tid, tid, memory_order_relaxed);
+        return chunk;
+}
+
+static struct infp_wire_chunk *adopt_any(enum infp_wire_class class, uint32_t tid)
+{
+        uint32_t hint = atomic_exchange_explicit(&pool->parked_hint[class], 0, memory_order_relaxed), n;
+        struct infp_wire_chunk *chunk = hint ? adopt(hint - 1, class, tid) : NULL;
+
+        if (chunk || !atomic_load_explicit(&pool->n_parked[class], memory_order_relaxed))
+                return chunk;
+        n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
+        for (uint32_t i = 0; i < n && !chunk; i++)
+                if (atomic_load_explicit(&pool->note[i], memory_order_relaxed) == (NOTE_PARKED | (uint64_t) class))
+                        chunk = adopt(i, class, tid);
+        return chunk;
+}
+
+static uint32_t drained_bytes(const struct infp_wire_chunk *chunk, uint64_t stamp)
+{
+        uint64_t drained = atomic_load_explicit(&chunk->drained, memory_order_acquire);
+
+        return drained >> 32 == (uint32_t) (stamp >> 3) ? (uint32_t) drained : 0;
+}
+
+/* What the consumer has read. It reads all in one go, and chunks are sealed about in the order in which the cursor comes by. */
+static struct infp_wire_chunk *take_drained(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
+{
+        uint32_t n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed), looks = 0, steps;
+        uint32_t first = atomic_load_explicit(&pool->cursor, memory_order_relaxed);
+
+        if (!n || !atomic_load_explicit(&infp_writer_file.head->consumer_seen_ns, memory_order_relaxed))
+                return NULL;
+        for (steps = 0; steps < n && steps < STEPS && looks < LOOKS; steps++) {
+                uint32_t i = (first + steps) % n;
+                struct infp_wire_chunk *chunk = chunk_at(i);
+                uint64_t stamp;
+
+                if (!atomic_load_explicit(&pool->note[i], memory_order_relaxed))
+                        continue;
+                looks++;
+                stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+                if ((state_of(stamp) == INFP_WIRE_SEALED || state_of(stamp) == INFP_WIRE_PARKED) &&
+                    drained_bytes(chunk, stamp) >= atomic_load_explicit(&chunk->used, memory_order_relaxed) &&
+                    take(i, stamp, class, tid, now_ns)) {
+                        atomic_store_explicit(&pool->cursor, i + 1, memory_order_relaxed);
+                        return chunk;
+                }
+        }
+        atomic_store_explicit(&pool->cursor, first + steps, memory_order_relaxed);
+        return NULL;
+}
+
+/* The oldest of `recent`. Those of keep get it too, but leave a part to recent. */
+static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
+{
+        struct infp_wire_head *head = infp_writer_file.head;
+        uint32_t n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
+        uint64_t above = 0;
+
+        for (unsigned tries = 0; tries < EVICT_TRIES; tries++) {
+                uint32_t n_recent = atomic_load_explicit(&pool->n_sealed_recent, memory_order_relaxed), oldest = n;
+                uint64_t best = UINT64_MAX, stamp;
+                uint32_t drained, used;
+
+                if (n_recent == 0 || (class == INFP_WIRE_KEEP && n_recent <= n / KEPT_SHARE))
+                        return NULL;
+                for (uint32_t i = 0; i < n; i++) {
+                        uint64_t note = atomic_load_explicit(&pool->note[i], memory_order_relaxed);
+
+                        if ((note & 1) == INFP_WIRE_RECENT && note > (NOTE_PARKED | 1) && note > above && note < best) {
+                                best = note;
+                                oldest = i;
+                        }
+                }
+                if (oldest == n)
+                        return NULL;
+                above = best;
+                stamp = atomic_load_explicit(&chunk_at(oldest)->stamp, memory_order_acquire);
+                used = atomic_load_explicit(&chunk_at(oldest)->used, memory_order_relaxed);
+                drained = drained_bytes(chunk_at(oldest), stamp);
+                if (state_of(stamp) != INFP_WIRE_SEALED || !take(oldest, stamp, class, tid, now_ns))
+                        continue;
+                if (drained < used) {
+                        infp_writer_add(&head->evicted_chunks, 1);
+                        infp_writer_add(&head->evicted_bytes, used - drained);
+                }
+                return chunk_at(oldest);
+        }
+        return NULL;
+}
+
+static void seal(struct infp_wire_chunk *chunk, enum infp_wire_class class)
+{
+        uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
+        uint64_t first_ns = atomic_load_explicit(&chunk->first_ns, memory_order_relaxed);
+
+        if (class == INFP_WIRE_RECENT)
+                atomic_fetch_add_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
+        atomic_store_explicit(&pool->note[number_of(chunk)],
+                              (first_ns > NOTE_MIN_TIME ? first_ns : NOTE_MIN_TIME) << 1 | class, memory_order_relaxed);
+        atomic_store_explicit(&chunk->stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_SEALED, memory_order_release);
+}
+
+void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class)
+{
+        struct infp_wire_chunk *chunk = slot->chunk;
+        uint64_t stamp;
+        uint32_t i;
+
+        if (!chunk)
+                return;
+        slot->chunk = NULL;
+        atomic_store_explicit(&chunk->tid, 0, memory_order_relaxed);
+        if (slot->used + LEAST_LEFT > INFP_WRITER_ROOM) {
+                seal(chunk, class);
+                return;
+        }
+        i = number_of(chunk);
+        stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
+        atomic_fetch_add_explicit(&pool->n_parked[class], 1, memory_order_relaxed);
+        atomic_store_explicit(&pool->note[i], NOTE_PARKED | (uint64_t) class, memory_order_relaxed);
+        atomic_store_explicit(&chunk->stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_PARKED, memory_order_release);
+        atomic_store_explicit(&pool->parked_hint[class], i + 1, memory_order_relaxed);
+}
+
+static struct infp_wire_chunk *grow(enum infp_wire_class class, bool is_first, uint32_t tid, uint64_t now_ns)
+{
+        struct infp_writer_file *file = &infp_writer_file;
+
+        if (atomic_load(&file->head->n_chunks) >= infp_writer_chunk_limit(file, is_first, now_ns) ||
+            infp_writer_grow(file, now_ns) < 0)
+                return NULL;
+        return take_fresh(class, tid, now_ns);
+}
+
+/* Before the last fresh chunk is gone: who comes while the file grows would find nothing. */
+static void grow_early(uint64_t now_ns)
+{
+        uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_relaxed);
+
+        if (atomic_load_explicit(&pool->n_fresh, memory_order_relaxed) + GROW_EARLY == n_chunks &&
+            n_chunks < infp_writer_chunk_limit(&infp_writer_file, false, now_ns))
+                infp_writer_grow(&infp_writer_file, now_ns);
+}
+
+static struct infp_wire_chunk *find(enum infp_wire_class class, bool is_first, uint32_t tid, uint64_t now_ns)
+{
+        struct infp_wire_chunk *chunk = adopt_any(class, tid);
+
+        if (!chunk && (chunk = take_fresh(class, tid, now_ns)))
+                grow_early(now_ns);
+        if (!chunk)
+                chunk = take_drained(class, tid, now_ns);
+        if (!chunk)
+                chunk = grow(class, is_first, tid, now_ns);
+        if (!chunk)
+                chunk = evict(class, tid, now_ns);
+        if (!chunk) {
+                infp_writer_reap(now_ns);
+                chunk = adopt_any(class, tid);
+        }
+        return chunk;
+}
+
+bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class class, uint32_t size, uint64_t now_ns)
+{
+        struct infp_writer_slot *slot = &thread->slot[class];
+        struct infp_wire_chunk *chunk;
+
+        if (slot->chunk) {
+                seal(slot->chunk, class);
+                slot->chunk = NULL;
+                slot->used = INFP_WRITER_ROOM;
+        }
+        for (;;) {
+                if (now_ns < atomic_load_explicit(&pool->full_until_ns[class], memory_order_relaxed))
+                        return false;
+                chunk = find(class, !slot->had_one, atomic_load_explicit(&thread->tid, memory_order_relaxed), now_ns);
+                if (!chunk) {
+                        atomic_store_explicit(&pool->full_until_ns[class], now_ns + FULL_NS, memory_order_relaxed);
+                        return false;
+                }
+                slot->had_one = true;
+                slot->chunk = chunk;
+                slot->used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
+                /* The file is memory that others of this user can write too. */
+                if (slot->used % 8 == 0 && slot->used <= INFP_WRITER_ROOM && slot->used + size <= INFP_WRITER_ROOM)
+                        return true;
+                /* Adopted, and too full for what is to come. */
+                seal(chunk, class);
+                slot->chunk = NULL;
+                slot->used = INFP_WRITER_ROOM;
+        }
+}

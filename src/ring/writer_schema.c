@@ -1,0 +1,56 @@
+#include "ring/writer_parts.h"
+
+#define FIELD(struct_, member_, as)                                                            \
+        {                                                                                      \
+                .name = #member_, .offset = (uint8_t) offsetof(struct_, member_), .type = (as) \
+        }
+#define TEXT(struct_, member_) FIELD(struct_, member_, INFP_WIRE_TEXT_FIELD)
+#define U32(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U32)
+#define U64(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U64)
+
+/* The head that all records share (size, kind, flags, tid, t_ns) is not repeated. */
+const struct infp_wire_kind infp_writer_kinds[] = {
+        { .name = "mark",
+          .kind = INFP_WIRE_MARK,
+          .class = INFP_WIRE_KEEP,
+          .size = sizeof(struct infp_wire_mark),
+          .n_fields = 1,
+          .fields = { TEXT(struct infp_wire_mark, text) } },
+        { .name = "span_begin",
+          .kind = INFP_WIRE_SPAN_BEGIN,
+          .class = INFP_WIRE_KEEP,
+          .size = sizeof(struct infp_wire_span_begin),
+          .n_fields = 3,
+          .fields = { U64(struct infp_wire_span_begin, id), U64(struct infp_wire_span_begin, parent),
+                      TEXT(struct infp_wire_span_begin, name) } },
+        { .name = "span_attr",
+          .kind = INFP_WIRE_SPAN_ATTR,
+          .class = INFP_WIRE_KEEP,
+          .size = sizeof(struct infp_wire_span_attr),
+          .n_fields = 5,
+          .fields = { U64(struct infp_wire_span_attr, id), TEXT(struct infp_wire_span_attr, key),
+                      TEXT(struct infp_wire_span_attr, text), U64(struct infp_wire_span_attr, value),
+                      U32(struct infp_wire_span_attr, type) } },
+        { .name = "span_end",
+          .kind = INFP_WIRE_SPAN_END,
+          .class = INFP_WIRE_KEEP,
+          .size = sizeof(struct infp_wire_span_end),
+          .n_fields = 6,
+          .fields = { U64(struct infp_wire_span_end, id), U64(struct infp_wire_span_end, parent),
+                      U64(struct infp_wire_span_end, begin_ns), TEXT(struct infp_wire_span_end, name),
+                      U32(struct infp_wire_span_end, begin_tid), U32(struct infp_wire_span_end, status) } },
+        { .name = "value",
+          .kind = INFP_WIRE_VALUE,
+          .class = INFP_WIRE_RECENT,
+          .size = sizeof(struct infp_wire_value),
+          .n_fields = 2,
+          .fields = { FIELD(struct infp_wire_value, value, INFP_WIRE_F64), U32(struct infp_wire_value, metric) } },
+        { .name = "thread",
+          .kind = INFP_WIRE_THREAD,
+          .class = INFP_WIRE_KEEP,
+          .size = sizeof(struct infp_wire_mark),
+          .n_fields = 1,
+          .fields = { TEXT(struct infp_wire_mark, text) } },
+};
+const uint32_t infp_writer_n_kinds = sizeof infp_writer_kinds / sizeof infp_writer_kinds[0];
+_Static_assert(sizeof infp_writer_kinds <= INFP_WIRE_PAGE, "a page of them");
