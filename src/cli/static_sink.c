@@ -6,14 +6,16 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "view/static_gpus.h"
 #include "view/static_json.h"
 
 struct static_sink {
         struct infp_sink sink;
         int output_fd;
         const char *uuid;
-        struct infp_str text; /* waits to be written */
-        bool is_made;
+        struct infp_str record, text; /* without the GPUs; with them */
+        struct infp_static_gpus gpus;
+        bool is_made, is_waiting; /* to be written */
 };
 
 static int table_begin(struct infp_sink *sink, const struct infp_table *table, struct infp_err *err)
@@ -28,14 +30,17 @@ static int batch(struct infp_sink *sink, const struct infp_batch *batch, struct 
 {
         struct static_sink *s = (struct static_sink *) sink;
 
-        if (s->is_made || strcmp(batch->table->name, "host") != 0 || batch->n_rows == 0)
-                return 0;
-        infp_static_json(&s->text, s->uuid, batch);
-        s->is_made = true;
-        return s->text.failed ? infp_fail(err, -ENOMEM, "no memory for the static record") : 0;
+        if (!s->is_made && !strcmp(batch->table->name, "host") && batch->n_rows) {
+                infp_static_json(&s->record, s->uuid, batch);
+                s->is_made = s->is_waiting = true;
+        } else if (infp_static_gpus_take(&s->gpus, batch)) {
+                s->is_waiting = true;
+        }
+        return s->record.failed ? infp_fail(err, -ENOMEM, "no memory for the static record") : 0;
 }
 
-/* What cannot be written now (a full disk, no descriptor) is tried again at the next tick. */
+/* What cannot be written now (a full disk, no descriptor) is tried again at the next tick. Drivers of GPUs take their time: then
+ * the record is written a second time. */
 static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, struct infp_err *err)
 {
         struct static_sink *s = (struct static_sink *) sink;
@@ -44,13 +49,18 @@ static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, stru
 
         (void) t_ns;
         (void) unix_ms;
-        if (s->text.size == 0 || s->text.failed)
+        if (!s->is_made || !s->is_waiting || s->record.failed)
                 return 0;
+        infp_str_clear(&s->text);
+        infp_static_gpus_put(&s->gpus, &s->record, &s->text);
+        if (s->text.failed)
+                return infp_fail(err, -ENOMEM, "no memory for the static record");
         snprintf(name, sizeof(name), "static_%s.json", s->uuid);
         r = infp_replace_file_at(s->output_fd, name, s->text.data, s->text.size, 0644);
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", name);
         infp_str_done(&s->text);
+        s->is_waiting = false;
         return 0;
 }
 
@@ -75,8 +85,11 @@ struct infp_sink *infp_static_sink_free(struct infp_sink *sink)
 {
         struct static_sink *s = (struct static_sink *) sink;
 
-        if (s)
+        if (s) {
+                infp_str_done(&s->record);
                 infp_str_done(&s->text);
+                infp_static_gpus_done(&s->gpus);
+        }
         free(s);
         return NULL;
 }

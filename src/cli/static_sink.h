@@ -1,4 +1,4 @@
-/* A sink that writes static_<uuid>.json from the first row of table `host`. */
+/* A sink that writes static_<uuid>.json from the first row of table `host`, and of each GPU. */
 #pragma once
 
 #include "base/err.h"

@@ -277,6 +277,7 @@ enum { NVML_GPM_VERSION = 1 };
         CALL(int, DeviceGetUUID, (nvml_device, char *text, uint32_t size))                                        \
         CALL(int, DeviceGetPciInfo_v3, (nvml_device, struct nvml_pci * ret))                                      \
         CALL(int, DeviceGetCudaComputeCapability, (nvml_device, int *major, int *minor))                          \
+        CALL(int, DeviceGetVbiosVersion, (nvml_device, char *text, uint32_t size))                                \
         CALL(int, DeviceGetNumaNodeId, (nvml_device, uint32_t * ret))                                             \
         CALL(int, DeviceGetMemoryBusWidth, (nvml_device, uint32_t * ret))                                         \
         CALL(int, DeviceGetUtilizationRates, (nvml_device, struct nvml_utilization * ret))                        \

@@ -1,0 +1,72 @@
+/* Energy: the GPU's own counter (Volta and later), else its power, integrated. Each is named in the row, since they are not
+ * equally good: the counter moves in steps of about 100 ms, and readings of power miss what lies between them. */
+#include "collectors/nvidia.h"
+
+/* Across a longer gap the power in between is not known. */
+static const uint64_t longest_gap_ns = UINT64_C(10) * 1000 * 1000 * 1000;
+
+static bool take_counter(const struct nvidia_reading *reading)
+{
+        struct nvidia_energy *energy = &reading->device->energy;
+        uint64_t mj = 0;
+
+        if (!infp_nvidia_wants(reading->device, GPU_ENERGY_MJ))
+                return false;
+        if (!reading->nvidia->nvml.DeviceGetTotalEnergyConsumption) {
+                infp_nvidia_lacks(reading->device, GPU_ENERGY_MJ);
+                return false;
+        }
+        if (!infp_nvidia_took(reading->device, GPU_ENERGY_MJ,
+                              reading->nvidia->nvml.DeviceGetTotalEnergyConsumption(reading->device->handle, &mj)) ||
+            mj == NVML_NONE_U64)
+                return energy->has_counter; /* it is only silent now: its next value holds what is used meanwhile */
+        /* Virtual GPUs answer, and count nothing. */
+        if (!mj && !energy->has_counter)
+                return false;
+        infp_nvidia_put(reading, GPU_ENERGY_MJ, mj);
+        /* A driver that was loaded anew counts from 0. */
+        if (energy->has_counter)
+                energy->joules += (double) (mj >= energy->counter_mj ? mj - energy->counter_mj : mj) / 1000;
+        energy->has_counter = true;
+        energy->counter_mj = mj;
+        energy->source = "counter";
+        energy->is_measured = true;
+        infp_row_f64(reading->row, GPU_ENERGY_JOULES, energy->joules);
+        return true;
+}
+
+static void integrate(const struct nvidia_reading *reading)
+{
+        struct nvidia_energy *energy = &reading->device->energy;
+        const bool is_instant = infp_row_has(reading->row, GPU_POWER_INSTANT);
+        const unsigned cell = is_instant ? GPU_POWER_INSTANT : GPU_POWER_DRAW;
+        const uint64_t gap_ns = reading->t_ns - energy->power_ns;
+        double watts;
+
+        if (!infp_row_has(reading->row, cell)) {
+                energy->has_power = false;
+                return;
+        }
+        watts = reading->row->cell[cell].f64;
+        if (energy->has_power && gap_ns <= longest_gap_ns)
+                energy->joules += (energy->power_w + watts) / 2 * ((double) gap_ns / 1e9);
+        energy->has_power = true;
+        energy->power_w = watts;
+        energy->power_ns = reading->t_ns;
+        energy->source = is_instant ? "instant power" : "power";
+        energy->is_measured = false;
+        infp_row_f64(reading->row, GPU_ENERGY_JOULES, energy->joules);
+}
+
+void infp_nvidia_read_energy(const struct nvidia_reading *reading)
+{
+        const struct nvidia_energy *energy = &reading->device->energy;
+
+        if (!take_counter(reading))
+                integrate(reading);
+        if (!infp_row_has(reading->row, GPU_ENERGY_JOULES))
+                return;
+        infp_row_str(reading->row, GPU_ENERGY_SOURCE, energy->source);
+        infp_row_str(reading->row, GPU_ENERGY_QUALITY,
+                     infp_quality_name(energy->is_measured ? INFP_MEASURED : INFP_ESTIMATED));
+}
