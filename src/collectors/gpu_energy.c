@@ -1,0 +1,61 @@
+#include "collectors/gpu_energy.h"
+
+#include "collectors/gpu_table.h"
+
+/* More than any board draws: the counter was set, or its driver was loaded anew. */
+static const double impossible_watts = 20000, slack_s = 1;
+
+void infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_j, uint64_t t_ns)
+{
+        const double seconds = t_ns > energy->counter_ns ? (double) (t_ns - energy->counter_ns) / 1e9 : 0;
+
+        energy->has_counter_watts = false;
+        if (energy->has_counter && raw >= energy->raw) {
+                const double joules = (double) (raw - energy->raw) * step_j;
+
+                if (joules <= impossible_watts * (seconds + slack_s)) {
+                        energy->joules += joules;
+                        energy->has_moved |= raw != energy->raw;
+                        energy->counter_watts = seconds > 0 ? joules / seconds : 0;
+                        energy->has_counter_watts = seconds > 0;
+                }
+        }
+        if (!energy->has_counter) { /* what was integrated so far is not mixed with what is counted */
+                energy->joules = 0;
+                energy->has_moved = false;
+        }
+        energy->has_counter = true;
+        energy->raw = raw;
+        energy->counter_ns = t_ns;
+        energy->source = "counter";
+        energy->is_measured = true;
+}
+
+void infp_gpu_energy_integrate(struct gpu_energy *energy, double watts, uint64_t t_ns, const char *source)
+{
+        if (energy->has_counter)
+                return;
+        if (energy->has_power && t_ns > energy->power_ns) {
+                energy->joules += (energy->watts + watts) / 2 * ((double) (t_ns - energy->power_ns) / 1e9);
+                energy->has_moved = true;
+        }
+        energy->has_power = true;
+        energy->watts = watts;
+        energy->power_ns = t_ns;
+        energy->source = source;
+        energy->is_measured = false;
+}
+
+void infp_gpu_energy_pause(struct gpu_energy *energy)
+{
+        energy->has_power = energy->has_counter_watts = false;
+}
+
+void infp_gpu_energy_put(const struct gpu_energy *energy, struct infp_row *row)
+{
+        if (!energy->has_moved)
+                return;
+        infp_row_f64(row, GPU_ENERGY_JOULES, energy->joules);
+        infp_row_str(row, GPU_ENERGY_SOURCE, energy->source);
+        infp_row_str(row, GPU_ENERGY_QUALITY, infp_quality_name(energy->is_measured ? INFP_MEASURED : INFP_ESTIMATED));
+}
