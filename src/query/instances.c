@@ -86,6 +86,29 @@ static uint64_t id_of(const struct infp_batch *batch, uint32_t row)
                        : 0;
 }
 
+static bool has_prefix(const struct infp_instances *instances, const char *prefix)
+{
+        for (unsigned i = 0; i < instances->n; i++)
+                if (!strcmp(instances->list[i].prefix, prefix))
+                        return true;
+        return false;
+}
+
+/* "container0_": in the order of their coming; "nvidia3_" where the first key is a number, whichever of the others cannot be
+ * read. */
+static void make_prefix(const struct infp_instances *instances, const char *series, const struct infp_batch *batch,
+                        uint32_t row, char ret[128])
+{
+        const bool has_number = batch->table->n_keys && batch->table->keys[0].type == INFP_I64 &&
+                                infp_batch_has(batch, INFP_FIXED_COLUMNS, row);
+
+        snprintf(ret, 128, "%.80s%lld_", series,
+                 has_number ? (long long) infp_batch_i64(batch, INFP_FIXED_COLUMNS, row) : (long long) instances->n);
+        /* Another thing with the same number came later: it stands behind all that there are. */
+        for (unsigned i = instances->n; has_prefix(instances, ret); i++)
+                snprintf(ret, 128, "%.80s%u_", series, i);
+}
+
 static int add_all(struct infp_instances *instances, const char *series, bool is_one, const struct infp_batch *batch)
 {
         for (uint32_t row = 0; row < batch->n_rows; row++) {
@@ -96,7 +119,7 @@ static int add_all(struct infp_instances *instances, const char *series, bool is
                 if (infp_instances_of(instances, batch, row) >= 0)
                         continue;
                 if (*series)
-                        snprintf(prefix, sizeof(prefix), "%.80s%u_", series, instances->n);
+                        make_prefix(instances, series, batch, row, prefix);
                 INFP_TRY(add(instances, &instances->scratch, prefix, id_of(batch, row)));
         }
         return 0;

@@ -1,4 +1,5 @@
-/* The instances of a keyed table in the time series: numbered in the order in which they first appear in the run. A table under
+/* The instances of a keyed table in the time series: numbered by their first key where that is a number (GPUs), else in the
+ * order in which they first appear in the run. A table under
  * bare names has one: that whose thing has the lowest number (engines), else its first; a table without keys has one as well. */
 #pragma once
 
