@@ -219,6 +219,19 @@ static void failed(struct nvidia_device *device, const struct infp_env *env, uin
         device->retry_ns = now + pause_ns - period_ns / 2; /* samples lie on a grid, and come a little late or early */
 }
 
+/* It is known, and nothing is known of it now: a row without values, so that no reader takes the last ones for its present. */
+static void emit_silent(const struct nvidia_reading *reading, struct infp_emit *emit)
+{
+        struct nvidia_reading silent = *reading;
+
+        if (!reading->device->uuid[0])
+                return;
+        silent.row = infp_emit_begin(emit, &infp_table_nvidia, reading->t_ns);
+        infp_nvidia_put_identity(&silent);
+        infp_nvidia_put_events(&silent);
+        infp_emit_commit(emit);
+}
+
 static void sample_device(struct nvidia *n, struct nvidia_device *device, const struct infp_env *env,
                           struct infp_emit *emit)
 {
@@ -226,8 +239,10 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         bool is_open = device->handle && !device->fault;
 
         if (!is_open) {
-                if (reading.t_ns < device->retry_ns)
+                if (reading.t_ns < device->retry_ns) {
+                        emit_silent(&reading, emit);
                         return;
+                }
                 is_open = infp_nvidia_device_open(n, device, env);
         }
         if (is_open) {
@@ -237,6 +252,7 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         }
         if (!is_open) {
                 failed(device, env, reading.t_ns);
+                emit_silent(&reading, emit);
                 infp_nvidia_say_device(device, emit);
                 return;
         }
@@ -245,6 +261,25 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         infp_nvidia_say_device(device, emit);
         infp_nvidia_processes_emit(&reading, emit);
         infp_nvidia_mig_emit(&reading, emit);
+}
+
+/* Who looks once would never see what lies between two samples. */
+static void prime(struct nvidia *n, const struct infp_env *env)
+{
+        const struct timespec pause = infp_timespec(100 * INFP_NS_PER_MS);
+        bool has_any = false;
+
+        for (uint32_t i = 0; i < n->n_devices; i++) {
+                struct nvidia_device *device = &n->devices[i];
+                const struct nvidia_reading reading = {
+                        .nvidia = n, .device = device, .env = env, .t_ns = env->now_ns(env)
+                };
+
+                if (infp_nvidia_device_open(n, device, env))
+                        has_any |= infp_nvidia_prime_gpm(&reading);
+        }
+        if (has_any)
+                nanosleep(&pause, NULL);
 }
 
 /* The driver as a whole has gone: 0, or what all GPUs say. */
@@ -276,8 +311,11 @@ static int nvidia_sample(void *state, const struct infp_env *env, struct infp_em
                     grow(n, n_devices) >= 0)
                         n->was_said = false;
         }
-        if (!n->was_said)
+        if (!n->was_said) {
                 emit_driver(n, emit, now);
+                if (!env->stats) /* no recording */
+                        prime(n, env);
+        }
         infp_nvidia_who_begin(n, env);
         infp_nvidia_events_poll(n);
         for (uint32_t i = 0; i < n->n_devices; i++)

@@ -45,10 +45,10 @@ struct nvidia_mig {
 
 struct nvidia_energy {
         bool has_counter, has_power;
-        uint64_t counter_mj, power_ns;
-        double power_w, joules;
+        uint64_t counter_mj, counted_mj, power_ns;
+        double power_w, integrated_j;
         const char *source; /* NULL: none */
-        bool is_measured;
+        bool is_estimated;
 };
 
 /* A counter of the driver that may have 32 bits only. */
@@ -173,6 +173,8 @@ void infp_nvidia_read_fixed(const struct nvidia_reading *reading);
 void infp_nvidia_read_fields(const struct nvidia_reading *reading);
 void infp_nvidia_read_energy(const struct nvidia_reading *reading);
 void infp_nvidia_read_gpm(const struct nvidia_reading *reading);
+/* Takes the first of two samples; false: there is none. */
+bool infp_nvidia_prime_gpm(const struct nvidia_reading *reading);
 
 /* nvidia_read.c: memory of a GPU or MIG device, by the newer call where it can be trusted. NVML's result. */
 int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *has_old, struct nvml_memory_v2 *ret);

@@ -5,6 +5,13 @@
 /* Across a longer gap the power in between is not known. */
 static const uint64_t longest_gap_ns = UINT64_C(10) * 1000 * 1000 * 1000;
 
+static void put_joules(const struct nvidia_reading *reading)
+{
+        const struct nvidia_energy *energy = &reading->device->energy;
+
+        infp_row_f64(reading->row, GPU_ENERGY_JOULES, (double) energy->counted_mj / 1000 + energy->integrated_j);
+}
+
 static bool take_counter(const struct nvidia_reading *reading)
 {
         struct nvidia_energy *energy = &reading->device->energy;
@@ -26,12 +33,11 @@ static bool take_counter(const struct nvidia_reading *reading)
         infp_nvidia_put(reading, GPU_ENERGY_MJ, mj);
         /* A driver that was loaded anew counts from 0. */
         if (energy->has_counter)
-                energy->joules += (double) (mj >= energy->counter_mj ? mj - energy->counter_mj : mj) / 1000;
+                energy->counted_mj += mj >= energy->counter_mj ? mj - energy->counter_mj : mj;
         energy->has_counter = true;
         energy->counter_mj = mj;
         energy->source = "counter";
-        energy->is_measured = true;
-        infp_row_f64(reading->row, GPU_ENERGY_JOULES, energy->joules);
+        put_joules(reading);
         return true;
 }
 
@@ -49,13 +55,13 @@ static void integrate(const struct nvidia_reading *reading)
         }
         watts = reading->row->cell[cell].f64;
         if (energy->has_power && gap_ns <= longest_gap_ns)
-                energy->joules += (energy->power_w + watts) / 2 * ((double) gap_ns / 1e9);
+                energy->integrated_j += (energy->power_w + watts) / 2 * ((double) gap_ns / 1e9);
         energy->has_power = true;
         energy->power_w = watts;
         energy->power_ns = reading->t_ns;
         energy->source = is_instant ? "instant power" : "power";
-        energy->is_measured = false;
-        infp_row_f64(reading->row, GPU_ENERGY_JOULES, energy->joules);
+        energy->is_estimated = true;
+        put_joules(reading);
 }
 
 void infp_nvidia_read_energy(const struct nvidia_reading *reading)
@@ -68,5 +74,5 @@ void infp_nvidia_read_energy(const struct nvidia_reading *reading)
                 return;
         infp_row_str(reading->row, GPU_ENERGY_SOURCE, energy->source);
         infp_row_str(reading->row, GPU_ENERGY_QUALITY,
-                     infp_quality_name(energy->is_measured ? INFP_MEASURED : INFP_ESTIMATED));
+                     infp_quality_name(energy->is_estimated ? INFP_ESTIMATED : INFP_MEASURED));
 }

@@ -157,6 +157,14 @@ void infp_nvidia_read_gpm(const struct nvidia_reading *reading)
         }
 }
 
+bool infp_nvidia_prime_gpm(const struct nvidia_reading *reading)
+{
+        if (!is_there(reading))
+                return false;
+        infp_nvidia_gpm_sample(reading->nvidia, &reading->device->gpm, reading->device->handle, -1, reading->t_ns);
+        return reading->device->gpm.newer_ns;
+}
+
 void infp_nvidia_gpm_put_mig(const struct nvidia_gpm *gpm, struct infp_row *row)
 {
         for (unsigned i = 0; i < NVML_GPM_METRICS && gpm->has_values; i++)

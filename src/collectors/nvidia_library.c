@@ -2,6 +2,7 @@
  * loads and then fails. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static int no_library(const char *path, const char *why, struct infp_err *err)
 {
         if (*path)
                 return infp_fail(err, -ENODEV, "the library %s cannot be loaded: %s", path, why);
-        if (why && !strstr(why, "No such file"))
+        if (!strstr(why, "No such file"))
                 return infp_fail(err, -ENODEV, "NVIDIA's library cannot be loaded: %s", why);
         return infp_fail(err, -ENODEV,
                          "no GPU of NVIDIA: %s is not here; it comes with the driver, and into a container with "
@@ -37,7 +38,7 @@ static int no_library(const char *path, const char *why, struct infp_err *err)
 
 static void *load(const char *path, struct infp_err *err, int *ret)
 {
-        const char *why = NULL;
+        char why[512] = ""; /* dlerror's text lasts until the next try */
         void *library;
 
         if (*path) {
@@ -50,10 +51,11 @@ static void *load(const char *path, struct infp_err *err, int *ret)
                 library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
                 if (library)
                         return library;
-                if (!i)
-                        why = dlerror();
+                if (i)
+                        continue;
                 /* Of the second place only the first one's error is worth telling. */
-                if (!i && why && !strstr(why, "No such file"))
+                snprintf(why, sizeof(why), "%s", dlerror());
+                if (!strstr(why, "No such file"))
                         break;
         }
         *ret = no_library("", why, err);

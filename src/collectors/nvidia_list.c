@@ -164,15 +164,19 @@ static bool is_optional_share(uint32_t share)
 void infp_nvidia_list_share(struct nvidia_list *list, const struct nvml_process_share *share, uint64_t since_us,
                             uint64_t now_us)
 {
+        const bool is_sound = is_share(share->sm) && is_share(share->memory) && is_share(share->encoder) &&
+                              is_share(share->decoder) && is_optional_share(share->jpeg) &&
+                              is_optional_share(share->ofa);
+
         if (share->time_us <= since_us || share->time_us > now_us)
-                return;
-        if (!is_share(share->sm) || !is_share(share->memory) || !is_share(share->encoder) ||
-            !is_share(share->decoder) || !is_optional_share(share->jpeg) || !is_optional_share(share->ofa))
                 return;
         for (uint32_t i = 0; i < list->n; i++) {
                 struct nvidia_process *process = &list->at[i];
 
                 if (process->pid != share->pid || process->time_us >= share->time_us)
+                        continue;
+                process->is_unsound = !is_sound;
+                if (!is_sound)
                         continue;
                 process->time_us = share->time_us;
                 process->sm = share->sm;

@@ -15,6 +15,7 @@ struct nvidia_process {
         uint64_t memory;                         /* bytes; NVML_NONE_U64: not known */
         unsigned types;
         uint64_t time_us; /* of the driver's sample of its shares; 0: none */
+        bool is_unsound;  /* the driver's last sample of it is none: what it did is not known */
         uint32_t sm, mem, encoder, decoder, jpeg,
                 ofa; /* %; the last two NVML_NONE_U32 when the driver does not tell them */
 };

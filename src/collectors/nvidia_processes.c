@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "collect/target.h"
 #include "collectors/nvidia.h"
 
 typedef int list_call(nvml_device, uint32_t *, void *);
@@ -226,7 +227,7 @@ void infp_nvidia_processes_put(const struct nvidia_reading *reading)
 
 static void put_shares(const struct nvidia_device *device, const struct nvidia_process *process, struct infp_row *row)
 {
-        if (!device->has_shares)
+        if (!device->has_shares || (process->is_unsound && !process->time_us))
                 return;
         /* No sample means that it did nothing: the driver lists only processes with some share. */
         infp_row_i64(row, GPU_PROCESS_SM, process->sm);
@@ -248,7 +249,9 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
         infp_row_bool(row, GPU_PROCESS_IS_HOST_PID, !nvidia->pids_are_ours);
         if (!nvidia->pids_are_ours)
                 return;
-        infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_nvidia_in_tree(nvidia, pid));
+        /* Before the target's processes are known nothing is said of it. */
+        if (nvidia->n_tree || infp_target_mode(env->target) == INFP_MODE_HOST)
+                infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_nvidia_in_tree(nvidia, pid));
         if (!who)
                 return;
         infp_row_bytes(row, GPU_PROCESS_NAME, who->name, who->name_size);
