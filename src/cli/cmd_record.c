@@ -21,6 +21,7 @@
 #include "record/own_cgroup.h"
 #include "record/session.h"
 #include "record/tail.h"
+#include "ring/where.h"
 #include "store/live.h"
 #include "store/run_json.h"
 #include "store/store.h"
@@ -123,7 +124,8 @@ static int open_capture(struct record *r, struct infp_err *err)
 static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
-        const char *const more[] = { variable, NULL };
+        /* Whoever has said whether programs record, and where, is heard. */
+        const char *const more[] = { variable, getenv(INFP_RING_ENV) ? NULL : INFP_RING_ENV "=1", NULL };
         struct infp_err own = { "" };
 
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
@@ -220,6 +222,7 @@ static int run_session(struct record *r, struct infp_err *err)
                 .found_context = r,
                 .signals = &r->signals,
                 .live = r->live,
+                .run = r->info.uuid,
                 .capture = r->capture,
                 .sinks = r->sinks,
                 .n_sinks = r->n_sinks,

@@ -14,6 +14,7 @@ struct infp_stats {
         uint64_t write_errors; /* calls of sinks that failed */
         uint64_t rows_lost;    /* by the store: rows of batches that it could not write */
         uint64_t snapshots_skipped;
+        uint64_t ring_rows, ring_dropped; /* of spans, marks and counters of programs: taken; no room in their files */
 };
 
 struct infp_setting {

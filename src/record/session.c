@@ -98,6 +98,7 @@ static uint64_t due_ns(struct infp_session *s)
                 return 0;
         due = earliest(due, infp_session_target_due_ns(s));
         due = earliest(due, infp_session_baseline_due_ns(s));
+        due = earliest(due, infp_rings_due_ns(s->rings));
         if (!s->is_released && s->baseline == INFP_BASELINE_NOT_BEGUN)
                 due = earliest(due, s->start_ns + first_sample_ns);
         else if (!s->is_released)
@@ -110,7 +111,7 @@ static uint64_t due_ns(struct infp_session *s)
 /* Waits for something to do. due: at the latest then. */
 static void wait_for_news(struct infp_session *s, uint64_t due)
 {
-        struct pollfd fds[INFP_LIVE_CLIENTS + 4];
+        struct pollfd fds[INFP_LIVE_CLIENTS + 5];
         unsigned n = 0, n_own;
         uint64_t now = infp_session_now(), count;
         struct timespec timeout = infp_timespec(due > now ? due - now : 0);
@@ -120,6 +121,8 @@ static void wait_for_news(struct infp_session *s, uint64_t due)
         fds[n++] = (struct pollfd){ .fd = s->options->signals->fd, .events = POLLIN };
         if (child && child->error_fd >= 0 && s->is_released)
                 fds[n++] = (struct pollfd){ .fd = child->error_fd, .events = POLLIN };
+        if (infp_rings_fd(s->rings) >= 0)
+                fds[n++] = (struct pollfd){ .fd = infp_rings_fd(s->rings), .events = POLLIN };
         n_own = n;
         if (s->options->live)
                 n += infp_live_pollfds(s->options->live, fds + n);
@@ -135,6 +138,7 @@ static void work(struct infp_session *s)
 {
         drain(s);
         serve_live(s);
+        infp_rings_turn(s->rings);
         infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
         infp_recorder_turn(s->recorder);
         look_for_readers(s);
@@ -170,6 +174,7 @@ static void loop(struct infp_session *s)
 /* The last sample, and the end of the collectors' threads. */
 static void wind_up(struct infp_session *s)
 {
+        infp_rings_drain(s->rings);
         infp_sched_stop_begin(s->sched);
         while (!infp_sched_is_ended(s->sched)) {
                 wait_for_news(s, s->has_more ? 0 : infp_session_now() + INFP_NS_PER_S / 4);
@@ -180,6 +185,7 @@ static void wind_up(struct infp_session *s)
                 drain(s);
         while (s->has_more);
         infp_sched_watch(s->sched, infp_recorder_put_row, s->recorder);
+        infp_rings_end(s->rings);
         infp_session_end_output(s);
         serve_live(s);
 }
@@ -214,6 +220,11 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                         return infp_fail(err, -ENOSPC, "more than %d sinks", INFP_RECORDER_SINKS);
         infp_recorder_begin(s->recorder);
         s->start_ns = infp_session_now();
+        INFP_TRY(infp_rings_new(&(struct infp_rings_options){ .env = options->env,
+                                                              .recorder = s->recorder,
+                                                              .run = options->run,
+                                                              .notices = options->notices },
+                                &s->rings, err));
         INFP_TRY(infp_session_start_output(s, err));
         infp_session_follow_target(s); /* the first sample is of the target already */
         return infp_sched_start(&sched_options, &s->sched, err);
@@ -252,6 +263,7 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
                         *err = s.exec_err;
                 ret->is_hung = !infp_sched_free(s.sched);
         }
+        infp_rings_free(s.rings);
         infp_recorder_free(s.recorder);
         if (!ret->is_hung)
                 infp_close(s.wake_fd);

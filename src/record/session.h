@@ -23,6 +23,7 @@ struct infp_session_options {
         struct infp_signals *signals;
         struct infp_live *live;       /* NULL: nobody can talk to this run */
         struct infp_capture *capture; /* opened; NULL: the command's output is its own */
+        const char *run;              /* uuid, which the command has as INFPROF_RUN */
         struct infp_sink *const *sinks;
         unsigned n_sinks;
         uint64_t (*bytes_written)(void *context); /* of the store, for the own figures */

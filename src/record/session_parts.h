@@ -4,6 +4,7 @@
 #include "collect/sched.h"
 #include "record/label_line.h"
 #include "record/recorder.h"
+#include "record/rings.h"
 #include "record/session.h"
 
 struct infp_session {
@@ -11,6 +12,7 @@ struct infp_session {
         struct infp_session_result *result;
         struct infp_recorder *recorder;
         struct infp_sched *sched;
+        struct infp_rings *rings; /* of programs that record themselves */
         int wake_fd;
         uint64_t start_ns, release_ns;
 

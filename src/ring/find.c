@@ -168,7 +168,8 @@ int infp_ring_find(int proc_fd, pid_t pid, bool writable,
                 return s.n;
         if (wish.is_wanted)
                 return infp_fail(err, -ENOENT,
-                                 "process %d has " INFP_RING_ENV " in its environment but no ring file%s%s: it does not use "
+                                 "process %d has " INFP_RING_ENV
+                                 " in its environment but no ring file%s%s: it does not use "
                                  "libinfprof, has recorded nothing yet, or could make no file",
                                  (int) pid, s.first_path[0] ? " in " : "", s.first_path);
         return infp_fail(err, -ENOENT,

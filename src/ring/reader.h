@@ -24,15 +24,15 @@ struct infp_ring_owner {
 struct infp_ring_counts {
         uint64_t rows[3];                    /* marks, spans, counters given */
         uint64_t dropped_full, dropped_busy; /* by the writer, as its head says */
-        uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, refused_values, grow_failed,
-                grow_errno;
+        uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, refused_values, grow_failed, grow_errno;
         uint64_t torn;            /* chunks that were claimed anew while they were copied: nothing of them was shown */
         uint64_t missed_chunks;   /* claimed anew before a reader that is no consumer came to them */
         uint64_t broken;          /* records that no writer makes: skipped with the rest of their chunk */
         uint64_t unknown;         /* records of kinds, and values of types, that this version does not know */
         uint64_t spans_forgotten; /* begins beyond INFP_RING_OPEN_SPANS: shown only when they end */
-        uint64_t cut_attributes;  /* beyond INFP_RING_ATTRIBUTES of a span, or INFP_RING_ATTRIBUTES_ALL of all open ones */
-        bool was_cut;             /* the file was made shorter while it was read: there is nothing more to be had */
+        uint64_t
+                cut_attributes; /* beyond INFP_RING_ATTRIBUTES of a span, or INFP_RING_ATTRIBUTES_ALL of all open ones */
+        bool was_cut;           /* the file was made shorter while it was read: there is nothing more to be had */
 };
 enum {
         INFP_RING_OPEN_SPANS = 65536,

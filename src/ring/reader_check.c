@@ -71,7 +71,10 @@ struct field {
         const char *name;
         uint8_t offset, type;
 };
-#define FIELD(record, member, type_) { #member, offsetof(struct record, member), type_ }
+#define FIELD(record, member, type_)                            \
+        {                                                       \
+#member, offsetof(struct record, member), type_ \
+        }
 
 /* What this version reads of each kind. A file that says another place for a field of this name is none of version 1. */
 static const struct {
@@ -124,10 +127,11 @@ int ring_check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *lay
                     k->n_fields > INFP_WIRE_FIELDS)
                         return bad(err, "its schema makes no sense");
                 if (is_known && (k->size < ours[k->kind].size || !agrees(k, ours[k->kind].fields)))
-                        return infp_fail(err, -EBADMSG,
-                                         "holds records '%.*s' of another shape than this infprof reads: use an infprof "
-                                         "as new as the library",
-                                         KIND_NAME, k->name);
+                        return infp_fail(
+                                err, -EBADMSG,
+                                "holds records '%.*s' of another shape than this infprof reads: use an infprof "
+                                "as new as the library",
+                                KIND_NAME, k->name);
                 layout->fixed[k->kind] = k->size;
         }
         return 0;

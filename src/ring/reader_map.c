@@ -25,8 +25,8 @@ static void on_bus(int number, siginfo_t *info, void *context)
         (void) context;
         /* Zeros in place of the file: no address of the mapping is ever invalid. mmap is a plain system call. */
         if (map && (uintptr_t) info->si_addr - (uintptr_t) map->at < map->size &&
-            mmap(map->at, map->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-                 0) != MAP_FAILED)
+            mmap(map->at, map->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+                 -1, 0) != MAP_FAILED)
                 atomic_store(&map->is_lost, true);
         else
                 pass_on();

@@ -112,9 +112,9 @@ bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, st
 
 /* reader_row.c: events to rows. */
 int ring_give_events(struct infp_ring *ring);
-int ring_give_spans(struct infp_ring *ring);           /* that ended in an earlier pass */
-int ring_give_open_spans(struct infp_ring *ring);      /* all that are left */
-int ring_give_metrics(struct infp_ring *ring);         /* newest values whose records are gone */
+int ring_give_spans(struct infp_ring *ring);      /* that ended in an earlier pass */
+int ring_give_open_spans(struct infp_ring *ring); /* all that are left */
+int ring_give_metrics(struct infp_ring *ring);    /* newest values whose records are gone */
 const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start); /* NULL: none */
 int ring_set_thread_name(struct infp_ring *ring, uint32_t tid, uint64_t start, const char *name, size_t size);
 void ring_threads_done(struct infp_ring *ring);

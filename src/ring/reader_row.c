@@ -26,8 +26,8 @@ static struct infp_row *begin(struct infp_ring *ring, const struct infp_table *t
                 infp_row_id(&ring->row, 1, ring->owner.process);
         return &ring->row;
 }
-_Static_assert(INFP_MARKS_SOURCE == 0 && INFP_SPANS_SOURCE == 0 && INFP_COUNTERS_SOURCE == 0 && INFP_MARKS_PROCESS == 1 &&
-                       INFP_SPANS_PROCESS == 1 && INFP_COUNTERS_PROCESS == 1,
+_Static_assert(INFP_MARKS_SOURCE == 0 && INFP_SPANS_SOURCE == 0 && INFP_COUNTERS_SOURCE == 0 &&
+                       INFP_MARKS_PROCESS == 1 && INFP_SPANS_PROCESS == 1 && INFP_COUNTERS_PROCESS == 1,
                "they begin alike");
 
 static void put_thread(struct infp_ring *ring, unsigned cell, uint32_t tid, uint64_t start)
@@ -267,9 +267,9 @@ static int give_span(struct infp_ring *ring, struct ring_span *span)
                 infp_row_i64(row, INFP_SPANS_END_TID, span->end_tid);
         }
         infp_row_str(row, INFP_SPANS_STATUS,
-                     !span->has_end                      ? "open"
+                     !span->has_end                    ? "open"
                      : span->status == INFP_WIRE_ERROR ? "error"
-                                                         : "ok");
+                                                       : "ok");
         if (span->attributes.size) {
                 infp_autostr struct infp_str json = { 0 };
 

@@ -1,0 +1,102 @@
+/* The inside of the recorder's rings, shared by rings*.c alone. */
+#pragma once
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "base/map.h"
+#include "collect/target.h"
+#include "record/rings.h"
+#include "ring/find.h"
+
+enum {
+        RINGS_MAX = 1024,      /* files at once */
+        RINGS_PLACES = 64,     /* directories at once */
+        RINGS_MEMBERS = 16384, /* processes that are looked at */
+        RINGS_NAME = 96,
+};
+
+/* A directory that is watched. */
+struct ring_place {
+        int fd, watch; /* watch -1: inotify does not speak of it, it is looked at each second */
+        dev_t device;
+        ino_t inode;
+        uint32_t uid;
+        uint64_t look_ns; /* due; UINT64_MAX: nothing has changed */
+};
+
+/* A process of the tree. */
+struct ring_member {
+        struct infp_target_member target;
+        struct infp_ring_owner owner; /* owner.pid 0: not asked yet */
+        uint64_t look_ns, pause_ns;   /* when its directories are looked for (again); UINT64_MAX: they are known */
+};
+
+/* What was told of a file's losses, so that only changes are. */
+struct ring_told {
+        uint64_t keep, recent, whole;
+};
+
+struct ring_entry {
+        struct infp_ring *ring;
+        int file, dir_fd; /* dir_fd: a duplicate of its place's */
+        ino_t inode;
+        char name[RINGS_NAME];
+        struct infp_ring_owner owner;
+        int32_t pid; /* as we see it; 0: not known */
+        uint64_t image;
+        bool is_consumer, is_over, has_more; /* over: its writer is gone */
+        uint64_t look_ns;                    /* next look at the process */
+        uint64_t rows, dropped;              /* that are in the stats already */
+        struct infp_ring_counts first;       /* as it was when we came: what was lost before is not this recording's */
+        struct ring_told told;
+};
+
+struct infp_rings {
+        struct infp_rings_options options;
+        enum infp_mode mode;
+        int proc_fd, inotify_fd;
+        uint64_t own_pid_ns;
+        struct ring_place places[RINGS_PLACES];
+        unsigned n_places;
+        struct ring_member *members; /* by pid */
+        struct infp_target_member *fresh;
+        size_t n_members, cap_members;
+        uint64_t members_ns, ripe_ns; /* not before; the first of them is due then */
+        struct ring_entry *entries;
+        unsigned n_entries, next_entry;
+        struct infp_map refused; /* files that cannot be read: once is enough to say so */
+        uint64_t pause_ns, drain_ns;
+        uint64_t now_ns;
+        bool has_more, said_full, said_scarce;
+        struct infp_row row;
+        char text[8192];
+};
+
+/* rings_place.c */
+void rings_open_places(struct infp_rings *rings); /* the default directories of our own user */
+void rings_take_events(struct infp_rings *rings);
+void rings_close_places(struct infp_rings *rings);
+int rings_add_place(void *rings, int fd, const char *path); /* takes fd; as each of infp_ring_directories */
+void rings_look_again(struct infp_rings *rings);            /* at all directories: there are new processes */
+
+/* rings_member.c: the tree as the target has seen it last. */
+void rings_look_at_members(struct infp_rings *rings);
+uint64_t rings_members_due_ns(const struct infp_rings *rings);
+struct ring_member *rings_member(struct infp_rings *rings, int32_t pid);
+struct ring_member *rings_member_of(struct infp_rings *rings, const struct infp_ring_name *name);
+
+/* rings_adopt.c */
+void rings_look_at_place(struct infp_rings *rings, struct ring_place *place); /* sets when it is due again */
+bool rings_is_alive(const struct infp_rings *rings, int32_t pid, uint64_t start_ticks);
+/* A process in a pid namespace that is not ours, by what it is there; 0: none that we see. */
+int32_t rings_find_in_namespace(const struct infp_rings *rings, const struct infp_ring_head *head);
+
+/* rings_clean.c: files of our own user whose processes have ended. */
+void rings_clean(struct infp_rings *rings, const struct ring_place *place);
+
+/* rings_say.c */
+void rings_say_refusal(struct infp_rings *rings, int32_t pid, const char *name, int r, const char *why);
+void rings_say_follower(struct infp_rings *rings, const struct ring_entry *entry, const char *why);
+void rings_say_losses(struct infp_rings *rings, struct ring_entry *entry);
+void rings_count(struct infp_rings *rings, struct ring_entry *entry);
