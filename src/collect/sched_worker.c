@@ -78,8 +78,8 @@ static int open_collector(struct sched_slot *slot)
         if (!(slot->collector->flags & INFP_MAY_BLOCK) || !infp_fds_are_few(&limit))
                 return infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
                                            options->notice_context);
-        snprintf(reason, sizeof(reason), "only %u descriptors are allowed: the machine's sources and the store need them",
-                 limit);
+        snprintf(reason, sizeof(reason),
+                 "only %u descriptors are allowed: the machine's sources and the store need them", limit);
         snprintf(fix, sizeof(fix), "ulimit -n %d", INFP_ENOUGH_FDS);
         infp_collector_leave_out(&slot->state, slot->collector, options->env, slot->emit, reason, fix);
         return -ENODEV;
@@ -282,6 +282,21 @@ static void shared_loop(struct sched_worker *worker)
         } while (!plan.is_last);
 }
 
+/* The shared thread's tick wakes the reader, who then takes the rows of all: each thread that woke it as well would have it take
+ * its turn once more. Not where the tick is far away, and not for what it waits for: the first sample, and the end of a hang. */
+static void tell_reader(struct sched_worker *worker, const struct sched_slot *slot)
+{
+        bool is_awaited;
+
+        pthread_mutex_lock(&worker->sched->lock);
+        is_awaited = slot->n_done <= 1 || slot->is_late || worker->sched->period_ns > INFP_NS_PER_S;
+        pthread_mutex_unlock(&worker->sched->lock);
+        if (is_awaited)
+                wake_reader(worker);
+        else
+                worker->is_woken = false;
+}
+
 static void own_loop(struct sched_worker *worker)
 {
         struct sched_slot *slot = worker->own;
@@ -296,7 +311,7 @@ static void own_loop(struct sched_worker *worker)
                         continue;
                 sample(slot, plan.now);
                 leave(worker, slot);
-                wake_reader(worker);
+                tell_reader(worker, slot);
                 if (slot->state.is_closed)
                         return;
         } while (!plan.is_last);
