@@ -61,6 +61,18 @@ static bool is_own_of_our_container(struct containers *s, const struct infp_env 
         return is_ours && pids && pids != pids_of_machine && is_without_hardware(s, env);
 }
 
+/* Looked up once a sample, where it is asked for at all. */
+static uint64_t net_of_machine(struct containers *s, const struct infp_env *env)
+{
+        if (s->net_of_machine && s->net_of_machine_ns == s->now_ns)
+                return s->net_of_machine;
+        s->net_of_machine_ns = s->now_ns;
+        s->net_of_machine = container_net_of(env, env->root_fd, "proc/1/ns/net");
+        if (!s->net_of_machine)
+                s->net_of_machine = container_net_of(env, env->root_fd, "proc/self/ns/net");
+        return s->net_of_machine;
+}
+
 void container_find_network(struct containers *s, const struct infp_env *env, struct container *c)
 {
         char path[32];
@@ -77,8 +89,8 @@ void container_find_network(struct containers *s, const struct infp_env *env, st
         if (!net)
                 c->network = errno == EACCES || errno == EPERM ? NETWORK_DENIED : NETWORK_UNKNOWN;
         else
-                c->network =
-                        net == s->net_of_machine && !is_own_of_our_container(s, env, c) ? NETWORK_HOST : NETWORK_OWN;
+                c->network = net == net_of_machine(s, env) && !is_own_of_our_container(s, env, c) ? NETWORK_HOST
+                                                                                                  : NETWORK_OWN;
 }
 
 /* "  eth0: 1 2 3 ...": bytes and packets are words 0, 1 (received) and 8, 9 (sent). */

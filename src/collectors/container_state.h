@@ -165,7 +165,8 @@ struct containers {
         uint64_t now_ns, next_target_ns, next_look_ns, look_step_ns;
         uint64_t pids_hash; /* of the target's processes whose cgroups were looked at last */
         struct container_level levels[CONTAINER_LEVELS];
-        uint64_t net_of_machine; /* the network namespace that is the machine's; 0: not known */
+        uint64_t net_of_machine;    /* the network namespace that is the machine's; 0: not known */
+        uint64_t net_of_machine_ns; /* of the sample that has looked it up */
         int32_t pids[CONTAINER_PIDS];
         size_t n_pids;
         char text[READ_TEXT], small[4096];

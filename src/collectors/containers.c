@@ -316,9 +316,6 @@ static int containers_sample(void *state, const struct infp_env *env, struct inf
         size_t n_before = s->n;
 
         s->now_ns = env->now_ns(env);
-        s->net_of_machine = container_net_of(env, env->root_fd, "proc/1/ns/net");
-        if (!s->net_of_machine)
-                s->net_of_machine = container_net_of(env, env->root_fd, "proc/self/ns/net");
         find_target(s, env);
         if (s->all && container_find(s, env, found) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the containers");
