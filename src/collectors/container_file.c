@@ -96,12 +96,13 @@ static ssize_t read_whole(int fd, char *text, size_t cap)
 
 /* In v1 each figure is a file of its own, and reading them is what this collector costs. One that moves only while a process of
  * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. A look at
- * the limits has all read again. How many tasks it has is always read: what is moved into it from outside need not run. */
+ * the limits has all read again. How many tasks it has and how much memory is always read: what is moved into it from outside need
+ * not run, and memory is taken from it by others. */
 static bool is_still(const struct container *c, enum container_file file)
 {
         if (file == FILE_CPU_USAGE)
                 return c->has_usage;
-        if (!c->has_usage || !c->n_still)
+        if (!c->has_usage || !c->n_still || c->is_all_read)
                 return false;
         switch (file) {
         case FILE_CPU_USER:
@@ -116,6 +117,10 @@ static bool is_still(const struct container *c, enum container_file file)
         case FILE_IO: /* what it gave to a loop device or a volume may reach the disk when it sleeps already */
         case FILE_IO_CALLS:
                 return c->n_still > 2;
+        case FILE_MEMORY_PEAK:
+        case FILE_MEMORY_STAT: /* the dearest file: the kernel adds up what all CPUs have counted */
+        case FILE_MEMORY_KERNEL:
+                return c->n_same_memory > 2;
         case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */
                 return !c->limits.quota_us && !c->limits.r_cpu;
         default:
@@ -138,15 +143,21 @@ static void keep(struct container_text *kept, const char *text, size_t size)
 static bool is_worth_keeping(enum container_file file)
 {
         switch (file) {
-        case FILE_MEMORY:
-        case FILE_MEMORY_PEAK:
-        case FILE_MEMORY_STAT:
-        case FILE_MEMORY_KERNEL:
         case FILE_SWAP:
                 return false;
         default:
                 return file < FILE_PSI_CPU;
         }
+}
+
+static void count_same_memory(struct container *c, const char *text, size_t size)
+{
+        const struct container_text *before = &c->kept[FILE_MEMORY];
+
+        if (size && before->size == size && memcmp(before->at, text, size) == 0)
+                c->n_same_memory++;
+        else
+                c->n_same_memory = 0;
 }
 
 void container_see_whether_it_ran(struct containers *s, const struct infp_env *env, struct container *c)
@@ -191,6 +202,8 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         c->r[file] = r;
         if (!r)
                 *ret = (struct infp_span){ s->text, (size_t) n };
+        if (file == FILE_MEMORY)
+                count_same_memory(c, s->text, r ? 0 : (size_t) n);
         if (env->is_live && !c->is_v2[container_controller(c, file)] && is_worth_keeping(file))
                 keep(&c->kept[file], s->text, r ? 0 : (size_t) n);
         return r;

@@ -174,7 +174,7 @@ void container_read_limits(struct containers *s, const struct infp_env *env, str
                 .memory_hierarchy = hierarchy, .high = NO_LIMIT, .swap = NO_LIMIT, .pids = NO_LIMIT
         };
         memset(c->is_hopeless, 0, sizeof(c->is_hopeless));
-        c->has_usage = false;
+        c->is_all_read = true;
         read_cpu(s, env, c);
         read_memory(s, env, c);
         read_cpuset(s, env, c);

@@ -226,6 +226,7 @@ int container_sample(struct containers *s, const struct infp_env *env, struct in
         container_fill_limits(c, row);
         container_network(s, env, c, row);
         derive(c, row, n_cpus);
+        c->is_all_read = false;
         if (c->is_gone)
                 return -ENODEV;
         return 0;

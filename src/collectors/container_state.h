@@ -84,7 +84,9 @@ struct container {
         struct container_text kept[FILE_N]; /* of files that are not read while it does not run; v1 only */
         uint64_t usage_ns;                  /* CPU time, to see whether it ran */
         bool has_usage;
-        unsigned n_still; /* samples in a row at which it had not run since the one before */
+        bool is_all_read;       /* at this sample, whether it ran or not */
+        unsigned n_still;       /* samples in a row at which it had not run since the one before */
+        unsigned n_same_memory; /* and those at which it used as many bytes as at the one before */
 
         struct container_limits limits;
         uint64_t limits_ns, procs_ns; /* when they were read; 0: never */
