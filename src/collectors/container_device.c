@@ -119,7 +119,7 @@ static void read_figures(struct containers *s, const struct infp_env *env, struc
 {
         struct infp_span text, whole, line;
 
-        if (container_read_file(s, env, c, file, &text))
+        if (container_read_file(s, env, c, file, &text) < 0)
                 return;
         whole = infp_whole_words(text);
         /* The kernel may end behind a bare name; a number that was cut makes the sum fall, which must not be shown. */

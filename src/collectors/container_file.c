@@ -167,7 +167,7 @@ void container_see_whether_it_ran(struct containers *s, const struct infp_env *e
         bool had_usage = c->has_usage;
 
         c->has_usage = false;
-        if (c->version != 1 || !env->is_live || container_read_file(s, env, c, FILE_CPU_USAGE, &text) ||
+        if (c->version != 1 || !env->is_live || container_read_file(s, env, c, FILE_CPU_USAGE, &text) < 0 ||
             !infp_span_line(&text, &line) || infp_span_u64(line, &usage_ns))
                 return;
         c->n_still = had_usage && usage_ns == c->usage_ns ? c->n_still + 1 : 0;
@@ -186,7 +186,7 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
                 return c->r[file];
         if (c->kept[file].size && is_still(c, file)) {
                 *ret = (struct infp_span){ c->kept[file].at, c->kept[file].size };
-                return 0;
+                return file != FILE_CPU_USAGE; /* which was read within this sample */
         }
         if (c->fd[file] < 0)
                 r = open_file(env, c, file, false);

@@ -1,5 +1,6 @@
 /* What the files of a container say. A file that is half there gives what it has; one that is not there leaves its cells empty. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "collectors/container_state.h"
@@ -114,6 +115,21 @@ static void pick_line(const struct infp_env *env, struct infp_row *row, const st
         }
 }
 
+/* What was said at the sample before: most containers stand still most of the time, and their texts need not be read again. */
+static void pick_again(const struct container *c, struct infp_row *row, const struct pick *from, const struct pick *to)
+{
+        for (const struct pick *p = from; p < to; p++)
+                if (c->last_valid[p->cell / 64] >> p->cell % 64 & 1)
+                        infp_row_raw(row, p->cell, c->last[p->cell].u64);
+}
+
+static void keep_cells(struct container *c, const struct infp_row *row)
+{
+        c->last_valid[0] = row->valid[0];
+        c->last_valid[1] = row->valid[1];
+        memcpy(c->last, row->cell, sizeof(c->last));
+}
+
 static void read_picks(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
                        struct infp_row *row)
 {
@@ -121,10 +137,15 @@ static void read_picks(struct containers *s, const struct infp_env *env, struct 
         struct infp_span text, line;
         uint8_t version = version_bit(c, file);
         size_t from, to;
+        int r = container_read_file(s, env, c, file, &text);
 
-        if (container_read_file(s, env, c, file, &text))
+        if (r < 0)
                 return;
         picks_of(file, &from, &to);
+        if (r > 0) {
+                pick_again(c, row, picks + from, picks + to);
+                return;
+        }
         text = infp_whole_words(text); /* the last number of a text that was cut may be the start of another */
         if (from < to && !picks[from].name) {
                 if (infp_span_line(&text, &line))
@@ -148,7 +169,7 @@ static void read_pressure(struct containers *s, const struct infp_env *env, stru
 {
         struct infp_span text, line;
 
-        if (container_read_file(s, env, c, pressures[index].file, &text))
+        if (container_read_file(s, env, c, pressures[index].file, &text) < 0)
                 return;
         text = infp_whole_words(text);
         while (infp_span_line(&text, &line)) {
@@ -174,7 +195,7 @@ static unsigned emit_cpus(struct containers *s, const struct infp_env *env, stru
         struct infp_span text, line = { "", 0 }, word;
         unsigned n = 0;
 
-        if (container_read_file(s, env, c, FILE_CPU_EACH, &text))
+        if (container_read_file(s, env, c, FILE_CPU_EACH, &text) < 0)
                 return 0;
         text = infp_whole_words(text);
         infp_span_line(&text, &line);
@@ -226,6 +247,7 @@ int container_sample(struct containers *s, const struct infp_env *env, struct in
         container_fill_limits(c, row);
         container_network(s, env, c, row);
         derive(c, row, n_cpus);
+        keep_cells(c, row);
         c->is_all_read = false;
         if (c->is_gone)
                 return -ENODEV;

@@ -88,6 +88,9 @@ struct container {
         unsigned n_still;       /* samples in a row at which it had not run since the one before */
         unsigned n_same_memory; /* and those at which it used as many bytes as at the one before */
 
+        uint64_t last_valid[2]; /* of the sample before */
+        union infp_cell last[C_N];
+
         struct container_limits limits;
         uint64_t limits_ns, procs_ns; /* when they were read; 0: never */
         int32_t pid;                  /* a member; 0: none */
@@ -206,7 +209,8 @@ enum infp_controller container_controller(const struct container *c, enum contai
 const char *container_file_name(const struct container *c, enum container_file file);
 /* Reads its CPU time before all else: what is read later is at least as new. */
 void container_see_whether_it_ran(struct containers *s, const struct infp_env *env, struct container *c);
-/* Into s->text; the descriptor is kept. A file that cannot have changed is not read. */
+/* Into s->text; the descriptor is kept. 1: it cannot have changed since the sample before and is not read; *ret is what it
+ * said. */
 int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
                         struct infp_span *ret);
 
