@@ -19,8 +19,9 @@
 #define OFTEN_NS (INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define SELDOM_NS (10 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define LOOK_NS (5 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
-/* Settings of a few are looked at more often than those of many. */
+/* Settings of a few are looked at more often than those of many, and of many those of the target. */
 #define LIMITS_NS (5 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
+#define RARELY_NS (30 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 
 /* MANY: the kernel sorts the list of a cgroup's processes for each reader, 0.5 ms for 600. */
 enum { FEW = 8, MANY = 100, WAIT_STEPS = 20, WAIT_STEP_NS = 2000000 };
@@ -233,11 +234,12 @@ static int in_order(const void *a, const void *b)
 
 static void refresh(struct containers *s, const struct infp_env *env)
 {
-        const uint64_t pause = s->n <= FEW ? LIMITS_NS : SELDOM_NS;
-
         for (size_t i = 0; i < s->n; i++) {
                 struct container *c = s->list[i];
-                const uint64_t procs_pause = c->n_members > MANY ? SELDOM_NS : c->is_target ? OFTEN_NS : pause;
+                const uint64_t pause = s->n <= FEW ? LIMITS_NS : c->is_target ? SELDOM_NS : RARELY_NS;
+                const uint64_t least = c->n_members > MANY ? SELDOM_NS : 0;
+                const uint64_t wanted = c->is_target ? OFTEN_NS : pause;
+                const uint64_t procs_pause = wanted > least ? wanted : least;
 
                 if (!c->limits_ns || s->now_ns - c->limits_ns >= pause || !env->is_live)
                         container_read_limits(s, env, c);
