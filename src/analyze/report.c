@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/report_scan.h"
+#include "analyze/report_uses.h"
 #include "base/mem.h"
 #include "model/tables.h"
 #include "query/scan.h"
@@ -202,12 +203,7 @@ static bool is_read(const struct infp_table *table)
 static int read_processes(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
                           struct infp_err *err)
 {
-        const struct infp_report_processes_options options = {
-                .scan = scan,
-                .from_unix_ns = report->from_unix_ns,
-                .tree_is_new = !strcmp(run->info.mode, "run") && report->range.t0 == report->range.start,
-                .late_ns = strcmp(run->info.mode, "pid") ? 0 : run->info.period_ms * INT64_C(1000000),
-        };
+        const struct infp_report_processes_options options = infp_uses_options(report, scan);
         const char *table;
         const int r = infp_report_processes_read(run, &options, &report->processes, &table, err);
 

@@ -1,0 +1,259 @@
+#include "analyze/report_uses.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/report.h"
+#include "analyze/report_scan.h"
+#include "base/mem.h"
+#include "model/rate.h"
+
+enum { PROCESS, CPU_NS, CPU_USER, CPU_KERNEL, RSS, RSS_PEAK, IN_TREE, N_COLUMNS };
+
+static const char *const columns[] = {
+        [PROCESS] = "process",           [CPU_NS] = "pCpuTimeNs",
+        [CPU_USER] = "pCpuTimeUserMode", [CPU_KERNEL] = "pCpuTimeKernelMode",
+        [RSS] = "pResidentSetSize",      [RSS_PEAK] = "pRssPeakBytes",
+        [IN_TREE] = "pInTree",           [N_COLUMNS] = NULL,
+};
+
+/* Start times have steps of 10 ms, downwards. */
+static const int64_t start_step_ns = 10000000;
+
+struct infp_report_processes_options infp_uses_options(const struct infp_report *report,
+                                                       const struct infp_scan_options *scan)
+{
+        const struct infp_run_info *info = &report->run->info;
+
+        return (struct infp_report_processes_options){
+                .scan = scan,
+                .from_unix_ns = report->from_unix_ns,
+                .tree_is_new = !strcmp(info->mode, "run") && report->range.t0 == report->range.start,
+                .late_ns = strcmp(info->mode, "pid") ? 0 : info->period_ms * INT64_C(1000000),
+        };
+}
+
+void infp_uses_done(struct infp_uses *uses)
+{
+        free(uses->list);
+        infp_map_done(&uses->map);
+        *uses = (struct infp_uses){ 0 };
+}
+
+/* 1: found or made; 0: there is no room for one more. */
+static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct infp_use **ret)
+{
+        const uint64_t *number = infp_map_get(&uses->map, id);
+
+        if (number) {
+                *ret = &uses->list[*number];
+                return 1;
+        }
+        if (uses->n == INFP_REPORT_MAX_PROCESSES)
+                return 0;
+        if (uses->n == uses->cap) {
+                const size_t cap = uses->cap ? 2 * uses->cap : 64;
+                struct infp_use *more = reallocarray(uses->list, cap, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                uses->list = more;
+                uses->cap = cap;
+        }
+        INFP_TRY(infp_map_put(&uses->map, id, uses->n));
+        *ret = &uses->list[uses->n++];
+        **ret = (struct infp_use){ .id = id, .number = uses->n - 1, .rss = NAN, .rss_peak = NAN, .first_unix_ns = unix_ns };
+        return 1;
+}
+
+/* Returns what came since the row before; NAN for the first one. */
+static double count(struct infp_use_counter *counter, uint64_t v)
+{
+        double ret = NAN;
+
+        if (counter->has) {
+                const uint64_t more = infp_increase_u64(INFP_RESET_ZERO, counter->last, v, 0);
+
+                counter->more += more;
+                ret = (double) more;
+        } else {
+                counter->first = v;
+        }
+        counter->last = v;
+        counter->has = true;
+        return ret;
+}
+
+static bool has(const struct infp_batch *batch, int column, uint32_t row)
+{
+        return column >= 0 && infp_batch_has(batch, (unsigned) column, row);
+}
+
+static uint64_t cell(const struct infp_batch *batch, int column, uint32_t row)
+{
+        const int64_t v = infp_batch_i64(batch, (unsigned) column, row);
+
+        return v > 0 ? (uint64_t) v : 0;
+}
+
+struct reading {
+        const struct infp_report_processes_options *options;
+        struct infp_uses *uses;
+        infp_uses_row *row;
+        void *context;
+};
+
+static int add_row(const struct reading *reading, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const struct infp_report_processes_options *options = reading->options;
+        struct infp_uses *uses = reading->uses;
+        const int64_t unix_ns = infp_batch_i64(batch, 1, row);
+        double ns = NAN, cs = NAN;
+        bool in_tree;
+        struct infp_use *use;
+        int r;
+
+        if (!has(batch, at[PROCESS], row))
+                return 0;
+        r = find_use(uses, infp_batch_u64(batch, (unsigned) at[PROCESS], row), unix_ns, &use);
+        if (r == 0)
+                uses->n_rows_left_out++;
+        if (r <= 0)
+                return r;
+        use->last_unix_ns = unix_ns;
+        if (has(batch, at[CPU_NS], row))
+                ns = count(&use->ns, cell(batch, at[CPU_NS], row));
+        if (has(batch, at[CPU_USER], row) && has(batch, at[CPU_KERNEL], row))
+                cs = count(&use->cs, cell(batch, at[CPU_USER], row) + cell(batch, at[CPU_KERNEL], row));
+        if (has(batch, at[RSS], row))
+                use->rss = fmax(use->rss, infp_batch_number(batch, (unsigned) at[RSS], row));
+        if (has(batch, at[RSS_PEAK], row))
+                use->rss_peak = fmax(use->rss_peak, infp_batch_number(batch, (unsigned) at[RSS_PEAK], row));
+        in_tree = has(batch, at[IN_TREE], row) && infp_batch_bool(batch, (unsigned) at[IN_TREE], row);
+        use->is_new |= in_tree && options->tree_is_new;
+        uses->beyond_tree |= !in_tree;
+        return reading->row ? reading->row(reading->context, use, batch, row, isnan(ns) ? cs * 1e-2 : ns * 1e-9) : 0;
+}
+
+static int out_of_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "no memory for the report");
+}
+
+enum { MORE_COLUMNS = 8 };
+
+static int read_rows(struct infp_run *run, const struct reading *reading, const char *const *more_columns,
+                     struct infp_err *err)
+{
+        const char *names[N_COLUMNS + MORE_COLUMNS + 1] = { NULL };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int at[N_COLUMNS], r;
+
+        memcpy(names, columns, N_COLUMNS * sizeof(*names));
+        for (unsigned i = 0; more_columns && more_columns[i] && i < MORE_COLUMNS; i++)
+                names[N_COLUMNS + i] = more_columns[i];
+        INFP_TRY(r = infp_report_scan(run, "processes", names, reading->options->scan, &scan, err));
+        for (unsigned i = 0; i < N_COLUMNS; i++)
+                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
+        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (add_row(reading, &batch, at, row) < 0)
+                                r = out_of_memory(err);
+        infp_scan_close(scan);
+        return r;
+}
+
+int infp_uses_scan_processes(struct infp_run *run, const struct infp_report_processes_options *options,
+                             const char *const *wanted, struct infp_scan **ret, struct infp_err *err)
+{
+        const struct infp_scan_options scan = { .catalog = options->scan->catalog };
+
+        return infp_report_scan(run, "process", wanted, &scan, ret, err);
+}
+
+static int read_starts(struct infp_run *run, const struct infp_report_processes_options *options,
+                       struct infp_uses *uses, struct infp_err *err)
+{
+        static const char *const names[] = { "id", "pStartTime", NULL };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_uses_scan_processes(run, options, names, &scan, err);
+
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        const int id = infp_table_find(infp_scan_table(scan), names[0]),
+                  start = infp_table_find(infp_scan_table(scan), names[1]);
+
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t *number;
+                        struct infp_use *use;
+                        int64_t began;
+
+                        if (!has(&batch, id, row) || !has(&batch, start, row))
+                                continue;
+                        number = infp_map_get(&uses->map, infp_batch_u64(&batch, (unsigned) id, row));
+                        if (!number)
+                                continue;
+                        use = &uses->list[*number];
+                        use->start_unix_ns = infp_batch_i64(&batch, (unsigned) start, row);
+                        began = use->start_unix_ns + start_step_ns;
+                        if (began > options->from_unix_ns &&
+                            (!options->late_ns || use->first_unix_ns - began < options->late_ns))
+                                use->is_new = true;
+                }
+        infp_scan_close(scan);
+        return r;
+}
+
+static double seconds(const struct infp_use_counter *counter, bool is_new, double factor)
+{
+        return counter->has ? (double) (counter->more + (is_new ? counter->first : 0)) * factor : NAN;
+}
+
+/* What a process used before the range is not of it. The ticks may say less than the clock by one each; they say more where
+ * the clock of an ended process could not be read any more. */
+static void conclude(struct infp_use *use)
+{
+        const double ns = seconds(&use->ns, use->is_new, 1e-9), cs = seconds(&use->cs, use->is_new, 1e-2);
+
+        use->cpu_s = isnan(ns) || cs > ns + 0.02 ? cs : ns;
+        /* The kernel's own peak holds from the start of the process. */
+        if (use->is_new)
+                use->rss = fmax(use->rss, use->rss_peak);
+}
+
+int infp_uses_compare(double a, double b)
+{
+        return isnan(a) != isnan(b) ? isnan(a) - isnan(b) : a < b ? 1 : a > b ? -1 : 0;
+}
+
+static int by_cpu(const void *a, const void *b)
+{
+        const struct infp_use *x = a, *y = b;
+        int r = infp_uses_compare(x->cpu_s, y->cpu_s);
+
+        r = r ? r : infp_uses_compare(x->rss, y->rss);
+        return r ? r : (x->first_unix_ns > y->first_unix_ns) - (x->first_unix_ns < y->first_unix_ns);
+}
+
+int infp_uses_read(struct infp_run *run, const struct infp_report_processes_options *options,
+                   const char *const *more_columns, infp_uses_row *row, void *context, struct infp_uses *ret,
+                   const char **ret_table, struct infp_err *err)
+{
+        const struct reading reading = { options, ret, row, context };
+
+        *ret_table = "processes";
+        INFP_TRY(read_rows(run, &reading, more_columns, err));
+        if (!ret->n)
+                return 0;
+        *ret_table = "process";
+        INFP_TRY(read_starts(run, options, ret, err));
+        for (size_t i = 0; i < ret->n; i++)
+                conclude(&ret->list[i]);
+        qsort(ret->list, ret->n, sizeof(*ret->list), by_cpu);
+        return 0;
+}
