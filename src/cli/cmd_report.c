@@ -1,9 +1,16 @@
-/* infprof report: what happened in a run, in plain words, as JSON or as a table. */
+/* infprof report: what happened in a run, in plain words, as JSON, as a table, as a page. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analyze/timeline.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/reader.h"
+#include "view/html.h"
 #include "view/report.h"
 
 static const struct infp_option options[] = {
@@ -21,6 +28,10 @@ static const struct infp_option options[] = {
         { 'a', "all", NULL, "list every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
         { 0, "csv", NULL, "a line a metric: mean, std, min, max, total; with --labels a line for each pair of them",
+          false },
+        { 0, "html", NULL,
+          "one page that opens from disk, to look at and to pass on: charts of all of it over time (default file: "
+          "UUID_report.html beside the run)",
           false },
         { 'o', "output", "FILE", "write there instead of standard output (-)", false },
         { 0 },
@@ -63,6 +74,32 @@ static int print_to(const char *path, const struct infp_report *report, const st
         return r;
 }
 
+/* The page is large and for a browser: without -o it goes into a file, whose name is said. */
+static int write_page(struct infp_run *recording, const struct infp_report *report, const char *path,
+                      struct infp_err *err)
+{
+        infp_cleanup(infp_timeline_done) struct infp_timeline timeline = { 0 };
+        infp_autofree char *beside = NULL;
+        struct infp_output output;
+        int r;
+
+        if (!path) {
+                if (asprintf(&beside, "%s/%s_report.html", recording->output, recording->info.uuid) < 0) {
+                        beside = NULL;
+                        return infp_fail(err, -ENOMEM, "no memory for the page");
+                }
+                path = beside;
+        }
+        INFP_TRY(infp_timeline_make(recording, report, &timeline, err));
+        INFP_TRY(infp_output_open(&output, path, "csv", err));
+        r = infp_report_html(&output.out, report, &timeline);
+        r = r < 0 ? infp_fail_errno(err, r, "cannot write the page") : infp_output_finish(&output, err);
+        infp_output_done(&output);
+        if (r >= 0 && !infp_output_is_stdout(path))
+                printf("%s\n", path);
+        return r;
+}
+
 static int check(const struct infp_arguments *arguments, struct infp_report_options *ret)
 {
         const char *skip = infp_argument(arguments, "skip");
@@ -78,8 +115,10 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
                 infp_say("report: --skip %s: not a duration; write it like 60s, 5m or 500ms", skip);
                 return INFP_EXIT_USAGE;
         }
-        if (infp_argument_given(arguments, "json") && infp_argument_given(arguments, "csv")) {
-                infp_say("report: --json or --csv, not both");
+        if (infp_argument_given(arguments, "json") + infp_argument_given(arguments, "csv") +
+                    infp_argument_given(arguments, "html") >
+            1) {
+                infp_say("report: one of --json, --csv and --html, not two");
                 return INFP_EXIT_USAGE;
         }
         return INFP_EXIT_OK;
@@ -100,7 +139,10 @@ static int run(const struct infp_arguments *arguments)
         if (r >= 0)
                 r = infp_report_make(recording, &wanted, &report, &err);
         if (r >= 0) {
-                r = print_to(infp_argument(arguments, "output"), &report, arguments, &err);
+                if (infp_argument_given(arguments, "html"))
+                        r = write_page(recording, &report, infp_argument(arguments, "output"), &err);
+                else
+                        r = print_to(infp_argument(arguments, "output"), &report, arguments, &err);
                 infp_report_done(&report);
         }
         infp_run_close(recording);
@@ -120,6 +162,8 @@ const struct infp_command infp_command_report = {
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"
                 "  infprof report --labels                     between each two of them: CPU, memory, energy ...\n"
                 "  infprof report --from -5m                   the last five minutes\n"
+                "  infprof report --html                       a page for a browser, in one file\n"
+                "  infprof report --html --from warm -o a.html  of a part, elsewhere\n"
                 "  infprof report --json | jq .metrics.tree_rss_bytes.max",
         .run = run,
 };

@@ -45,5 +45,5 @@
 
 struct infp_timeline; /* analyze/timeline.h */
 
-/* 0 or a negative errno of the output. */
-int infp_report_html(struct infp_out *out, const struct infp_report *report, const struct infp_timeline *timeline);
+/* 0 or a negative errno. The timeline's buckets are joined where the page would become too large. */
+int infp_report_html(struct infp_out *out, const struct infp_report *report, struct infp_timeline *timeline);

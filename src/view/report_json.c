@@ -205,37 +205,42 @@ static void put_statistics(struct infp_json *json, const struct infp_report *rep
         infp_json_object_end(json);
 }
 
+void infp_report_json_members(struct infp_json *json, const struct infp_report *report)
+{
+        put_run(json, report);
+        infp_json_member_f64(json, "wall_s", report->wall_s);
+        infp_json_member_f64(json, "tree_cpu_s", report->tree_cpu_s);
+        infp_json_member_f64(json, "tree_cpu_user_s", report->tree_user_s);
+        infp_json_member_f64(json, "tree_cpu_system_s", report->tree_system_s);
+        infp_json_member_f64(json, "effective_cpus", report->effective_cpus);
+        put_cores(json, &report->cores);
+        infp_report_json_output(json, report);
+        infp_report_json_spans(json, report);
+        put_processes(json, &report->processes);
+        infp_report_json_containers(json, report);
+        infp_report_json_limits(json, report);
+        infp_report_json_gpus(json, report);
+        infp_report_json_energy(json, report);
+        infp_report_engines_json(json, report);
+        put_requests(json, report);
+        infp_json_key(json, "metrics");
+        infp_json_object(json);
+        for (unsigned i = 0; i < report->n_metrics; i++)
+                put_metric(json, &report->metrics[i]);
+        infp_json_object_end(json);
+        put_absences(json, &report->absences);
+        put_broken(json, report);
+        put_self(json, report);
+        put_statistics(json, report);
+}
+
 void infp_report_json(struct infp_out *out, const struct infp_report *report)
 {
         struct infp_json json;
 
         infp_json_begin(&json, &out->text, 2);
         infp_json_object(&json);
-        put_run(&json, report);
-        infp_json_member_f64(&json, "wall_s", report->wall_s);
-        infp_json_member_f64(&json, "tree_cpu_s", report->tree_cpu_s);
-        infp_json_member_f64(&json, "tree_cpu_user_s", report->tree_user_s);
-        infp_json_member_f64(&json, "tree_cpu_system_s", report->tree_system_s);
-        infp_json_member_f64(&json, "effective_cpus", report->effective_cpus);
-        put_cores(&json, &report->cores);
-        infp_report_json_output(&json, report);
-        infp_report_json_spans(&json, report);
-        put_processes(&json, &report->processes);
-        infp_report_json_containers(&json, report);
-        infp_report_json_limits(&json, report);
-        infp_report_json_gpus(&json, report);
-        infp_report_json_energy(&json, report);
-        infp_report_engines_json(&json, report);
-        put_requests(&json, report);
-        infp_json_key(&json, "metrics");
-        infp_json_object(&json);
-        for (unsigned i = 0; i < report->n_metrics; i++)
-                put_metric(&json, &report->metrics[i]);
-        infp_json_object_end(&json);
-        put_absences(&json, &report->absences);
-        put_broken(&json, report);
-        put_self(&json, report);
-        put_statistics(&json, report);
+        infp_report_json_members(&json, report);
         infp_json_object_end(&json);
         infp_str_putc(&out->text, '\n');
 }

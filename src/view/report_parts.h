@@ -42,6 +42,8 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
 void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all);
 
 struct infp_json;
+/* Of the object that report --json is, which the caller begins and ends. */
+void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);

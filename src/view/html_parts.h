@@ -1,0 +1,29 @@
+/* What the files html*.c share. */
+#pragma once
+
+#include "analyze/timeline.h"
+#include "base/json.h"
+#include "view/html.h"
+
+/* Text between tags or within quotes: & < > " ' as references; control characters and what is not UTF-8 become U+FFFD, since a
+ * name of a process may be anything. NULL is "". */
+void infp_html_text(struct infp_str *out, const char *text);
+/* "2026-11-28 10:41:40 UTC" */
+void infp_html_moment(struct infp_str *out, int64_t unix_ns);
+
+/* What limited the run, and the figures that are asked first: all of the page that needs no script. */
+void infp_html_summary(struct infp_str *out, const struct infp_report *report);
+
+/* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens
+ * the timeline. 0 or -ENOMEM. */
+int infp_html_data(struct infp_str *out, const struct infp_report *report, struct infp_timeline *timeline, size_t room);
+/* html_events.c: processes, requests, marks, spans, gaps: members of the data. */
+void infp_html_events(struct infp_json *json, const struct infp_timeline *timeline);
+/* JSON as it may stand in a script element: < becomes \u003c. */
+void infp_html_json(struct infp_str *out, const char *json, size_t size);
+
+/* html_series.c: numbers as short as the picture needs them: to a thousandth of the range. */
+void infp_html_series(struct infp_json *json, const struct infp_timeline_series *series, unsigned n,
+                      bool is_downsampled);
+/* A number to a multiple of step (a power of ten); null when it is none. */
+void infp_html_number(struct infp_json *json, double value, double step);
