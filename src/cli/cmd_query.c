@@ -1,6 +1,7 @@
 /* infprof query: SQL over a run. It is a process of its own, so a heavy query harms nobody's recording. */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -8,9 +9,12 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/reader.h"
+#include "cli/ring_run.h"
+#include "collect/collector.h"
 #include "query/duck.h"
 
 enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
@@ -18,6 +22,10 @@ enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+        { 'p', "pid", "PID",
+          "no run: what this process alone has recorded and still holds (tables marks, spans, counters); no child of "
+          "it",
+          false },
         { 'f', "format", "FORMAT",
           INFP_OUTPUT_FORMATS " (default: the file's extension, table on a terminal, else tsv)", false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
@@ -118,6 +126,58 @@ static int query(const char *spec, const char *sql, const char *path, const char
         return r;
 }
 
+/* DuckDB does not know what a recording would have. */
+static int explain_missing(int r, pid_t pid, struct infp_err *err)
+{
+        static const char before[] = "Table with name ", behind[] = " does not exist";
+        const char *at = strstr(err->text, before), *end = at ? strstr(at, behind) : NULL;
+        char name[65];
+        int size;
+
+        if (!end)
+                return r;
+        at += strlen(before);
+        size = (int) (end - at < (int) sizeof(name) - 1 ? end - at : (int) sizeof(name) - 1);
+        snprintf(name, sizeof(name), "%.*s", size, at);
+        if (!infp_table_by_name(name) && strcmp(name, "timeseries") != 0)
+                return r;
+        return infp_fail(
+                err, r,
+                "a process itself records marks, spans and counters alone: for table %s record it with `infprof "
+                "record --pid %d`, then `infprof query` without --pid",
+                name, (int) pid);
+}
+
+static int query_pid(pid_t pid, const char *sql, const char *path, const char *format, struct infp_err *err)
+{
+        struct infp_ring_run run = { NULL, NULL };
+        struct infp_duck *duck = NULL;
+        int r = open_duck(&duck, err);
+
+        if (r == 0)
+                r = infp_ring_run_open(pid, &run, err);
+        if (r == 0)
+                r = infp_duck_attach(duck, run.run, err);
+        if (r == 0) {
+                r = answer(duck, sql, path, format, err);
+                r = r < 0 ? explain_missing(r, pid, err) : r;
+        }
+        running = NULL;
+        infp_duck_close(duck);
+        infp_ring_run_close(&run);
+        return r;
+}
+
+static bool take_pid(const char *text, pid_t *ret)
+{
+        uint64_t pid;
+
+        if (infp_parse_u64(text, strlen(text), &pid) < 0 || pid == 0 || pid > INT32_MAX)
+                return false;
+        *ret = (pid_t) pid;
+        return true;
+}
+
 /* The SQL of the command line, or all of standard input for "-". */
 static int take_sql(const char *operand, char **ret, struct infp_err *err)
 {
@@ -150,9 +210,19 @@ static int run(const struct infp_arguments *arguments)
         const char *given = infp_argument_given(arguments, "json") ? "json" : infp_argument(arguments, "format");
         const char *format =
                 infp_output_format(given, path, infp_output_is_stdout(path) && isatty(STDOUT_FILENO) ? "table" : "tsv");
+        const char *of = infp_argument(arguments, "pid");
         struct infp_err err = { "" };
+        pid_t pid = 0;
         int r;
 
+        if (of && infp_argument_given(arguments, "run")) {
+                infp_say("query: give either --pid or --run");
+                return INFP_EXIT_USAGE;
+        }
+        if (of && !take_pid(of, &pid)) {
+                infp_say("query: --pid %s is no process id", of);
+                return INFP_EXIT_USAGE;
+        }
         if (arguments->n_rest != 1) {
                 infp_say("query: give one SQL statement in quotes, or - for standard input; see `infprof query -h`");
                 return INFP_EXIT_USAGE;
@@ -165,7 +235,8 @@ static int run(const struct infp_arguments *arguments)
         }
         r = take_sql(arguments->rest[0], &sql, &err);
         if (r == 0)
-                r = query(infp_argument(arguments, "run"), sql, path, format, &err);
+                r = pid ? query_pid(pid, sql, path, format, &err)
+                        : query(infp_argument(arguments, "run"), sql, path, format, &err);
         if (is_interrupted)
                 return EXIT_INTERRUPTED;
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
@@ -188,6 +259,12 @@ const struct infp_command infp_command_query = {
                 "infp_increase(reset, before, after) over the time between, where reset is the column's in `columns`.\n"
                 "INFPROF_SQL_THREADS=1 keeps a query to one core, beside a server that needs the others.\n"
                 "\n"
+                "--pid asks a running program that records itself (libinfprof, INFPROF_RING=1 in its environment), "
+                "without a recorder:\n"
+                "its newest marks, spans and counters, of that process alone, not of its children. Spans that have not "
+                "ended yet have\n"
+                "status open. Nothing is taken away from a recording.\n"
+                "\n"
                 "examples:\n"
                 "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"
                 "  infprof query 'SELECT metric, quantile, low, estimate, high FROM engine_quantiles'\n"
@@ -195,6 +272,8 @@ const struct infp_command infp_command_query = {
                 "      OVER w, vNetworkBytesRecvd) / ((t_ns - lag(t_ns) OVER w) / 1e9) AS rate\n"
                 "      FROM net WINDOW w AS (ORDER BY t_ns)\"\n"
                 "  infprof query -f csv -o cpu.csv 'SELECT * FROM cpu'\n"
+                "  infprof query --pid 4711 'SELECT name, count(*), avg(duration_ns) / 1e6 AS ms FROM spans GROUP BY "
+                "name'\n"
                 "  infprof query 'SELECT table_name, column_name, unit, help FROM columns'",
         .run = run,
 };
