@@ -123,10 +123,10 @@ class Browser:
         """Loads a file anew; returns when it was loaded and two frames were drawn."""
         self.resize(width, height, mobile)
         self.scheme(scheme)
-        self.call("Page.navigate", url="about:blank")
-        self.complaints, self.requests, self.events, self.dialogs = [], [], [], []
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri() + fragment)
-        self.wait_event("Page.loadEventFired")
+        for url in ("about:blank", pathlib.Path(path).resolve().as_uri() + fragment):
+            self.complaints, self.requests, self.events, self.dialogs = [], [], [], []
+            self.call("Page.navigate", url=url)
+            self.wait_event("Page.loadEventFired")
         self.frames()
 
     def resize(self, width, height, mobile=False):
@@ -176,8 +176,10 @@ class Browser:
 
     def place(self, selector):
         """{x, y, width, height} of an element in the window, after it was scrolled into sight."""
-        return self.evaluate("""(() => { const node = document.querySelector(%s); node.scrollIntoView({ block: 'center' });
-            const box = node.getBoundingClientRect(); return { x: box.x, y: box.y, width: box.width, height: box.height }; })()""" % json.dumps(selector))
+        name = json.dumps(selector)
+        self.evaluate(f"document.querySelector({name}).scrollIntoView({{ block: 'center' }})")
+        self.frames()
+        return self.evaluate(f"(({{ x, y, width, height }}) => ({{ x, y, width, height }}))(document.querySelector({name}).getBoundingClientRect())")
 
     def picture(self, path, whole=False):
         """A PNG of the window, or of the whole page (all of it drawn)."""

@@ -32,7 +32,7 @@ function percentileRow(row, axis, unit) {
   const bounds = !has ? 'not known' : is_open ? `over ${show(row.low, unit)}` : row.low === row.high ? 'exact' : showRange(row.low ?? 0, row.high, unit);
   return h('div', { class: 'percentile', role: 'listitem' }, h('b', {}, row.name),
     h('div', { class: 'track' }, has ? h('div', { class: `interval${is_open ? ' open' : ''}`, css: { left: at(row.low ?? 0), width: `${width * 100}%` } }) : null,
-      row.estimate !== null ? h('div', { class: 'dot', css: { left: at(row.estimate) } }) : null),
+      row.estimate !== null ? h('div', { class: 'estimate', css: { left: at(row.estimate) } }) : null),
     h('span', { class: 'reading' }, row.estimate !== null ? `≈ ${show(row.estimate, unit)} ` : '– ', h('small', {}, bounds)));
 }
 
@@ -64,7 +64,7 @@ function engineFact(key, value) {
 function useBar(name, used, allowed, unit, words) {
   const share = used !== null && allowed ? used / allowed : null;
   const state = share === null ? 'unknown' : share >= 0.9 ? 'bad' : share >= 0.7 ? 'near' : 'fine';
-  const text = used === null || used === undefined ? 'not measured' : allowed ? `${show(used, unit)} of ${show(allowed, unit)} (${number(share * 100, share < 0.1 ? 1 : 0)} %)` : `${show(used, unit)}, no limit known`;
+  const text = used === null || used === undefined ? 'not measured' : unit === 'ratio' ? show(used, unit) : allowed ? `${show(used, unit)} of ${show(allowed, unit)} (${number(share * 100, share < 0.1 ? 1 : 0)} %)` : `${show(used, unit)}, no limit known`;
   return h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, name), h('span', { class: 'use-text' }, text)),
     h('div', { class: `use-track ${state}`, 'aria-hidden': 'true' }, share !== null ? h('div', { class: 'use-fill', css: { width: `${Math.min(100, share * 100)}%` } }) : null),
     words ? h('p', { class: 'note' }, words) : null);
@@ -95,4 +95,21 @@ function energyCard(energy) {
     energy.domains.map((d) => h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, d.domain), h('span', { class: 'use-text' }, `${show(d.joules, 'J')}, ${show(d.mean_watts, 'W')}`)),
       h('div', { class: `use-track zone${d.quality === 'estimated' ? ' estimated' : ''}`, 'aria-hidden': 'true' }, d.joules !== null ? h('div', { class: 'use-fill', css: { width: `${(d.joules / most) * 100}%` } }) : null),
       h('p', { class: 'note' }, [d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the sum'].filter(Boolean).join(' · ')))));
+}
+
+/* A row a GPU; beneath, who used it. */
+function gpuCards(gpus) {
+  if (!gpus.length) return [];
+  const of = (key, unit) => (gpu) => (gpu[key] === null || gpu[key] === undefined ? '–' : show(gpu[key], unit));
+  const pair = (a, b, unit, word) => (gpu) => `${of(a, unit)(gpu)}${typeof gpu[b] === 'number' ? `, ${word} ${of(b, unit)(gpu)}` : ''}`;
+  const held = (gpu) => Object.entries(gpu.held_back_ratio || {}).filter(([, v]) => v > 0).map(([key, v]) => `${key.replaceAll('_', ' ')} ${show(v, 'ratio')}`).join(', ');
+  const column = (name, f) => ({ name, is_text: true, of: f });
+  const table = tableOf('GPUs', [column('GPU', (gpu) => [gpu.gpu, gpu.name].filter(Boolean).join(' ')), column('in use', pair('utilization_percent', 'utilization_max_percent', '%', 'most')),
+    column('memory, most', pair('memory_peak_bytes', 'memory_total_bytes', 'bytes', 'of')), column('power', pair('power_watts', 'power_limit_watts', 'W', 'limit')),
+    column('hottest', of('temperature_max_celsius', '°C')), column('energy', (gpu) => `${of('energy_joules', 'J')(gpu)}${gpu.energy_quality === 'estimated' ? ' (estimated)' : ''}`),
+    column('held back by', (gpu) => held(gpu) || '–')], gpus);
+  const processes = gpus.flatMap((gpu) => (gpu.processes || []).map((process) => ({ gpu, ...process })));
+  return [h('div', { class: 'card wide' }, h('h3', {}, 'GPUs in the run'), table), processes.length ? h('div', { class: 'card wide' }, h('h3', {}, 'Processes on GPUs'),
+    tableOf('Processes on GPUs', [column('process', (p) => `${p.name ?? '(no name)'} ${p.pid}${p.pid_is_of_host ? ' (pid of the host)' : ''}${p.is_target ? ', target' : ''}`), column('GPU', (p) => p.gpu.gpu),
+      column('kind', (p) => p.type), { name: 'memory, most', unit: 'bytes', of: (p) => p.memory_peak_bytes }, { name: 'SM in use', unit: '%', of: (p) => p.sm_percent ?? p.compute_percent }], processes)) : null];
 }

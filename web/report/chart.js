@@ -20,7 +20,7 @@ class Plot {
   build() {
     const { title, unit, note, level, wide, compact } = this.options;
     this.canvas = h('canvas', {
-      tabindex: 0, role: 'application', 'aria-roledescription': 'chart over time', 'aria-label': this.label(), class: 'canvas',
+      tabindex: 0, role: 'application', 'aria-roledescription': 'chart over time', 'aria-label': title, 'aria-describedby': 'chart-help', class: 'canvas',
     });
     this.cross = h('div', { class: 'cross' });
     this.tag = h('div', { class: 'tag' });
@@ -37,10 +37,6 @@ class Plot {
     this.listen();
     plotsInSight.observe(this.stage);
     plotSizes.observe(this.stage);
-  }
-
-  label() {
-    return `${this.options.title}. Arrow keys move the cursor, plus and minus zoom, 0 shows all, T opens the table.`;
   }
 
   setInSight(is_in_sight) {
@@ -63,8 +59,7 @@ class Plot {
     return { left, right, top: 6, width: Math.max(10, width - left - right), height: Math.max(10, height - 6 - 24) };
   }
 
-  draw(ratio = devicePixelRatio || 1) {
-    const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
+  draw(ratio = devicePixelRatio || 1, width = this.stage.clientWidth, height = this.stage.clientHeight) {
     if (!width || !height) return;
     this.is_stale = false;
     const [w, t] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -264,16 +259,18 @@ class Plot {
   keyReset() { resetRange(); say('Shows the whole recording'); }
 }
 
-const rangeText = () =>
-  `${clock(view.start + view.from, view.step)} to ${clock(view.start + view.to, view.step)}, ${duration(view.to - view.from)}`;
+const rangeText = () => `${clock(view.start + view.from, view.step)} – ${clock(view.start + view.to, view.step)} · ${duration(view.to - view.from)}`;
+
+const noteOf = (panel) => [panel.note, panel.kind === 'stack' && panel.series.some((series) => series.is_band) ? 'Stacked by the means of the steps.' : null].filter(Boolean).join(' ');
 
 class SeriesChart extends Plot {
   /* also in options: panel; axis, an object shared by charts that must have the same scale */
   constructor(data, options) {
-    super(data, { title: options.panel.title, note: options.panel.note, ...options });
+    super(data, { title: options.panel.title, note: noteOf(options.panel), ...options });
     this.panel = options.panel;
     this.keys = this.panel.series.map((series) => this.makeKey(series));
     this.when = h('span', { class: 'legend-when' });
+    if (this.keys.length > 1) this.legend.classList.add('many');
     append(this.legend, [this.when, this.keys.map((key) => key.button)]);
     this.options.axis?.charts.push(this);
     this.showValues(null);
@@ -316,7 +313,7 @@ class SeriesChart extends Plot {
     let { low, high } = this.extent();
     for (const other of this.options.axis?.charts || []) high = Math.max(high, other.extent().high);
     for (const limit of this.panel.limits)
-      if (limit.value !== null && limit.value <= 3 * high && limit.value > high) high = limit.value;
+      if (limit.value !== null && limit.value <= 3 * high && limit.value * 1.1 > high) high = limit.value * 1.1;
     const max = this.panel.max ?? null;
     if (!Number.isFinite(high)) high = max ?? 1;
     const lines = Math.max(2, Math.round(box.height / 38));

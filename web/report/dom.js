@@ -1,4 +1,3 @@
-'use strict';
 /* Nodes out of data: text is always a text node, so that no name of a process can become markup. */
 
 function setAttributes(node, attributes) {

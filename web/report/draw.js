@@ -17,7 +17,7 @@ function drawTimeAxis(c, box) {
     line(c, x, box.top, x, box.top + box.height);
     const text = view.is_elapsed ? elapsed(t, step) : clock(view.start + t, step);
     const half = c.measureText(text).width / 2;
-    if (x - half < free || x + half > box.left + box.width + box.right) continue;
+    if (x - half < Math.max(0, free) || x + half > box.left + box.width + box.right) continue;
     c.fillStyle = palette.soft;
     c.fillText(text, x, box.top + box.height + 6);
     free = x + half + 8;

@@ -14,6 +14,12 @@ function absencesTable(absent) {
     { name: 'why', is_text: true, of: (row) => row.reason ?? 'not known' }, { name: 'what would help', is_text: true, of: (row) => row.fix ?? '–' }], [...rows.values()], { class: 'words' }));
 }
 
+function absencesSection(data) {
+  const { absent, broken } = data.report;
+  return [(broken || []).length ? h('p', { class: 'notice wide' }, broken.map((one) => `Table ${one.table} could not be read: ${one.reason}`).join(' ')) : null,
+    absent?.length ? absencesTable(absent) : null];
+}
+
 function factsList(rows) {
   return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v]) => h('div', {}, h('dt', {}, name), h('dd', {}, v))));
 }
@@ -47,6 +53,6 @@ function machineCard(machine) {
     else if (typeof value === 'object') for (const [key, v] of Object.entries(value)) walk(v, path ? `${path} ${key}` : key);
     else rows.push([path, /Bytes$|^vCpuCache /.test(path) && typeof value === 'number' ? show(value, 'bytes') : String(value)]);
   };
-  walk(machine, '');
+  walk(machine.host ? { ...machine.host, ...machine, host: null } : machine, '');
   return rows.length ? h('div', { class: 'card wide' }, h('h3', {}, 'The machine'), factsList(rows)) : null;
 }

@@ -2,18 +2,18 @@
 
 /* Panels of these groups under these headings; a group without panels has none. */
 const SECTIONS = [
-  { id: 'spans', title: 'Spans and marks', make: spansSection },
   { id: 'engine', title: 'Engine', groups: ['engine'], make: (data) => (data.report.engines || []).flatMap(engineCards) },
   { id: 'requests', title: 'Requests', make: requestsSection },
   { id: 'target', title: 'Target', groups: ['tree', 'process'], make: (data) => (data.processes.length ? [processTree(data)] : []) },
-  { id: 'gpus', title: 'GPUs', groups: ['gpu'] },
+  { id: 'spans', title: 'Spans and marks', make: spansSection },
+  { id: 'gpus', title: 'GPUs', groups: ['gpu'], make: (data) => gpuCards(data.report.gpus || []), is_first: true },
   { id: 'containers', title: 'Container', groups: ['container'], make: (data) => (data.report.containers || []).slice(0, 12).map(containerCard), is_first: true },
   { id: 'host', title: 'Host', groups: ['host'], make: (data) => (data.cores?.names?.length ? [new HeatMap(data).card] : []) },
   { id: 'pressure', title: 'Pressure', groups: ['pressure'] },
   { id: 'io', title: 'Disk and network', groups: ['io', 'net'] },
   { id: 'energy', title: 'Energy', groups: ['energy'], make: (data) => [data.report.energy ? energyCard(data.report.energy) : null] },
   { id: 'program', title: 'Counters of the program', groups: ['program'] },
-  { id: 'absent', title: 'What was absent, and why', make: (data) => (data.report.absent?.length ? [absencesTable(data.report.absent)] : []) },
+  { id: 'absent', title: 'What was absent, and why', make: absencesSection },
   { id: 'run', title: 'The recording', make: (data) => [runCard(data), costCard(data), data.report.machine ? machineCard(data.report.machine) : null] },
 ];
 const MANY = 4; /* series of as many instances in one chart; more become small charts side by side */
@@ -47,7 +47,18 @@ function makeSection(data, section) {
   const charts = (section.groups || []).flatMap((group) => data.panels.filter((panel) => panel.group === group && panel.series.length)).map((panel) => panelCards(data, panel));
   const cards = section.is_first ? [...own, ...charts] : [...charts, ...own];
   if (!cards.length) return null;
+  fillRows(cards);
   return h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` }, h('h2', { id: `${section.id}-title`, tabindex: -1 }, section.title), h('div', { class: 'grid' }, cards));
+}
+
+/* Two cards a row: one that would stand alone takes it all. */
+function fillRows(cards) {
+  let alone = null;
+  for (const card of [...cards, null]) {
+    const is_wide = !card || card.classList.contains('wide');
+    if (alone && is_wide) alone.classList.add('wide');
+    alone = is_wide || alone ? null : card;
+  }
 }
 
 function goTo(id) {
@@ -73,16 +84,16 @@ function catchLinks() {
 }
 
 function makeButtons(data) {
-  const theme = button('', { class: 'small', title: 'Light or dark' }, () => {
+  const scheme = button('', { class: 'small', title: 'Light or dark' }, () => {
     setTheme(isDark() ? 'light' : 'dark');
     name();
     writeHash();
     redrawAll();
   });
-  const name = () => { theme.textContent = isDark() ? 'Light' : 'Dark'; };
+  const name = () => { scheme.textContent = isDark() ? 'Light' : 'Dark'; };
   name();
   const file = `infprof-${(data.report.run || 'run').slice(0, 13)}.json`;
-  return h('div', { class: 'top-buttons' }, theme, button('Raw data', { class: 'small', title: `Save all figures of this page as ${file}` },
+  return h('div', { class: 'top-buttons' }, scheme, button('Raw data', { class: 'small', title: `Save all figures of this page as ${file}` },
     () => saveText(document.getElementById('data').textContent, file, 'application/json')));
 }
 
@@ -96,7 +107,7 @@ function main() {
   const sections = SECTIONS.map((section) => makeSection(data, section)).filter(Boolean);
   document.querySelector('header.top')?.append(makeButtons(data));
   document.querySelector('header.top')?.after(makeNavigation([document.getElementById('summary'), ...sections].filter(Boolean)));
-  const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', {},
+  const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', { id: 'chart-help' },
     'Drag in a chart to zoom, with shift or on its time axis to move; double click shows all. The wheel zooms with Ctrl, two fingers do as well. With the keyboard: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
   append(page, [overview.node, data.is_downsampled ? h('p', { class: 'note sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands go from least to most.`) : null,
     help, sections, live]);

@@ -106,7 +106,7 @@ class Overview {
       c.fillStyle = palette.accent;
       for (const x of [x0, x1]) c.fillRect(Math.min(width - 4, Math.max(0, x - 2)), height / 2 - 8, 4, 16);
     }
-    this.text.textContent = isZoomed() ? rangeText() : `Whole recording: ${rangeText()}`;
+    this.text.textContent = `${rangeText()}${isZoomed() ? '' : ' (all)'}`;
     this.canvas.setAttribute('aria-valuenow', String(Math.round(view.from / 1000)));
     this.canvas.setAttribute('aria-valuetext', rangeText());
     this.reset.disabled = !isZoomed();

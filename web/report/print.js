@@ -1,22 +1,20 @@
 /* Paper: all charts are drawn, in light colours, for the width of a page. */
 
-const PAPER = { half: 335, whole: 690, ratio: 3 };
+const PAPER = { small: 210, half: 335, whole: 690, ratio: 3 };
 
 function beginPrint() {
+  let chosen = null;
   addEventListener('beforeprint', () => {
-    document.documentElement.classList.add('paper');
-    readPalette();
+    chosen = theme.name;
+    setTheme('paper');
     for (const plot of view.plots) {
-      const is_wide = plot.card.classList.contains('wide');
-      plot.stage.style.width = `${is_wide ? PAPER.whole : plot.options.compact ? PAPER.half * 0.62 : PAPER.half}px`;
-      plot.draw(PAPER.ratio);
+      const width = plot.card.classList.contains('wide') ? PAPER.whole : plot.options.compact ? PAPER.small : PAPER.half;
+      plot.draw(PAPER.ratio, width, parseFloat(plot.stage.style.height));
     }
     for (const canvas of view.sparks) drawSpark(canvas, PAPER.ratio);
   });
   addEventListener('afterprint', () => {
-    document.documentElement.classList.remove('paper');
-    readPalette();
-    for (const plot of view.plots) plot.stage.style.width = '';
+    setTheme(chosen);
     redrawAll();
   });
 }

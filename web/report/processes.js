@@ -30,10 +30,10 @@ function processTree(data) {
           .map((name, i) => h('th', { scope: 'col', class: i === 1 || i === 3 ? 'number' : null }, name)))), body)));
 }
 
-function rowsOf(tree, nodes, depth, limit = CHILDREN_AT_ONCE) {
-  const rows = nodes.slice(0, limit).flatMap((node) => [rowOf(tree, node, depth), node.children.length && isOpen(node) ? rowsOf(tree, node.children, depth + 1) : []]);
+function rowsOf(tree, nodes, depth, limit = CHILDREN_AT_ONCE, parent = {}) {
+  const rows = nodes.slice(0, limit).flatMap((node) => [rowOf(tree, node, depth), rowsOf(tree, node.children, depth + 1, CHILDREN_AT_ONCE, node)]);
   if (nodes.length > limit) {
-    const row = h('tr', {}, h('td', { colspan: 6 }, button(`Show ${nodes.length - limit} more`, { class: 'small', css: { 'margin-left': `${depth * 16}px` } }, () => {
+    const row = parent.more = h('tr', {}, h('td', { colspan: 6 }, button(`Show ${nodes.length - limit} more`, { class: 'small', css: { 'margin-left': `${depth * 16}px` } }, () => {
       row.replaceWith(...rowsOf(tree, nodes.slice(limit), depth, Infinity).flat(Infinity));
     })));
     rows.push(row);
@@ -42,6 +42,17 @@ function rowsOf(tree, nodes, depth, limit = CHILDREN_AT_ONCE) {
 }
 
 const isOpen = (node) => !node.is_closed;
+
+/* Shows what lies below a node, but for what is below a closed one. */
+function refresh(node) {
+  const is_hidden = node.row.hidden || !isOpen(node);
+  if (node.more) node.more.hidden = is_hidden;
+  for (const child of node.children) {
+    if (!child.row) continue;
+    child.row.hidden = is_hidden;
+    refresh(child);
+  }
+}
 
 function rowOf(tree, node, depth) {
   const { data } = tree;
@@ -53,17 +64,17 @@ function rowOf(tree, node, depth) {
     node.is_closed = !node.is_closed;
     twisty.textContent = isOpen(node) ? '▾' : '▸';
     twisty.setAttribute('aria-expanded', String(isOpen(node)));
-    for (let next = row.nextSibling; next && Number(next.dataset.depth ?? Infinity) > depth; next = next.nextSibling) next.hidden = node.is_closed;
+    refresh(node);
   }) : h('span', { class: 'twisty' });
   const lived = node.start <= 0 && (node.end === null || node.end >= data.total_ms) ? 'throughout'
     : `${elapsed(Math.max(0, node.start), 1000)} to ${node.end === null ? 'the end' : elapsed(node.end, 1000)}`;
-  const row = h('tr', { 'data-depth': depth, 'aria-level': depth + 1 },
+  node.row = h('tr', {},
     h('th', { scope: 'row' }, h('div', { class: 'process', css: { 'padding-left': `${Math.min(depth, 12) * 16}px` } }, twisty,
       h('div', {}, name, node.cmdline && node.cmdline !== node.name ? h('div', { class: 'cmdline', title: node.cmdline }, node.cmdline) : null))),
     h('td', { class: 'number' }, show(node.cpu_s, 's')), h('td', {}, spark(node.cpu, tree.tops.cpu, 0, `CPU of ${node.name}: ${sparkWords(node.cpu, '%')}`)),
     h('td', { class: 'number' }, show(node.rss_max, 'bytes')), h('td', {}, spark(node.rss, tree.tops.rss, 1, `Memory of ${node.name}: ${sparkWords(node.rss, 'bytes')}`)),
     h('td', { class: 'lived' }, lived));
-  return row;
+  return node.row;
 }
 
 function sparkWords(values, unit) {

@@ -35,11 +35,11 @@ class SpanLanes extends Plot {
       this.lanes_shown += LANES_AT_ONCE * 2;
       this.place();
     })] : []));
-    this.stage.style.height = `${Math.max(40, top) + 34}px`;
+    this.stage.style.height = `${Math.max(40, top) + 48}px`;
     this.changed();
   }
 
-  boxOf(width, height) { return { ...super.boxOf(width, height), left: 12, width: width - 24 }; }
+  boxOf(width, height) { return { ...super.boxOf(width, height), left: 12, width: width - 24, top: 22, height: Math.max(10, height - 46) }; }
 
   rectOf(box, span) {
     const lane = this.lane_of.get(span.lane);
@@ -52,9 +52,9 @@ class SpanLanes extends Plot {
   paint(c, box) {
     drawBand(c, box);
     drawTimeAxis(c, box);
-    this.clipped(c, box, () => {
+    this.clipped(c, { ...box, top: 2, height: box.height + box.top }, () => {
       drawGaps(c, box, this.data.gaps);
-      drawMarks(c, box, this.data.marks, true);
+      drawMarks(c, { ...box, top: 2, height: box.height + box.top - 2 }, this.data.marks, true);
       const drawn = new Map(); /* the right edge of each row: what is thinner than a pixel is drawn once */
       for (const span of this.spans) {
         if (span.end < view.from || span.t > view.to) continue;

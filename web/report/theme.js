@@ -15,11 +15,18 @@ function readPalette() {
 }
 
 const colorOf = (i) => palette.series[i % palette.series.length];
-const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+
+/* The rule of the dark scheme: its condition decides, so that each colour is written once. */
+const darkRule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+  .find((rule) => rule instanceof CSSMediaRule && rule.media.mediaText.includes('prefers-color-scheme'));
+const systemsChoice = darkRule?.media.mediaText;
+const theme = { name: null }; /* light, dark, paper; null: as the system */
+
+const isDark = () => matchMedia(darkRule?.media.mediaText ?? 'not all').matches;
 
 function setTheme(name) {
-  if (name === 'dark' || name === 'light') document.documentElement.dataset.theme = name;
-  else delete document.documentElement.dataset.theme;
+  theme.name = ['light', 'dark', 'paper'].includes(name) ? name : null;
+  if (darkRule) darkRule.media.mediaText = theme.name === 'dark' ? 'screen' : theme.name ? 'not all' : systemsChoice;
   readPalette();
 }
 

@@ -127,6 +127,6 @@ function duration(ms) {
   if (ms === null || ms === undefined) return '–';
   if (ms < 60000) return show(ms / 1000, 's');
   const minutes = Math.round(ms / 1000) / 60;
-  if (minutes < 60) return `${Math.floor(minutes)} min ${Math.round((minutes % 1) * 60)} s`;
-  return `${Math.floor(minutes / 60)} h ${Math.round(minutes % 60)} min`;
+  if (minutes < 60) return [`${Math.floor(minutes)} min`, Math.round((minutes % 1) * 60) ? ` ${Math.round((minutes % 1) * 60)} s` : ''].join('');
+  return `${Math.floor(minutes / 60)} h${Math.round(minutes % 60) ? ` ${Math.round(minutes % 60)} min` : ''}`;
 }

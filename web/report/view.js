@@ -31,7 +31,7 @@ function writeHash() {
     hash.set('to', String(Number(view.to.toFixed(digits))));
   }
   if (view.is_elapsed) hash.set('axis', 'elapsed');
-  if (document.documentElement.dataset.theme) hash.set('theme', document.documentElement.dataset.theme);
+  if (theme.name) hash.set('theme', theme.name);
   try {
     history.replaceState(null, '', hash.size ? `#${hash}` : location.pathname + location.search);
   } catch { /* some viewers of files forbid it: the page works without */ }
