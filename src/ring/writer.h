@@ -38,8 +38,7 @@ enum { INFP_WRITER_OWN = 960 };
 struct infp_writer_thread {
         struct infp_writer_slot {
                 struct infp_wire_chunk *chunk;
-                uint32_t used; /* INFP_WRITER_ROOM and more: claim a chunk first */
-                bool had_one;
+                uint32_t used; /* INFP_WRITER_ROOM: claim a chunk first */
         } slot[INFP_WIRE_CLASSES];
         uint64_t next_id;
         _Atomic uint32_t tid; /* 0: nobody's */

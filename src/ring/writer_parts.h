@@ -72,9 +72,13 @@ int infp_writer_reopen(const struct infp_writer_file *file);
 void infp_writer_unlink(const struct infp_writer_file *file);
 
 /* writer_room.c */
+/* Brings allocated pages into the page table now, so that the first write to each is no fault. Where the kernel cannot (before
+ * 5.14), they come by faults. */
+void infp_writer_touch(struct infp_writer_file *file, uint64_t from, uint64_t to);
 int infp_writer_allocate(int fd, uint64_t have, uint64_t want, bool at_first);
+bool infp_writer_is_growing(void);
 int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns);
-uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool needs_first, uint64_t now_ns);
+uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 
 /* writer_pool.c */
 int infp_writer_pool_reset(void); /* before a file is used. -ENOMEM */

@@ -8,7 +8,7 @@
 
 /* A note for each chunk: 0, that it is parked (2 | class), or sealed (time of its first record * 2 | class). */
 enum { NOTE_PARKED = 2, NOTE_MIN_TIME = 2 };
-enum { LOOKS = 64, STEPS = 512, EVICT_TRIES = 8, LEAST_LEFT = 64, GROW_EARLY = 64, KEPT_SHARE = 8 };
+enum { FEW_LOOKS = 4, MANY_LOOKS = 64, STEPS = 512, EVICT_TRIES = 8, LEAST_LEFT = 64, GROW_EARLY = 64, KEPT_SHARE = 8 };
 #define FULL_NS UINT64_C(1000000)
 
 struct pool { /* of this process, for one file */
@@ -16,7 +16,7 @@ struct pool { /* of this process, for one file */
         _Atomic uint64_t interned[INFP_WRITER_INTERNED]; /* writer_text.c's */
         _Atomic uint64_t full_until_ns[INFP_WIRE_CLASSES];
         _Atomic uint32_t n_parked[INFP_WIRE_CLASSES], parked_hint[INFP_WIRE_CLASSES]; /* number + 1 */
-        _Atomic uint32_t n_sealed_recent, n_fresh, cursor;
+        _Atomic uint32_t n_sealed_recent, n_fresh, n_active, cursor;
 };
 static struct pool *pool;
 
@@ -134,14 +134,15 @@ static uint32_t drained_bytes(const struct infp_wire_chunk *chunk, uint64_t stam
 }
 
 /* What the consumer has read. It reads all in one go, and chunks are sealed about in the order in which the cursor comes by. */
-static struct infp_wire_chunk *take_drained(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
+static struct infp_wire_chunk *take_drained(enum infp_wire_class class, unsigned max_looks, uint32_t tid,
+                                            uint64_t now_ns)
 {
         uint32_t n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed), looks = 0, steps;
         uint32_t first = atomic_load_explicit(&pool->cursor, memory_order_relaxed);
 
         if (!n || !atomic_load_explicit(&infp_writer_file.head->consumer_seen_ns, memory_order_relaxed))
                 return NULL;
-        for (steps = 0; steps < n && steps < STEPS && looks < LOOKS; steps++) {
+        for (steps = 0; steps < n && steps < STEPS && looks < max_looks; steps++) {
                 uint32_t i = (first + steps) % n;
                 struct infp_wire_chunk *chunk = chunk_at(i);
                 uint64_t stamp;
@@ -205,6 +206,7 @@ static void seal(struct infp_wire_chunk *chunk, enum infp_wire_class class)
         uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
         uint64_t first_ns = atomic_load_explicit(&chunk->first_ns, memory_order_relaxed);
 
+        atomic_fetch_sub_explicit(&pool->n_active, 1, memory_order_relaxed);
         if (class == INFP_WIRE_RECENT)
                 atomic_fetch_add_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
         atomic_store_explicit(&pool->note[number_of(chunk)],
@@ -228,42 +230,38 @@ void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class)
         }
         i = number_of(chunk);
         stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pool->n_active, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&pool->n_parked[class], 1, memory_order_relaxed);
         atomic_store_explicit(&pool->note[i], NOTE_PARKED | (uint64_t) class, memory_order_relaxed);
         atomic_store_explicit(&chunk->stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_PARKED, memory_order_release);
         atomic_store_explicit(&pool->parked_hint[class], i + 1, memory_order_relaxed);
 }
 
-static struct infp_wire_chunk *grow(enum infp_wire_class class, bool is_first, uint32_t tid, uint64_t now_ns)
+/* For a consumer that will read more, and for threads, when half of the pool is held by living ones. Before the last fresh chunk
+ * is gone, since who comes while the file grows finds nothing. */
+static void grow(uint64_t now_ns)
 {
         struct infp_writer_file *file = &infp_writer_file;
+        uint32_t n_chunks = atomic_load_explicit(&file->head->n_chunks, memory_order_relaxed);
+        bool is_held = atomic_load_explicit(&pool->n_active, memory_order_relaxed) * 2 >= n_chunks;
 
-        if (atomic_load(&file->head->n_chunks) >= infp_writer_chunk_limit(file, is_first, now_ns) ||
-            infp_writer_grow(file, now_ns) < 0)
-                return NULL;
-        return take_fresh(class, tid, now_ns);
+        if ((is_held || atomic_load_explicit(&pool->n_fresh, memory_order_relaxed) + GROW_EARLY >= n_chunks) &&
+            n_chunks < infp_writer_chunk_limit(file, is_held, now_ns))
+                infp_writer_grow(file, now_ns);
 }
 
-/* Before the last fresh chunk is gone: who comes while the file grows would find nothing. */
-static void grow_early(uint64_t now_ns)
-{
-        uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_relaxed);
-
-        if (atomic_load_explicit(&pool->n_fresh, memory_order_relaxed) + GROW_EARLY == n_chunks &&
-            n_chunks < infp_writer_chunk_limit(&infp_writer_file, false, now_ns))
-                infp_writer_grow(&infp_writer_file, now_ns);
-}
-
-static struct infp_wire_chunk *find(enum infp_wire_class class, bool is_first, uint32_t tid, uint64_t now_ns)
+static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
         struct infp_wire_chunk *chunk = adopt_any(class, tid);
 
-        if (!chunk && (chunk = take_fresh(class, tid, now_ns)))
-                grow_early(now_ns);
         if (!chunk)
-                chunk = take_drained(class, tid, now_ns);
+                chunk = take_drained(class, FEW_LOOKS, tid, now_ns);
+        if (!chunk) {
+                grow(now_ns);
+                chunk = take_fresh(class, tid, now_ns);
+        }
         if (!chunk)
-                chunk = grow(class, is_first, tid, now_ns);
+                chunk = take_drained(class, MANY_LOOKS, tid, now_ns);
         if (!chunk)
                 chunk = evict(class, tid, now_ns);
         if (!chunk) {
@@ -284,14 +282,19 @@ bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class c
                 slot->used = INFP_WRITER_ROOM;
         }
         for (;;) {
+                uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_relaxed);
+
                 if (now_ns < atomic_load_explicit(&pool->full_until_ns[class], memory_order_relaxed))
                         return false;
-                chunk = find(class, !slot->had_one, atomic_load_explicit(&thread->tid, memory_order_relaxed), now_ns);
+                chunk = find(class, atomic_load_explicit(&thread->tid, memory_order_relaxed), now_ns);
+                if (!chunk && (infp_writer_is_growing() || /* in another thread: now or soon there is room */
+                               n_chunks != atomic_load(&infp_writer_file.head->n_chunks)))
+                        return false;
                 if (!chunk) {
                         atomic_store_explicit(&pool->full_until_ns[class], now_ns + FULL_NS, memory_order_relaxed);
                         return false;
                 }
-                slot->had_one = true;
+                atomic_fetch_add_explicit(&pool->n_active, 1, memory_order_relaxed);
                 slot->chunk = chunk;
                 slot->used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
                 /* The file is memory that others of this user can write too. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -129,6 +130,15 @@ static int write_zeros(int fd, uint64_t have, uint64_t want)
         return 0;
 }
 
+void infp_writer_touch(struct infp_writer_file *file, uint64_t from, uint64_t to)
+{
+#ifdef MADV_POPULATE_WRITE
+        madvise(file->base + from, to - from, MADV_POPULATE_WRITE);
+#else
+        (void) file, (void) from, (void) to;
+#endif
+}
+
 int infp_writer_allocate(int fd, uint64_t have, uint64_t want, bool at_first)
 {
         struct rlimit limit;
@@ -157,11 +167,16 @@ static bool has_consumer(const struct infp_wire_head *head, uint64_t now_ns)
                atomic_load_explicit(&head->consumer_seen_ns, memory_order_relaxed) + CONSUMER_GONE_NS > now_ns;
 }
 
-uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool needs_first, uint64_t now_ns)
+uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns)
 {
-        bool may_grow = infp_writer_config.bytes || needs_first || has_consumer(file->head, now_ns);
+        bool may_grow = infp_writer_config.bytes || is_held || has_consumer(file->head, now_ns);
 
         return may_grow ? file->max_chunks : 0;
+}
+
+bool infp_writer_is_growing(void)
+{
+        return atomic_load_explicit(&atomic_load(&infp_writer_page)->grow_lock, memory_order_relaxed) != 0;
 }
 
 int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns)
@@ -182,6 +197,8 @@ int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns)
                 close(fd);
         }
         if (r == 0) {
+                infp_writer_touch(file, INFP_WRITER_CHUNKS_AT + (uint64_t) have * INFP_WIRE_CHUNK,
+                                  INFP_WRITER_CHUNKS_AT + (uint64_t) want * INFP_WIRE_CHUNK);
                 atomic_store_explicit(&file->head->n_chunks, want, memory_order_release);
         } else if (have < want) {
                 infp_writer_add(&file->head->grow_failed, 1);

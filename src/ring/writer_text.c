@@ -78,7 +78,7 @@ uint32_t infp_writer_intern(const char *text, uint32_t size)
 {
         struct infp_writer_page *page = atomic_load_explicit(&infp_writer_page, memory_order_relaxed);
         uint64_t hash = hash_of(text, size);
-        _Atomic uint64_t *slot;
+        _Atomic uint64_t *slot = NULL;
         uint32_t at;
 
         if (!size || size > INFP_WRITER_NAME)
