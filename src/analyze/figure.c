@@ -1,0 +1,258 @@
+#include "analyze/figure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/rate.h"
+#include "query/instances.h"
+
+void infp_figure_done(struct infp_figure *figure)
+{
+        for (unsigned i = 0; i < figure->n; i++) {
+                free(figure->list[i].name);
+                free(figure->list[i].unit);
+                free(figure->list[i].base);
+                free(figure->list[i].help);
+                free(figure->list[i].points);
+        }
+        *figure = (struct infp_figure){ 0 };
+}
+
+static bool is_number(const struct infp_column *c)
+{
+        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
+}
+
+static bool is_of_series(const struct infp_table *table)
+{
+        return !table->entity && !table->plain && table->series;
+}
+
+/* "container12_" of a name that ends in the column's; 0: it is not this column. */
+static bool splits(const struct infp_table *table, const struct infp_column *c, const char *name, size_t *ret_prefix)
+{
+        const size_t size = strlen(name), column = strlen(c->name), series = strlen(table->series);
+
+        if (size < column || strcmp(name + size - column, c->name))
+                return false;
+        *ret_prefix = size - column;
+        if (!*table->series || !table->n_keys)
+                return *ret_prefix == 0;
+        return *ret_prefix > series + 1 && !strncmp(name, table->series, series) &&
+               strspn(name + series, "0123456789") == *ret_prefix - series - 1 && name[*ret_prefix - 1] == '_';
+}
+
+static const struct infp_table *find_column(const struct infp_catalog *catalog, const char *name, unsigned *ret_column,
+                                            size_t *ret_prefix)
+{
+        for (unsigned k = 0; k < catalog->n_tables; k++) {
+                const struct infp_table *table = &catalog->tables[k];
+
+                for (unsigned i = INFP_FIXED_COLUMNS; is_of_series(table) && i < infp_table_width(table); i++)
+                        if (is_number(infp_table_column(table, i)) &&
+                            splits(table, infp_table_column(table, i), name, ret_prefix)) {
+                                *ret_column = i;
+                                return table;
+                        }
+        }
+        return NULL;
+}
+
+static int add_point(struct infp_figure_series *series, size_t *cap, uint64_t t_ns, double value, bool is_first)
+{
+        if (series->n == INFP_FIGURE_POINTS) {
+                series->left_out++;
+                return 0;
+        }
+        if (series->n == *cap) {
+                const size_t more = *cap ? *cap * 2 : 1024;
+                struct infp_figure_point *points = reallocarray(series->points, more, sizeof(*points));
+
+                if (!points)
+                        return -ENOMEM;
+                series->points = points;
+                *cap = more;
+        }
+        series->points[series->n++] = (struct infp_figure_point){ .t_ns = t_ns, .value = value, .is_first = is_first };
+        return 0;
+}
+
+struct reading {
+        const struct infp_figure_options *options;
+        struct infp_figure_series *series;
+        const struct infp_column *column;
+        double factor;
+        size_t cap;
+        bool has_last, is_after_gap;
+        uint64_t last_t_ns, last_raw;
+        double last;
+};
+
+static double difference(const struct reading *r, double value, uint64_t raw)
+{
+        const struct infp_column *c = r->column;
+
+        if (c->kind != INFP_COUNTER)
+                return value - r->last;
+        return c->type == INFP_I64 || c->type == INFP_U64 ? (double) infp_increase_u64(c->reset, r->last_raw, raw, 0)
+                                                          : infp_increase_f64(c->reset, r->last, value, 0);
+}
+
+static int take(struct reading *r, uint64_t t_ns, double value, uint64_t raw)
+{
+        const enum infp_figure_mode mode = r->options->mode;
+        const bool is_difference =
+                mode == INFP_FIGURE_DELTA || (mode == INFP_FIGURE_RATE && r->column->kind == INFP_COUNTER);
+        const bool is_gap = r->has_last && t_ns > r->last_t_ns + r->options->gap_ns;
+        int done = 0;
+
+        if (!is_difference)
+                done = add_point(r->series, &r->cap, t_ns, value * r->factor, is_gap || !r->has_last);
+        else if (r->has_last && t_ns > r->last_t_ns) {
+                const double by = mode == INFP_FIGURE_RATE ? (double) (t_ns - r->last_t_ns) / 1e9 : 1;
+
+                /* What came in a gap came somewhere in it: its rate is true, its place is not. */
+                done = add_point(r->series, &r->cap, t_ns, difference(r, value, raw) * r->factor / by,
+                                 is_gap || r->is_after_gap);
+                r->is_after_gap = false;
+        } else
+                r->is_after_gap = true;
+        r->has_last = true;
+        r->last_t_ns = t_ns;
+        r->last = value;
+        r->last_raw = raw;
+        return done;
+}
+
+static int take_batch(struct reading *r, struct infp_instances *instances, int wanted, const struct infp_batch *batch)
+{
+        const int at = infp_table_find(batch->table, r->column->name);
+
+        for (uint32_t row = 0; at >= 0 && row < batch->n_rows; row++) {
+                const unsigned column = (unsigned) at;
+                double value;
+                uint64_t raw = 0;
+
+                if (!infp_batch_has(batch, column, row) ||
+                    (batch->table->n_keys && infp_instances_of(instances, batch, row) != wanted))
+                        continue;
+                value = infp_batch_number(batch, column, row);
+                if (!isfinite(value))
+                        continue;
+                if (r->column->type == INFP_U64)
+                        raw = infp_batch_u64(batch, column, row);
+                else if (r->column->type == INFP_I64)
+                        raw = (uint64_t) infp_batch_i64(batch, column, row);
+                INFP_TRY(take(r, (uint64_t) infp_batch_i64(batch, 0, row), value, raw));
+        }
+        return 0;
+}
+
+static int read_series(struct reading *r, struct infp_run *run, const struct infp_table *table,
+                       struct infp_instances *instances, int wanted, struct infp_err *err)
+{
+        const char *names[INFP_MAX_COLUMNS];
+        struct infp_scan_options scanned = { .t0 = r->options->range->t0,
+                                             .t1 = r->options->range->t1,
+                                             .columns = names,
+                                             .catalog = r->options->catalog };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        unsigned n = 0;
+        int done;
+
+        for (unsigned i = 0; i < table->n_keys; i++)
+                names[n++] = table->keys[i].name;
+        names[n++] = r->column->name;
+        names[n] = NULL;
+        INFP_TRY(infp_scan_open(run, table->name, &scanned, &scan, err));
+        while ((done = infp_scan_next(scan, &batch, err)) > 0)
+                if ((done = take_batch(r, instances, wanted, &batch)) < 0) {
+                        infp_fail(err, done, "no memory for the values of %s", r->series->name);
+                        break;
+                }
+        infp_scan_close(scan);
+        return done;
+}
+
+static int describe(struct infp_figure_series *series, const char *name, const struct infp_column *c,
+                    struct infp_err *err)
+{
+        *series = (struct infp_figure_series){ .name = strdup(name),
+                                               .unit = strdup(c->unit->name),
+                                               .base = strdup(c->unit->base),
+                                               .help = strdup(c->help ? c->help : ""),
+                                               .kind = c->kind,
+                                               .quality = c->quality };
+        return series->name && series->unit && series->base && series->help
+                       ? 0
+                       : infp_fail(err, -ENOMEM, "no memory for the figure");
+}
+
+int infp_figure_add(struct infp_figure *figure, struct infp_run *run, const char *name,
+                    const struct infp_figure_options *options, struct infp_err *err)
+{
+        infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
+        unsigned column;
+        size_t prefix;
+        const struct infp_table *table = find_column(options->catalog, name, &column, &prefix);
+        struct reading reading = { .options = options };
+        int wanted = -1, r;
+
+        if (!table)
+                return -ENOENT;
+        if (figure->n == INFP_FIGURE_SERIES)
+                return infp_fail(err, -E2BIG, "more than %d metrics in one figure cannot be told apart",
+                                 INFP_FIGURE_SERIES);
+        r = infp_instances_find(run, table, options->catalog, &instances, err);
+        if (r < 0)
+                return r == -ENOENT ? -ENODATA : r;
+        for (unsigned i = 0; i < instances.n && wanted < 0; i++)
+                if (strlen(instances.list[i].prefix) == prefix && !strncmp(instances.list[i].prefix, name, prefix))
+                        wanted = (int) i;
+        if (table->n_keys && wanted < 0)
+                return *table->series ? -ENOENT : -ENODATA;
+        figure->mode = options->mode;
+        figure->t0 = options->range->t0;
+        figure->t1 = options->range->t1;
+        reading.series = &figure->list[figure->n++];
+        reading.column = infp_table_column(table, column);
+        reading.factor = reading.column->unit->factor;
+        INFP_TRY(describe(reading.series, name, reading.column, err));
+        r = read_series(&reading, run, table, &instances, wanted, err);
+        if (r == -ENOENT || (r >= 0 && !reading.series->n))
+                return -ENODATA;
+        return r < 0 ? r : 0;
+}
+
+int infp_figure_names(struct infp_run *run, const struct infp_catalog *catalog,
+                      void (*each)(void *context, const char *table, const char *name), void *context,
+                      struct infp_err *err)
+{
+        for (unsigned k = 0; k < catalog->n_tables; k++) {
+                const struct infp_table *table = &catalog->tables[k];
+                infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
+                int r;
+
+                if (!is_of_series(table))
+                        continue;
+                r = infp_instances_find(run, table, catalog, &instances, err);
+                if (r < 0 && r != -ENOENT)
+                        return r;
+                for (unsigned n = 0; n < instances.n; n++)
+                        for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
+                                char name[256];
+
+                                if (!is_number(infp_table_column(table, i)))
+                                        continue;
+                                snprintf(name, sizeof(name), "%s%s", instances.list[n].prefix,
+                                         infp_table_column(table, i)->name);
+                                each(context, table->name, name);
+                        }
+        }
+        return 0;
+}

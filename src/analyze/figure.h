@@ -1,0 +1,58 @@
+/* The values of named metrics over a range, for one figure. Names are those of the time series: tree_rss_bytes, vCpuTime,
+ * container0_cMemoryUsed. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/range.h"
+#include "base/err.h"
+#include "model/schema.h"
+#include "query/scan.h"
+#include "store/run.h"
+
+enum infp_figure_mode {
+        INFP_FIGURE_RATE,  /* counters by second, gauges as they are */
+        INFP_FIGURE_DELTA, /* the difference between two samples */
+        INFP_FIGURE_RAW,   /* as stored */
+};
+
+enum { INFP_FIGURE_SERIES = 16, INFP_FIGURE_POINTS = 1 << 21 };
+
+struct infp_figure_series {
+        char *name, *unit, *base, *help;
+        enum infp_kind kind;
+        enum infp_quality quality;
+        struct infp_figure_point {
+                uint64_t t_ns;
+                double value;  /* in the base unit */
+                bool is_first; /* after a gap of more than two periods: no line leads here */
+        } * points;
+        size_t n;
+        uint64_t left_out; /* samples behind the bound */
+};
+
+struct infp_figure {
+        enum infp_figure_mode mode;
+        uint64_t t0, t1;
+        struct infp_figure_series list[INFP_FIGURE_SERIES];
+        unsigned n;
+};
+
+struct infp_figure_options {
+        const struct infp_range *range;
+        const struct infp_catalog *catalog;
+        enum infp_figure_mode mode;
+        uint64_t gap_ns;
+};
+
+/* Appends one metric. -ENOENT: the run has none of that name; -ENODATA: it has no value in the range (err has no text then: the
+ * caller knows why it is absent); -E2BIG: more than INFP_FIGURE_SERIES. */
+int infp_figure_add(struct infp_figure *figure, struct infp_run *run, const char *name,
+                    const struct infp_figure_options *options, struct infp_err *err);
+void infp_figure_done(struct infp_figure *figure);
+
+/* Calls for each name that could be drawn. */
+int infp_figure_names(struct infp_run *run, const struct infp_catalog *catalog,
+                      void (*each)(void *context, const char *table, const char *name), void *context,
+                      struct infp_err *err);

@@ -1,0 +1,128 @@
+#include "view/figure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "view/figure_parts.h"
+#include "view/human.h"
+
+double infp_frame_x(const struct infp_frame *frame, double x)
+{
+        return frame->left + (x - frame->x0) / (frame->x1 - frame->x0) * frame->width;
+}
+
+double infp_frame_y(const struct infp_frame *frame, double y)
+{
+        return frame->top + frame->height - (y - frame->y0) / (frame->y1 - frame->y0) * frame->height;
+}
+
+double infp_figure_step(double extent, unsigned n, bool is_bytes)
+{
+        double scale = 1, step, power;
+
+        if (!(extent > 0))
+                return 1;
+        for (double left = extent; is_bytes && left >= 1024; left /= 1024)
+                scale *= 1024;
+        step = extent / scale / n;
+        power = pow(10, floor(log10(step)));
+        step /= power;
+        return (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power * scale;
+}
+
+bool infp_figure_is_rate(const struct infp_figure *figure, const struct infp_figure_series *series)
+{
+        return figure->mode == INFP_FIGURE_RATE && series->kind == INFP_COUNTER;
+}
+
+struct infp_figure_text infp_figure_value(const struct infp_figure *figure, const struct infp_figure_series *series,
+                                          double v)
+{
+        infp_autostr struct infp_str text = { 0 };
+        struct infp_figure_text ret = { "" };
+
+        infp_human_value(&text, v, series->base, series->unit, infp_figure_is_rate(figure, series));
+        snprintf(ret.text, sizeof(ret.text), "%s", text.data ? text.data : "");
+        return ret;
+}
+
+/* Series that share an axis: the same base unit, and both rates or neither. */
+static unsigned group(const struct infp_figure *figure, bool is_histogram, unsigned *members, bool *taken)
+{
+        unsigned n = 0, first = 0;
+
+        while (first < figure->n && taken[first])
+                first++;
+        for (unsigned i = first; i < figure->n; i++) {
+                const bool is_like = !strcmp(figure->list[i].base, figure->list[first].base) &&
+                                     infp_figure_is_rate(figure, &figure->list[i]) ==
+                                             infp_figure_is_rate(figure, &figure->list[first]);
+
+                if (taken[i] || (i != first && (is_histogram || !is_like)))
+                        continue;
+                taken[i] = true;
+                members[n++] = i;
+        }
+        return n;
+}
+
+static unsigned count_panels(const struct infp_figure *figure, bool is_histogram)
+{
+        bool taken[INFP_FIGURE_SERIES] = { 0 };
+        unsigned members[INFP_FIGURE_SERIES], n = 0;
+
+        while (group(figure, is_histogram, members, taken))
+                n++;
+        return n;
+}
+
+static void name_all(const struct infp_figure *figure, struct infp_str *out)
+{
+        for (unsigned i = 0; i < figure->n; i++) {
+                infp_str_puts(out, i ? ", " : "");
+                infp_str_puts(out, figure->list[i].name);
+        }
+}
+
+static int draw(struct infp_canvas *canvas, const struct infp_figure *figure, const struct infp_figure_look *look,
+                const char *title, struct infp_err *err)
+{
+        bool taken[INFP_FIGURE_SERIES] = { 0 };
+        unsigned members[INFP_FIGURE_SERIES], n;
+        double top = INFP_FIGURE_HEAD;
+
+        canvas->kind->box(canvas, 0, 0, canvas->width, canvas->height, INFP_INK_PAPER);
+        canvas->kind->text(canvas, 20, 28, 17, INFP_ANCHOR_START, INFP_INK_TEXT, title);
+        canvas->kind->text(canvas, 20, 48, 12, INFP_ANCHOR_START, INFP_INK_SOFT, look->about);
+        for (; (n = group(figure, look->is_histogram, members, taken)); top += look->height)
+                if (!look->is_histogram)
+                        infp_figure_lines(canvas, figure, members, n, top, look->height);
+                else if (infp_figure_histogram(canvas, figure, members[0], top, look->height) < 0)
+                        return infp_fail(err, -ENOMEM, "no memory for the histogram of %s",
+                                         figure->list[members[0]].name);
+        return 0;
+}
+
+int infp_figure_draw(struct infp_out *out, const struct infp_figure *figure, const struct infp_figure_look *look,
+                     const struct infp_canvas_kind *kind, struct infp_err *err)
+{
+        struct infp_canvas canvas = { .kind = kind,
+                                      .out = out,
+                                      .width = look->width,
+                                      .height = INFP_FIGURE_HEAD +
+                                                look->height * count_panels(figure, look->is_histogram) };
+        infp_autostr struct infp_str names = { 0 };
+        const char *title;
+        int r, ended;
+
+        name_all(figure, &names);
+        title = look->title ? look->title : names.data ? names.data : "";
+        r = kind->begin(&canvas, title, look->about, err);
+        if (r >= 0)
+                r = draw(&canvas, figure, look, title, err);
+        ended = kind->end(&canvas, r < 0 ? NULL : err);
+        return r < 0 ? r : ended;
+}

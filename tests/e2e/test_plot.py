@@ -1,0 +1,129 @@
+"""infprof plot: figures as SVG and PNG, of a real recording."""
+import json
+import re
+import struct
+import subprocess
+import xml.etree.ElementTree as ET
+import zlib
+
+import pytest
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = '</text><script>alert(1)</script>&"\' \x1b[31m \u202e \ufffe'
+
+
+def run(words, **options):
+    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **options)
+
+
+def query(infprof, output, sql):
+    done = run([infprof, "query", "-r", output, "-f", "json", sql])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def recorded(infprof, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plot")
+    code = "import time\nt = time.time()\nx = []\nwhile time.time() - t < 2: x.append(bytearray(100000)); time.sleep(.01)"
+    done = run([infprof, "record", "-o", folder, "-t", "100", "--", "python3", "-c", code])
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def texts(svg):
+    return ["".join(e.itertext()) for e in svg.iter(SVG + "text")]
+
+
+def test_lines(infprof, recorded, tmp_path):
+    out = tmp_path / "a.svg"
+    done = run([infprof, "plot", "-r", recorded, "tree_rss_bytes", "tree_vms_bytes", "tree_cpu_ns", "-o", out])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    svg = ET.parse(out).getroot()
+    words = texts(svg)
+    highest = query(infprof, recorded, "SELECT max(tree_rss_bytes) AS v FROM tree")[0]["v"]
+    legend = next(w for w in words if w.startswith("tree_rss_bytes: mean "))
+    assert abs(float(re.search(r"max ([\d.]+) MiB", legend)[1]) / (highest / 2**20) - 1) < 0.01
+    assert any(w.startswith("tree_cpu_ns, rate: mean ") for w in words)
+    n = query(infprof, recorded, "SELECT count(tree_rss_bytes) AS n FROM tree")[0]["n"]
+    paths = [p.get("d") for p in svg.iter(SVG + "path") if p.get("d").count("L") + p.get("d").count("M") == n]
+    assert len(paths) == 2  # memory of both kinds, a point a sample
+    assert "<script" not in out.read_text() and "href" not in out.read_text()
+
+
+def test_standard_output_and_delta(infprof, recorded):
+    raw = ET.fromstring(run([infprof, "plot", "-r", recorded, "tree_cpu_ns", "--raw"]).stdout)
+    delta = ET.fromstring(run([infprof, "plot", "-r", recorded, "tree_cpu_ns", "--delta"]).stdout)
+    total = query(infprof, recorded, "SELECT max(tree_cpu_ns) AS v FROM tree")[0]["v"] / 1e9
+    legend = next(w for w in texts(raw) if w.startswith("tree_cpu_ns: mean "))
+    value, unit = re.search(r"max ([\d.]+) (ms|s)", legend).groups()
+    assert abs(float(value) * {"ms": 1e-3, "s": 1}[unit] / total - 1) < 0.01
+    assert any("difference of two samples" in w for w in texts(delta))
+
+
+def test_histogram(infprof, recorded):
+    svg = ET.fromstring(run([infprof, "plot", "-r", recorded, "tree_rss_bytes", "--hist"]).stdout)
+    n = query(infprof, recorded, "SELECT count(tree_rss_bytes) AS n FROM tree")[0]["n"]
+    assert any(w.startswith(f"tree_rss_bytes: {n} samples, p50 ") for w in texts(svg))
+    # Heights of the bars are counts: together all samples.
+    bars = [float(r.get("height")) for r in svg.iter(SVG + "rect")][1:]
+    tallest = max(bars)
+    counts = [h / tallest for h in bars]
+    ones = min(counts)
+    assert abs(sum(counts) / ones - n) <= max(1, n * 0.02)
+
+
+def test_hostile_title(infprof, recorded):
+    done = run([infprof, "plot", "-r", recorded, "tree_rss_bytes", "--title", HOSTILE])
+    assert done.returncode == 0, done.stderr
+    svg = ET.fromstring(done.stdout)  # well formed, whatever it was
+    assert not list(svg.iter(SVG + "script"))
+    assert svg.find(SVG + "title").text.startswith("</text><script>alert(1)</script>&\"' \\x1B[31m")
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout and "\ufffe" not in done.stdout
+
+
+def chunks(data):
+    at = 8
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        yield kind, data[at + 8:at + 8 + size]
+        at += 12 + size
+
+
+def test_png(infprof, recorded, tmp_path):
+    out = tmp_path / "a.PNG"
+    done = run([infprof, "plot", "-r", recorded, "tree_rss_bytes", "--size", "600x200", "-o", out])
+    if done.returncode and "libcairo.so.2" in done.stderr:
+        pytest.skip("no libcairo here")
+    assert done.returncode == 0, done.stderr
+    data = out.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    parts = list(chunks(data))
+    assert struct.unpack(">II", parts[0][1][:8]) == (1200, 2 * (64 + 200))
+    pixels = zlib.decompress(b"".join(d for k, d in parts if k == b"IDAT"))
+    assert len(set(pixels)) > 20  # something was drawn
+
+
+@pytest.mark.parametrize("arguments, code, words", [
+    ([], 2, "name one metric or more"),
+    (["tree_rss_byte"], 1, "has no metric 'tree_rss_byte'; did you mean tree_rss_bytes?"),
+    (["tree_rss_bytes", "-o", "x.gif"], 2, "a figure is FILE.svg or FILE.png"),
+    (["tree_rss_bytes", "-o", "/no/such/x.svg"], 1, "/no/such"),
+    (["tree_rss_bytes", "--size", "10x10"], 2, "write it like 1000x320"),
+    (["tree_rss_bytes", "--raw", "--delta"], 2, "not both"),
+    (["container9_cMemoryUsed"], 1, "has no metric"),
+    (["tree_rss_bytes", "--from", "nowhere"], 1, "nowhere"),
+])
+def test_bad(infprof, recorded, arguments, code, words):
+    done = run([infprof, "plot", "-r", recorded, *arguments])
+    assert done.returncode == code
+    assert words in done.stderr and done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_absent(infprof, recorded):
+    absent = query(infprof, recorded, "SELECT column_name AS c, reason AS r FROM sources WHERE state = 'absent' AND table_name = 'pressure' AND column_name <> '*'")
+    if not absent:
+        pytest.skip("this kernel has every kind of pressure")
+    done = run([infprof, "plot", "-r", recorded, absent[0]["c"]])
+    assert done.returncode == 1 and absent[0]["r"] in done.stderr
