@@ -10,6 +10,7 @@
 
 #include "model/builder.h"
 #include "model/row.h"
+#include "view/static_gpus.h"
 #include "view/static_json.h"
 
 // clang-format off
@@ -72,6 +73,110 @@ static void full_and_absent(void **state)
         free(json);
 }
 
+// clang-format off
+enum { INDEX, UUID, GPU_NAME, MEMORY, CLOCK, GPU_N };
+static const struct infp_column gpu_keys[] = {
+        INFP_COLUMN(gGpuIndex, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number."),
+        INFP_COLUMN(gUuid, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Uuid."),
+};
+static const struct infp_column gpu_columns[] = {
+        INFP_COLUMN(gName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name."),
+        INFP_COLUMN(gMemoryTotalMb, I64, GAUGE, mib, MEASURED, NO, NULL, 0, NULL, "Memory."),
+        INFP_COLUMN(gClockSmMaxMhz, I64, GAUGE, mhz, MEASURED, NO, NULL, 0, NULL, "Clock."),
+};
+static const struct infp_column driver_columns[] = {
+        INFP_COLUMN(gDriverVersion, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Driver."),
+        INFP_COLUMN(gCudaVersion, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CUDA."),
+};
+// clang-format on
+static const struct infp_table gpu_table = {
+        .name = "nvidia", .help = "GPUs.", .keys = gpu_keys, .n_keys = 2, .columns = gpu_columns, .n_columns = 3
+};
+static const struct infp_table driver_table = {
+        .name = "nvidia_driver", .help = "Driver.", .columns = driver_columns, .n_columns = 2
+};
+
+static bool take(struct infp_static_gpus *gpus, const struct infp_row *row)
+{
+        struct infp_builder *builder = infp_builder_new(row->table, 4);
+        struct infp_batch batch;
+        bool is_new;
+
+        assert_non_null(builder);
+        assert_int_equal(infp_builder_append(builder, row, 0), 0);
+        batch = infp_builder_batch(builder, 0);
+        is_new = infp_static_gpus_take(gpus, &batch);
+        infp_builder_free(builder);
+        return is_new;
+}
+
+static bool take_gpu(struct infp_static_gpus *gpus, int64_t index, const char *uuid, int64_t memory)
+{
+        char text[256];
+        struct infp_row row = { .text = text, .text_cap = sizeof(text) };
+
+        infp_row_begin(&row, &gpu_table, 1);
+        infp_row_i64(&row, INDEX, index);
+        infp_row_str(&row, UUID, uuid);
+        infp_row_str(&row, GPU_NAME, "H \"100\"");
+        infp_row_i64(&row, MEMORY, memory);
+        return take(gpus, &row);
+}
+
+/* They come one after the other, in any order, each once; the record stays what it was. */
+static void gpus_are_added(void **state)
+{
+        static const char before[] = "{\n  \"uuid\": \"u\"\n}\n";
+        struct infp_static_gpus gpus = { 0 };
+        struct infp_str record = { 0 }, out = { 0 };
+        char text[256];
+        struct infp_row row = { .text = text, .text_cap = sizeof(text) };
+
+        (void) state;
+        infp_str_puts(&record, before);
+        infp_static_gpus_put(&gpus, &record, &out);
+        assert_string_equal(out.data, before); /* without a GPU nothing is said of GPUs */
+
+        assert_true(take_gpu(&gpus, 1, "GPU-b", 2));
+        assert_true(take_gpu(&gpus, 0, "GPU-a", 1));
+        assert_false(take_gpu(&gpus, 1, "GPU-b", 3));
+        infp_row_begin(&row, &driver_table, 1);
+        infp_row_str(&row, 0, "580.65.06");
+        assert_true(take(&gpus, &row));
+        infp_str_clear(&out);
+        infp_static_gpus_put(&gpus, &record, &out);
+        assert_string_equal(out.data, "{\n"
+                                      "  \"uuid\": \"u\",\n"
+                                      "  \"nvidia\": {\n"
+                                      "    \"gDriverVersion\": \"580.65.06\",\n"
+                                      "    \"gCudaVersion\": null,\n"
+                                      "    \"gpus\": [\n"
+                                      "      {\n"
+                                      "        \"gName\": \"H \\\"100\\\"\",\n"
+                                      "        \"gUuid\": \"GPU-a\",\n"
+                                      "        \"gTotalMemoryMb\": 1,\n"
+                                      "        \"gPciBusId\": null,\n"
+                                      "        \"gMaxGraphicsClock\": null,\n"
+                                      "        \"gMaxSmClock\": null,\n"
+                                      "        \"gMaxMemClock\": null\n"
+                                      "      },\n"
+                                      "      {\n"
+                                      "        \"gName\": \"H \\\"100\\\"\",\n"
+                                      "        \"gUuid\": \"GPU-b\",\n"
+                                      "        \"gTotalMemoryMb\": 2,\n"
+                                      "        \"gPciBusId\": null,\n"
+                                      "        \"gMaxGraphicsClock\": null,\n"
+                                      "        \"gMaxSmClock\": null,\n"
+                                      "        \"gMaxMemClock\": null\n"
+                                      "      }\n"
+                                      "    ]\n"
+                                      "  }\n"
+                                      "}\n");
+        infp_static_gpus_done(&gpus);
+        infp_str_done(&record);
+        infp_str_done(&out);
+}
+
 static void without_a_row(void **state)
 {
         char *json = make(NULL);
@@ -88,6 +193,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(full_and_absent),
                 cmocka_unit_test(without_a_row),
+                cmocka_unit_test(gpus_are_added),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
