@@ -203,6 +203,29 @@ def test_live_a_cpu_quota_shows_its_throttling(groups, record, infprof):
 
 
 @pytest.mark.live
+def test_live_a_sleeping_container_has_all_its_figures_and_wakes(groups, record):
+    """What a container that sleeps cannot change is not read again: it stays in each row, and is read at once when it has run."""
+    cid = groups.docker("sleeper")
+    memory = 40 << 20
+    sleeper = groups.run(cid, sys.executable, "-c", f"import time; time.sleep(3); x = b'1' * {memory}; time.sleep(60)")
+    done = record("-t", "100", "--duration", "5s", "--pid", sleeper.pid)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(done.run, cid)
+    woke = next(i for i, row in enumerate(rows) if row["cMemoryAnon"] > rows[0]["cMemoryAnon"] + memory / 2)
+    still = rows[5:woke - 1]  # Python may be starting in the first ones
+    assert len(still) >= 10
+    there = {name for name, value in rows[0].items() if value is not None}
+    assert {"cCpuTimeUserMode", "cMemoryAnon", "cMemoryMaxUsed", "cOomKills", "cPidsLimitHits"} <= there
+    for row in rows:
+        assert there <= {name for name, value in row.items() if value is not None}
+    assert len({row["cMemoryAnon"] for row in still}) <= 2
+    stat = dict(line.split() for line in (groups.directory(cid, "memory") / "memory.stat").read_text().splitlines())
+    assert abs(rows[-1]["cMemoryAnon"] - int(stat["total_rss"])) < memory / 8
+    assert rows[-1]["cMemoryMaxUsed"] >= rows[-1]["cMemoryUsed"] > memory
+    assert rows[-1]["cCpuTime"] > rows[0]["cCpuTime"]
+
+
+@pytest.mark.live
 def test_live_containers_come_and_go(groups, infprof, run_dir):
     first = groups.docker("first")
     groups.run(first, "sleep", "60")
