@@ -148,8 +148,10 @@ static int limit_memory(struct infp_duck *duck, struct infp_err *err)
 static int configure(const struct infp_duck *duck, duckdb_config config, struct infp_err *err)
 {
         /* No file beside the user's, no download, no spill into the working directory: it fails instead. DuckDB itself takes as
-         * many threads as the affinity and the cgroup give CPUs. */
-        const char *threads = getenv("INFPROF_SQL_THREADS");
+         * many threads as the affinity and the cgroup give CPUs; each opens a table's file for itself, for which there must be
+         * descriptors. */
+        unsigned limit;
+        const char *set = getenv("INFPROF_SQL_THREADS"), *threads = !set && infp_fds_are_few(&limit) ? "1" : set;
         const char *const settings[][2] = {
                 { "autoinstall_known_extensions", "false" },
                 { "autoload_known_extensions", "false" },
