@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "ring_file.h"
+#include "skip_because.h"
 
 static char directory[64];
 
@@ -306,6 +307,9 @@ static void check_vanished(void)
 static void test_vanished(void **state)
 {
         (void) state;
+#ifdef __SANITIZE_THREAD__
+        SKIP_BECAUSE("the thread sanitizer does not see a thread that exits by a bare system call");
+#endif
         in_child(directory, check_vanished);
 }
 
