@@ -252,18 +252,36 @@ static void mark_used(struct drawing *drawing, const struct infp_panel *def, con
         }
 }
 
+/* Of many interfaces and disks most never do anything: a line at 0 is not worth its place. The first one stays. */
+static bool is_idle(const struct drawing *drawing, const struct infp_tracked *tracked, unsigned instance)
+{
+        const int rank =
+                tracked->about && tracked->about->rank ? infp_table_find(tracked->table, tracked->about->rank) : -1;
+
+        return rank >= 0 && instance > 0 && !tracked->instances[instance].is_first &&
+               !(infp_buckets_mean(tracked->instances[instance].columns[rank].buckets, drawing->timeline->grid.n) > 0);
+}
+
+static unsigned choose(struct drawing *drawing, const struct infp_panel *def, struct chosen *chosen)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < drawing->n * INFP_PANEL_TABLES; i++) {
+                struct infp_tracked *tracked = &drawing->tracked[i % drawing->n];
+                const char *table = def->tables[i / drawing->n];
+
+                for (unsigned k = 0; table && !strcmp(tracked->table->name, table) && k < tracked->n_instances; k++)
+                        if (n < MOST_CHOSEN && !(def->shape == INFP_PANEL_ACROSS && is_idle(drawing, tracked, k)))
+                                chosen[n++] = (struct chosen){ tracked, &tracked->instances[k] };
+        }
+        return n;
+}
+
 static int draw(struct drawing *drawing, const struct infp_panel *def)
 {
         struct chosen chosen[MOST_CHOSEN];
-        unsigned n = 0;
+        const unsigned n = choose(drawing, def, chosen);
 
-        for (unsigned t = 0; t < INFP_PANEL_TABLES && def->tables[t]; t++)
-                for (unsigned i = 0; i < drawing->n; i++)
-                        for (unsigned k = 0; !strcmp(drawing->tracked[i].table->name, def->tables[t]) &&
-                                             k < drawing->tracked[i].n_instances && n < MOST_CHOSEN;
-                             k++)
-                                chosen[n++] =
-                                        (struct chosen){ &drawing->tracked[i], &drawing->tracked[i].instances[k] };
         if (!n || n < def->least || (def->most && n > def->most))
                 return 0;
         for (unsigned k = 0; k < n; k++)

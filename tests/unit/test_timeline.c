@@ -1,0 +1,356 @@
+/* A run on a grid of buckets: rates, gaps, spikes, and what a bound leaves out. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/timeline.h"
+#include "model/tables.h"
+#include "report_sample.h"
+
+static void make_timeline(struct sample_run *s, uint64_t end_ns, struct infp_report *report, struct infp_timeline *t)
+{
+        finish(s, "run", end_ns);
+        make(s, NULL, NULL, 0, report);
+        sample_check(s, infp_timeline_make(s->run, report, t, &s->err));
+}
+
+static const struct infp_timeline_series *series_of(const struct infp_timeline *t, const char *metric)
+{
+        for (unsigned i = 0; i < t->n_panels; i++)
+                for (unsigned k = 0; k < t->panels[i].n_series; k++)
+                        if (!strcmp(t->panels[i].series[k].metric, metric))
+                                return &t->panels[i].series[k];
+        return NULL;
+}
+
+static double mean_at(const struct infp_timeline_series *series, unsigned i)
+{
+        return series->buckets[i].weight > 0 ? series->buckets[i].sum / series->buckets[i].weight : NAN;
+}
+
+static void assert_means(const struct infp_timeline_series *series, const double *expected, unsigned n)
+{
+        assert_non_null(series);
+        for (unsigned i = 0; i < n; i++)
+                if (isnan(expected[i]))
+                        assert_true(isnan(mean_at(series, i)));
+                else
+                        assert_near(mean_at(series, i), expected[i]);
+}
+
+/* A second each; the counter begins anew at 12 s, the noisy one steps back there; nothing between 13 s and 17 s. */
+static void test_buckets_rates_and_gaps(void **state)
+{
+        static const double gauge[] = { 1, 2, 3, 4, NAN, NAN, NAN, 5, 7 },
+                            rate[] = { NAN, 50, 30, 10, NAN, NAN, NAN, NAN, 60 },
+                            noisy[] = { NAN, 0.5, 0, 1.1, NAN, NAN, NAN, NAN, 0 };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        put_numbers(s, 10 * S, 1, 100, 100, 0);
+        put_numbers(s, 11 * S, 2, 150, 150, 0.5);
+        put_numbers(s, 12 * S + 300000000, 3, 39, 140, 0.5);
+        put_numbers(s, 13 * S, 4, 46, 217, 0.5);
+        put_numbers(s, 17 * S, 5, 946, 1000, 0.5);
+        put_numbers(s, 18 * S, 7, 1006, 1000, 0.5);
+        for (unsigned i = 0; i < 4; i++)
+                sample_tick(s, i, (10 + i) * S);
+        sample_tick(s, 7, 17 * S);
+        sample_tick(s, 8, 18 * S);
+        make_timeline(s, 18 * S + 1, &report, &t);
+        assert_int_equal(t.grid.step_ns, S);
+        assert_false(t.is_downsampled);
+        assert_int_equal(t.grid.t0, 9 * S + S / 2);
+        assert_int_equal(t.start_unix_ns, SAMPLE_UNIX + (int64_t) (9 * S + S / 2));
+        assert_means(series_of(&t, "gauge"), gauge, 9);
+        assert_true(fabs(mean_at(series_of(&t, "counter"), 3) - 10) < 1e-6);
+        assert_means(series_of(&t, "counter"), rate, 2);
+        assert_true(isnan(mean_at(series_of(&t, "counter"), 7)));
+        assert_near(mean_at(series_of(&t, "counter"), 8), 60);
+        assert_near(mean_at(series_of(&t, "counter"), 2), 39 / 1.3);
+        /* Seconds in a second: a share. */
+        assert_string_equal(t.panels[2].unit, "%");
+        for (unsigned i = 0; i < 9; i++)
+                if (!isnan(noisy[i]))
+                        assert_near(mean_at(series_of(&t, "noisy"), i), 100 * noisy[i]);
+        assert_true(series_of(&t, "counter")->is_rate && !series_of(&t, "gauge")->is_rate);
+        assert_int_equal(t.n_gaps, 1);
+        assert_int_equal(t.gaps[0].from, 13 * S);
+        assert_int_equal(t.gaps[0].to, 17 * S);
+        assert_non_null(strstr(t.gaps[0].reason, "no samples for 4.0 s"));
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* An hour in 720 buckets of 5 s: one sample of 99 among ones is the bucket's largest, and the mean knows it. */
+static void test_spikes_stay(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+        const struct infp_timeline_series *gauge;
+        unsigned n_spikes = 0, n_before;
+
+        (void) state;
+        for (unsigned i = 0; i < 3600; i++) {
+                put_numbers(s, (10 + i) * S, i == 1802 ? 99 : 1, 7 * i + (i > 3000 ? 1000 : 0), 0, 0);
+                sample_tick(s, i, (10 + i) * S);
+                if (i % 1000 == 999)
+                        sample_flush(s);
+        }
+        make_timeline(s, 3610 * S, &report, &t);
+        assert_true(t.is_downsampled);
+        assert_int_equal(t.grid.step_ns, 5 * S);
+        assert_true(t.grid.n <= INFP_TIMELINE_BUCKETS && t.grid.n >= 720);
+        gauge = series_of(&t, "gauge");
+        for (unsigned i = 0; i < 720; i++) {
+                assert_near(gauge->buckets[i].min, 1);
+                if (gauge->buckets[i].max > 1) {
+                        assert_near(gauge->buckets[i].max, 99);
+                        assert_near(mean_at(gauge, i), (99 + 4) / 5.0);
+                        n_spikes++;
+                }
+                if (i < 600)
+                        assert_near(mean_at(series_of(&t, "counter"), i), 7);
+        }
+        assert_int_equal(n_spikes, 1);
+        n_before = t.grid.n;
+        infp_timeline_coarsen(&t, 3);
+        assert_int_equal(t.grid.n, (n_before + 2) / 3);
+        assert_int_equal(t.grid.step_ns, 15 * S);
+        assert_near(gauge->buckets[120].max, 99);
+        assert_near(gauge->buckets[120].min, 1);
+        assert_near(mean_at(gauge, 120), (99 + 14) / 15.0);
+        assert_near(mean_at(gauge, 119), 1);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* The source `device` has a period of 5 s: its level holds between two readings, not beyond two periods; each device is a series.
+ * What it says never changes for dev1, which is not worth a chart. */
+static void test_a_slow_source(void **state)
+{
+        static const double heat[] = { 40, 40, 40, 40, 40, 50, NAN, NAN, NAN };
+        struct sample_run *s = sample_new("csv");
+        const struct infp_table *const tables[] = { &device_table, &infp_table_ticks, NULL };
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, tables);
+        free(s->run->info.collectors[1].tables);
+        s->run->info.collectors[1].tables = strdup("other device");
+        for (unsigned i = 0; i < 30; i++)
+                sample_tick(s, i, (10 + i) * S);
+        for (unsigned k = 0; k < 2; k++)
+                for (unsigned i = 0; i < 2; i++) {
+                        infp_row_str(sample_row(s, &device_table, (10 + 5 * i) * S), DEVICE_DEVICE,
+                                     k ? "dev1" : "dev0");
+                        infp_row_i64(&s->row, DEVICE_HEAT, k ? 7 : 40 + 10 * i);
+                        sample_put(s);
+                }
+        make_timeline(s, 40 * S, &report, &t);
+        assert_int_equal(t.n_panels, 1);
+        assert_string_equal(t.panels[0].title, "heat · dev0");
+        assert_string_equal(t.panels[0].unit, "C");
+        assert_string_equal(t.panels[0].series[0].instance, "dev0");
+        assert_means(&t.panels[0].series[0], heat, 9);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* 300 cores are 150 rows of two: cores 2 and 3 at 100 % and 50 % are one at 75 %. */
+static void test_many_cores(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        for (unsigned i = 0; i < 3; i++) {
+                sample_tick(s, i, (10 + i) * S);
+                for (unsigned core = 0; core < 300; core++)
+                        put_core(s, (10 + i) * S, core,
+                                 core == 2   ? 100 * i
+                                 : core == 3 ? 50 * i
+                                             : 0,
+                                 core == 2   ? 0
+                                 : core == 3 ? 50 * i
+                                             : 100 * i);
+        }
+        make_timeline(s, 13 * S, &report, &t);
+        assert_int_equal(t.cores.n, 150);
+        assert_string_equal(t.cores.names[1], "cpu2-3");
+        assert_non_null(strstr(t.cores.note, "300 cores"));
+        assert_true(t.cores.n * t.cores.grid.n <= INFP_TIMELINE_CORE_CELLS);
+        assert_true(isnan(t.cores.cells[1 * t.cores.grid.n]));
+        assert_near((double) t.cores.cells[1 * t.cores.grid.n + 1], 75);
+        assert_near((double) t.cores.cells[2], 0);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+static struct infp_row *begin_span(struct sample_run *s, int64_t id, int64_t tid, double from_s, double to_s)
+{
+        struct infp_row *row = sample_row(s, &infp_table_spans, (uint64_t) (from_s * 1e9));
+
+        infp_row_id(row, INFP_SPANS_PROCESS, 5);
+        infp_row_i64(row, INFP_SPANS_SPAN, id);
+        infp_row_i64(row, INFP_SPANS_TID, tid);
+        infp_row_str(row, INFP_SPANS_NAME, "span");
+        if (to_s > 0)
+                infp_row_i64(row, INFP_SPANS_DURATION_NS, (int64_t) ((to_s - from_s) * 1e9));
+        infp_row_str(row, INFP_SPANS_STATUS, to_s > 0 ? "ok" : "open");
+        return row;
+}
+
+static void put_span(struct sample_run *s, int64_t id, int64_t tid, double from_s, double to_s)
+{
+        begin_span(s, id, tid, from_s, to_s);
+        sample_put(s);
+}
+
+static const struct infp_timeline_span *span_of(const struct infp_timeline *t, int64_t id)
+{
+        for (unsigned i = 0; i < t->n_spans; i++)
+                if (t->spans[i].id == id)
+                        return &t->spans[i];
+        return NULL;
+}
+
+/* Of thread 1: 2 within 1, 3 within 2, 4 beside 2; 5 overlaps 1's end without lying within, so it has a lane of its own. 6 of thread
+ * 2 never ended, 7 lies within it. */
+static void test_lanes(void **state)
+{
+        static const struct {
+                int64_t id;
+                unsigned lane, depth;
+        } expected[] = { { 1, 0, 0 }, { 2, 0, 1 }, { 3, 0, 2 }, { 4, 0, 1 },
+                         { 5, 1, 0 }, { 8, 0, 0 }, { 6, 2, 0 }, { 7, 2, 1 } };
+        const struct infp_table *const more[] = { &infp_table_spans, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        put_numbers(s, 10 * S, 1, 1, 1, 1);
+        put_process(s, 10 * S, 5, "serve", "serve", 1 * S);
+        put_span(s, 3, 1, 12.1, 12.5);
+        put_span(s, 2, 1, 12, 13);
+        put_span(s, 4, 1, 13, 14);
+        put_span(s, 1, 1, 11, 15);
+        put_span(s, 5, 1, 14.5, 16);
+        put_span(s, 8, 1, 15, 15.1);
+        put_span(s, 6, 2, 11, -1);
+        infp_row_str(begin_span(s, 7, 2, 12, 19), INFP_SPANS_THREAD, "</script>");
+        infp_row_str(&s->row, INFP_SPANS_ATTRIBUTES, "{\"a\":1}");
+        sample_put(s);
+        make_timeline(s, 20 * S, &report, &t);
+        assert_int_equal(t.n_spans, INFP_COUNT(expected));
+        for (size_t i = 0; i < INFP_COUNT(expected); i++) {
+                assert_int_equal(span_of(&t, expected[i].id)->lane, expected[i].lane);
+                assert_int_equal(span_of(&t, expected[i].id)->depth, expected[i].depth);
+        }
+        assert_int_equal(t.n_lanes, 3);
+        assert_string_equal(t.lanes[0], "serve (50) · thread 1");
+        assert_string_equal(t.lanes[1], "serve (50) · thread 1 (2)");
+        assert_true(span_of(&t, 6)->duration_ns < 0);
+        assert_string_equal(span_of(&t, 7)->attributes, "{\"a\":1}");
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* Of 5,000 spans the 2,000 longest are kept. */
+static void test_the_longest_spans(void **state)
+{
+        const struct infp_table *const more[] = { &infp_table_spans, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        put_numbers(s, 10 * S, 1, 1, 1, 1);
+        for (unsigned i = 0; i < 5000; i++)
+                put_span(s, i, 1, 11 + i, 11 + i + 1e-6 * (1 + i * 7919 % 5000));
+        make_timeline(s, 6000 * S, &report, &t);
+        assert_int_equal(t.n_spans, INFP_TIMELINE_SPANS);
+        assert_int_equal(t.spans_left_out, 3000);
+        for (unsigned i = 0; i < t.n_spans; i++)
+                assert_true(t.spans[i].duration_ns > 3000 * 1000 && (!i || t.spans[i].t_ns > t.spans[i - 1].t_ns));
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* 20,000 requests are thinned to at most 5,000; the slowest to its first token, the slowest and the failed one are there. */
+static void test_requests_keep_the_worst(void **state)
+{
+        const struct infp_table *const more[] = { &infp_table_requests, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+        unsigned n_slow_first = 0, n_slow = 0, n_failed = 0;
+
+        (void) state;
+        sample_describe(s, more);
+        put_numbers(s, 10 * S, 1, 1, 1, 1);
+        for (unsigned i = 0; i < 20000; i++) {
+                struct infp_row *row = sample_row(s, &infp_table_requests, 11 * S + i * UINT64_C(10000000));
+
+                infp_row_str(row, INFP_REQUESTS_LOAD, i % 2 ? "odd" : "even");
+                infp_row_bool(row, INFP_REQUESTS_OK, i != 777);
+                if (i == 777)
+                        infp_row_str(row, INFP_REQUESTS_FAILURE, "timeout");
+                infp_row_i64(row, INFP_REQUESTS_FIRST_NS, i == 555 ? 9000000000 : 1000000 + i % 10);
+                infp_row_i64(row, INFP_REQUESTS_END_NS, i == 888 ? 99000000000 : 2000000);
+                sample_put(s);
+                if (i % 4000 == 3999)
+                        sample_flush(s);
+        }
+        make_timeline(s, 300 * S, &report, &t);
+        assert_true(t.n_requests <= INFP_TIMELINE_REQUESTS && t.n_requests >= 1000);
+        assert_int_equal(t.n_requests + t.requests_left_out, 20000);
+        assert_int_equal(t.n_loads, 2);
+        for (unsigned i = 0; i < t.n_requests; i++) {
+                n_slow_first += t.requests[i].ttft_s == 9;
+                n_slow += t.requests[i].e2e_s == 99;
+                n_failed += !t.requests[i].ok && !strcmp(t.failures[t.requests[i].failure], "timeout");
+                assert_true(!i || t.requests[i].t_ns >= t.requests[i - 1].t_ns);
+        }
+        assert_int_equal(n_slow_first, 1);
+        assert_int_equal(n_slow, 1);
+        assert_int_equal(n_failed, 1);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_buckets_rates_and_gaps),
+                cmocka_unit_test(test_spikes_stay),
+                cmocka_unit_test(test_a_slow_source),
+                cmocka_unit_test(test_many_cores),
+                cmocka_unit_test(test_lanes),
+                cmocka_unit_test(test_the_longest_spans),
+                cmocka_unit_test(test_requests_keep_the_worst),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
