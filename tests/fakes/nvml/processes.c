@@ -36,21 +36,42 @@ static void put(void *list, uint32_t i, unsigned size, const struct nvml_process
                 memcpy(to, p, size);
 }
 
+struct walk {
+        const struct fake_device *device;
+        int part; /* of a GPU that is cut into parts: whose processes come next */
+        unsigned at;
+};
+
+/* The list of a whole GPU has those of its parts, too. */
+static const struct fake_line *next_process(struct walk *walk)
+{
+        const struct fake_line *line;
+
+        while (!(line = fake_next(fake_device_at(walk->device->index, walk->part), "process", &walk->at))) {
+                if (walk->device->part != FAKE_WHOLE || ++walk->part == FAKE_PARTS)
+                        return NULL;
+                walk->at = 0;
+        }
+        return line;
+}
+
 static int give(const struct fake_device *device, char type, unsigned size, uint32_t *n, void *list)
 {
-        unsigned at = 0, there = 0;
+        struct walk walk = { .device = device, .part = device->part };
         const struct fake_line *line;
+        unsigned there = 0;
 
         if (!n)
                 return NVML_INVALID_ARGUMENT;
-        while ((line = fake_next(device, "process", &at)))
+        while ((line = next_process(&walk)))
                 there += is_of_type(line, type);
         if (*n < there || (there && !list)) {
                 *n = there;
                 return NVML_INSUFFICIENT_SIZE;
         }
         *n = 0;
-        for (at = 0; *n < there && (line = fake_next(device, "process", &at));)
+        walk = (struct walk){ .device = device, .part = device->part };
+        while (*n < there && (line = next_process(&walk)))
                 if (is_of_type(line, type)) {
                         const struct nvml_process_long p = process_of(line);
 
