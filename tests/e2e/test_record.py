@@ -75,7 +75,7 @@ print(json.dumps({
     "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")), "cwd": os.getcwd(), "umask": status["Umask"],
     "masks": [status[name] for name in ("SigBlk", "SigIgn", "SigCgt")], "nice": os.nice(0), "session": os.getsid(0),
     "limits": [resource.getrlimit(limit) for limit in range(16)], "argv": sys.argv[1:],
-    "environment": {k: v for k, v in os.environ.items() if k not in ("INFPROF_RUN", "_", "LC_CTYPE")},
+    "environment": {k: v for k, v in os.environ.items() if k not in ("INFPROF_RUN", "INFPROF_RING", "_", "LC_CTYPE")},
     "dumpable": status["CapEff"], "no_new_privs": status["NoNewPrivs"], "oom": open("/proc/self/oom_score_adj").read(),
 }))
 """
@@ -116,6 +116,15 @@ def test_closed_standard_descriptors_stay_closed(infprof, run_dir, tmp_path, clo
 def test_the_command_knows_its_run(record):
     done = record("--no-finish", command=["sh", "-c", "echo $INFPROF_RUN"])
     assert done.stdout.strip() == done.run.uuid
+
+
+def test_programs_of_the_tree_write_rings_unless_the_user_says_otherwise(record, monkeypatch):
+    monkeypatch.delenv("INFPROF_RING", raising=False)
+    command = ["sh", "-c", "echo ${INFPROF_RING-unset}"]
+    assert record("--no-finish", command=command).stdout.strip() == "1"
+    for value in ("0", "", "/tmp/rings"):
+        monkeypatch.setenv("INFPROF_RING", value)
+        assert record("--no-finish", command=command).stdout.strip() == value
 
 
 def test_first_sample_comes_before_the_command(record):
