@@ -39,6 +39,13 @@ class Plot {
     plotSizes.observe(this.stage);
   }
 
+  /* The card is taken from the page. */
+  end() {
+    view.plots.splice(view.plots.indexOf(this), 1);
+    plotsInSight.unobserve(this.stage);
+    plotSizes.unobserve(this.stage);
+  }
+
   setInSight(is_in_sight) {
     this.is_in_sight = is_in_sight;
     if (is_in_sight && this.is_stale) this.draw();
@@ -89,7 +96,7 @@ class Plot {
       this.cross.style.transform = `translateX(${Math.round(xOf(this.box, t))}px)`;
       this.cross.style.height = `${this.box.height}px`;
     }
-    this.tag.classList.toggle('on', is_shown && this.is_pointed);
+    this.tag.classList.toggle('on', is_shown && Boolean(this.is_pointed));
     if (is_shown && this.is_pointed) this.placeTag(this.tagText(t), xOf(this.box, t));
     this.showValues(is_shown ? t : null);
   }
@@ -317,7 +324,7 @@ class SeriesChart extends Plot {
     const max = this.panel.max ?? null;
     if (!Number.isFinite(high)) high = max ?? 1;
     const lines = Math.max(2, Math.round(box.height / 38));
-    if (max !== null && high <= max * 1.0001) return valueAxis(low, max, this.panel.unit, lines, max);
+    if (max !== null && high <= max * 1.1) return valueAxis(low, max, this.panel.unit, lines, Math.max(high, max));
     return valueAxis(low, high, this.panel.unit, lines);
   }
 

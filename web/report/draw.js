@@ -40,7 +40,7 @@ function valueAxis(low, high, unit, lines, top) {
   const wanted = niceTicks(low / scale.factor, high / scale.factor, lines);
   const end = top === undefined ? Math.ceil(high / scale.factor / wanted.step - 1e-9) * wanted.step : top / scale.factor;
   const start = Math.floor(low / scale.factor / wanted.step + 1e-9) * wanted.step;
-  const { step, ticks } = niceTicks(start, end, lines);
+  const { step, ticks } = niceTicks(start, top === undefined ? end : high / scale.factor, lines);
   const digits = digitsOf(step);
   return {
     low: start * scale.factor, high: end * scale.factor, scale,

@@ -21,7 +21,7 @@ function absencesSection(data) {
 }
 
 function factsList(rows) {
-  return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v]) => h('div', {}, h('dt', {}, name), h('dd', {}, v))));
+  return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v]) => h('div', { class: v instanceof Node ? 'wide' : null }, h('dt', {}, name), h('dd', {}, v))));
 }
 
 function costCard(data) {
@@ -44,6 +44,12 @@ function runCard(data) {
     ['Times', `of ${Intl.DateTimeFormat().resolvedOptions().timeZone || 'your time zone'}`], ['Page made by', data.made_by]]));
 }
 
+function machineText(path, value) {
+  if (typeof value !== 'number') return String(value);
+  if (/Bytes$|^vCpuCache /.test(path)) return show(value, 'bytes');
+  return /BootTime$/.test(path) ? `${day(value * 1000)} ${clock(value * 1000, 1000)}` : String(value);
+}
+
 /* The static record of the machine, whatever it holds: groups of names and values. */
 function machineCard(machine) {
   const rows = [];
@@ -51,7 +57,7 @@ function machineCard(machine) {
     if (value === null || value === undefined || rows.length > 150) return;
     if (Array.isArray(value) && value.every((v) => typeof v !== 'object')) rows.push([path, value.join(', ')]);
     else if (typeof value === 'object') for (const [key, v] of Object.entries(value)) walk(v, path ? `${path} ${key}` : key);
-    else rows.push([path, /Bytes$|^vCpuCache /.test(path) && typeof value === 'number' ? show(value, 'bytes') : String(value)]);
+    else rows.push([path, machineText(path, value)]);
   };
   walk(machine.host ? { ...machine.host, ...machine, host: null } : machine, '');
   return rows.length ? h('div', { class: 'card wide' }, h('h3', {}, 'The machine'), factsList(rows)) : null;

@@ -66,8 +66,9 @@ function rowOf(tree, node, depth) {
     twisty.setAttribute('aria-expanded', String(isOpen(node)));
     refresh(node);
   }) : h('span', { class: 'twisty' });
+  const step = view.total < 60000 ? 100 : 1000;
   const lived = node.start <= 0 && (node.end === null || node.end >= data.total_ms) ? 'throughout'
-    : `${elapsed(Math.max(0, node.start), 1000)} to ${node.end === null ? 'the end' : elapsed(node.end, 1000)}`;
+    : `${elapsed(Math.max(0, node.start), step)} to ${node.end === null ? 'the end' : elapsed(node.end, step)}`;
   node.row = h('tr', {},
     h('th', { scope: 'row' }, h('div', { class: 'process', css: { 'padding-left': `${Math.min(depth, 12) * 16}px` } }, twisty,
       h('div', {}, name, node.cmdline && node.cmdline !== node.name ? h('div', { class: 'cmdline', title: node.cmdline }, node.cmdline) : null))),

@@ -24,11 +24,11 @@ function scaleOf(unit, largest) {
   if (whole === 'MHz') return scaleOf('Hz', largest * 1e6).name === 'GHz' ? { factor: 1e3, name: 'GHz' } : { factor: 1, name: 'MHz' };
   const steps = SCALES[base];
   if (!steps) {
-    if (base === '%' || base === '°C' || Math.abs(largest) < 1e5) return { factor: 1, name: base + per };
+    if (base === '%' || base === '°C' || Math.abs(largest) < 1e4) return { factor: 1, name: base + per };
     const [factor, name] = SCALES[''].findLast((s) => Math.abs(largest) >= s[0]);
     return { factor, name: `${name} ${base}${per}` };
   }
-  if (base === '' && Math.abs(largest) < 1e5) return { factor: 1, name: per.trim() };
+  if (base === '' && Math.abs(largest) < 1e4) return { factor: 1, name: per.trim() };
   let step = steps.findLast((s) => Math.abs(largest) >= s[0] * 0.9995);
   if (base === 's' && step && step[0] === 60 && Math.abs(largest) < 180) step = steps[3];
   if (!step) step = largest === 0 ? steps.find((s) => s[0] === 1) : steps[0];
