@@ -68,8 +68,8 @@ static bool same(const char *a, const char *b)
 static const char *title_of(const char *group)
 {
         static const char *const titles[][2] = {
-                { "sources", "Sources" }, { "engines", "Engines" },        { "cgroups", "Control groups" },
-                { "kernel", "Kernel" },   { "program", "infprof itself" },
+                { "sources", "Sources" },        { "engines", "Engines" }, { "gpus", "GPUs" },
+                { "cgroups", "Control groups" }, { "kernel", "Kernel" },   { "program", "infprof itself" },
         };
 
         for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)

@@ -183,6 +183,7 @@ int infp_doctor_sources(struct infp_findings *findings, const char *root, const 
                 add_collector(findings, &shot, *c, false);
         }
         infp_doctor_engines(findings, &shot);
+        infp_doctor_gpus(findings, &shot);
         infp_doctor_cgroups(findings, &shot);
         infp_one_shot_done(&shot);
         return 0;

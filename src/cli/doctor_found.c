@@ -1,4 +1,4 @@
-/* What was found beside files: engines that answer, the control group in which we are. */
+/* What was found beside files: engines that answer, GPUs, the control group in which we are. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include "collectors/container_table.h"
 #include "collectors/engine.h"
 #include "collectors/engine_tables.h"
+#include "collectors/gpu_table.h"
 #include "view/human.h"
 
 static void put_text(struct infp_str *out, const char *before, const struct infp_batch *batch, unsigned cell,
@@ -71,6 +72,41 @@ void infp_doctor_engines(struct infp_findings *findings, const struct infp_one_s
              from += batch.n_rows)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
                         add_engine(findings, last, &batch, row, n++);
+}
+
+/* "NVIDIA H100 80GB HBM3, 79.65 GiB, at 0000:18:00.0". One that is lost has a row of nothing, and is told of above. */
+static void add_gpu(struct infp_findings *findings, const struct infp_table *table, const struct infp_batch *gpus,
+                    uint32_t row)
+{
+        infp_autostr struct infp_str text = { 0 }, name = { 0 };
+        const unsigned memory = INFP_FIXED_COLUMNS + GPU_MEMORY_TOTAL_BYTES;
+        bool has_any = infp_batch_has(gpus, memory, row);
+
+        for (unsigned cell = GPU_UTILIZATION_GPU; cell <= GPU_CLOCK_VIDEO; cell++)
+                has_any |= infp_batch_has(gpus, INFP_FIXED_COLUMNS + cell, row);
+        if (!has_any)
+                return;
+        infp_str_printf(&name, "%s%lld", table->name,
+                        (long long) infp_batch_i64(gpus, INFP_FIXED_COLUMNS + GPU_INDEX, row));
+        put_text(&text, "", gpus, GPU_NAME, row);
+        if (infp_batch_has(gpus, memory, row)) {
+                infp_str_puts(&text, text.size ? ", " : "");
+                infp_human_bytes(&text, (double) infp_batch_i64(gpus, memory, row));
+        }
+        put_text(&text, text.size ? ", at " : "at ", gpus, GPU_PCI_BUS_ID, row);
+        infp_findings_add(findings, "gpus", name.data, "ok", false, text.data, NULL);
+}
+
+void infp_doctor_gpus(struct infp_findings *findings, const struct infp_one_shot *shot)
+{
+        static const struct infp_table *const tables[] = { &infp_table_nvidia, &infp_table_amdgpu, &infp_table_intel };
+        const struct infp_last *last = &shot->last;
+        struct infp_batch batch;
+
+        for (size_t i = 0; i < INFP_COUNT(tables); i++)
+                for (uint32_t from = 0; last->rows(last->context, tables[i], from, &batch); from += batch.n_rows)
+                        for (uint32_t row = 0; row < batch.n_rows; row++)
+                                add_gpu(findings, tables[i], &batch, row);
 }
 
 /* Another group can be made beside our processes only below a directory that we may write. */
