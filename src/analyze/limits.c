@@ -8,7 +8,7 @@
 #include "analyze/report.h"
 #include "base/mem.h"
 
-static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9;
+static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9, cpu_waited_reached = 0.25;
 static const double throttled_reached = 0.05;
 static const double memory_waited_reached = 0.1, memory_near = 0.9;
 static const double io_some_reached = 0.25, io_full_reached = 0.1, io_near = 0.05, iowait_near = 0.2;
@@ -161,14 +161,24 @@ static void find_cpu(const struct infp_report *report, struct infp_limit *limit)
                 set_unchecked(limit, report, collectors, "the target's CPU time was not measured");
                 return;
         }
-        const double share = used / allowed;
+        const struct infp_container_use *use = target_container(report);
+        const double share = used / allowed,
+                     own_wait = use && is_own(use) ? infp_container_waited(use, INFP_CONTAINER_CPU_SOME) : NAN;
 
-        if (share < cpu_reached && busy >= machine_full)
-                set(limit, INFP_LIMIT_REACHED, busy,
-                    "the machine's CPUs were busy to %.0f %%, but the target had only %.2f of %.3g: others used the "
-                    "rest%s",
-                    100 * busy, used, allowed, stolen);
-        else if (share < cpu_near && is_one_thread(report, used, allowed)) {
+        /* What it waited is known of a control group of its own; else that the machine was full is a hint and no more: a target
+         * that sleeps lacks nothing. */
+        if (share < cpu_reached && own_wait >= cpu_waited_reached)
+                set(limit, INFP_LIMIT_REACHED, own_wait,
+                    "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its %.3g%s",
+                    100 * own_wait, used, allowed, stolen);
+        else if (share < cpu_near && isnan(own_wait) && busy >= machine_full) {
+                set(limit, INFP_LIMIT_NEAR, share,
+                    "the target used %.2f of its %.3g CPUs while the machine's were busy to %.0f %%: it may have "
+                    "waited for "
+                    "others (a guess: how long it waited was not measured)%s",
+                    used, allowed, 100 * busy, stolen);
+                limit->is_estimated = true;
+        } else if (share < cpu_near && is_one_thread(report, used, allowed)) {
                 set(limit, INFP_LIMIT_NEAR, share,
                     "the target used %.2f of its %.3g CPUs, as a program does in which one thread is always busy (a "
                     "guess: "

@@ -69,7 +69,11 @@ static void test_cpu(void **state)
         report.tree_cpu_s = 36;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
         report.tree_cpu_s = 6;
-        report.cores.average.mean = 96; /* others took them */
+        report.cores.average.mean = 96; /* others took them: it may have waited, or slept */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        use.stat[INFP_CONTAINER_CPU_SOME] = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.24e9 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        use.stat[INFP_CONTAINER_CPU_SOME].mean = 0.26e9;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
         report.tree_cpu_s = NAN;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NOT_CHECKED);
