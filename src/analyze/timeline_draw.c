@@ -27,9 +27,11 @@ enum { MOST_CHOSEN = 256 };
 
 static double scale_of(enum infp_panel_scale scale, const struct infp_report *report)
 {
+        const double n_cpus = isfinite(report->n_cpus) ? report->n_cpus : report->cores.n;
+
         if (scale == INFP_SCALE_PERCENT)
                 return 100;
-        return scale == INFP_SCALE_OF_CPUS ? 100 / report->n_cpus : 1;
+        return scale == INFP_SCALE_OF_CPUS ? 100 / n_cpus : 1;
 }
 
 static struct infp_bucket_stat *scaled(const struct infp_bucket_stat *buckets, unsigned n, double factor)

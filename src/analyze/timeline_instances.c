@@ -38,6 +38,13 @@ static int by_label(struct infp_tracked_instance *instances, unsigned n, uint64_
         return -1;
 }
 
+/* A container without a name is called by the first 12 digits of its id, as everywhere. */
+static void shorten_id(char *text)
+{
+        if (strlen(text) >= 32 && strspn(text, "0123456789abcdef") == strlen(text))
+                text[12] = 0;
+}
+
 /* The last word about each thing that is one of the instances. */
 int infp_tracked_read_names(const struct infp_tracked_options *options, struct infp_tracked *tracked,
                             struct infp_err *err)
@@ -68,6 +75,7 @@ int infp_tracked_read_names(const struct infp_tracked_options *options, struct i
                                 text = infp_timeline_text(&batch, infp_table_find(batch.table, about->label[k]), row,
                                                           &failed);
                         if (text) {
+                                shorten_id(text);
                                 free(tracked->instances[i].label);
                                 tracked->instances[i].label = text;
                         }

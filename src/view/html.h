@@ -29,7 +29,8 @@
  *   "requests_left_out": 0 (evenly thinned; the slowest of each stay),
  *   "marks": [ { "t": ms, "tag": "", "source": "api", "process": "name or null" } ], "marks_left_out": 0,
  *   "lanes": [ { "name": "serve (12) · worker 1" } ],
- *   "spans": [ { "t": ms, "d": ms or null (open), "name": "", "lane": 0, "depth": 0, "status": "ok", "id": 1, "parent": null, "attributes": {} or null } ],
+ *   "spans": { "t": [ms], "d": [ms or null: open], "lane": [], "depth": [], "id": [], "parent": [id or null], "name": [index into names],
+ *              "status": [index into states], "attributes": [object or null], "names": [texts], "states": [texts] } or null,
  *   "spans_left_out": 0 (the shortest are),
  *   "gaps": [ { "from": ms, "to": ms, "reason": "no samples: ..." } ],
  *   "notes": [ texts: what was left out of this page, and that it was downsampled ] }

@@ -142,17 +142,17 @@ static unsigned put_panels(struct infp_str *text, const struct infp_timeline *ti
         return n_left_out;
 }
 
-/* Joins buckets until the named panels fit. */
+/* Joins as few buckets as makes the named panels fit. Each second turn is needed where nulls and short numbers lie unevenly. */
 static unsigned fit_panels(struct infp_str *text, struct infp_timeline *timeline, size_t room)
 {
-        for (unsigned i = 0;; i++) {
+        for (unsigned turn = 0;; turn++) {
                 unsigned n_left_out;
 
                 infp_str_clear(text);
                 n_left_out = put_panels(text, timeline, room);
-                if (text->size <= room || i == COARSENED_AT_MOST || timeline->grid.n < 64 || text->failed)
+                if (text->size <= room || turn == COARSENED_AT_MOST || timeline->grid.n < 64 || text->failed)
                         return n_left_out;
-                infp_timeline_coarsen(timeline, 2);
+                infp_timeline_coarsen(timeline, room ? (unsigned) fmin((double) (text->size / room + 1), 8) : 8);
         }
 }
 

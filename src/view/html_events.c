@@ -1,8 +1,10 @@
 /* Members of the page's data that are lists: processes, requests, marks, spans, gaps. Times are ms since the grid's begin. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_text.h"
+#include "base/mem.h"
 #include "view/html_parts.h"
 
 static double ms_of(const struct infp_timeline *timeline, uint64_t t_ns)
@@ -155,8 +157,83 @@ static void put_marks(struct infp_json *json, const struct infp_timeline *timeli
         infp_json_array_end(json);
 }
 
+/* The number of a text among those before, for columns in which few texts come often. */
+struct texts {
+        const char **list;
+        unsigned n;
+};
+
+static unsigned text_number(struct texts *texts, const char *text)
+{
+        unsigned i = 0;
+
+        while (i < texts->n && strcmp(texts->list[i], text))
+                i++;
+        if (i == texts->n)
+                texts->list[texts->n++] = text;
+        return i;
+}
+
+static void put_texts(struct infp_json *json, const char *key, const struct texts *texts)
+{
+        infp_json_key(json, key);
+        infp_json_array(json);
+        for (unsigned i = 0; i < texts->n; i++)
+                infp_json_str(json, texts->list[i]);
+        infp_json_array_end(json);
+}
+
+enum span_member { BEGIN, DURATION, LANE, DEPTH, ID, PARENT, NAME, STATUS, ATTRIBUTES };
+
+static void put_span_member(struct infp_json *json, const struct infp_timeline *timeline,
+                            const struct infp_timeline_span *span, enum span_member member, struct texts *texts)
+{
+        const char *attributes = span->attributes;
+
+        switch (member) {
+        case BEGIN:
+                infp_html_number(json, ms_of(timeline, span->t_ns), 1e-3);
+                break;
+        case DURATION:
+                infp_html_number(json, span->duration_ns >= 0 ? (double) span->duration_ns / 1e6 : NAN, 1e-3);
+                break;
+        case LANE:
+                infp_json_u64(json, span->lane);
+                break;
+        case DEPTH:
+                infp_json_u64(json, span->depth);
+                break;
+        case ID:
+        case PARENT:
+                if ((member == ID ? span->id : span->parent) >= 0)
+                        infp_json_i64(json, member == ID ? span->id : span->parent);
+                else
+                        infp_json_null(json);
+                break;
+        case NAME:
+                infp_json_u64(json, text_number(texts, span->name ? span->name : ""));
+                break;
+        case STATUS:
+                infp_json_u64(json, text_number(texts, span->status ? span->status : ""));
+                break;
+        case ATTRIBUTES:
+                if (attributes && infp_json_is_valid(attributes, strlen(attributes)))
+                        infp_json_text(json, attributes, strlen(attributes));
+                else
+                        infp_json_null(json);
+                break;
+        }
+}
+
 static void put_spans(struct infp_json *json, const struct infp_timeline *timeline)
 {
+        static const char *const keys[] = {
+                [BEGIN] = "t",       [DURATION] = "d", [LANE] = "lane",     [DEPTH] = "depth",           [ID] = "id",
+                [PARENT] = "parent", [NAME] = "name",  [STATUS] = "status", [ATTRIBUTES] = "attributes",
+        };
+        infp_autofree const char **list = calloc(2 * (size_t) timeline->n_spans + 2, sizeof(*list));
+        struct texts names = { list, 0 }, states = { list ? list + timeline->n_spans + 1 : NULL, 0 };
+
         infp_json_key(json, "lanes");
         infp_json_array(json);
         for (unsigned i = 0; i < timeline->n_lanes; i++) {
@@ -166,28 +243,23 @@ static void put_spans(struct infp_json *json, const struct infp_timeline *timeli
         }
         infp_json_array_end(json);
         infp_json_key(json, "spans");
-        infp_json_array(json);
-        for (unsigned i = 0; i < timeline->n_spans; i++) {
-                const struct infp_timeline_span *span = &timeline->spans[i];
-                const char *attributes = span->attributes;
-
-                infp_json_object(json);
-                put_ms(json, "t", ms_of(timeline, span->t_ns));
-                put_ms(json, "d", span->duration_ns >= 0 ? (double) span->duration_ns / 1e6 : NAN);
-                infp_json_member_str(json, "name", span->name);
-                infp_json_member_u64(json, "lane", span->lane);
-                infp_json_member_u64(json, "depth", span->depth);
-                infp_json_member_str(json, "status", span->status);
-                put_id(json, "id", span->id);
-                put_id(json, "parent", span->parent);
-                infp_json_key(json, "attributes");
-                if (attributes && infp_json_is_valid(attributes, strlen(attributes)))
-                        infp_json_text(json, attributes, strlen(attributes));
-                else
-                        infp_json_null(json);
-                infp_json_object_end(json);
+        if (!timeline->n_spans || !list) {
+                infp_json_null(json);
+                json->out->failed |= !list;
+                return;
         }
-        infp_json_array_end(json);
+        infp_json_object(json);
+        for (unsigned member = 0; member <= ATTRIBUTES; member++) {
+                infp_json_key(json, keys[member]);
+                infp_json_array(json);
+                for (unsigned i = 0; i < timeline->n_spans; i++)
+                        put_span_member(json, timeline, &timeline->spans[i], (enum span_member) member,
+                                        member == STATUS ? &states : &names);
+                infp_json_array_end(json);
+        }
+        put_texts(json, "names", &names);
+        put_texts(json, "states", &states);
+        infp_json_object_end(json);
 }
 
 static void put_gaps(struct infp_json *json, const struct infp_timeline *timeline)

@@ -1,13 +1,13 @@
-/* The values of a series. They are most of the page, so each has only the digits that a picture shows: a thousandth of the series'
- * range, in the shortest text. */
+/* The values of a series. They are most of the page, so each has only the digits that a picture shows: a four-hundredth of the
+ * series' range or better, in the shortest text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "view/html_parts.h"
 
-/* One digit and a half more than a line of 300 pixels shows. */
-static const double steps_of_range = 1000;
+/* Twice as many as a chart is pixels high, at least. */
+static const double steps_of_range = 400;
 
 static bool range_of(const struct infp_bucket_stat *buckets, unsigned n, double *ret_low, double *ret_high)
 {

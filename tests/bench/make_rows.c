@@ -3,6 +3,7 @@
  *   make_rows samples DIR ROWS     table `samples`: 20,000 functions on 64 threads
  *   make_rows day DIR SECONDS      one row a second in each table that is in the time series, a row a core of the detail tables
  *   make_rows hour DIR SECONDS     that, a tree of 20 processes, and an engine of which 300 series change each second
+ *   make_rows page DIR SECONDS     that, with 60 processes and all that the page of a report draws: names, requests, spans, marks
  */
 #include <errno.h>
 #include <math.h>
@@ -223,7 +224,7 @@ static void make_day(uint64_t seconds)
         }
 }
 
-enum { SERIES = 300, PROCESSES = 20 };
+enum { SERIES = 300, PROCESSES = 20, PAGE_PROCESSES = 60 };
 
 /* In each segment anew, before the first sample. */
 static void name_series(uint64_t second)
@@ -283,6 +284,86 @@ static void make_hour(uint64_t seconds)
         }
 }
 
+/* A tree: each process is the child of the one with half its number. */
+static void name_processes(void)
+{
+        char text[256];
+
+        for (uint64_t process = 2; process < PAGE_PROCESSES; process++) {
+                infp_row_begin(&w.row, &infp_table_process, 1);
+                for (unsigned i = 0; i + INFP_FIXED_COLUMNS < infp_table_width(&infp_table_process); i++) {
+                        const char *name = infp_table_column(&infp_table_process, i + INFP_FIXED_COLUMNS)->name;
+
+                        if (!strcmp(name, "id"))
+                                infp_row_id(&w.row, i, mix(process));
+                        else if (!strcmp(name, "pId"))
+                                infp_row_i64(&w.row, i, (int64_t) process * 10);
+                        else if (!strcmp(name, "pFirstParentId"))
+                                infp_row_i64(&w.row, i, (int64_t) process / 2 * 10);
+                        else if (!strcmp(name, "pName"))
+                                infp_row_str(&w.row, i, "python3");
+                }
+                snprintf(text, sizeof(text), "/usr/bin/python3 -m vllm.entrypoints.openai.api_server --worker %u",
+                         (unsigned) process);
+                infp_row_str(&w.row, (unsigned) infp_table_find(&infp_table_process, "pCmdline") - INFP_FIXED_COLUMNS,
+                             text);
+                put();
+        }
+}
+
+static void fill_events(uint64_t second)
+{
+        for (uint64_t i = 0; i < 4; i++) {
+                const uint64_t t_ns = second * INFP_NS_PER_S + i * 250000000, dice = mix(t_ns);
+
+                infp_row_begin(&w.row, &infp_table_requests, t_ns);
+                infp_row_str(&w.row, INFP_REQUESTS_LOAD, i % 2 ? "8 streams" : "1 stream");
+                infp_row_bool(&w.row, INFP_REQUESTS_OK, dice % 50 > 0);
+                infp_row_i64(&w.row, INFP_REQUESTS_FIRST_NS, (int64_t) (dice % 800000000));
+                infp_row_i64(&w.row, INFP_REQUESTS_END_NS, (int64_t) (dice % 9000000000));
+                infp_row_i64(&w.row, INFP_REQUESTS_OUTPUT_TOKENS, (int64_t) (dice % 500));
+                put();
+                infp_row_begin(&w.row, &infp_table_spans, t_ns);
+                infp_row_id(&w.row, INFP_SPANS_PROCESS, mix(2));
+                infp_row_i64(&w.row, INFP_SPANS_SPAN, (int64_t) (second * 4 + i));
+                infp_row_i64(&w.row, INFP_SPANS_TID, (int64_t) i);
+                infp_row_str(&w.row, INFP_SPANS_NAME, "gen_ai.generate");
+                infp_row_str(&w.row, INFP_SPANS_STATUS, "ok");
+                infp_row_i64(&w.row, INFP_SPANS_DURATION_NS, (int64_t) (dice % 900000000));
+                infp_row_str(&w.row, INFP_SPANS_ATTRIBUTES, "{\"gen_ai.request.model\":\"facebook/opt-125m\"}");
+                put();
+        }
+        if (second % 30 == 0) {
+                infp_row_begin(&w.row, &infp_table_marks, second * INFP_NS_PER_S);
+                infp_row_str(&w.row, INFP_MARKS_TAG, "half a minute");
+                infp_row_str(&w.row, INFP_MARKS_SOURCE, "mark");
+                put();
+        }
+}
+
+static void make_page(uint64_t seconds)
+{
+        static const struct infp_table *const more[] = { &infp_table_requests, &infp_table_spans, &infp_table_marks };
+        const struct infp_table *const *all = infp_all_tables();
+
+        for (unsigned i = 0; all[i]; i++)
+                describe(all[i]);
+        for (unsigned i = 0; i < sizeof(more) / sizeof(*more); i++)
+                describe(more[i]);
+        name_processes();
+        for (uint64_t second = 0; second < seconds; second++) {
+                if (second % 900 == 0)
+                        name_series(second);
+                fill_all(all, second);
+                fill_engine(second);
+                fill_events(second);
+                for (uint64_t process = 2; process < PAGE_PROCESSES; process++)
+                        fill(&infp_table_processes, second, process);
+                if (second % 5 == 4)
+                        flush_all(second % 900 == 899);
+        }
+}
+
 int main(int argc, char **argv)
 {
         struct infp_run_info info = {
@@ -295,7 +376,7 @@ int main(int argc, char **argv)
                 .period_ms = 1000,
                 .started_unix_ns = STARTED_UNIX,
         };
-        struct infp_err err = { "usage: make_rows samples|day|hour DIR N" };
+        struct infp_err err = { "usage: make_rows samples|day|hour|page DIR N" };
         uint64_t n = 0;
 
         if (argc != 4 || infp_parse_u64(argv[3], strlen(argv[3]), &n) < 0)
@@ -310,6 +391,8 @@ int main(int argc, char **argv)
                 make_day(n);
         else if (strcmp(argv[1], "hour") == 0)
                 make_hour(n);
+        else if (strcmp(argv[1], "page") == 0)
+                make_page(n);
         else
                 make_samples(n);
         flush_all(false);

@@ -1,6 +1,6 @@
 /* The recording, and lookups in its series. A bucket i covers [i, i + 1) * step_ms since start_ms. */
 
-/* Requests come by column, which takes a third of the bytes. */
+/* Requests and spans come by column, which takes a third of the bytes. */
 function requestRows(requests) {
   if (!requests || Array.isArray(requests)) return requests;
   const { t, ttft, e2e, tokens, ok, load, failure, loads, failures } = requests;
@@ -8,9 +8,17 @@ function requestRows(requests) {
     failure: ok[i] === null ? 'cut off' : failure[i] === null ? null : failures[failure[i]] }));
 }
 
+function spanRows(spans) {
+  if (!spans || Array.isArray(spans)) return spans;
+  const { t, d, lane, depth, id, parent, name, status, attributes, names, states } = spans;
+  return t.map((at, i) => ({ t: at, d: d[i], lane: lane[i], depth: depth[i], id: id[i], parent: parent[i], name: names[name[i]],
+    status: states[status[i]], attributes: attributes[i] }));
+}
+
 function readData() {
   const data = JSON.parse(document.getElementById('data').textContent);
   data.requests = requestRows(data.requests);
+  data.spans = spanRows(data.spans);
   for (const key of ['panels', 'processes', 'requests', 'marks', 'lanes', 'spans', 'gaps']) data[key] = data[key] || [];
   data.report = data.report || {};
   data.total_ms = Math.max(data.n * data.step_ms, 1);
