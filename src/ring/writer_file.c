@@ -135,7 +135,8 @@ static int make_in(const char *directory, uint64_t start_ticks, struct infp_writ
         }
         file.device = st.st_dev;
         file.inode = st.st_ino;
-        file.salt = mix(mix(created_ns) ^ mix((uint64_t) getpid() << 40 ^ st.st_ino) ^ start_ticks);
+        /* Ids are positive as signed numbers too, which is what SQL and JSON have. */
+        file.salt = mix(mix(created_ns) ^ mix((uint64_t) getpid() << 40 ^ st.st_ino) ^ start_ticks) >> 2;
         infp_writer_touch(&file, 0, bytes);
         fill(&file, start_ticks, created_ns, bytes);
         atomic_store_explicit(&file.head->ready, 1, memory_order_release);
