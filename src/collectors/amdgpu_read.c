@@ -106,24 +106,25 @@ static int read_metrics(struct amdgpu *amdgpu, struct amdgpu_card *card, struct 
 
 static void put_memory(struct amdgpu_card *card, struct infp_emit *emit)
 {
-        const int fd = card->card.place_fd[GPU_DEVICE];
-        int64_t total = 0, used = 0;
-        int r = infp_gpu_read_i64(fd, "mem_info_vram_total", &total);
+        static const char *const names[] = { "mem_info_vram_total", "mem_info_vram_used" };
+        int64_t bytes[2];
         char text[128];
 
-        if (r == 0)
-                r = infp_gpu_read_i64(fd, "mem_info_vram_used", &used);
-        if (r == 0 && (total < 0 || used < 0))
-                r = -EBADMSG;
-        if (r == 0) {
-                infp_gpu_put_memory(&emit->row, (uint64_t) total, (uint64_t) used);
-                infp_emit_source(emit, &infp_table_amdgpu, GPU_MEMORY_USED_BYTES, card->card.pci, INFP_OK, NULL, NULL);
+        for (int i = 0; i < 2; i++) {
+                int r = infp_gpu_read_i64(card->card.place_fd[GPU_DEVICE], names[i], &bytes[i]);
+
+                if (r == 0 && bytes[i] < 0)
+                        r = -EBADMSG;
+                if (r == 0)
+                        continue;
+                snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/%s: %s", card->card.number, names[i],
+                         r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
+                infp_emit_source(emit, &infp_table_amdgpu, GPU_MEMORY_USED_BYTES, card->card.pci,
+                                 infp_source_state_of(r), text, NULL);
                 return;
         }
-        snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/mem_info_vram_used: %s", card->card.number,
-                 r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
-        infp_emit_source(emit, &infp_table_amdgpu, GPU_MEMORY_USED_BYTES, card->card.pci, infp_source_state_of(r), text,
-                         NULL);
+        infp_gpu_put_memory(&emit->row, (uint64_t) bytes[0], (uint64_t) bytes[1]);
+        infp_emit_source(emit, &infp_table_amdgpu, GPU_MEMORY_USED_BYTES, card->card.pci, INFP_OK, NULL, NULL);
 }
 
 static void put_metric(const struct amdgpu_card *card, struct infp_row *row, unsigned cell, enum amdgpu_metric metric)

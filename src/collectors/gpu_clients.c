@@ -205,17 +205,32 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
         return n_links;
 }
 
-/* Those whose turn it is, until the budget is spent: the rest at the next sample, since they stay due. */
+static size_t index_of(const struct gpu_users *users, int32_t pid)
+{
+        size_t i = 0;
+
+        while (i < users->n_looked && users->looked[i].pid < pid)
+                i++;
+        return i;
+}
+
+/* Those whose turn it is, until the budget is spent: the next look goes on there, whoever is due again by then. */
 static void look(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards, uint64_t now_ns)
 {
+        const size_t first = index_of(users, users->next_pid);
         int budget = BUDGET;
 
-        for (size_t i = 0; i < users->n_looked && budget > 0; i++) {
-                struct gpu_looked *looked = &users->looked[i];
+        users->next_pid = 0;
+        for (size_t i = 0; i < users->n_looked; i++) {
+                struct gpu_looked *looked = &users->looked[(first + i) % users->n_looked];
                 int r;
 
                 if (looked->look_ns > now_ns)
                         continue;
+                if (budget <= 0) {
+                        users->next_pid = looked->pid;
+                        return;
+                }
                 r = look_at(users, env, cards, looked->pid);
                 budget -= r > 0 ? r : 1;
                 looked->is_denied = r == -EACCES;

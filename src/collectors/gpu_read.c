@@ -157,7 +157,8 @@ void infp_gpu_put_pcie(const struct gpu_card *card, struct infp_row *row)
                         generation = infp_gpu_pcie_generation(text);
                 if (generation)
                         infp_row_i64(row, links[i].generation_cell, generation);
-                if (infp_gpu_read_i64(card->place_fd[GPU_DEVICE], links[i].width, &width) == 0 && width >= 1 &&
+                if (!infp_row_has(row, links[i].width_cell) &&
+                    infp_gpu_read_i64(card->place_fd[GPU_DEVICE], links[i].width, &width) == 0 && width >= 1 &&
                     width <= 32)
                         infp_row_i64(row, links[i].width_cell, width);
         }

@@ -228,22 +228,13 @@ void infp_gpu_users_put(struct gpu_users *users, const struct gpu_card *card, st
                 infp_row_str(row, GPU_PROCESSES, users->words.data);
 }
 
-static double sum_of(const struct gpu_user *user, enum gpu_engine a, enum gpu_engine b, bool *ret_has)
-{
-        double percent = user->percent[a] + user->percent[b];
-
-        *ret_has = user->has_percent[a] || user->has_percent[b];
-        return percent < 100 ? percent : 100;
-}
-
 static void put_percent(struct infp_row *row, unsigned cell, const struct gpu_user *user, enum gpu_engine a,
                         enum gpu_engine b)
 {
-        bool has;
-        double percent = sum_of(user, a, b, &has);
+        const double percent = user->percent[a] + (a != b ? user->percent[b] : 0);
 
-        if (has)
-                infp_gpu_put(row, cell, percent);
+        if (user->has_percent[a] || user->has_percent[b])
+                infp_gpu_put(row, cell, percent < 100 ? percent : 100);
 }
 
 static void put_ns(struct infp_row *row, unsigned cell, bool has, uint64_t ns)

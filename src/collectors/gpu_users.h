@@ -54,6 +54,7 @@ struct gpu_users {
         struct gpu_looked *looked, *merged; /* by pid */
         size_t n_looked, cap_looked, cap_merged;
         uint64_t list_ns;
+        int32_t next_pid; /* where the next look goes on */
         struct gpu_client *clients;
         size_t n_clients, cap_clients;
         struct gpu_user *users;
