@@ -66,9 +66,9 @@ static void put_use(struct infp_out *out, const struct infp_gpu *gpu)
         static const struct {
                 enum infp_gpu_figure figure;
                 const char *what;
-        } more[] = { { INFP_GPU_MEMORY_ACTIVE, "its memory was read or written" },
+        } more[] = { { INFP_GPU_MEMORY_ACTIVE, "of the time its memory was read or written" },
                      { INFP_GPU_SM_ACTIVE, "of its multiprocessors were busy" },
-                     { INFP_GPU_TENSOR_ACTIVE, "its tensor cores worked" },
+                     { INFP_GPU_TENSOR_ACTIVE, "of the time its tensor cores worked" },
                      { INFP_GPU_BANDWIDTH, "of the bandwidth of its memory was used" } };
         infp_autostr struct infp_str text = { 0 };
 
@@ -79,7 +79,7 @@ static void put_use(struct infp_out *out, const struct infp_gpu *gpu)
                                 infp_gpu_mean(gpu, INFP_GPU_USED), infp_gpu_most(gpu, INFP_GPU_USED));
         for (unsigned i = 0; i < INFP_COUNT(more); i++)
                 if (!isnan(infp_gpu_mean(gpu, more[i].figure)))
-                        infp_str_printf(&text, "; %s %.1f %%", more[i].what, infp_gpu_mean(gpu, more[i].figure));
+                        infp_str_printf(&text, "; %.1f %% %s", infp_gpu_mean(gpu, more[i].figure), more[i].what);
         infp_report_line(out, "  busy", "%s", text.data);
 }
 
