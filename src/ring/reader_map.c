@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 static _Thread_local struct infp_ring_map *touched;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
 
 /* Somebody else's: the access is repeated, and has the effect that it had before us. */
@@ -33,19 +33,25 @@ static void on_bus(int number, siginfo_t *info, void *context)
         errno = saved;
 }
 
+/* With each mapping: somebody else may have taken it since. */
 static void take_signal(void)
 {
-        struct sigaction ours = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+        struct sigaction ours = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO }, now;
 
         sigemptyset(&ours.sa_mask);
-        sigaction(SIGBUS, &ours, &before);
+        pthread_mutex_lock(&lock);
+        if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction != on_bus) {
+                before = now;
+                sigaction(SIGBUS, &ours, NULL);
+        }
+        pthread_mutex_unlock(&lock);
 }
 
 int infp_ring_map(struct infp_ring_map *map, int file, size_t size, bool writable)
 {
         void *at;
 
-        pthread_once(&once, take_signal);
+        take_signal();
         at = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
         if (at == MAP_FAILED)
                 return -errno;

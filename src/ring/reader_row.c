@@ -341,6 +341,8 @@ int ring_give_spans(struct infp_ring *ring)
 
         while (n < spans->n_waiting && spans->all[spans->waiting[n]].ended_pass < ring->pass)
                 n++;
+        if (!n)
+                return 0;
         qsort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
         for (uint32_t i = 0; i < n && r >= 0; i++) {
                 r = give_span(ring, &spans->all[spans->waiting[i]]);
@@ -362,7 +364,8 @@ int ring_give_open_spans(struct infp_ring *ring)
         for (uint32_t i = 0; i < spans->n; i++)
                 if (spans->all[i].is_used && spans->all[i].has_begin && !spans->all[i].has_end)
                         spans->waiting[n++] = i;
-        qsort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
+        if (n)
+                qsort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
         for (uint32_t i = 0; i < n && r >= 0; i++)
                 r = give_span(ring, &spans->all[spans->waiting[i]]);
         for (uint32_t i = 0; i < spans->n; i++)

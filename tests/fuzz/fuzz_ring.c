@@ -1,0 +1,125 @@
+/* Any ring file: rows are whole, memory is bounded, the reader lives. The input is what is changed in a file that a writer could
+ * have made: its first byte says when the file is cut (odd: after the first read), then come patches: place (4 bytes), number of
+ * bytes (1), the bytes. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../unit/ring_sample.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "model/tables.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool truth)
+{
+        if (!truth)
+                abort();
+}
+
+static int check(void *context, const struct infp_row *row)
+{
+        uint64_t *n = context;
+
+        for (unsigned i = 0; i < row->table->n_columns; i++) {
+                size_t size, at = 0;
+                const char *text;
+
+                if (!infp_row_has(row, i) || row->table->columns[i].type != INFP_STR)
+                        continue;
+                text = infp_row_text(row, i, &size);
+                while (at < size) {
+                        const unsigned length = infp_utf8_length(text + at, size - at);
+
+                        expect(length > 0);
+                        at += length;
+                }
+                if (row->table == &infp_table_spans && i == INFP_SPANS_ATTRIBUTES)
+                        expect(infp_json_is_valid(text, size));
+        }
+        if (row->table == &infp_table_spans && infp_row_has(row, INFP_SPANS_DURATION_NS))
+                expect(row->cell[INFP_SPANS_DURATION_NS].i64 >= 0);
+        ++*n;
+        return 0;
+}
+
+static void fill(struct ring_sample *s)
+{
+        sample_init(s);
+        sample_add_metric(s, "tokens", "tokens", INFP_WIRE_COUNTER);
+        sample_add_metric(s, "queue", "", INFP_WIRE_GAUGE);
+        sample_set_slot(s, 1, 900, 2);
+        for (unsigned i = 0; i < 2; i++) {
+                sample_claim(s, i, 1 + i, 10 + i);
+                sample_thread(s, i, 10 + i, 10, "worker");
+                sample_mark(s, i, 10 + i, 20, "mark");
+                sample_begin(s, i, 10 + i, 100, 1 + i, i, "step");
+                sample_attr_text(s, i, 10 + i, 110, 2 - i, "model", "text");
+                sample_attr(s, i, 10 + i, 120, 2 - i, "n", INFP_WIRE_DOUBLE, sample_bits(0.5));
+                sample_value(s, i, 10 + i, 130, i, 3);
+                sample_end(s, i, 10 + i, 200, 1 + i, i, 100, 10, "step");
+        }
+        sample_begin(s, 0, 10, 300, 9, 0, "open");
+        sample_arena(s, "some text in the arena");
+}
+
+static void patch(struct ring_sample *s, const uint8_t *data, size_t size)
+{
+        while (size > 5) {
+                uint32_t at;
+                size_t n = data[4];
+
+                memcpy(&at, data, 4);
+                data += 5;
+                size -= 5;
+                n = n < size ? n : size;
+                at %= SAMPLE_BYTES;
+                n = n < SAMPLE_BYTES - at ? n : SAMPLE_BYTES - at;
+                memcpy(s->bytes + at, data, n);
+                data += n;
+                size -= n;
+        }
+}
+
+static void read_it(int file, const struct infp_ring_owner *owner, bool consumer, bool is_cut)
+{
+        struct infp_ring *ring;
+        uint64_t n = 0;
+
+        if (infp_ring_open(file, owner, consumer, &ring, NULL) < 0)
+                return;
+        infp_ring_read(ring, false, check, &n, NULL);
+        if (is_cut)
+                expect(ftruncate(file, 8192) == 0);
+        infp_ring_has_ended(ring);
+        infp_ring_read(ring, false, check, &n, NULL);
+        infp_ring_read(ring, true, check, &n, NULL);
+        expect(n <=
+               infp_ring_counts(ring)->rows[0] + infp_ring_counts(ring)->rows[1] + infp_ring_counts(ring)->rows[2]);
+        infp_ring_close(ring);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        static struct ring_sample sample;
+        struct infp_ring_owner owner = sample_owner();
+        int file;
+
+        if (size < 1)
+                return 0;
+        fill(&sample);
+        patch(&sample, data + 1, size - 1);
+        /* It is of the process that is looked at; else nothing is read at all. */
+        owner.pid = sample_head(&sample)->pid;
+        owner.start_ticks = sample_head(&sample)->start_ticks;
+        file = memfd_create("ring", MFD_CLOEXEC);
+        expect(file >= 0 && write(file, sample.bytes, sizeof(sample)) == (ssize_t) sizeof(sample));
+        read_it(file, &owner, false, false);
+        read_it(file, &owner, true, data[0] & 1);
+        close(file);
+        return 0;
+}
