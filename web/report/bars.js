@@ -4,18 +4,16 @@ const LATENCIES = {
   latency_ttft_s: 'Time to first token', latency_e2e_s: 'End to end', latency_queue_s: 'Waiting in the queue', latency_inference_s: 'Inference',
   latency_prefill_s: 'Prefill', latency_decode_s: 'Decode', latency_inter_token_s: 'Between tokens', latency_tpot_s: 'Time per output token', latency_step_s: 'A step',
 };
-const unitOfDistribution = (name) => (/(_s|_seconds)$/.test(name) ? 's' : /_ms$/.test(name) ? 'ms' : /token/.test(name) ? 'tokens' : '');
+const unitOfDistribution = (name) => /_(s|ms)$/.exec(name)?.[1] ?? (/token/.test(name) ? 'tokens' : '');
 const titleOf = (name) => LATENCIES[name.replace(/_ms$/, '_s')] ?? name.replaceAll('_', ' ');
 
 /* A distribution as rows: the interval in which the percentile lies, the estimate a dot in it. */
 function percentileCard(name, found) {
-  const unit = unitOfDistribution(name) === 'ms' ? 's' : unitOfDistribution(name);
-  const factor = unitOfDistribution(name) === 'ms' ? 1e-3 : 1;
-  const of = (v) => (v === null || v === undefined ? null : v * factor);
-  const rows = (found.quantiles || []).map((q) => ({ name: `p${Number((q.quantile * 100).toFixed(2))}`, low: of(q.low), estimate: of(q.estimate), high: of(q.high) }));
-  const top = Math.max(...rows.flatMap((row) => [row.high ?? (row.low ?? 0) * 1.15, row.estimate ?? 0]), of(found.mean) ?? 0, 1e-12);
+  const unit = unitOfDistribution(name);
+  const rows = (found.quantiles || []).map((q) => ({ name: `p${Number((q.quantile * 100).toFixed(2))}`, low: q.low ?? null, estimate: q.estimate ?? null, high: q.high ?? null }));
+  const top = Math.max(...rows.flatMap((row) => [row.high ?? (row.low ?? 0) * 1.15, row.estimate ?? 0]), found.mean ?? 0, 1e-12);
   const axis = valueAxis(0, top, unit, 4);
-  const note = [`${number(found.n)} observations`, found.mean !== null && found.mean !== undefined ? `mean ${show(of(found.mean), unit)}` : null,
+  const note = [`${number(found.n)} observations`, typeof found.mean === 'number' ? `mean ${show(found.mean, unit)}` : null,
     found.side ? `measured at the ${found.side}` : null].filter(Boolean).join(' · ');
   return h('figure', { class: 'card' }, h('figcaption', {}, h('h4', {}, titleOf(name)), h('span', { class: 'unit' }, axis.scale.name)),
     h('p', { class: 'note', title: found.series || null }, note),
@@ -40,10 +38,10 @@ function engineCards(engine) {
   const words = [engine.version, engine.model, engine.url].filter(Boolean).join(' · ');
   const misses = engine.scrapes_failed ? `${number(engine.scrapes_failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} readings failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
   const distributions = Object.entries(engine.distributions || {}).filter(([, found]) => found.n > 0);
-  return [h('div', { class: 'card wide' }, h('h3', {}, engine.make || 'Engine'), h('p', { class: 'note' }, words), misses ? h('p', { class: 'notice' }, misses) : null,
+  return [wideCard(engine.make || 'Engine', smallPrint(words), misses ? h('p', { class: 'notice' }, misses) : null,
     h('dl', { class: 'facts' }, Object.entries(engine).flatMap(([key, value]) => engineFact(key, value)))),
   distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies as the engine counts them'),
-    h('p', { class: 'note' }, 'The bar is where the percentile lies for certain, by the borders of the engine’s histogram; the dot is an estimate in it.')) : null,
+    smallPrint('The bar is where the percentile lies for certain, by the borders of the engine’s histogram; the dot is an estimate in it.')) : null,
   ...distributions.map(([name, found]) => percentileCard(name, found))];
 }
 
@@ -67,7 +65,7 @@ function useBar(name, used, allowed, unit, words) {
   const text = used === null || used === undefined ? 'not measured' : unit === 'ratio' ? show(used, unit) : allowed ? `${show(used, unit)} of ${show(allowed, unit)} (${number(share * 100, share < 0.1 ? 1 : 0)} %)` : `${show(used, unit)}, no limit known`;
   return h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, name), h('span', { class: 'use-text' }, text)),
     h('div', { class: `use-track ${state}`, 'aria-hidden': 'true' }, share !== null ? h('div', { class: 'use-fill', css: { width: `${Math.min(100, share * 100)}%` } }) : null),
-    words ? h('p', { class: 'note' }, words) : null);
+    smallPrint(words));
 }
 
 function containerCard(container) {
@@ -94,7 +92,7 @@ function energyCard(energy) {
   return h('div', { class: 'card' }, h('h3', {}, 'Energy by zone'), h('dl', { class: 'facts' }, facts.map(([name, text]) => h('div', {}, h('dt', {}, name), h('dd', {}, text)))),
     energy.domains.map((d) => h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, d.domain), h('span', { class: 'use-text' }, `${show(d.joules, 'J')}, ${show(d.mean_watts, 'W')}`)),
       h('div', { class: `use-track zone${d.quality === 'estimated' ? ' estimated' : ''}`, 'aria-hidden': 'true' }, d.joules !== null ? h('div', { class: 'use-fill', css: { width: `${(d.joules / most) * 100}%` } }) : null),
-      h('p', { class: 'note' }, [d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the sum'].filter(Boolean).join(' · ')))));
+      smallPrint([d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the sum']))));
 }
 
 /* A row a GPU; beneath, who used it. */
@@ -109,7 +107,7 @@ function gpuCards(gpus) {
     column('hottest', of('temperature_max_celsius', '°C')), column('energy', (gpu) => `${of('energy_joules', 'J')(gpu)}${gpu.energy_quality === 'estimated' ? ' (estimated)' : ''}`),
     column('held back by', (gpu) => held(gpu) || '–')], gpus);
   const processes = gpus.flatMap((gpu) => (gpu.processes || []).map((process) => ({ gpu, ...process })));
-  return [h('div', { class: 'card wide' }, h('h3', {}, 'GPUs in the run'), table), processes.length ? h('div', { class: 'card wide' }, h('h3', {}, 'Processes on GPUs'),
+  return [wideCard('GPUs in the run', table), processes.length ? wideCard('Processes on GPUs',
     tableOf('Processes on GPUs', [column('process', (p) => `${p.name ?? '(no name)'} ${p.pid}${p.pid_is_of_host ? ' (pid of the host)' : ''}${p.is_target ? ', target' : ''}`), column('GPU', (p) => p.gpu.gpu),
       column('kind', (p) => p.type), { name: 'memory, most', unit: 'bytes', of: (p) => p.memory_peak_bytes }, { name: 'SM in use', unit: '%', of: (p) => p.sm_percent ?? p.compute_percent }], processes)) : null];
 }

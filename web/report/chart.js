@@ -31,7 +31,7 @@ class Plot {
     this.unit = h('span', { class: 'unit' }, unit || '');
     this.card = h('figure', { class: `card plot${wide ? ' wide' : ''}${compact ? ' compact' : ''}`, id: this.options.id || null },
       h('figcaption', {}, h(`h${level}`, {}, title), this.unit, this.tools),
-      note ? h('p', { class: 'note' }, note) : null, this.legend, this.stage);
+      smallPrint(note), this.legend, this.stage);
     this.twin = new Twin(this);
     this.stage.plot = this;
     this.listen();
@@ -235,22 +235,20 @@ class Plot {
   doKey(key, is_fast) {
     const move = Math.max(view.step, (view.to - view.from) / this.boxWidth()) * (is_fast ? 10 : 1);
     const at = view.cursor ?? (view.from + view.to) / 2;
-    if (key === 'ArrowLeft') this.keyCursor(at - move);
-    else if (key === 'ArrowRight') this.keyCursor(at + move);
-    else if (key === 'Home') this.keyCursor(view.from);
-    else if (key === 'End') this.keyCursor(view.to);
-    else if (key === '+' || key === '=') this.keyZoom(0.5);
-    else if (key === '-' || key === '_') this.keyZoom(2);
-    else if (key === 'PageUp') this.keyPan(-0.5);
-    else if (key === 'PageDown') this.keyPan(0.5);
-    else if (key === '0') this.keyReset();
-    else if (key === 'Escape') {
-      if (this.drag) this.dropped();
-      else if (view.band) setBand(null);
-      else this.keyReset();
-    } else if (key === 't' || key === 'T') this.twin.toggle();
-    else return false;
+    const keys = {
+      ArrowLeft: () => this.keyCursor(at - move), ArrowRight: () => this.keyCursor(at + move), Home: () => this.keyCursor(view.from), End: () => this.keyCursor(view.to),
+      Escape: () => this.escape(), t: () => this.twin.toggle(), T: () => this.twin.toggle(),
+    };
+    if (!keys[key]) return doRangeKey(key);
+    keys[key]();
     return true;
+  }
+
+  /* Takes away one thing: what is being dragged, the shade, the zoom. */
+  escape() {
+    if (this.drag) this.dropped();
+    else if (view.band) setBand(null);
+    else doRangeKey('0');
   }
 
   boxWidth() { return this.box ? this.box.width : 600; }
@@ -261,14 +259,9 @@ class Plot {
     if (view.cursor > view.to) panBy(view.cursor - view.to);
     say(this.words(view.cursor));
   }
-  keyZoom(factor) { zoomBy(factor); say(`Shows ${rangeText()}`); }
-  keyPan(share) { panBy(share * (view.to - view.from)); say(`Shows ${rangeText()}`); }
-  keyReset() { resetRange(); say('Shows the whole recording'); }
 }
 
-const rangeText = () => `${clock(view.start + view.from, view.step)} – ${clock(view.start + view.to, view.step)} · ${duration(view.to - view.from)}`;
-
-const noteOf = (panel) => [panel.note, panel.kind === 'stack' && panel.series.some((series) => series.is_band) ? 'Stacked by the means of the steps.' : null].filter(Boolean).join(' ');
+const noteOf = (panel) => [panel.note, panel.kind === 'stack' && panel.series.some((series) => series.is_band) && 'Stacked by the means of the steps.'].filter(Boolean).join('. ');
 
 class SeriesChart extends Plot {
   /* also in options: panel; axis, an object shared by charts that must have the same scale */
@@ -289,7 +282,7 @@ class SeriesChart extends Plot {
     key.button = toggle('', true, (is_on) => {
       series.is_hidden = !is_on;
       this.changed();
-    }, { class: `key c${series.color % 8}${isEstimated(series) ? ' estimated' : ''}`, title: this.helpOf(series) });
+    }, { class: `key${isEstimated(series) ? ' estimated' : ''}`, css: { '--color': `var(--c${series.color % 8})` }, title: this.helpOf(series) });
     append(key.button, [h('span', { class: 'swatch' }), h('span', { class: 'name' }, series.name),
       isEstimated(series) ? h('span', { class: 'badge' }, 'estimated') : null, value]);
     return key;

@@ -31,6 +31,14 @@ function button(text, attributes, onclick) {
   return h('button', { type: 'button', onclick, ...attributes }, text);
 }
 
+/* A line of small print: what there is of its parts. */
+function smallPrint(...parts) {
+  const found = parts.flat().filter(Boolean);
+  return found.length ? h('p', { class: 'note' }, found.join(' · ')) : null;
+}
+
+const wideCard = (title, ...children) => h('div', { class: 'card wide' }, h('h3', {}, title), children);
+
 /* A button that is down or up. */
 function toggle(text, isOn, onchange, attributes) {
   const node = button(text, { 'aria-pressed': String(isOn), ...attributes }, () => {

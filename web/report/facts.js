@@ -10,8 +10,8 @@ function absencesTable(absent) {
   }
   const what = (row) => h('div', {}, h('strong', {}, [row.collector, row.instance].filter(Boolean).join(' ')),
     row.columns.length ? h('div', { class: 'absent-columns' }, row.columns.slice(0, 6).join(', '), row.columns.length > 6 ? h('details', {}, h('summary', {}, `and ${row.columns.length - 6} more`), row.columns.slice(6).join(', ')) : null) : null);
-  return h('div', { class: 'card wide' }, tableOf('What was absent', [{ name: 'source', is_text: true, of: what }, { name: 'state', is_text: true, of: (row) => h('span', { class: `state ${row.state}` }, row.state) },
-    { name: 'why', is_text: true, of: (row) => row.reason ?? 'not known' }, { name: 'what would help', is_text: true, of: (row) => row.fix ?? '–' }], [...rows.values()], { class: 'words' }));
+  return h('div', { class: 'card wide' }, tableOf('What was absent', [textColumn('source', what), textColumn('state', (row) => h('span', { class: `state ${row.state}` }, row.state)),
+    textColumn('why', (row) => row.reason ?? 'not known'), textColumn('what would help', (row) => row.fix ?? '–')], [...rows.values()], { class: 'words' }));
 }
 
 function absencesSection(data) {
@@ -31,7 +31,7 @@ function costCard(data) {
     ['CPU time', `${show(self.cpu_s, 's')} (${show(self.cpu_percent_of_a_core, '%')} of a core)`], ['Most memory', show(self.rss_max_bytes, 'bytes')],
     ['Rows', number(self.rows)], ['Rows lost', number(self.rows_dropped)], ['Written', show(self.bytes_written, 'bytes')], ['Errors', number(self.errors)],
     ['Samples', `${number(self.ticks)}, ${number(self.ticks_missed)} missed`],
-    ['Late by', `${show(self.tick_late_mean_ms === null ? null : self.tick_late_mean_ms / 1000, 's')} on average, ${show(self.tick_late_max_ms === null ? null : self.tick_late_max_ms / 1000, 's')} at most`]]));
+    ['Late by', `${show(self.tick_late_mean_ms, 'ms')} on average, ${show(self.tick_late_max_ms, 'ms')} at most`]]));
 }
 
 function runCard(data) {
@@ -60,5 +60,5 @@ function machineCard(machine) {
     else rows.push([path, machineText(path, value)]);
   };
   walk(machine.host ? { ...machine.host, ...machine, host: null } : machine, '');
-  return rows.length ? h('div', { class: 'card wide' }, h('h3', {}, 'The machine'), factsList(rows)) : null;
+  return rows.length ? wideCard('The machine', factsList(rows)) : null;
 }

@@ -13,8 +13,8 @@ class HeatMap extends Plot {
   }
 
   scaleNode() {
-    this.swatches = Array.from({ length: 6 }, (_, i) => h('span', { class: `heat h${i}` }));
-    return h('span', { class: 'heat-scale' }, '0 %', this.swatches, '100 %', h('span', { class: 'heat none' }), 'not measured');
+    const swatches = palette.heat.map((_, i) => h('span', { class: 'heat', css: { background: `var(--heat${i})` } }));
+    return h('span', { class: 'heat-scale' }, '0 %', swatches, '100 %', h('span', { class: 'heat none' }), 'not measured');
   }
 
   paint(c, box) {
@@ -99,7 +99,7 @@ class HeatMap extends Plot {
   tableRows() { return this.data.cores.names.map((_, i) => i); }
   columns() {
     const of = (key) => (row) => summary({ middle: this.data.cores.v[row], low: this.data.cores.v[row], high: this.data.cores.v[row] }, view.from, view.to, this.step)?.[key] ?? null;
-    return [{ name: 'core', is_text: true, of: (row) => this.data.cores.names[row] }, { name: 'mean', unit: '%', of: of('mean') },
+    return [textColumn('core', (row) => this.data.cores.names[row]), { name: 'mean', unit: '%', of: of('mean') },
       { name: 'least', unit: '%', of: of('low') }, { name: 'most', unit: '%', of: of('high') }];
   }
 }

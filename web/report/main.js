@@ -24,7 +24,7 @@ function spansSection(data) {
 }
 
 function requestsSection(data) {
-  const left = data.requests_left_out ? `${data.requests_left_out.toLocaleString('en')} requests are not in this page.` : null;
+  const left = data.requests_left_out ? `${number(data.requests_left_out)} requests are not in this page.` : null;
   return [data.report.requests ? requestsCard(data.report.requests) : null,
     data.requests.some((r) => r.ttft !== null) ? new RequestScatter(data, { id: 'ttft', key: 'ttft', title: 'Time to first token, by arrival', note: left }).card : null,
     data.requests.some((r) => r.e2e !== null) ? new RequestScatter(data, { id: 'e2e', key: 'e2e', title: 'End to end, by arrival', note: left }).card : null];
@@ -39,7 +39,7 @@ function panelCards(data, panel) {
     const series = panel.series.filter((one) => one.instance === name).map((one, i) => ({ ...one, color: i, name: one.name === name ? panel.title : one.name }));
     return new SeriesChart(data, { axis, compact: true, level: 4, height: 104, panel: { ...panel, title: name, note: null, series } }).card;
   });
-  return h('div', { class: 'card wide multiples', id: `panel-${panel.id}` }, h('h3', {}, panel.title), h('p', { class: 'note' }, [panel.note, 'All have the same scale.'].filter(Boolean).join(' ')),
+  return h('div', { class: 'card wide multiples', id: `panel-${panel.id}` }, h('h3', {}, panel.title), smallPrint(panel.note, 'All have the same scale.'),
     h('div', { class: 'small-charts' }, charts));
 }
 
@@ -85,7 +85,7 @@ function catchLinks() {
 }
 
 function makeButtons(data) {
-  const scheme = button('', { class: 'small', title: 'Light or dark' }, () => {
+  const scheme = button('', { title: 'Light or dark' }, () => {
     setTheme(isDark() ? 'light' : 'dark');
     name();
     writeHash();
@@ -94,7 +94,7 @@ function makeButtons(data) {
   const name = () => { scheme.textContent = isDark() ? 'Light' : 'Dark'; };
   name();
   const file = `infprof-${(data.report.run || 'run').slice(0, 13)}.json`;
-  return h('div', { class: 'top-buttons' }, scheme, button('Raw data', { class: 'small', title: `Save all figures of this page as ${file}` },
+  return h('div', { class: 'top-buttons' }, scheme, button('Raw data', { title: `Save all figures of this page as ${file}` },
     () => saveText(document.getElementById('data').textContent, file, 'application/json')));
 }
 

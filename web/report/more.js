@@ -23,14 +23,8 @@ function folded(title, make) {
 }
 
 function metricsTable(metrics) {
-  const value = (name, key) => ({ name, unit: '', of: (metric) => metric[key] ?? null, show: (v, metric) => showAs(v, metric.unit) });
-  return tableOf('All metrics', [{ name: 'metric', is_text: true, of: (metric) => metric.name }, value('mean', 'mean'), value('deviation', 'std'), value('least', 'min'), value('most', 'max'),
-    { name: 'in all', unit: '', of: (metric) => metric.total ?? null, show: (v, metric) => (v === null ? '–' : showAs(v, metric.unit.replace(/\/s$/, ''))) },
-    { name: 'samples', of: (metric) => metric.n, show: (v) => number(v) }, { name: 'quality', is_text: true, of: (metric) => metric.quality }], metrics);
-}
-
-/* Units of `report --json` are those of the metric's table, not base units. */
-function showAs(v, unit) {
-  const [factor, base] = { cs: [0.01, 's'], ms: [1e-3, 's'], us: [1e-6, 's'], ns: [1e-9, 's'], MiB: [2 ** 20, 'bytes'], sectors: [512, 'bytes'], uJ: [1e-6, 'J'], mJ: [1e-3, 'J'] }[unit.split('/')[0]] ?? [1, unit.split('/')[0]];
-  return show(v === null ? null : v * factor, base + (unit.includes('/') ? '/s' : ''));
+  const value = (name, key) => ({ name, unit: '', of: (metric) => metric[key] ?? null, show: (v, metric) => show(v, metric.unit) });
+  return tableOf('All metrics', [textColumn('metric', (metric) => metric.name), value('mean', 'mean'), value('deviation', 'std'), value('least', 'min'), value('most', 'max'),
+    { name: 'in all', unit: '', of: (metric) => metric.total ?? null, show: (v, metric) => (v === null ? '–' : show(v, metric.unit.replace(/\/s$/, ''))) },
+    { name: 'samples', of: (metric) => metric.n, show: (v) => number(v) }, textColumn('quality', (metric) => metric.quality)], metrics);
 }

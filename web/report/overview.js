@@ -9,16 +9,16 @@ class Overview {
     });
     this.stage = h('div', { class: 'strip' }, this.canvas);
     this.text = h('p', { class: 'range' });
-    this.reset = button('Show all', { class: 'small' }, resetRange);
+    this.reset = button('Show all', {}, resetRange);
     this.node = h('div', { class: 'timebar', role: 'group', 'aria-label': 'Time range of all charts' }, this.text, this.stage,
       h('div', { class: 'buttons' },
-        button('−', { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (−)' }, () => zoomBy(2)),
-        button('+', { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (+)' }, () => zoomBy(0.5)), this.reset,
+        button('−', { 'aria-label': 'Zoom out', title: 'Zoom out (−)' }, () => zoomBy(2)),
+        button('+', { 'aria-label': 'Zoom in', title: 'Zoom in (+)' }, () => zoomBy(0.5)), this.reset,
         toggle('Elapsed', view.is_elapsed, (is_on) => {
           view.is_elapsed = is_on;
           writeHash();
           rangeChanged();
-        }, { class: 'small', title: 'Axes show the time since the start instead of the time of day' })));
+        }, { title: 'Axes show the time since the start instead of the time of day' })));
     this.series = overviewSeries(data);
     view.onrange.push(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.stage);
@@ -32,15 +32,11 @@ class Overview {
     this.stage.addEventListener('pointercancel', () => { this.drag = null; });
     this.stage.addEventListener('dblclick', resetRange);
     this.canvas.addEventListener('keydown', (event) => {
-      const width = view.to - view.from;
-      const keys = {
-        ArrowLeft: () => panBy(-width / 10), ArrowRight: () => panBy(width / 10), PageUp: () => panBy(-width), PageDown: () => panBy(width),
-        Home: () => panBy(-view.total), End: () => panBy(view.total), '+': () => zoomBy(0.5), '=': () => zoomBy(0.5), '-': () => zoomBy(2),
-        0: resetRange, Escape: resetRange,
-      };
-      if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const moves = { ArrowLeft: -0.1, ArrowRight: 0.1, Home: -Infinity, End: Infinity };
+      if (moves[event.key]) panBy(moves[event.key] * (view.to - view.from));
+      else if (!doRangeKey(event.key === 'Escape' ? '0' : event.key)) return;
       event.preventDefault();
-      keys[event.key]();
     });
   }
 

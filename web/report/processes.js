@@ -22,8 +22,8 @@ function processTree(data) {
   const body = h('tbody', {});
   append(body, rowsOf(tree, roots, 0));
   const words = ['CPU and memory over the whole recording; all rows have the same scale.'];
-  if (data.processes_left_out) words.push(`${data.processes_left_out.toLocaleString('en')} processes that did less are not in this page.`);
-  return h('div', { class: 'card wide', id: 'process-tree' }, h('h3', {}, 'Processes'), h('p', { class: 'note' }, words.join(' ')),
+  if (data.processes_left_out) words.push(`${number(data.processes_left_out)} processes that did less are not in this page.`);
+  return h('div', { class: 'card wide', id: 'process-tree' }, h('h3', {}, 'Processes'), smallPrint(words.join(' ')),
     h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table: processes' },
       h('table', { class: 'processes' }, h('caption', { class: 'hidden' }, 'Process tree'),
         h('thead', {}, h('tr', {}, ['Process', 'CPU time', `CPU, up to ${show(tree.tops.cpu, '%')}`, 'Most memory', `Memory, up to ${show(tree.tops.rss, 'bytes')}`, 'Lived']
@@ -33,7 +33,7 @@ function processTree(data) {
 function rowsOf(tree, nodes, depth, limit = CHILDREN_AT_ONCE, parent = {}) {
   const rows = nodes.slice(0, limit).flatMap((node) => [rowOf(tree, node, depth), rowsOf(tree, node.children, depth + 1, CHILDREN_AT_ONCE, node)]);
   if (nodes.length > limit) {
-    const row = parent.more = h('tr', {}, h('td', { colspan: 6 }, button(`Show ${nodes.length - limit} more`, { class: 'small', css: { 'margin-left': `${depth * 16}px` } }, () => {
+    const row = parent.more = h('tr', {}, h('td', { colspan: 6 }, button(`Show ${nodes.length - limit} more`, { css: { 'margin-left': `${depth * 16}px` } }, () => {
       row.replaceWith(...rowsOf(tree, nodes.slice(limit), depth, Infinity).flat(Infinity));
     })));
     rows.push(row);

@@ -17,7 +17,7 @@ class RequestScatter extends Plot {
     return append(toggle('', true, (is_on) => {
       load.is_hidden = !is_on;
       this.changed();
-    }, { class: `key c${load.color % 8}` }), [h('span', { class: 'swatch dot' }), h('span', { class: 'name' }, name), h('span', { class: 'value' }, n.toLocaleString('en'))]);
+    }, { class: 'key', css: { '--color': `var(--c${load.color % 8})` } }), [h('span', { class: 'swatch dot' }), h('span', { class: 'name' }, name), h('span', { class: 'value' }, number(n))]);
   }
 
   shown() { return this.requests.filter((r) => !this.load_of.get(r.load ?? '').is_hidden && r.t >= view.from && r.t <= view.to); }
@@ -118,9 +118,9 @@ class RequestScatter extends Plot {
   has_own_time = true;
   tableRows() { return this.requests.filter((request) => request.t >= view.from && request.t <= view.to); }
   columns() {
-    return [{ name: 'arrival', is_text: true, of: (r) => clock(view.start + r.t, 1) }, { name: 'since start', unit: 's', of: (r) => r.t / 1000 },
-      { name: 'load', is_text: true, of: (r) => r.load }, { name: 'first token', unit: 's', of: (r) => r.ttft }, { name: 'whole', unit: 's', of: (r) => r.e2e },
-      { name: 'tokens', of: (r) => r.tokens }, { name: 'result', is_text: true, of: (r) => (r.ok ? 'ok' : r.failure || 'failed') }];
+    return [textColumn('arrival', (r) => clock(view.start + r.t, 1)), { name: 'since start', unit: 's', of: (r) => r.t / 1000 },
+      textColumn('load', (r) => r.load), { name: 'first token', unit: 's', of: (r) => r.ttft }, { name: 'whole', unit: 's', of: (r) => r.e2e },
+      { name: 'tokens', of: (r) => r.tokens }, textColumn('result', (r) => (r.ok ? 'ok' : r.failure || 'failed'))];
   }
 }
 
@@ -128,12 +128,12 @@ class RequestScatter extends Plot {
 function requestsCard(requests) {
   const kinds = [['ttft', 'Time to first token'], ['tpot', 'Time per output token'], ['itl', 'Between tokens'], ['e2el', 'End to end']];
   const rows = kinds.filter(([key]) => requests[`mean_${key}_ms`] !== null && requests[`mean_${key}_ms`] !== undefined)
-    .map(([key, name]) => ({ name, of: (what) => ((v) => (v === null || v === undefined ? null : v / 1000))(requests[`${what}_${key}_ms`]) }));
-  const column = (name, what) => ({ name, unit: 's', of: (row) => row.of(what) });
+    .map(([key, name]) => ({ name, of: (what) => requests[`${what}_${key}_ms`] }));
+  const column = (name, what) => ({ name, unit: 'ms', of: (row) => row.of(what) });
   const failures = Object.entries(requests.failures || {}).map(([kind, n]) => `${n} ${kind}`).join(', ');
-  return h('div', { class: 'card wide' }, h('h3', {}, 'As the clients saw it'),
-    h('p', { class: 'note' }, [`${number(requests.requests)} requests, ${number(requests.completed)} completed`, requests.failed ? `${number(requests.failed)} failed (${failures})` : null,
-      requests.output_throughput ? show(requests.output_throughput, 'tokens/s') : null, requests.percentiles ? `percentiles ${requests.percentiles}` : null].filter(Boolean).join(' · ')),
-    tableOf('Latencies of requests', [{ name: 'time', is_text: true, of: (row) => row.name }, column('mean', 'mean'), column('p50', 'p50'), column('p90', 'p90'),
+  return wideCard('As the clients saw it',
+    smallPrint([`${number(requests.requests)} requests, ${number(requests.completed)} completed`, requests.failed ? `${number(requests.failed)} failed (${failures})` : null,
+      requests.output_throughput ? show(requests.output_throughput, 'tokens/s') : null, requests.percentiles ? `percentiles ${requests.percentiles}` : null]),
+    tableOf('Latencies of requests', [textColumn('time', (row) => row.name), column('mean', 'mean'), column('p50', 'p50'), column('p90', 'p90'),
       column('p95', 'p95'), column('p99', 'p99'), column('most', 'max')], rows));
 }

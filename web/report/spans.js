@@ -8,7 +8,7 @@ const LANES_AT_ONCE = 40;
 class SpanLanes extends Plot {
   constructor(data) {
     super(data, { id: 'spans-chart', title: 'Spans', note: spansNote(data), height: 60, wide: true });
-    this.spans = data.spans.map((span, i) => ({ ...span, i, end: span.t + (span.d ?? data.total_ms - span.t) }))
+    this.spans = data.spans.map((span) => ({ ...span, end: span.t + (span.d ?? data.total_ms - span.t) }))
       .sort((a, b) => a.t - b.t || a.depth - b.depth);
     this.lanes_shown = LANES_AT_ONCE;
     this.chosen = null;
@@ -31,7 +31,7 @@ class SpanLanes extends Plot {
     });
     this.lane_of = new Map(this.lanes.map((lane) => [lane.i, lane]));
     const left = deepest.filter((d) => d >= 0).length - this.lanes.length;
-    this.more.replaceChildren(...(left > 0 ? [button(`Show ${left} more lanes`, { class: 'small' }, () => {
+    this.more.replaceChildren(...(left > 0 ? [button(`Show ${left} more lanes`, {}, () => {
       this.lanes_shown += LANES_AT_ONCE * 2;
       this.place();
     })] : []));
@@ -163,8 +163,9 @@ class SpanLanes extends Plot {
 
   neighbour(now, key) {
     const row = (span) => span.lane === now.lane && span.depth === now.depth;
-    if (key === 'ArrowRight') return this.spans.find((span) => row(span) && span.t >= now.t && span !== now && span.i !== now.i && (span.t > now.t || span.i > now.i));
-    if (key === 'ArrowLeft') return this.spans.findLast((span) => row(span) && (span.t < now.t || (span.t === now.t && span.i < now.i)));
+    const at = this.spans.indexOf(now);
+    if (key === 'ArrowRight') return this.spans.find((span, i) => i > at && row(span));
+    if (key === 'ArrowLeft') return this.spans.findLast((span, i) => i < at && row(span));
     const by = key === 'ArrowDown' ? 1 : -1;
     const inner = this.spans.find((span) => span.lane === now.lane && span.depth === now.depth + by && span.t <= now.end && span.end >= now.t);
     if (inner) return inner;
@@ -177,11 +178,11 @@ class SpanLanes extends Plot {
   tableRows() { return this.spans.filter((span) => span.end >= view.from && span.t <= view.to); }
   columns() {
     return [
-      { name: 'span', is_text: true, of: (s) => s.name }, { name: 'start', is_text: true, of: (s) => clock(view.start + s.t, 1) },
+      textColumn('span', (s) => s.name), textColumn('start', (s) => clock(view.start + s.t, 1)),
       { name: 'since start', unit: 's', of: (s) => s.t / 1000 }, { name: 'duration', unit: 's', of: (s) => (s.d === null ? null : s.d / 1000), show: (v) => show(v, 's') },
-      { name: 'status', is_text: true, of: (s) => (s.d === null ? 'open' : s.status) }, { name: 'lane', is_text: true, of: (s) => this.data.lanes[s.lane]?.name },
+      textColumn('status', (s) => (s.d === null ? 'open' : s.status)), textColumn('lane', (s) => this.data.lanes[s.lane]?.name),
       { name: 'depth', of: (s) => s.depth },
-      { name: 'attributes', is_text: true, of: (s) => Object.entries(s.attributes || {}).map(([k, v]) => `${k}=${textOfAttribute(v)}`).join('; ') },
+      textColumn('attributes', (s) => Object.entries(s.attributes || {}).map(([k, v]) => `${k}=${textOfAttribute(v)}`).join('; ')),
     ];
   }
 }
@@ -192,7 +193,7 @@ const spanWords = (span) => [span.name, span.d === null ? 'open at the end' : du
 
 function spansNote(data) {
   const words = ['Click a span to see it alone; it is then shaded in all charts (Escape takes that away).'];
-  if (data.spans_left_out) words.push(`${data.spans_left_out.toLocaleString('en')} shorter spans are not in this page.`);
+  if (data.spans_left_out) words.push(`${number(data.spans_left_out)} shorter spans are not in this page.`);
   return words.join(' ');
 }
 
@@ -205,16 +206,16 @@ function hashOf(text) {
 /* Marks as a table: their lines are in every chart. */
 function marksCard(data) {
   const columns = [
-    { name: 'mark', is_text: true, of: (m) => m.tag }, { name: 'time', is_text: true, of: (m) => clock(view.start + m.t, 1) },
+    textColumn('mark', (m) => m.tag), textColumn('time', (m) => clock(view.start + m.t, 1)),
     { name: 'since start', unit: 's', of: (m) => m.t / 1000, show: (v) => elapsed(v * 1000, 1) },
-    { name: 'from', is_text: true, of: (m) => m.source }, { name: 'process', is_text: true, of: (m) => m.process },
-    { name: '', is_text: true, of: (m) => button('Go to', { class: 'small', 'aria-label': `Go to mark ${m.tag}` }, () => {
+    textColumn('from', (m) => m.source), textColumn('process', (m) => m.process),
+    textColumn('', (m) => button('Go to', { 'aria-label': `Go to mark ${m.tag}` }, () => {
       const width = Math.min(view.to - view.from, view.total / 5);
       setRange(m.t - width / 2, m.t + width / 2);
       setCursor(m.t);
-    }) },
+    })),
   ];
-  const note = data.marks_left_out ? `${data.marks_left_out.toLocaleString('en')} more marks are not in this page.` : null;
-  return h('div', { class: 'card wide', id: 'marks-table' }, h('h3', {}, 'Marks'), note ? h('p', { class: 'note' }, note) : null,
+  const note = data.marks_left_out ? `${number(data.marks_left_out)} more marks are not in this page.` : null;
+  return h('div', { class: 'card wide', id: 'marks-table' }, h('h3', {}, 'Marks'), smallPrint(note),
     tableOf('Marks', columns, data.marks));
 }

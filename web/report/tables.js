@@ -8,7 +8,7 @@ class Twin {
     this.plot = plot;
     this.is_open = false;
     this.rows_shown = ROWS_AT_ONCE;
-    this.button = button('Table', { class: 'small', 'aria-expanded': 'false', title: 'Show as table' }, () => this.toggle());
+    this.button = button('Table', { 'aria-expanded': 'false', title: 'Show as table' }, () => this.toggle());
     plot.tools.append(this.button);
     this.node = h('div', { class: 'twin', hidden: true });
     plot.card.append(this.node);
@@ -41,9 +41,9 @@ class Twin {
     const left = rows.length - shown.length;
     this.node.replaceChildren(
       h('div', { class: 'twin-tools' },
-        button('Copy as CSV', { class: 'small' }, () => this.copy()),
-        button('Save as CSV', { class: 'small' }, () => saveText(this.csv(), `${slug(this.plot.options.title)}.csv`, 'text/csv')),
-        left > 0 ? button(`Show ${left.toLocaleString('en')} more rows`, { class: 'small' }, () => { this.rows_shown = Infinity; this.fill(); }) : null),
+        button('Copy as CSV', {}, () => this.copy()),
+        button('Save as CSV', {}, () => saveText(this.csv(), `${slug(this.plot.options.title)}.csv`, 'text/csv')),
+        left > 0 ? button(`Show ${number(left)} more rows`, {}, () => { this.rows_shown = Infinity; this.fill(); }) : null),
       tableOf(this.plot.options.title, columns, shown));
   }
 
@@ -69,6 +69,8 @@ function largest(rows, column) {
   for (const row of rows) high = Math.max(high, Math.abs(column.of(row) ?? 0));
   return high;
 }
+
+const textColumn = (name, of) => ({ name, is_text: true, of });
 
 /* columns: { title or name, is_text, of(row), show(value) }. A cell may be a node. */
 function tableOf(caption, columns, rows, attributes) {

@@ -9,30 +9,29 @@ const SCALES = {
   Hz: [[1, 'Hz'], [1e3, 'kHz'], [1e6, 'MHz'], [1e9, 'GHz']],
   '': [[1, ''], [1e3, 'k'], [1e6, 'M'], [1e9, 'G']],
 };
+/* Other names of units, and how many base units they are. */
 const SAME = {
-  seconds: 's', watts: 'W', joules: 'J', hertz: 'Hz', celsius: '°C', count: '', none: '', B: 'bytes',
-  'J/s': 'W', bytes_per_second: 'bytes/s',
+  seconds: [1, 's'], watts: [1, 'W'], joules: [1, 'J'], hertz: [1, 'Hz'], celsius: [1, '°C'], count: [1, ''], ratio: [100, '%'],
+  cs: [0.01, 's'], ms: [1e-3, 's'], us: [1e-6, 's'], ns: [1e-9, 's'], MiB: [2 ** 20, 'bytes'], sectors: [512, 'bytes'], uJ: [1e-6, 'J'], mJ: [1e-3, 'J'], MHz: [1e6, 'Hz'],
 };
 
 /* { factor, name }: value / factor is shown with the name. `largest` is the largest that is shown beside it. */
 function scaleOf(unit, largest) {
-  const whole = SAME[unit] ?? unit ?? '';
-  const [first, per] = [whole.split('/')[0], whole.includes('/') ? '/' + whole.split('/').slice(1).join('/') : ''];
-  const base = SAME[first] ?? first;
-  if (whole === 'ratio') return { factor: 0.01, name: '%' };
-  if (whole === 's/s') return { factor: 1, name: 'CPUs' };
-  if (whole === 'MHz') return scaleOf('Hz', largest * 1e6).name === 'GHz' ? { factor: 1e3, name: 'GHz' } : { factor: 1, name: 'MHz' };
-  const steps = SCALES[base];
-  if (!steps) {
-    if (base === '%' || base === '°C' || Math.abs(largest) < 1e4) return { factor: 1, name: base + per };
-    const [factor, name] = SCALES[''].findLast((s) => Math.abs(largest) >= s[0]);
-    return { factor, name: `${name} ${base}${per}` };
-  }
-  if (base === '' && Math.abs(largest) < 1e4) return { factor: 1, name: per.trim() };
-  let step = steps.findLast((s) => Math.abs(largest) >= s[0] * 0.9995);
-  if (base === 's' && step && step[0] === 60 && Math.abs(largest) < 180) step = steps[3];
-  if (!step) step = largest === 0 ? steps.find((s) => s[0] === 1) : steps[0];
-  return { factor: step[0], name: (step[1] + per).trim() };
+  const [first, ...rest] = (unit ?? '').split('/');
+  const [size, base] = SAME[first] ?? [1, first];
+  const per = rest.length ? `/${rest.join('/')}` : '';
+  const [step, name] = stepOf(base, per, Math.abs(largest * size));
+  return { factor: step / size, name };
+}
+
+function stepOf(base, per, largest) {
+  if (base === 's' && per === '/s') return [1, 'CPUs'];
+  if (base === 'J' && per === '/s') return stepOf('W', '', largest);
+  if (base === '%' || base === '°C' || (!(SCALES[base] && base) && largest < 1e4)) return [1, base + per];
+  const steps = SCALES[base] ?? SCALES[''];
+  let step = steps.findLast((s) => largest >= s[0] * 0.9995) ?? (largest ? steps[0] : steps.find((s) => s[0] === 1));
+  if (base === 's' && step[0] === 60 && largest < 180) step = [1, 's'];
+  return [step[0], SCALES[base] ? step[1] + per : `${step[1]} ${base}${per}`];
 }
 
 /* Three digits that count, or all before the point. `digits` fixes those after it. */

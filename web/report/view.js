@@ -84,6 +84,22 @@ function setBand(band) {
   rangeChanged();
 }
 
+const rangeText = () => `${clock(view.start + view.from, view.step)} – ${clock(view.start + view.to, view.step)} · ${duration(view.to - view.from)}`;
+
+/* Keys that change the range, wherever it is shown. */
+const rangeKeys = {
+  '+': () => zoomBy(0.5), '=': () => zoomBy(0.5), '-': () => zoomBy(2), _: () => zoomBy(2), 0: resetRange,
+  PageUp: () => panBy((view.from - view.to) / 2), PageDown: () => panBy((view.to - view.from) / 2),
+};
+
+/* true: it was one of them */
+function doRangeKey(key) {
+  if (!rangeKeys[key]) return false;
+  rangeKeys[key]();
+  say(`Shows ${rangeText()}`);
+  return true;
+}
+
 /* '10:41:40.2 (+0:12.2)' */
 function momentText(t) {
   const step = Math.min(view.step, (view.to - view.from) / 200);
