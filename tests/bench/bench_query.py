@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reading: group-by over 10 million rows, finish and report of a synthetic day.
+"""Reading: group-by over 10 million rows, finish and report of a synthetic day, the page of an hour and of that day.
 
   bench_query.py [--infprof PATH] [--rows N] [--seconds N] [-r ROUNDS] [--json FILE]
 
@@ -72,6 +72,19 @@ def bench_samples(infprof, program, rows, rounds):
     return figures
 
 
+def bench_page(infprof, output, rounds):
+    """CPU seconds, peak resident MiB and bytes of the page."""
+    cpu, rss, out = best([infprof, "report", "--html", "-r", output, "-o", "-"], rounds)
+    return {"page_cpu_s": cpu, "page_rss_mib": rss, "page_bytes": len(out.encode())}
+
+
+def bench_hour(infprof, program, rounds):
+    """An engine, containers, GPUs, 60 processes, 14,400 requests and as many spans: what a page draws at most."""
+    with tempfile.TemporaryDirectory(prefix="infprof-bench-") as output:
+        subprocess.run([program, "page", output, "3600"], check=True)
+        return bench_page(infprof, output, rounds)
+
+
 def bench_day(infprof, program, seconds, rounds):
     with tempfile.TemporaryDirectory(prefix="infprof-bench-") as output:
         subprocess.run([program, "day", output, str(seconds)], check=True)
@@ -82,7 +95,7 @@ def bench_day(infprof, program, seconds, rounds):
         if int(out.splitlines()[1]) != seconds:
             sys.exit(f"the time series of {seconds} ticks has {out.splitlines()[1]} rows")
         return {"seconds": seconds, "arrow_bytes": live, "parquet_bytes": size_of(output), "finish_cpu_s": finish, "finish_rss_mib": rss,
-                "report_cpu_s": report, "report_rss_mib": report_rss, "count_timeseries_cpu_s": series}
+                "report_cpu_s": report, "report_rss_mib": report_rss, "count_timeseries_cpu_s": series, **bench_page(infprof, output, rounds)}
 
 
 def main():
@@ -96,6 +109,7 @@ def main():
     infprof, program = os.path.abspath(options.infprof), make_rows_program()
     samples = bench_samples(infprof, program, options.rows, options.rounds)
     day = bench_day(infprof, program, options.seconds, options.rounds)
+    hour = bench_hour(infprof, program, options.rounds)
     print(f"{samples['rows']:,} rows: {samples['arrow_bytes'] / 2**20:.0f} MiB Arrow, {samples['parquet_bytes'] / 2**20:.0f} MiB Parquet, "
           f"finished in {samples['finish_cpu_s']:.1f} s CPU and {samples['finish_rss_mib']:.0f} MiB")
     for name in QUERIES:
@@ -103,9 +117,11 @@ def main():
     print(f"{day['seconds']:,} s at 1 Hz: {day['arrow_bytes'] / 2**20:.0f} MiB Arrow, {day['parquet_bytes'] / 2**20:.0f} MiB finished, in "
           f"{day['finish_cpu_s']:.1f} s CPU and {day['finish_rss_mib']:.0f} MiB; report {day['report_cpu_s']:.2f} s CPU, "
           f"{day['report_rss_mib']:.0f} MiB")
+    for what, page in (("an hour", hour), ("that day", day)):
+        print(f"page of {what}: {page['page_cpu_s']:.2f} s CPU, {page['page_rss_mib']:.0f} MiB, {page['page_bytes'] / 1e6:.2f} MB written")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"samples": samples, "day": day}, file, indent=1)
+            json.dump({"samples": samples, "day": day, "hour": hour}, file, indent=1)
     broken = [name for name in QUERIES if name.startswith("group") and samples[name] > BUDGET_S]
     for name in broken:
         print(f"over budget: {name} took {samples[name]:.2f} s CPU, {BUDGET_S} s are allowed")
