@@ -45,10 +45,12 @@ static inline size_t gpu_table_from_text(const char *text, uint8_t table[GPU_TAB
                 char line[512];
                 const char *values;
                 unsigned bits, n = 1;
-                int used = snprintf(line, sizeof(line), "%.*s", (int) strcspn(text, "\n"), text);
+                const size_t size = strcspn(text, "\n");
 
-                assert_true(used < (int) sizeof(line));
-                text += strcspn(text, "\n");
+                assert_true(size < sizeof(line));
+                memcpy(line, text, size);
+                line[size] = 0;
+                text += size;
                 text += *text == '\n';
                 if (!*line || *line == '#')
                         continue;
