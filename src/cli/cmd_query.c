@@ -148,6 +148,16 @@ static int explain_missing(int r, pid_t pid, struct infp_err *err)
                 name, (int) pid);
 }
 
+/* Without samples it would be a table of nothing. */
+static int drop_timeseries(struct infp_duck *duck, struct infp_err *err)
+{
+        struct infp_duck_result *nothing = NULL;
+        const int r = infp_duck_query(duck, "DROP VIEW IF EXISTS timeseries", &nothing, err);
+
+        infp_duck_result_free(nothing);
+        return r < 0 ? r : 0;
+}
+
 static int query_pid(pid_t pid, const char *sql, const char *path, const char *format, struct infp_err *err)
 {
         struct infp_ring_run run = { NULL, NULL };
@@ -158,6 +168,8 @@ static int query_pid(pid_t pid, const char *sql, const char *path, const char *f
                 r = infp_ring_run_open(pid, &run, err);
         if (r == 0)
                 r = infp_duck_attach(duck, run.run, err);
+        if (r == 0)
+                r = drop_timeseries(duck, err);
         if (r == 0) {
                 r = answer(duck, sql, path, format, err);
                 r = r < 0 ? explain_missing(r, pid, err) : r;

@@ -33,7 +33,7 @@ int infp_rings_new(const struct infp_rings_options *options, struct infp_rings *
         rings->drain_ns = UINT64_MAX;
         rings->row.text = rings->text;
         rings->row.text_cap = sizeof(rings->text);
-        rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        rings->start_ns = rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
         rings->proc_fd =
                 options->env->is_live ? openat(options->env->root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         *ret = rings;
@@ -44,7 +44,8 @@ int infp_rings_new(const struct infp_rings_options *options, struct infp_rings *
         rings->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         rings_open_places(rings);
         for (unsigned i = 0; i < rings->n_places; i++)
-                rings_clean(rings, &rings->places[i]);
+                if (rings->places[i].is_default)
+                        rings_clean(rings, &rings->places[i]);
         return 0;
 }
 

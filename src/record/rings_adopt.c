@@ -219,7 +219,8 @@ static void adopt(struct look *look, const char *name, int file, const struct in
                 return;
         }
         entry->dir_fd = fcntl(look->place->fd, F_DUPFD_CLOEXEC, 3);
-        entry->first = *infp_ring_counts(entry->ring);
+        if (head->created_ns < rings->start_ns) /* what was lost before we came is not this recording's */
+                entry->first = *infp_ring_counts(entry->ring);
         put_process(rings, entry);
         rings->n_entries++;
         rings->drain_ns = 0;

@@ -23,6 +23,7 @@ struct ring_place {
         ino_t inode;
         uint32_t uid;
         uint64_t look_ns; /* due; UINT64_MAX: nothing has changed */
+        bool is_default;  /* of where.h: what the dead have left in it is removed */
 };
 
 /* A process of the tree. */
@@ -67,7 +68,7 @@ struct infp_rings {
         unsigned n_entries, next_entry;
         struct infp_map refused; /* files that cannot be read: once is enough to say so */
         uint64_t pause_ns, drain_ns;
-        uint64_t now_ns;
+        uint64_t start_ns, now_ns;
         bool has_more, said_full, said_scarce;
         struct infp_row row;
         char text[8192];

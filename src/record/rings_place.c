@@ -53,28 +53,37 @@ int rings_add_place(void *context, int fd, const char *path)
         return 0;
 }
 
-/* The first of them is made where it is missing: a directory that does not exist cannot be watched. */
+static void open_place(struct infp_rings *rings, const char *path, bool is_default)
+{
+        struct stat status;
+        const unsigned n = rings->n_places;
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & 077))
+                rings_add_place(rings, fd, path);
+        else
+                infp_close(fd);
+        if (n < rings->n_places)
+                rings->places[n].is_default = is_default;
+}
+
+/* That which the command inherits, and those of where.h, of which the first is made where it is missing: a directory that does
+ * not exist cannot be watched. */
 void rings_open_places(struct infp_rings *rings)
 {
+        const char *inherited = getenv(INFP_RING_ENV);
         char path[PATH_MAX];
-        struct stat status;
         int n;
+
+        if (inherited && inherited[0] == '/')
+                open_place(rings, inherited, false);
 
         for (unsigned i = 0;
              (n = infp_ring_directory(i, geteuid(), getenv("XDG_RUNTIME_DIR"), path, sizeof(path))) >= 0; i++) {
-                int fd;
-
-                if (n == 0)
-                        continue;
                 if (i == 0)
                         (void) !mkdir(path, 0700);
-                fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd < 0)
-                        continue;
-                if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & 077))
-                        rings_add_place(rings, fd, path);
-                else
-                        infp_close(fd);
+                if (n > 0)
+                        open_place(rings, path, true);
         }
 }
 
