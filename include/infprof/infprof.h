@@ -4,8 +4,9 @@
  * before the include: then libinfprof.so is looked for when the program runs, and without it every call does nothing.
  *
  * A process records when INFPROF_RING is set in its environment (`infprof record` does that for its whole tree) or after
- * infp_enable(). Otherwise each call is one load and one branch, and there is no file. No call blocks, allocates from the heap,
- * fails or aborts: what finds no room is dropped and counted; the recording says how many. All calls may be made from any
+ * infp_enable(). Otherwise each call is one load and one branch, and there is no file. No call allocates from the heap, fails,
+ * aborts or waits (but the very first of several threads, and registering: for milliseconds, while another one does the same):
+ * what finds no room is dropped and counted; the recording says how many. All calls may be made from any
  * thread; from a signal handler they are safe, and dropped (counted) when they interrupt one of their own thread.
  * After fork the child records into a file of its own. Texts are UTF-8, copied at the call, at most about 1,900 bytes (cut).
  * NULL for a text is the empty text. Times are CLOCK_MONOTONIC, in nanoseconds. */

@@ -9,7 +9,10 @@
 
 #include "ring/where.h"
 
-enum { RETRY_CALLS = 1024 /* a full disk costs a clock only each so many calls */ };
+enum {
+        RETRY_CALLS = 1024, /* a full disk costs a clock only each so many calls */
+        WAIT_STEPS = 400,   /* 20 ms at least; a step takes as long as the kernel's timers are slow */
+};
 #define RETRY_FIRST_NS UINT64_C(30000000000)
 #define RETRY_MAX_NS UINT64_C(600000000000)
 
@@ -25,6 +28,7 @@ static _Atomic uint32_t last_epoch;
 static uint32_t fork_epoch; /* the first of this file */
 static _Atomic uint64_t retry_at_ns, retry_after_ns;
 static _Atomic uint32_t skipped_calls;
+static _Atomic uint64_t missed_calls; /* while another thread made the file: counted in it when it is there */
 
 uint32_t infp_writer_fork_epoch(void)
 {
@@ -53,6 +57,18 @@ bool infp_writer_try_lock(_Atomic uint32_t *lock, unsigned tries)
                 __builtin_ia32_pause();
 #endif
         } while (tries-- > 1);
+        return false;
+}
+
+static const struct timespec pause_time = { .tv_nsec = 50000 };
+
+bool infp_writer_wait_lock(_Atomic uint32_t *lock)
+{
+        for (unsigned i = 0; i < WAIT_STEPS; i++) {
+                if (infp_writer_try_lock(lock, 100))
+                        return true;
+                nanosleep(&pause_time, NULL);
+        }
         return false;
 }
 
@@ -100,7 +116,7 @@ static int open_locked(struct infp_writer_page *page)
         if (r < 0)
                 return r;
         r = infp_writer_pool_reset();
-        if (r == 0 && !infp_writer_try_lock(&page->metric_lock, 100000))
+        if (r == 0 && !infp_writer_wait_lock(&page->metric_lock))
                 r = -EAGAIN;
         if (r < 0) {
                 infp_writer_unlink(&file);
@@ -112,6 +128,7 @@ static int open_locked(struct infp_writer_page *page)
         infp_writer_thread_reset();
         infp_writer_metric_all();
         fork_epoch = atomic_fetch_add(&last_epoch, 1) + 1;
+        infp_writer_add(&file.head->dropped_busy, atomic_exchange(&missed_calls, 0));
         atomic_store_explicit(&page->epoch, fork_epoch, memory_order_release);
         infp_writer_unlock(&page->metric_lock);
         return 0;
@@ -133,6 +150,20 @@ static int open_file(void)
         return r;
 }
 
+/* The very first calls of several threads at once: one makes the file, which takes less than a millisecond, and the others wait
+ * for it that one time, with an end. */
+static uint32_t wait_for_file(void)
+{
+        struct infp_writer_page *page = atomic_load(&infp_writer_page);
+        uint32_t epoch = 0;
+
+        for (unsigned i = 0; i < WAIT_STEPS && !epoch && atomic_load(&page->opening); i++) {
+                nanosleep(&pause_time, NULL);
+                epoch = atomic_load(&page->epoch);
+        }
+        return epoch ? epoch : atomic_load(&page->epoch);
+}
+
 /* The first call of all, of a thread, of a child, after enable. */
 struct infp_writer_thread *infp_writer_begin_anew(void)
 {
@@ -149,9 +180,11 @@ struct infp_writer_thread *infp_writer_begin_anew(void)
                 if (at && (atomic_fetch_add(&skipped_calls, 1) % RETRY_CALLS || infp_writer_now_ns() < at))
                         goto out;
                 r = open_file();
-                if (r == -EBUSY)
+                if (r == -EBUSY && !wait_for_file()) {
+                        infp_writer_add(&missed_calls, 1);
                         goto out;
-                if (r < 0) {
+                }
+                if (r < 0 && r != -EBUSY) {
                         wait_to_retry();
                         atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
                         goto out;
@@ -191,7 +224,7 @@ int infp_writer_enable(void)
         if (atomic_exchange_explicit(&infp_writer_self.busy, 1, memory_order_relaxed))
                 return -EBUSY;
         r = open_file();
-        if (r == -EBUSY) /* the other thread makes it */
+        if (r == -EBUSY && wait_for_file())
                 r = 0;
         page = atomic_load(&infp_writer_page);
         if (r == 0) {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { TEXT_BYTES = INFP_WIRE_ARENA, LOCK_TRIES = 200000 /* registering may spin for a millisecond */, TEXTS = 3 };
+enum { TEXT_BYTES = INFP_WIRE_ARENA, TEXTS = 3 };
 
 struct entry {
         uint32_t kind, hash;
@@ -65,7 +65,7 @@ static void publish(const struct registry *all, uint32_t i)
         struct infp_wire_head *head = infp_writer_file.head;
         struct infp_writer_page *page = atomic_load(&infp_writer_page);
         struct infp_wire_text text[TEXTS];
-        bool fits = infp_writer_try_lock(&page->arena_lock, LOCK_TRIES);
+        bool fits = infp_writer_wait_lock(&page->arena_lock);
 
         for (unsigned k = 0; fits && k < TEXTS; k++) {
                 text[k] = all->entry[i].text[k];
@@ -144,7 +144,7 @@ uint32_t infp_writer_metric(const char *name, const char *unit, const char *help
         }
         if (!found) {
                 page = infp_writer_make_page() == 0 ? atomic_load(&infp_writer_page) : NULL;
-                if (page && infp_writer_try_lock(&page->metric_lock, LOCK_TRIES)) {
+                if (page && infp_writer_wait_lock(&page->metric_lock)) {
                         found = find(all, name, sizes[0], hash);
                         if (!found && (found = add(all, texts, sizes, hash, kind)) && atomic_load(&page->epoch))
                                 publish(all, found - 1);

@@ -46,6 +46,7 @@ extern struct infp_writer_file infp_writer_file;
 int infp_writer_make_page(void); /* 0 or -ENOMEM */
 uint32_t infp_writer_fork_epoch(void);
 bool infp_writer_try_lock(_Atomic uint32_t *lock, unsigned tries); /* never sleeps */
+bool infp_writer_wait_lock(_Atomic uint32_t *lock); /* for what is done once: sleeps, for 20 ms or some more */
 static inline void infp_writer_unlock(_Atomic uint32_t *lock)
 {
         atomic_store_explicit(lock, 0, memory_order_release);

@@ -216,6 +216,32 @@ static void test_short_threads(void **state)
 
 static pthread_barrier_t all_here;
 
+static void *mark_at_once(void *context)
+{
+        pthread_barrier_wait(&all_here);
+        return mark_once(context);
+}
+
+/* The first calls of several threads at the same moment: one of them makes the file, and none is lost. */
+static void check_first_calls(void)
+{
+        struct seen seen = { 0 };
+
+        infp_writer_make_page();
+        infp_writer_state = INFP_WRITER_DUE;
+        pthread_barrier_init(&all_here, NULL, 8);
+        CHECK_EQUAL(in_thread(8, 8, mark_at_once), 0);
+        ring_each(see, &seen);
+        CHECK_EQUAL(seen.marks, 8);
+}
+
+static void test_first_calls(void **state)
+{
+        (void) state;
+        for (unsigned i = 0; i < 20; i++)
+                in_child(directory, check_first_calls);
+}
+
 static void *mark_among_all(void *context)
 {
         mark_number("thread", (unsigned) (uintptr_t) context);
@@ -418,10 +444,10 @@ static void test_stress(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_full),         cmocka_unit_test(test_consumer),
-                cmocka_unit_test(test_no_growth),    cmocka_unit_test(test_short_threads),
-                cmocka_unit_test(test_many_threads), cmocka_unit_test(test_vanished),
-                cmocka_unit_test(test_stress),
+                cmocka_unit_test(test_full),          cmocka_unit_test(test_consumer),
+                cmocka_unit_test(test_no_growth),     cmocka_unit_test(test_first_calls),
+                cmocka_unit_test(test_short_threads), cmocka_unit_test(test_many_threads),
+                cmocka_unit_test(test_vanished),      cmocka_unit_test(test_stress),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
