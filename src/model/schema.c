@@ -189,8 +189,8 @@ static const char *column_fault(const struct infp_column *c, bool is_key)
                 return "a key must be a label";
         if (c->kind == INFP_COUNTER && !is_number(c->type))
                 return "a counter must be a number";
-        if (c->kind != INFP_LABEL && (c->type == INFP_STR || c->type == INFP_ID64))
-                return "a text or an id must be a label";
+        if (c->kind != INFP_LABEL && c->type == INFP_ID64)
+                return "an id must be a label";
         if ((c->kind == INFP_COUNTER) != (c->reset != 0) || (c->reset && !*infp_reset_name(c->reset)))
                 return "counters, and only they, have a reset rule";
         if (c->type == INFP_ID64 && !c->key)

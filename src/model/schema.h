@@ -24,8 +24,8 @@ enum infp_type {
 
 enum infp_kind {
         INFP_LABEL = 1, /* says what the row is about: names, ids, texts */
-        INFP_GAUGE,     /* a level; differences mean nothing */
-        INFP_COUNTER,   /* a sum since some start; rates are made when reading, by model/rate.h */
+        INFP_GAUGE, /* a level; differences mean nothing. A text is one where its time matters: the state of a moment */
+        INFP_COUNTER, /* a sum since some start; rates are made when reading, by model/rate.h */
 };
 
 enum infp_quality {
