@@ -1,5 +1,6 @@
 /* Any bytes where a GPU's driver writes: the table gpu_metrics, fdinfo, and each file of a card, through the collectors amdgpu and
- * intel. They give what is sure of it, and neither crash nor fail as a whole. The first byte says which file. */
+ * intel. They give what is sure of it, and neither crash nor fail as a whole. The first byte says which file; beyond the last one
+ * the parsers alone are run, which is a thousand times as fast. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -153,18 +154,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static bool has_begun;
         struct amdgpu_metrics metrics;
         struct gpu_fdinfo info;
-        size_t which;
 
         if (!size)
+                return 0;
+        infp_amdgpu_metrics_parse(data + 1, size - 1, &metrics, NULL);
+        infp_gpu_fdinfo_parse((const char *) data + 1, size - 1, &info);
+        if (data[0] >= INFP_COUNT(files))
                 return 0;
         if (!has_begun)
                 begin();
         has_begun = true;
-        infp_amdgpu_metrics_parse(data + 1, size - 1, &metrics, NULL);
-        infp_gpu_fdinfo_parse((const char *) data + 1, size - 1, &info);
-        which = data[0] % INFP_COUNT(files);
-        sample("amdgpu", files[which].path, data + 1, size - 1);
-        sample("intel", files[which].path, data + 1, size - 1);
-        put(files[which].path, files[which].text, strlen(files[which].text));
+        sample("amdgpu", files[data[0]].path, data + 1, size - 1);
+        sample("intel", files[data[0]].path, data + 1, size - 1);
+        put(files[data[0]].path, files[data[0]].text, strlen(files[data[0]].text));
         return 0;
 }
