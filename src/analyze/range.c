@@ -356,10 +356,18 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
 static int skip_baseline(struct infp_run *run, struct infp_range *range, struct infp_err *err)
 {
         struct infp_baseline baseline;
+        int r;
 
         if (!run->info.mode || strcmp(run->info.mode, "run"))
                 return 0;
-        INFP_TRY(infp_baseline_find(run, &baseline, err));
+        r = infp_baseline_find(run, &baseline, err);
+        /* Marks that cannot be read are no reason to show nothing else: who reads them next says so. */
+        if (r < 0 && r != -ENOMEM) {
+                if (err)
+                        *err->text = 0;
+                return 0;
+        }
+        INFP_TRY(r);
         if (baseline.t1 > range->start && baseline.t1 < range->end)
                 range->start = baseline.t1;
         return 0;
