@@ -27,8 +27,8 @@ struct infp_writer_file infp_writer_file;
 static _Atomic uint32_t last_epoch;
 static uint32_t fork_epoch; /* the first of this file */
 static _Atomic uint64_t retry_at_ns, retry_after_ns;
-static _Atomic uint32_t skipped_calls;
-static _Atomic uint64_t missed_calls; /* while another thread made the file: counted in it when it is there */
+static _Atomic uint32_t skipped_calls; /* while there was no room for a file */
+static _Atomic uint64_t missed_calls;  /* while another thread made the file: counted in it when it is there */
 
 uint32_t infp_writer_fork_epoch(void)
 {
@@ -129,6 +129,7 @@ static int open_locked(struct infp_writer_page *page)
         infp_writer_metric_all();
         fork_epoch = atomic_fetch_add(&last_epoch, 1) + 1;
         infp_writer_add(&file.head->dropped_busy, atomic_exchange(&missed_calls, 0));
+        infp_writer_add(&file.head->dropped_full, atomic_exchange(&skipped_calls, 0));
         atomic_store_explicit(&page->epoch, fork_epoch, memory_order_release);
         infp_writer_unlock(&page->metric_lock);
         return 0;
@@ -185,6 +186,7 @@ struct infp_writer_thread *infp_writer_begin_anew(void)
                         goto out;
                 }
                 if (r < 0 && r != -EBUSY) {
+                        atomic_fetch_add(&skipped_calls, 1);
                         wait_to_retry();
                         atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
                         goto out;

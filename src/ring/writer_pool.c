@@ -63,6 +63,26 @@ static void forget_note(uint32_t i)
                 atomic_fetch_sub_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
 }
 
+static uint32_t drained_bytes(const struct infp_wire_chunk *chunk, uint64_t stamp)
+{
+        uint64_t drained = atomic_load_explicit(&chunk->drained, memory_order_acquire);
+
+        return drained >> 32 == (uint32_t) (stamp >> 3) ? (uint32_t) drained : 0;
+}
+
+/* Counts what the chunk held that nobody has read. Once it is ours: a parked one may have been used and parked again since it was
+ * looked at. */
+static void count_lost(const struct infp_wire_chunk *chunk, uint64_t stamp)
+{
+        uint32_t used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
+        uint32_t drained = drained_bytes(chunk, stamp);
+
+        if (used > drained && used <= INFP_WRITER_ROOM) {
+                infp_writer_add(&infp_writer_file.head->evicted_chunks, 1);
+                infp_writer_add(&infp_writer_file.head->evicted_bytes, used - drained);
+        }
+}
+
 /* Makes chunk `i`, whose stamp was read as `stamp`, an empty one of ours. */
 static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
@@ -74,6 +94,7 @@ static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_
                 return false;
         infp_writer_fence(); /* whoever reads what follows sees that the generation has changed */
         forget_note(i);
+        count_lost(chunk, stamp);
         atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
         __atomic_store_n(&chunk->class, class, __ATOMIC_RELAXED);
         atomic_store_explicit(&chunk->tid, tid, memory_order_relaxed);
@@ -126,13 +147,6 @@ static struct infp_wire_chunk *adopt_any(enum infp_wire_class class, uint32_t ti
         return chunk;
 }
 
-static uint32_t drained_bytes(const struct infp_wire_chunk *chunk, uint64_t stamp)
-{
-        uint64_t drained = atomic_load_explicit(&chunk->drained, memory_order_acquire);
-
-        return drained >> 32 == (uint32_t) (stamp >> 3) ? (uint32_t) drained : 0;
-}
-
 /* What the consumer has read. It reads all in one go, and chunks are sealed about in the order in which the cursor comes by. */
 static struct infp_wire_chunk *take_drained(enum infp_wire_class class, unsigned max_looks, uint32_t tid,
                                             uint64_t now_ns)
@@ -165,14 +179,12 @@ static struct infp_wire_chunk *take_drained(enum infp_wire_class class, unsigned
 /* The oldest of `recent`. Those of keep get it too, but leave a part to recent. */
 static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
-        struct infp_wire_head *head = infp_writer_file.head;
         uint32_t n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
         uint64_t above = 0;
 
         for (unsigned tries = 0; tries < EVICT_TRIES; tries++) {
                 uint32_t n_recent = atomic_load_explicit(&pool->n_sealed_recent, memory_order_relaxed), oldest = n;
                 uint64_t best = UINT64_MAX, stamp;
-                uint32_t drained, used;
 
                 if (n_recent == 0 || (class == INFP_WIRE_KEEP && n_recent <= n / KEPT_SHARE))
                         return NULL;
@@ -188,15 +200,8 @@ static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, u
                         return NULL;
                 above = best;
                 stamp = atomic_load_explicit(&chunk_at(oldest)->stamp, memory_order_acquire);
-                used = atomic_load_explicit(&chunk_at(oldest)->used, memory_order_relaxed);
-                drained = drained_bytes(chunk_at(oldest), stamp);
-                if (state_of(stamp) != INFP_WIRE_SEALED || !take(oldest, stamp, class, tid, now_ns))
-                        continue;
-                if (drained < used) {
-                        infp_writer_add(&head->evicted_chunks, 1);
-                        infp_writer_add(&head->evicted_bytes, used - drained);
-                }
-                return chunk_at(oldest);
+                if (state_of(stamp) == INFP_WIRE_SEALED && take(oldest, stamp, class, tid, now_ns))
+                        return chunk_at(oldest);
         }
         return NULL;
 }

@@ -381,6 +381,70 @@ static void test_live_full_disk(void **state)
         assert_int_equal(status, 0);
 }
 
+static bool write_file(const char *directory_, const char *name, const char *text)
+{
+        char path[256];
+        int file;
+        bool is_written;
+
+        snprintf(path, sizeof path, "%s/%s", directory_, name);
+        file = open(path, O_WRONLY);
+        is_written = file >= 0 && write(file, text, strlen(text)) == (ssize_t) strlen(text);
+        close(file);
+        return is_written;
+}
+
+/* A control group with 6 MiB: no file. With 16 MiB: one, which cannot grow to its full size. */
+static char group[128];
+
+static void check_control_group(void)
+{
+        static const char *const roots[] = { "/sys/fs/cgroup/memory", "/sys/fs/cgroup" };
+        static const char *const limits[] = { "memory.limit_in_bytes", "memory.max" };
+        char own[32];
+        unsigned i;
+
+        snprintf(own, sizeof own, "%d", (int) getpid());
+        for (i = 0; i < 2; i++) {
+                snprintf(group, sizeof group, "%s/infprof-test-%s", roots[i], own);
+                if (mkdir(group, 0755) == 0 && write_file(group, limits[i], "6291456"))
+                        break;
+                rmdir(group);
+        }
+        if (i == 2 || !write_file(group, "cgroup.procs", own))
+                _exit(77);
+        CHECK_EQUAL(infp_enable(), -ENOMEM);
+        CHECK(write_file(group, limits[i], "16777216"));
+        CHECK_EQUAL(infp_enable(), 0);
+        ring_head()->consumer_pid = 1;
+        ring_head()->consumer_seen_ns = infp_now_ns();
+        call_all(30000);
+        CHECK(ring_head()->grow_errno == ENOMEM && ring_head()->n_chunks > 222 && ring_head()->n_chunks < 2700);
+        write_file(roots[i], "cgroup.procs", own);
+        rmdir(group);
+}
+
+static void test_live_control_group(void **state)
+{
+        int status;
+        pid_t pid = fork();
+
+        (void) state;
+        if (pid == 0) {
+                strcpy(infp_writer_config.directory, directory);
+                check_control_group();
+                _exit(0);
+        }
+        waitpid(pid, &status, 0);
+        for (unsigned i = 0; i < 2; i++) { /* when it failed */
+                snprintf(group, sizeof group, "/sys/fs/cgroup%s/infprof-test-%d", i ? "" : "/memory", (int) pid);
+                rmdir(group);
+        }
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+                SKIP_BECAUSE("a control group with a memory limit cannot be made here (needs root)");
+        assert_int_equal(status, 0);
+}
+
 /* What the environment asked for cannot be had: calls are no-ops, tried again seldom. */
 static void check_due(void)
 {
@@ -398,6 +462,7 @@ static void check_due(void)
         CHECK_EQUAL(infp_enable(), 0); /* who asks is answered */
         infp_mark("there");
         CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 1);
+        CHECK(ring_head()->dropped_full > 3000); /* what had no file is counted in the first */
 }
 
 static void test_due(void **state)
@@ -555,11 +620,17 @@ static void test_exit(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_no_heap),     cmocka_unit_test(test_no_system_call),
-                cmocka_unit_test(test_refused),     cmocka_unit_test(test_limits),
-                cmocka_unit_test(test_directories), cmocka_unit_test(test_live_full_disk),
-                cmocka_unit_test(test_due),         cmocka_unit_test(test_fork),
-                cmocka_unit_test(test_signals),     cmocka_unit_test(test_exit),
+                cmocka_unit_test(test_no_heap),
+                cmocka_unit_test(test_no_system_call),
+                cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_directories),
+                cmocka_unit_test(test_live_full_disk),
+                cmocka_unit_test(test_live_control_group),
+                cmocka_unit_test(test_due),
+                cmocka_unit_test(test_fork),
+                cmocka_unit_test(test_signals),
+                cmocka_unit_test(test_exit),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
