@@ -33,6 +33,8 @@ LAW = {
     "proxy": ["*"],
 }
 NEVER = {"cli": {"http", "proxy"}, "http": {"cli", "proxy"}, "proxy": {"cli", "http"}}
+# Files of a folder with a law of their own: the ring's writer is linked into programs of others.
+WITHIN = {re.compile(r"ring/(writer|where|wire)[^/]*$"): ["ring/writer", "ring/where.h", "ring/wire.h"]}
 # Libraries of others, each in its one place.
 THIRD_PARTY = {"nanoarrow": "store", "duckdb.h": "query/duck", "curl": "collect/http", "jansson.h": None}
 
@@ -66,6 +68,8 @@ def main():
                     continue
                 if "/" not in own[1] or ".." in own[1]:
                     faults.append(f'{where}: include "{own[1]}" by its folder')
+                elif any(law.match(str(path.relative_to(top / "src"))) and not own[1].startswith(tuple(may)) for law, may in WITHIN.items()):
+                    faults.append(f"{where}: it may include libc and its own folder's writer alone, not {own[1]}")
                 elif not allowed(folder, own[1]):
                     faults.append(f"{where}: {folder} may not include {own[1]}")
             other = re.match(r"\s*#\s*include\s+[<\"](nanoarrow|duckdb\.h|curl)", line)
