@@ -112,6 +112,7 @@ def test_slow_gpu_disturbs_nobody(infprof, record, machine):
     assert 1 <= len(rows) <= 3 and rows[0]["gUtilizationGpu"] == 87
 
 
+@pytest.mark.san
 def test_report_10_process_in_two_lists(infprof, reported):
     box = reported(10)
     right = json.loads((box.case / "expected.json").read_text())["nvidia"]["0"]

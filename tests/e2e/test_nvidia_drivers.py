@@ -74,6 +74,7 @@ def test_a_total_of_zero_is_none(infprof, machine):
     assert sample[0]["gMemoryTotalMb"] is None and sample[0]["gMemoryUsedMb"] is None
 
 
+@pytest.mark.san
 def test_not_available(infprof, machine):
     """All bits set means that there is no value, never 16 EiB; a share above 100 is no share."""
     box = machine("0 profile h100", "0 power.usage 4294967295", "0 temperature.memory 4294967295", "0 energy 18446744073709551615",
@@ -88,6 +89,7 @@ def test_not_available(infprof, machine):
     assert "EiB" not in json.dumps(sample)
 
 
+@pytest.mark.san
 def test_garbage_of_shares(infprof, record, machine):
     """Samples of dead processes, stale ones, and none at all."""
     box = machine("0 profile h100", "0 process 4001 memory=1048576 sm=50", "0 process 4002 memory=1048576 sm=30 age=60000",
@@ -101,6 +103,7 @@ def test_garbage_of_shares(infprof, record, machine):
     assert 50 in shares[4001] and not shares[4002] - {None, 0} and not shares[4003] - {None, 0}
 
 
+@pytest.mark.san
 def test_list_grows_between_the_calls(infprof, record, machine):
     """The driver said n and has more when the list is fetched."""
     grown = [f"0 process {5000 + i} memory=1048576 call={2 + i // 3}" for i in range(60)]
@@ -142,6 +145,7 @@ def test_energy_without_a_counter(infprof, record, machine):
     assert "ESTIMATED from power" in ask(infprof, "report", "-r", done.run.path)
 
 
+@pytest.mark.san
 @pytest.mark.parametrize("is_allowed", [True, False])
 def test_mig(infprof, record, machine, is_allowed):
     """Two parts of one GPU: what the parent cannot tell is absent, power is the parent's alone. Without rights only the parts tell
