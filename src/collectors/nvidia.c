@@ -82,8 +82,13 @@ static void stop(struct nvidia *n)
         if (!n->is_up)
                 return;
         for (uint32_t i = 0; i < n->n_devices; i++) {
-                infp_nvidia_device_done(n, &n->devices[i]);
-                n->devices[i].handle = NULL;
+                struct nvidia_device *device = &n->devices[i];
+
+                infp_nvidia_device_done(n, device);
+                device->handle = NULL;
+                device->fault = 0;
+                device->n_failures = 0;
+                device->retry_ns = 0;
         }
         infp_nvidia_events_done(n);
         infp_nvml_unload(&n->nvml);

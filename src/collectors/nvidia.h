@@ -70,7 +70,7 @@ struct nvidia_device {
         int16_t why[NVIDIA_MAX_CELLS]; /* enum nvml_result of a refused cell */
         struct nvidia_kept fixed, slow;
         uint64_t slow_ns;
-        uint32_t bus_width, n_fans;
+        uint32_t bus_width;
         char recovery[24], fans[768];
         bool has_old_memory, has_old_temperature, has_events, has_no_fields;
         uint64_t refused_fields; /* fields that are not there, where the cell can be filled by another call */
@@ -80,7 +80,7 @@ struct nvidia_device {
         struct nvidia_wrapping pcie[2];
         int64_t n_xid, last_xid;
         struct nvidia_gpm gpm;
-        struct nvidia_mig *mig;
+        struct nvidia_mig *mig; /* NVML_MAX_MIG, once there are some */
         uint32_t n_mig;
         uint64_t mig_ns;
 
@@ -157,6 +157,8 @@ bool infp_nvidia_device_open(struct nvidia *nvidia, struct nvidia_device *device
 void infp_nvidia_device_done(struct nvidia *nvidia, struct nvidia_device *device);
 void infp_nvidia_put_identity(const struct nvidia_reading *reading);
 
+/* Forgets what it has refused. */
+void infp_nvidia_ask_anew(struct nvidia_device *device);
 static inline bool infp_nvidia_wants(const struct nvidia_device *device, unsigned cell)
 {
         return !device->fault && !(device->refused[cell / 64] >> cell % 64 & 1);

@@ -24,24 +24,29 @@ void infp_nvidia_lacks(struct nvidia_device *device, unsigned cell)
         infp_nvidia_took(device, cell, NVML_FUNCTION_NOT_FOUND);
 }
 
-/* A GPU that was reset, or whose mode has changed, is asked everything anew. */
-static void forget(struct nvidia *nvidia, struct nvidia_device *device)
+void infp_nvidia_ask_anew(struct nvidia_device *device)
 {
         memset(device->refused, 0, sizeof(device->refused));
         memset(device->why, 0, sizeof(device->why));
-        device->fixed.is_filled = device->slow.is_filled = false;
-        device->slow_ns = device->mig_ns = 0;
-        device->bus_width = device->n_fans = 0;
-        device->recovery[0] = device->fans[0] = 0;
-        device->has_old_memory = device->has_old_temperature = device->has_no_fields = false;
         device->refused_fields = 0;
-        device->mig_mode = -1;
-        device->energy.has_power = false; /* what it drew meanwhile is not known */
-        device->pcie[0].has_last = device->pcie[1].has_last = false;
+        device->fixed.is_filled = device->slow.is_filled = false;
+        device->has_old_memory = device->has_old_temperature = device->has_no_fields = false;
         for (int i = 0; i < 3; i++)
                 device->process_version[i] = -1;
         device->has_wide_shares = true;
         device->is_share_refused = false;
+}
+
+/* It may have been reset. */
+static void forget(struct nvidia *nvidia, struct nvidia_device *device)
+{
+        infp_nvidia_ask_anew(device);
+        device->slow_ns = device->mig_ns = 0;
+        device->bus_width = 0;
+        device->recovery[0] = device->fans[0] = 0;
+        device->mig_mode = -1;
+        device->energy.has_power = false; /* what it drew meanwhile is not known */
+        device->pcie[0].has_last = device->pcie[1].has_last = false;
         infp_nvidia_gpm_done(nvidia, &device->gpm);
         infp_nvidia_mig_done(nvidia, device);
 }
@@ -116,6 +121,8 @@ void infp_nvidia_device_done(struct nvidia *nvidia, struct nvidia_device *device
 {
         infp_nvidia_gpm_done(nvidia, &device->gpm);
         infp_nvidia_mig_done(nvidia, device);
+        free(device->mig);
+        device->mig = NULL;
         free(device->processes.at);
         device->processes = (struct nvidia_list){ 0 };
 }

@@ -11,8 +11,6 @@ void infp_nvidia_mig_done(const struct nvidia *nvidia, struct nvidia_device *dev
 {
         for (uint32_t i = 0; i < device->n_mig; i++)
                 infp_nvidia_gpm_done(nvidia, &device->mig[i].gpm);
-        free(device->mig);
-        device->mig = NULL;
         device->n_mig = 0;
 }
 
@@ -50,10 +48,12 @@ static void list(const struct nvidia_reading *reading)
 {
         const struct nvml *nvml = &reading->nvidia->nvml;
         struct nvidia_device *device = reading->device;
-        struct nvidia_mig found[NVML_MAX_MIG], *mig;
+        struct nvidia_mig found[NVML_MAX_MIG];
         uint32_t most = NVML_MAX_MIG, n = 0;
 
-        if (!nvml->DeviceGetMigDeviceHandleByIndex)
+        if (!device->mig)
+                device->mig = calloc(NVML_MAX_MIG, sizeof(*device->mig));
+        if (!nvml->DeviceGetMigDeviceHandleByIndex || !device->mig)
                 return;
         if (nvml->DeviceGetMaxMigDeviceCount && nvml->DeviceGetMaxMigDeviceCount(device->handle, &most) != NVML_SUCCESS)
                 most = 0;
@@ -65,16 +65,8 @@ static void list(const struct nvidia_reading *reading)
                 inherit(device, &found[n]);
                 n++;
         }
-        mig = n ? malloc(n * sizeof(*mig)) : NULL;
-        if (n && !mig) {
-                for (uint32_t i = 0; i < n; i++)
-                        infp_nvidia_gpm_done(reading->nvidia, &found[i].gpm);
-                n = 0;
-        }
-        infp_nvidia_mig_done(reading->nvidia, device);
-        if (n)
-                memcpy(mig, found, n * sizeof(*mig));
-        device->mig = mig;
+        infp_nvidia_mig_done(reading->nvidia, device); /* of those that are no more */
+        memcpy(device->mig, found, n * sizeof(*found));
         device->n_mig = n;
 }
 
@@ -95,6 +87,8 @@ void infp_nvidia_mig_find(const struct nvidia_reading *reading)
         if (!infp_nvidia_took(device, GPU_MIG_MODE,
                               reading->nvidia->nvml.DeviceGetMigMode(device->handle, &now, &next)))
                 return;
+        if (device->mig_mode >= 0 && device->mig_mode != (now == 1))
+                infp_nvidia_ask_anew(device); /* as a whole it answers other questions now */
         device->mig_mode = now == 1;
         if (now == 1)
                 list(reading);

@@ -137,6 +137,8 @@ static void read_memory(const struct nvidia_reading *reading)
                              infp_nvidia_memory(reading->nvidia, device->handle, &device->has_old_memory, &memory)) &&
             memory.total)
                 put_memory(reading, &memory, !device->has_old_memory);
+        if (device->has_old_memory && infp_nvidia_wants(device, GPU_MEMORY_RESERVED_MB))
+                infp_nvidia_lacks(device, GPU_MEMORY_RESERVED_MB);
 }
 
 static void read_bar1(const struct nvidia_reading *reading)

@@ -29,7 +29,9 @@ static unsigned asked_cell(unsigned cell)
                 unsigned first, last, asked;
         } groups[] = {
                 { GPU_UTILIZATION_MEM, GPU_UTILIZATION_MEM, GPU_UTILIZATION_GPU },
-                { GPU_MEMORY_USED_MB, GPU_MEMORY_RESERVED_BYTES, GPU_MEMORY_TOTAL_MB },
+                { GPU_MEMORY_USED_MB, GPU_MEMORY_FREE_MB, GPU_MEMORY_TOTAL_MB },
+                { GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_FREE_BYTES, GPU_MEMORY_TOTAL_MB },
+                { GPU_MEMORY_RESERVED_BYTES, GPU_MEMORY_RESERVED_BYTES, GPU_MEMORY_RESERVED_MB },
                 { GPU_BAR1_USED_MB, GPU_BAR1_FREE_MB, GPU_BAR1_TOTAL_MB },
                 { GPU_FAN_RPM, GPU_FANS, GPU_FAN_SPEED },
                 { GPU_POWER_LIMIT_MAX, GPU_POWER_LIMIT_MAX, GPU_POWER_LIMIT_MIN },
