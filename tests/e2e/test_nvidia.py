@@ -1,8 +1,10 @@
 """GPUs of NVIDIA through the real binary, by a library that answers as a script says: the script is the truth."""
+import http.server
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -259,3 +261,41 @@ def test_killed_recorder(infprof, run_dir, machine):
     assert {row["gUtilizationGpu"] for row in run.table("nvidia")} == {87}
     ask(infprof, "recover", "-r", run.path)
     assert report(infprof, run)["gpus"][0]["utilization_percent"] == 87
+
+
+class Counting(http.server.BaseHTTPRequestHandler):
+    """A vLLM that generates 1,000 tokens a second."""
+    begun = time.monotonic()
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path != "/metrics":
+            self.send_error(404)
+            return
+        tokens = int(1000 * (time.monotonic() - self.begun))
+        body = f"# TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total {tokens}\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_joules_per_token(infprof, record, machine):
+    """300 W for 1,000 tokens a second: 0.3 J each, and whose joules these are."""
+    box = machine("0 profile h100", "0 energy 1000000 rate=300000", "0 power.usage 300000")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = record("-t", 200, "--duration", "4s", "--engine", f"http://127.0.0.1:{server.server_port}", env=box.env)
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    about = report(infprof, done.run)
+    tokens, energy = about["energy"]["tokens"], about["energy"]
+    # The pages are read once a second, so the tokens of less than the first and last second are missing; joules are not.
+    assert tokens["gpu_joules_per_generated_token"] == pytest.approx(energy["gpu_joules"] / tokens["generated"])
+    assert energy["gpu_joules"] == pytest.approx(300 * energy["seconds"], rel=0.1)
+    assert 0.25 < tokens["gpu_joules_per_generated_token"] < 0.6
+    assert "nvidia0" in tokens["domains"] and energy["gpu_quality"] == "measured"
+    text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
+    assert "J per generated token" in text and "nvidia0, idle included, by the engine's counters" in text
