@@ -117,6 +117,7 @@ def test_it_reads_without_script(infprof, recorded):
     assert any(text.startswith(f"{used:.2f} CPUs") for text in page.text("dd")), page.text("dd")
 
 
+@pytest.mark.san
 def test_it_agrees_with_the_report_and_with_sql(infprof, recorded):
     data = page_of(infprof, recorded)[0].data
     report = json.loads(run([infprof, "report", "-r", recorded, "--json"]).stdout)
@@ -142,6 +143,7 @@ def test_it_agrees_with_the_report_and_with_sql(infprof, recorded):
     assert data["marks"][0]["t"] == pytest.approx(marks[0]["time"] / 1e6 - data["start_ms"], abs=2)
 
 
+@pytest.mark.san
 def test_processes_are_a_tree(infprof, recorded):
     data = page_of(infprof, recorded)[0].data
     seen = rows(infprof, recorded, "select count(distinct process) as n from processes")[0]["n"]
@@ -156,6 +158,7 @@ def test_processes_are_a_tree(infprof, recorded):
     assert busy["end"] is not None and busy["end"] > busy["start"]
 
 
+@pytest.mark.san
 def test_hostile_texts_are_texts(infprof, recorded):
     """Names, marks and commands that would be markup make no element, no comment and no attribute."""
     page, text = page_of(infprof, recorded, "--labels")
@@ -217,15 +220,20 @@ def test_a_full_disk(infprof, recorded, tmp_path):
     assert done.returncode == 1 and "No space left on device" in done.stderr
 
 
-def test_a_broken_table(infprof, recorded, tmp_path):
-    output = tmp_path / "out"
-    shutil.copytree(recorded, output)
-    for path in output.glob("*.infprof/mem/*"):
-        path.write_bytes(b"no table" * 40)
-    page, _ = page_of(infprof, output)
-    assert [broken["table"] for broken in page.data["report"]["broken"]] == ["mem"]
-    assert any("Table mem cannot be read" in note for note in page.data["notes"])
-    assert series(page.data, "tree_cpu_ns") and not [p for p in page.data["panels"] if p["id"] == "host-memory"]
+@pytest.mark.san
+def test_broken_tables(infprof, recorded, tmp_path):
+    """Whichever table is broken, there is a page of the others, and it says so."""
+    for table, metric, panel in (("mem", "tree_cpu_ns", "host-memory"), ("tree", "vMemoryFree", "tree-cpu"), ("processes", "tree_cpu_ns", None),
+                                 ("process", "tree_cpu_ns", None), ("ticks", "tree_cpu_ns", None), ("marks", "tree_cpu_ns", None),
+                                 ("cpu_core", "tree_cpu_ns", None), ("containers", "tree_cpu_ns", "container-memory")):
+        output = tmp_path / table
+        shutil.copytree(recorded, output)
+        for path in output.glob(f"*.infprof/{table}/*"):
+            path.write_bytes(b"no table" * 40)
+        page, _ = page_of(infprof, output)
+        assert table in [broken["table"] for broken in page.data["report"]["broken"]]
+        assert any(f"Table {table} cannot be read" in note for note in page.data["notes"]) or table == "cpu_core", table
+        assert series(page.data, metric) and panel not in [p["id"] for p in page.data["panels"]]
 
 
 def test_a_run_of_nothing(infprof, record, run_dir):
