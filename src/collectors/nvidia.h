@@ -45,7 +45,7 @@ struct nvidia_mig {
 
 struct nvidia_energy {
         bool has_counter, has_power;
-        uint64_t counter_mj, counted_mj, power_ns;
+        uint64_t counter_mj, counter_ns, counted_mj, power_ns;
         double power_w, integrated_j;
         const char *source; /* NULL: none */
         bool is_estimated;

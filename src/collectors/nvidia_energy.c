@@ -5,6 +5,17 @@
 /* Across a longer gap the power in between is not known. */
 static const uint64_t longest_gap_ns = UINT64_C(10) * 1000 * 1000 * 1000;
 
+static const double impossible_watts = 10000, step_s = 0.1;
+
+/* A driver that was loaded anew counts from 0. What no GPU can draw was not counted, but set: 0. */
+static uint64_t increase_mj(const struct nvidia_energy *energy, uint64_t mj, uint64_t t_ns)
+{
+        const uint64_t more = mj >= energy->counter_mj ? mj - energy->counter_mj : mj;
+        const double seconds = (double) (t_ns - energy->counter_ns) / 1e9;
+
+        return (double) more > impossible_watts * 1e3 * (seconds + step_s) ? 0 : more;
+}
+
 static void put_joules(const struct nvidia_reading *reading)
 {
         const struct nvidia_energy *energy = &reading->device->energy;
@@ -31,11 +42,11 @@ static bool take_counter(const struct nvidia_reading *reading)
         if (!mj && !energy->has_counter)
                 return false;
         infp_nvidia_put(reading, GPU_ENERGY_MJ, mj);
-        /* A driver that was loaded anew counts from 0. */
         if (energy->has_counter)
-                energy->counted_mj += mj >= energy->counter_mj ? mj - energy->counter_mj : mj;
+                energy->counted_mj += increase_mj(energy, mj, reading->t_ns);
         energy->has_counter = true;
         energy->counter_mj = mj;
+        energy->counter_ns = reading->t_ns;
         energy->source = "counter";
         put_joules(reading);
         return true;
