@@ -15,7 +15,9 @@
 #include "record/processes.h"
 #include "record/rings_parts.h"
 
-static const uint64_t busy_pause_ns = 100 * INFP_NS_PER_MS, idle_pause_ns = INFP_NS_PER_S;
+/* Flooded: more came within one pause than is read at once. */
+static const uint64_t flooded_pause_ns = 20 * INFP_NS_PER_MS, busy_pause_ns = 100 * INFP_NS_PER_MS,
+                      idle_pause_ns = INFP_NS_PER_S;
 static const uint64_t alive_ns = INFP_NS_PER_S;
 enum { READS_AT_ONCE = 4, LAST_TURNS = 256, MAX_MAPS = 64 << 20 };
 
@@ -157,11 +159,13 @@ static void drain_all(struct infp_rings *rings)
                 rings->next_entry = (rings->next_entry + 1) % rings->n_entries;
         }
         rings->has_more |= rings->next_entry != 0 && rings->n_entries > READS_AT_ONCE;
+        rings->is_flooded |= rings->has_more;
         if (is_busy)
-                rings->pause_ns = busy_pause_ns;
+                rings->pause_ns = rings->is_flooded ? flooded_pause_ns : busy_pause_ns;
         else if (!rings->has_more)
                 rings->pause_ns =
                         rings->pause_ns < idle_pause_ns / 2 ? 2 * rings->pause_ns + busy_pause_ns : idle_pause_ns;
+        rings->is_flooded &= rings->has_more;
         rings->drain_ns = !rings->n_entries ? UINT64_MAX : rings->has_more ? 0 : rings->now_ns + rings->pause_ns;
 }
 
@@ -223,8 +227,20 @@ uint64_t infp_rings_due_ns(const struct infp_rings *rings)
         return due;
 }
 
+static void look_at_all(struct infp_rings *rings)
+{
+        rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        rings->members_ns = 0;
+        rings_look_at_members(rings);
+        rings_look_again(rings);
+        look_at_places(rings);
+}
+
 void infp_rings_drain(struct infp_rings *rings)
 {
+        if (rings->proc_fd < 0)
+                return;
+        look_at_all(rings);
         for (unsigned i = 0; i < LAST_TURNS && rings->n_entries && (i < rings->n_entries || rings->has_more); i++) {
                 rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
                 drain_all(rings);
@@ -235,11 +251,7 @@ void infp_rings_end(struct infp_rings *rings)
 {
         if (rings->proc_fd < 0)
                 return;
-        rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        rings->members_ns = 0;
-        rings_look_at_members(rings);
-        rings_look_again(rings);
-        look_at_places(rings);
+        look_at_all(rings);
         while (rings->n_entries) {
                 struct ring_entry *entry = &rings->entries[rings->n_entries - 1];
                 const bool is_dead = entry->is_over || is_over(rings, entry);

@@ -20,7 +20,7 @@ enum { ANCESTORS = 64, MOST_REFUSED = 4096 };
 /* A file that is not ready so long after it was begun never will be: its maker has died. */
 static const uint64_t patience_ns = 10 * INFP_NS_PER_S;
 static const uint64_t others_first_ns = 3 * INFP_NS_PER_S;
-static const uint64_t unready_ns = 20 * INFP_NS_PER_MS, early_ns = INFP_NS_PER_S / 2;
+static const uint64_t unready_ns = INFP_NS_PER_MS, early_ns = INFP_NS_PER_S / 2;
 
 bool rings_is_alive(const struct infp_rings *rings, int32_t pid, uint64_t start_ticks)
 {
@@ -277,7 +277,9 @@ void rings_look_at_place(struct infp_rings *rings, struct ring_place *place)
         struct look look = { .rings = rings, .place = place };
 
         infp_ring_names(place->fd, look_at_name, &look);
-        place->look_ns = look.is_unready ? rings->now_ns + unready_ns
+        place->pause_ns = !look.is_unready ? 0 : place->pause_ns ? 2 * place->pause_ns : unready_ns;
+        place->pause_ns = place->pause_ns < early_ns ? place->pause_ns : early_ns;
+        place->look_ns = look.is_unready ? rings->now_ns + place->pause_ns
                          : look.is_early ? rings->now_ns + early_ns
                                          : UINT64_MAX;
 }

@@ -22,8 +22,8 @@ struct ring_place {
         dev_t device;
         ino_t inode;
         uint32_t uid;
-        uint64_t look_ns; /* due; UINT64_MAX: nothing has changed */
-        bool is_default;  /* of where.h: what the dead have left in it is removed */
+        uint64_t look_ns, pause_ns; /* due; UINT64_MAX: nothing has changed. Pause while a file is being made */
+        bool is_default;            /* of where.h: what the dead have left in it is removed */
 };
 
 /* A process of the tree. */
@@ -69,7 +69,7 @@ struct infp_rings {
         struct infp_map refused; /* files that cannot be read: once is enough to say so */
         uint64_t pause_ns, drain_ns;
         uint64_t start_ns, now_ns;
-        bool has_more, said_full, said_scarce;
+        bool has_more, is_flooded, said_full;
         struct infp_row row;
         char text[8192];
 };

@@ -107,7 +107,7 @@ static void take_event(struct infp_rings *rings, const struct inotify_event *eve
                 if (event->mask & (IN_DELETE_SELF | IN_IGNORED))
                         remove_place(rings, place);
                 else
-                        place->look_ns = 0;
+                        place->look_ns = place->pause_ns = 0;
                 return;
         }
 }

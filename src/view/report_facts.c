@@ -115,6 +115,16 @@ static void say_own(struct facts *facts, const struct infp_report *report)
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
+        if (self.ring_dropped > 0)
+                infp_str_printf(
+                        &text,
+                        "Programs dropped %.0f of their spans, attributes and marks, most likely since their ring "
+                        "files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has the "
+                        "reason and what would help.",
+                        self.ring_dropped);
+        if (text.size)
+                say(facts, text.data);
+        infp_str_clear(&text);
         if (report->ticks.missed.total_u64)
                 infp_str_printf(&text,
                                 "infprof left out %llu samples, because it got no CPU or an earlier one took too long.",

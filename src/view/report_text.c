@@ -325,6 +325,9 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
         if (!isnan(self.rows))
                 infp_report_line(out, "rows", "%.0f taken, %.0f dropped, %s written", self.rows, self.rows_dropped,
                                  infp_human(self.bytes_written, "bytes", "", false).text);
+        if (self.ring_rows > 0 || self.ring_dropped > 0)
+                infp_report_line(out, "programs", "%.0f spans, marks and values taken, %.0f dropped", self.ring_rows,
+                                 self.ring_dropped);
         if (report->ticks.n)
                 infp_report_line(out, "ticks", "%llu, %llu left out; late by %s on average, %s at most",
                                  (unsigned long long) report->ticks.n,
