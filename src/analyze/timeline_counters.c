@@ -74,6 +74,25 @@ static int find(struct counters *counters, const struct infp_batch *batch, const
         return failed || !(*ret)->name ? -ENOMEM : 1;
 }
 
+/* A level stands from one change to the next: the mean of a bucket is over time, not over changes. */
+static void hold(const struct infp_grid *grid, struct infp_track *track, uint64_t from, uint64_t to)
+{
+        for (int at; from < to && (at = infp_grid_bucket(grid, from)) >= 0;) {
+                const uint64_t edge = grid->t0 + (uint64_t) (at + 1) * grid->step_ns, end = edge < to ? edge : to;
+
+                infp_bucket_add(&track->buckets[at], track->last, (double) (end - from) / 1e9);
+                from = end;
+        }
+}
+
+static void take_level(const struct infp_grid *grid, struct infp_track *track, uint64_t t_ns, int bucket, double value)
+{
+        if (track->has_last && t_ns > track->last_t_ns)
+                hold(grid, track, track->last_t_ns, t_ns);
+        /* However short it stood: as long as a nanosecond. */
+        infp_bucket_add(&track->buckets[bucket], value, 1e-9);
+}
+
 static int add(struct counters *counters, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
@@ -92,16 +111,17 @@ static int add(struct counters *counters, const struct infp_batch *batch, const 
                 counter->first = bucket;
         if (bucket > counter->last)
                 counter->last = bucket;
-        if (!counter->is_counter)
-                return infp_track_level(&counter->track, counters->grid, t_ns, value, UINT64_MAX);
         if (!counter->track.buckets)
                 counter->track.buckets = calloc(counters->grid->n, sizeof(*counter->track.buckets));
         if (!counter->track.buckets)
                 return -ENOMEM;
-        if (counter->track.has_last)
+        if (!counter->is_counter)
+                take_level(counters->grid, &counter->track, t_ns, bucket, value);
+        else if (counter->track.has_last)
                 counter->track.buckets[bucket].sum +=
                         infp_increase_f64(INFP_RESET_ZERO, counter->track.last, value, 0) / step_s;
         counter->track.has_last = true;
+        counter->track.last_t_ns = t_ns;
         counter->track.last = value;
         return 0;
 }

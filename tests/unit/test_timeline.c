@@ -297,6 +297,53 @@ static void test_the_longest_spans(void **state)
         sample_free(s);
 }
 
+static void put_counter(struct sample_run *s, double t_s, const char *name, const char *kind, double value)
+{
+        struct infp_row *row = sample_row(s, &infp_table_counters, (uint64_t) (t_s * 1e9));
+
+        infp_row_id(row, INFP_COUNTERS_PROCESS, 5);
+        infp_row_str(row, INFP_COUNTERS_NAME, name);
+        infp_row_str(row, INFP_COUNTERS_KIND, kind);
+        infp_row_f64(row, INFP_COUNTERS_VALUE, value);
+        sample_put(s);
+}
+
+/* Of a program: a gauge is averaged over the time it stood (0.9 s at 10, 0.1 s at 110: 20), a counter that does not move has a rate of 0
+ * between its rows; before and after them there is nothing. A counter that fell began anew. */
+static void test_counters_of_programs(void **state)
+{
+        static const double gauge[] = { NAN, 10, 20, 110, NAN }, rate[] = { NAN, 30, 0, 5, NAN };
+        const struct infp_table *const more[] = { &infp_table_counters, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        for (unsigned i = 0; i < 6; i++) {
+                put_numbers(s, (10 + i) * S, 1, 1, 1, 1);
+                sample_tick(s, i, (10 + i) * S);
+        }
+        put_process(s, 10 * S, 5, "serve", "serve", 1 * S);
+        put_counter(s, 10.6, "queue", "gauge", 10);
+        put_counter(s, 12.4, "queue", "gauge", 110);
+        put_counter(s, 13.2, "queue", "gauge", 0);
+        put_counter(s, 10.7, "tokens", "counter", 70);
+        put_counter(s, 10.8, "tokens", "counter", 100);
+        put_counter(s, 12.9, "tokens", "counter", 5);
+        make_timeline(s, 16 * S, &report, &t);
+        assert_means(series_of(&t, "tokens"), rate, 5);
+        assert_string_equal(series_of(&t, "queue")->instance, "serve (50)");
+        for (unsigned i = 0; i < 3; i++)
+                assert_true(isnan(gauge[i]) ? isnan(mean_at(series_of(&t, "queue"), i))
+                                            : fabs(mean_at(series_of(&t, "queue"), i) - gauge[i]) < 1e-5);
+        assert_near(series_of(&t, "queue")->buckets[2].max, 110);
+        assert_near(series_of(&t, "queue")->buckets[3].min, 0);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 /* 20,000 requests are thinned to at most 5,000; the slowest to its first token, the slowest and the failed one are there. */
 static void test_requests_keep_the_worst(void **state)
 {
@@ -350,6 +397,7 @@ int main(void)
                 cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_the_longest_spans),
                 cmocka_unit_test(test_requests_keep_the_worst),
+                cmocka_unit_test(test_counters_of_programs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
