@@ -41,6 +41,12 @@ def compile_one(source, program, build, maker="gcc", how="so", more=()):
     return str(program)
 
 
+@pytest.fixture(scope="session")
+def server(build, tmp_path_factory):
+    """The example of a server, with all that it needs in it."""
+    return compile_one(TOP / "examples" / "serve.cc", tmp_path_factory.mktemp("api") / "serve", build, how="a")
+
+
 def run(program, *words, library=None, **variables):
     environment = {key: value for key, value in os.environ.items() if key not in ("INFPROF_RING", "INFPROF_RUN", "LD_LIBRARY_PATH")}
     environment.update({"LD_LIBRARY_PATH": str(library)} if library else {}, **variables)
@@ -137,10 +143,9 @@ def test_installed_files_work(build, tmp_path, rings):
     assert {"libinfprof.so", "libinfprof.so.1", "libinfprof.a"} <= {path.name for path in found[0].parent.parent.iterdir()}
 
 
-def test_server_is_recorded(build, record, tmp_path):
+def test_server_is_recorded(server, record):
     """The example of a server below record: every request with its queue, every step with its parts."""
-    program = compile_one(TOP / "examples" / "serve.cc", tmp_path / "serve", build, how="a", more=["-O1"])
-    done = record("-t", "200", command=[program, 1.5, 4])
+    done = record("-t", "200", "--no-finish", command=[server, 1.5, 4])
     assert done.returncode == 0 and ", recorded" in done.stdout
     marks = [row["tag"] for row in done.run.table("marks") if row["source"] == "api"]
     assert marks == ["light load", "heavy load", "drained"]
@@ -219,10 +224,9 @@ def test_exec_and_fork_and_kill(build, record, tmp_path):
     assert marks == ["after exec", "before exec", "child", "killed soon"]
 
 
-def test_pid_of_a_program_without_recorder(infprof, build, tmp_path, monkeypatch):
+def test_pid_of_a_program_without_recorder(infprof, server, monkeypatch):
     monkeypatch.delenv("INFPROF_RING", raising=False)
-    program = compile_one(TOP / "examples" / "serve.cc", tmp_path / "serve", build, how="a")
-    process = subprocess.Popen([program, "20", "2"], env={**os.environ, "INFPROF_RING": "1"}, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([server, "20", "2"], env={**os.environ, "INFPROF_RING": "1"}, stdout=subprocess.DEVNULL)
     try:
         def ask():
             done = subprocess.run([infprof, "query", "--json", "--pid", str(process.pid), "SELECT DISTINCT name FROM spans"],
