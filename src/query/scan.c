@@ -38,11 +38,22 @@ static int map_columns(struct infp_scan *scan, struct infp_err *err)
         return 0;
 }
 
+/* What began before the range and reaches into it. */
+static bool reaches(const struct infp_scan *scan, uint64_t t, uint32_t row)
+{
+        const int at = scan->duration < 0 ? -1 : scan->map[scan->duration];
+
+        if (at < 0)
+                return false;
+        return !infp_batch_has(&scan->batch, (unsigned) at, row) ||
+               t + (uint64_t) infp_batch_i64(&scan->batch, (unsigned) at, row) > scan->t0;
+}
+
 static bool in_range(const struct infp_scan *scan, const int64_t *t_ns, uint32_t row)
 {
         uint64_t t = (uint64_t) t_ns[scan->batch.first + row];
 
-        return t >= scan->t0 && (!scan->t1 || t < scan->t1);
+        return (!scan->t1 || t < scan->t1) && (t >= scan->t0 || reaches(scan, t, row));
 }
 
 /* The next rows of the batch, one behind the other, that lie in the range. False: none is left. */
@@ -72,7 +83,7 @@ static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_
 /* The next segment, or row of segments. 1, 0 when there is none, or a negative errno. */
 static int next_source(struct infp_scan *scan, struct infp_err *err)
 {
-        struct infp_source_hint hint = { scan->t0, scan->t1, scan->needed, false };
+        struct infp_source_hint hint = { scan->duration < 0 ? scan->t0 : 0, scan->t1, scan->needed, false };
         unsigned n;
 
         scan->source = infp_source_close(scan->source);

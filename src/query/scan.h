@@ -22,7 +22,9 @@ const struct infp_table *infp_catalog_find(const struct infp_catalog *catalog, c
 struct infp_parts;
 
 struct infp_scan_options {
-        uint64_t t0, t1;            /* rows with t0 <= t_ns < t1; t1 0 = no end */
+        /* Rows with t0 <= t_ns < t1; t1 0 = no end. Of table `spans`, whose t_ns is the begin: those that lie in part within it,
+         * so that an hour's span is found by each of its minutes; open ones have no end. */
+        uint64_t t0, t1;
         const char *const *columns; /* names, ended by NULL; NULL = all. t_ns and time are always there */
         bool names;                 /* joins: the attributes of each entity that an ID64 column names come behind it */
 

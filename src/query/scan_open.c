@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/tables.h"
 #include "query/scan_state.h"
 
 struct infp_scan *infp_scan_close(struct infp_scan *scan)
@@ -156,7 +157,7 @@ static int list_needed(struct infp_scan *scan)
                 return -ENOMEM;
         for (unsigned i = 0; i < infp_table_width(table); i++)
                 for (unsigned k = 0; k < scan->shown.n; k++)
-                        if (scan->shown.shown[k].column == i) {
+                        if (scan->shown.shown[k].column == i || scan->duration == (int) i) {
                                 scan->needed[n++] = infp_table_column(table, i)->name;
                                 break;
                         }
@@ -245,6 +246,8 @@ int infp_scan_open(struct infp_run *run, const char *table, const struct infp_sc
         if (!options->catalog)
                 INFP_TRY(infp_catalog_read(run, &scan->own_catalog, err));
         INFP_TRY(find_columns(scan, options->columns, err));
+        scan->duration =
+                strcmp(table, infp_table_spans.name) == 0 ? infp_table_find(&scan->base->table, "duration_ns") : -1;
         INFP_TRY(make_output(scan, options, err));
         *ret = INFP_TAKE(scan);
         return 0;

@@ -32,7 +32,8 @@ struct infp_scan {
 
         unsigned next_part;
         struct infp_source *source;
-        int *map; /* column of base -> of the source, or -1 */
+        int duration; /* column of base that says how long a row lasts from its t_ns on; -1: rows are moments */
+        int *map;     /* column of base -> of the source, or -1 */
         struct infp_batch batch;
         uint32_t at; /* rows of batch that were given out or skipped */
         void *zeros;

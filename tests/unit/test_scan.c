@@ -286,6 +286,81 @@ static int next_rows(void *context, struct infp_batch *ret, struct infp_err *err
 }
 
 /* The first segment as Parquet, the others as Arrow: the same rows with the same types. */
+static void put_span(struct sample_run *s, uint64_t t_ns, int64_t duration_ns, const char *name)
+{
+        struct infp_row *row = sample_row(s, &infp_table_spans, t_ns);
+
+        infp_row_str(row, INFP_SPANS_NAME, name);
+        if (duration_ns >= 0)
+                infp_row_i64(row, INFP_SPANS_DURATION_NS, duration_ns);
+        sample_put(s);
+}
+
+/* Names of the spans of a range, by their first letters. */
+static void expect_spans(struct sample_run *s, uint64_t t0, uint64_t t1, const char *expected)
+{
+        static const char *const columns[] = { "name", NULL };
+        struct infp_scan *scan =
+                open_scan(s, "spans", &(struct infp_scan_options){ .t0 = t0, .t1 = t1, .columns = columns });
+        unsigned name = column(scan, "name"), n = 0;
+        struct infp_batch batch;
+        char found[16] = "";
+
+        assert_int_equal(infp_table_width(infp_scan_table(scan)), 3);
+        while (infp_scan_next(scan, &batch, &s->err) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        size_t size;
+
+                        found[n++] = *infp_batch_str(&batch, name, row, &size);
+                }
+        infp_scan_close(scan);
+        assert_string_equal(found, expected);
+}
+
+static void expect_spans_of_ranges(struct sample_run *s)
+{
+        expect_spans(s, 0, 0, "abcd");
+        expect_spans(s, 500, 600, "bd"); /* the long one, of whose stamp nothing lies near; the open one */
+        expect_spans(s, 110, 300, "bd"); /* a ends at 110 */
+        expect_spans(s, 109, 300, "abd");
+        expect_spans(s, 1000, 0, "bcd");
+        expect_spans(s, 3700, 4000, "d"); /* b ends at 3700 */
+        expect_spans(s, 0, 150, "ab");
+}
+
+/* A span's stamp is its begin: its row comes when it ends, behind those of a whole hour. */
+static void test_spans_are_found_by_any_part_of_them(void **state)
+{
+        static const struct infp_table *const tables[] = { &infp_table_spans, &infp_table_columns, NULL };
+        struct sample_run *s = sample_new("parquet");
+        struct infp_duck *duck;
+
+        (void) state;
+        sample_describe(s, tables);
+        put_span(s, 100, 10, "a");
+        sample_rotate(s, 2);
+        put_span(s, 100, 3600, "b");
+        put_span(s, 2000, 5, "c");
+        put_span(s, 200, -1, "d");
+        sample_end(s);
+        expect_spans_of_ranges(s);
+        if (infp_duck_available(NULL)) {
+                struct infp_scan *scan = open_scan(s, "spans", &(struct infp_scan_options){ .t1 = 0 });
+                struct infp_rows rows = { infp_scan_table(scan), scan, next_rows };
+                uint64_t n;
+
+                sample_check(s, infp_duck_open(&duck, &s->err));
+                sample_check(s,
+                             infp_duck_rows_to_parquet(duck, &rows, s->run->fd, "spans/000003.parquet", &n, &s->err));
+                infp_scan_close(scan);
+                infp_duck_close(duck);
+                assert_int_equal(unlinkat(s->run->fd, "spans/000001.arrows", 0), 0);
+                assert_int_equal(unlinkat(s->run->fd, "spans/000002.arrows", 0), 0);
+                expect_spans_of_ranges(s);
+        }
+        sample_free(s);
+}
+
 static void test_parquet_beside_arrow(void **state)
 {
         struct sample_run *s = *state;
@@ -322,6 +397,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_all_segments_in_order, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_range_and_columns, set_up, tear_down),
                 cmocka_unit_test(test_range_of_unsorted_rows),
+                cmocka_unit_test(test_spans_are_found_by_any_part_of_them),
                 cmocka_unit_test_setup_teardown(test_unknown_names, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_declared_but_empty, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
