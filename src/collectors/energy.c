@@ -76,6 +76,8 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
                 infp_row_f64(row, ENERGY_JOULES, infp_meter_joules(d));
         put_name(row, ENERGY_PART_OF, e, d->parent);
         put_name(row, ENERGY_SAME_AS, e, d->twin);
+        if (*d->gpu)
+                infp_row_bytes(row, ENERGY_SAME_AS, d->gpu, strlen(d->gpu));
         infp_row_bool(row, ENERGY_IS_COUNTED, d->is_counted);
         infp_row_str(row, ENERGY_QUALITY, infp_quality_name(d->is_power ? INFP_ESTIMATED : INFP_MEASURED));
         infp_emit_commit(emit);

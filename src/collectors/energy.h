@@ -37,6 +37,7 @@ struct energy_domain {
         bool is_mmio;      /* the same meter as the zone of this name of intel-rapl, by another way */
         int parent;        /* index of the domain that holds this one, or ENERGY_NONE */
         int twin;          /* index of the domain that is the same meter, or ENERGY_NONE */
+        char gpu[48];      /* "amdgpu 0000:03:00.0": a sensor of that GPU, whose own table has it too; "" */
         uint64_t range_uj; /* the counter falls to 0 behind it; 0: not known */
 
         struct infp_procfile file;
@@ -68,7 +69,8 @@ struct energy {
 /* energy_find.c: adds what is new, revives what has come back. 0, -ENOMEM, -EMFILE, -ENFILE. */
 int infp_meters_find(struct energy *energy, const struct infp_env *env);
 
-/* energy_read.c: reads one domain and counts it up. */
+/* energy_read.c: reads one domain and counts it up. d->r is -ENODATA for a battery that gives nothing now, and for a GPU that
+ * sleeps, or may: its own collector reads it without keeping it awake. */
 void infp_meter_read(struct energy_domain *domain, const struct infp_env *env);
 /* Readings before this moment are no start for a difference: the machine slept. */
 void infp_meter_forget(struct energy_domain *domain);

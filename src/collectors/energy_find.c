@@ -240,6 +240,24 @@ static enum energy_kind sensor_kind(const char *chip, const char *label, bool ha
         return ENERGY_OTHER;
 }
 
+/* Drivers of GPUs, whose tables (amdgpu, intel) have the same sensor. */
+static void name_gpu(struct energy_domain *d, int root_fd, const char *directory, const char *chip)
+{
+        static const char *const drivers[] = { "amdgpu", "i915", "xe" };
+        char path[ENERGY_PATH + 16], link[256];
+        ssize_t n;
+
+        for (size_t i = 0; i < INFP_COUNT(drivers); i++) {
+                if (strcmp(chip, drivers[i]))
+                        continue;
+                snprintf(path, sizeof(path), "%s/device", directory);
+                n = readlinkat(root_fd, path, link, sizeof(link) - 1);
+                link[n > 0 ? n : 0] = 0;
+                snprintf(d->gpu, sizeof(d->gpu), "%.10s%s%.31s", chip, n > 0 ? " " : "",
+                         strrchr(link, '/') ? strrchr(link, '/') + 1 : link);
+        }
+}
+
 static int add_sensor(struct energy *e, int root_fd, const char *directory, const char *chip, const char *file)
 {
         struct energy_domain d = { .source = ENERGY_HWMON, .parent = ENERGY_NONE, .twin = ENERGY_NONE };
@@ -275,6 +293,7 @@ static int add_sensor(struct energy *e, int root_fd, const char *directory, cons
         snprintf(d.label, sizeof(d.label), "%s", label);
         snprintf(d.name, sizeof(d.name), "%.45s/%s", chip, label);
         d.kind = sensor_kind(chip, label, has_label);
+        name_gpu(&d, root_fd, directory, chip);
         return add(e, &d, strrchr(directory, '/') + 1);
 }
 

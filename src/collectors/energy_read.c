@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "base/number.h"
@@ -137,6 +138,19 @@ static void take_power(struct energy_domain *d, double watts, uint64_t t_ns)
         d->has_last = true;
 }
 
+/* A reading wakes a GPU that sleeps, and puts off the sleep of one that may. These files are the kernel's own. */
+static bool may_sleep(const struct energy_domain *d, const struct infp_env *env)
+{
+        char path[ENERGY_PATH + 48], word[16];
+        ssize_t n;
+
+        if (!*d->gpu)
+                return false;
+        snprintf(path, sizeof(path), "%.*s/device/power/control", (int) (strrchr(d->path, '/') - d->path), d->path);
+        n = infp_read_at(env->root_fd, path, word, sizeof(word));
+        return n >= 4 && !strncmp(word, "auto", 4);
+}
+
 void infp_meter_read(struct energy_domain *d, const struct infp_env *env)
 {
         const uint64_t t_ns = env->now_ns(env);
@@ -146,7 +160,9 @@ void infp_meter_read(struct energy_domain *d, const struct infp_env *env)
         d->was_read = false;
         if (d->source == ENERGY_BATTERY && d->has_last && t_ns - d->t_ns < battery_period_ns)
                 return;
-        if (!d->is_power)
+        if (may_sleep(d, env))
+                d->r = -ENODATA;
+        else if (!d->is_power)
                 d->r = read_counter(d, env, &raw);
         else if (d->source == ENERGY_BATTERY)
                 d->r = read_battery(env, d->path, &watts);

@@ -21,6 +21,11 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
         if (d->r == -ENODATA && d->source == ENERGY_BATTERY)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
                                  "the battery gives no power now: the machine is fed from outside", NULL);
+        else if (d->r == -ENODATA && *d->gpu)
+                infp_emit_source(
+                        emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
+                        "the kernel may put this GPU to sleep, and a reading would keep it awake: its own table has it",
+                        NULL);
         else if ((d->r == -EACCES || d->r == -EPERM) && d->source == ENERGY_POWERCAP)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_DENIED, denied_reason, denied_fix);
         else if (d->r < 0) {

@@ -141,6 +141,42 @@ static void test_goes_and_comes(void **state)
         gpu_world_done(&w);
 }
 
+/* The meters of the machine show a GPU's sensor, too: as the same meter, and not where a reading would keep the GPU awake. */
+static void test_meters_of_the_machine(void **state)
+{
+        struct infp_collector_state meters = { 0 };
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        tree_new(top);
+        tree_put(top, "sys/class/hwmon/hwmon0/name", "amdgpu\n");
+        tree_put(top, "sys/class/hwmon/hwmon0/power1_average", "50000000\n");
+        tree_put(top, "sys/class/hwmon/hwmon0/power1_label", "PPT\n");
+        tree_put(top, "pci/0000:03:00.0/power/control", "auto\n");
+        tree_command("ln -s ../../../../pci/0000:03:00.0 '%s/sys/class/hwmon/hwmon0/device'", top);
+        m = machine_open(top);
+        assert_int_equal(
+                infp_collector_open(&meters, infp_collector_find("energy"), &m->env, &m->emit, machine_notice, m), 0);
+        assert_int_equal(infp_collector_sample(&meters, &m->env, &m->emit, machine_notice, m), -EAGAIN);
+        assert_int_equal(machine_count(m, "energy"), 0);
+        assert_string_equal(machine_state(m, "energy", NULL, NULL, 0), "absent");
+        tree_put(top, "pci/0000:03:00.0/power/control", "on\n");
+        for (int i = 0; i < 2; i++) {
+                m->clock_ns += UINT64_C(1000000000);
+                assert_int_equal(infp_collector_sample(&meters, &m->env, &m->emit, machine_notice, m), 0);
+        }
+        EXPECT(m, F64("energy", "amdgpu/PPT", "eJoules", 50),
+               TEXT("energy", "amdgpu/PPT", "eSameAs", "amdgpu 0000:03:00.0"));
+        assert_false(machine_need(m, "energy", "amdgpu/PPT")
+                             ->cell[kept_cell(machine_need(m, "energy", NULL), "eIsCounted")]
+                             .b);
+        EXPECT(m, ABSENT("energy_total", NULL, "eMachineJoules"));
+        infp_collector_close(&meters);
+        machine_close(m);
+        tree_remove(top);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -148,6 +184,7 @@ int main(void)
                 cmocka_unit_test(test_left_alone),
                 cmocka_unit_test(test_used_is_read),
                 cmocka_unit_test(test_goes_and_comes),
+                cmocka_unit_test(test_meters_of_the_machine),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
