@@ -43,6 +43,18 @@ def test_driver(infprof, machine, variant):
     assert processes(sample) == {4001: ("CG", 1024, 40), 4002: ("C", 500, 7), 4003: ("G", 100, 0)}
 
 
+def test_newer_forms_are_asked_rightly(infprof, machine):
+    """Without the old calls, into which a wrong version word would fall back unseen."""
+    old = ("nvmlDeviceGetTemperature", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetFanSpeed",
+           "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGet*RunningProcesses", "nvmlDeviceGet*RunningProcesses_v2")
+    box = machine("0 profile rtx4090", "0 temperature.margin 24", *TWO, *(f"0 {name} rc=13" for name in old))
+    sample = snapshot(infprof, box)
+    values = gpus(sample)[0]
+    assert (values["gTemperatureC"], values["gTemperatureMarginC"], values["gFanSpeed"], values["gFanRpm"]) == (66, 24, 41, 1410)
+    assert values["gMemoryReservedMb"] == 426 and values["gClocksEventReasons"] == 0
+    assert processes(sample) == {4001: ("CG", 1024, 40), 4002: ("C", 500, 7), 4003: ("G", 100, 0)}
+
+
 def test_only_what_every_monitor_needs(infprof, machine):
     box = machine("0 profile h100", variant="bare")
     sample = snapshot(infprof, box)
