@@ -264,7 +264,8 @@ static void put_engines(const struct gpu_user *user, struct infp_row *row)
         put_ns(row, GPU_PROCESS_COMPUTE_NS, user->has_busy[GPU_ENGINE_COMPUTE], user->busy_ns[GPU_ENGINE_COMPUTE]);
         put_ns(row, GPU_PROCESS_COPY_NS, user->has_busy[GPU_ENGINE_COPY] || user->has_copy,
                user->busy_ns[GPU_ENGINE_COPY] + (user->has_copy ? user->copy_ns : 0));
-        put_ns(row, GPU_PROCESS_VIDEO_NS, user->has_busy[GPU_ENGINE_VIDEO], user->busy_ns[GPU_ENGINE_VIDEO]);
+        put_ns(row, GPU_PROCESS_VIDEO_NS, user->has_busy[GPU_ENGINE_VIDEO] || user->has_busy[GPU_ENGINE_ENHANCE],
+               user->busy_ns[GPU_ENGINE_VIDEO] + user->busy_ns[GPU_ENGINE_ENHANCE]);
         put_ns(row, GPU_PROCESS_ENCODE_NS, user->has_busy[GPU_ENGINE_ENCODE], user->busy_ns[GPU_ENGINE_ENCODE]);
 }
 

@@ -232,15 +232,19 @@ static void put_memory(const struct sums *sums, struct infp_row *row)
 
 static void say_load(const struct gpu_card *card, const struct gpu_users *users, struct infp_emit *emit)
 {
-        if (infp_row_has(&emit->row, GPU_UTILIZATION_GPU))
+        const char *reason;
+
+        if (infp_row_has(&emit->row, GPU_UTILIZATION_GPU)) {
                 infp_emit_source(emit, &infp_table_intel, GPU_UTILIZATION_GPU, card->pci, INFP_OK, NULL, NULL);
+                return;
+        }
+        if (infp_gpu_card_is_used(users, card))
+                reason = "the driver tells it process by process, and a share of time needs two readings";
+        else if (users->all || users->has_target)
+                reason = "the driver tells it process by process, and none that was looked at uses the card";
         else
-                infp_emit_source(emit, &infp_table_intel, GPU_UTILIZATION_GPU, card->pci, INFP_ABSENT,
-                                 users->all || users->has_target ? "the driver tells it process by process, and none "
-                                                                   "that was looked at has used the card"
-                                                                 : INFP_NOT_ASKED
-                                         "the driver tells it process by process; -p looks at all",
-                                 NULL);
+                reason = INFP_NOT_ASKED "the driver tells it process by process; -p looks at all";
+        infp_emit_source(emit, &infp_table_intel, GPU_UTILIZATION_GPU, card->pci, INFP_ABSENT, reason, NULL);
 }
 
 int infp_intel_read(struct intel_card *card, const struct gpu_users *users, struct infp_emit *emit, uint64_t t_ns)
