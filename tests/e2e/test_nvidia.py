@@ -114,6 +114,18 @@ def test_slow_gpu_disturbs_nobody(infprof, record, machine):
     assert 1 <= len(rows) <= 3 and rows[0]["gUtilizationGpu"] == 87
 
 
+def test_recording_ends_while_the_driver_hangs(infprof, record, machine):
+    """A driver that never returns holds up neither the rest nor the end, and `sources` names it."""
+    box = machine("0 profile h100", "0 nvmlDeviceGetPowerUsage delay=90000 at=500")
+    begun = time.monotonic()
+    # The thread that hangs keeps its memory.
+    done = record("-t", 100, "--duration", "2s", "--no-finish", env={**box.env, "ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.returncode == 0 and time.monotonic() - begun < 30, done.stderr
+    assert "nvidia: it has not returned" in done.stderr
+    assert said(done.run)["", "*"][0] == "late"
+    assert len(done.run.table("cpu")) >= 15 and len(done.run.table("nvidia")) >= 2
+
+
 @pytest.mark.san
 def test_report_10_process_in_two_lists(infprof, reported):
     box = reported(10)
