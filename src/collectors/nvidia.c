@@ -170,6 +170,7 @@ static void read_seldom(const struct nvidia_reading *reading)
         }
         memcpy(before, reading->row->valid, sizeof(before));
         if (reading->is_slow) {
+                infp_nvidia_read_lesser(reading);
                 infp_nvidia_read_slow(reading);
                 keep(&device->slow, reading->row, before);
                 device->slow_ns = reading->t_ns;

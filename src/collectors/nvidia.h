@@ -170,6 +170,8 @@ void infp_nvidia_lacks(struct nvidia_device *device, unsigned cell);
 
 /* nvidia_read.c, nvidia_slow.c, nvidia_fields.c, nvidia_energy.c, nvidia_gpm.c: each fills cells of the row. */
 void infp_nvidia_read(const struct nvidia_reading *reading);
+/* Video engines, of which the driver has samples of 1/6 to 1 s, and BAR1. */
+void infp_nvidia_read_lesser(const struct nvidia_reading *reading);
 void infp_nvidia_read_slow(const struct nvidia_reading *reading);
 void infp_nvidia_read_fixed(const struct nvidia_reading *reading);
 void infp_nvidia_read_fields(const struct nvidia_reading *reading);

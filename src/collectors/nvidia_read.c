@@ -279,6 +279,12 @@ static void read_pcie_throughput(const struct nvidia_reading *reading)
         }
 }
 
+void infp_nvidia_read_lesser(const struct nvidia_reading *reading)
+{
+        put_engines(reading);
+        read_bar1(reading);
+}
+
 void infp_nvidia_read(const struct nvidia_reading *reading)
 {
         static const struct nvidia_call calls[] = {
@@ -286,9 +292,7 @@ void infp_nvidia_read(const struct nvidia_reading *reading)
         };
 
         put_utilization(reading);
-        put_engines(reading);
         read_memory(reading);
-        read_bar1(reading);
         read_temperatures(reading);
         infp_nvidia_put_calls(reading, calls, INFP_COUNT(calls));
         infp_nvidia_put_clocks(reading, false);
