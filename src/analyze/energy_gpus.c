@@ -86,42 +86,7 @@ static bool counts_platform(const struct tracks *tracks)
         return false;
 }
 
-/* The only GPU of its table; NULL: there is none, or several. */
-static const struct infp_energy_domain *only_gpu(const struct tracks *tracks, const char *table)
-{
-        const struct infp_energy_domain *ret = NULL;
-
-        for (unsigned i = 0; i < tracks->n; i++) {
-                const struct infp_energy_domain *d = &tracks->list[i].domain;
-
-                if (!d->is_gpu || strncmp(d->name, table, strlen(table)))
-                        continue;
-                if (ret)
-                        return NULL;
-                ret = d;
-        }
-        return ret;
-}
-
-/* A GPU's sensor that the machine's own meters show too ("amdgpu/PPT") is the same again; of several nobody says which is whose. */
-static int join_sensors(struct tracks *tracks)
-{
-        static const char *const chips[][2] = { { "amdgpu/", "amdgpu" }, { "i915/", "intel" }, { "xe/", "intel" } };
-
-        for (unsigned i = 0; i < tracks->n; i++)
-                for (unsigned k = 0; k < INFP_COUNT(chips); k++) {
-                        struct infp_energy_domain *d = &tracks->list[i].domain;
-                        const struct infp_energy_domain *gpu = only_gpu(tracks, chips[k][1]);
-
-                        if (d->is_gpu || d->same_as || !gpu || strncmp(d->name, chips[k][0], strlen(chips[k][0])))
-                                continue;
-                        d->same_as = strdup(gpu->name);
-                        if (!d->same_as)
-                                return -ENOMEM;
-                }
-        return 0;
-}
-
+/* The sensor of a card that the machine's own meters show too ("amdgpu/PPT", eSameAs) never counts. */
 static int count(struct tracks *tracks)
 {
         const struct track *all = meter_of_all(tracks);
@@ -137,7 +102,7 @@ static int count(struct tracks *tracks)
                 if (all && !d->part_of)
                         return -ENOMEM;
         }
-        return join_sensors(tracks);
+        return 0;
 }
 
 int infp_energy_gpus(struct infp_run *run, const struct infp_energy_options *options,
