@@ -58,7 +58,8 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
         memcpy(file->base + INFP_WRITER_KINDS_AT, infp_writer_kinds, infp_writer_n_kinds * sizeof infp_writer_kinds[0]);
-        atomic_store(&head->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));
+        atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));
+        atomic_store(&head->n_chunks, atomic_load(&file->n_chunks));
         atomic_store(&head->arena_used, 8); /* place 0 means none */
 }
 

@@ -34,8 +34,9 @@ struct infp_writer_file {
         struct infp_wire_head *head;
         struct infp_wire_metric *metrics;
         char *arena;
-        uint32_t max_chunks; /* that are mapped */
-        uint64_t salt;       /* of span ids */
+        uint32_t max_chunks;       /* that are mapped */
+        _Atomic uint32_t n_chunks; /* that may be touched; the head's is for readers, and others could write it */
+        uint64_t salt;             /* of span ids */
         dev_t device;
         ino_t inode;
         char path[INFP_WRITER_PATH];
@@ -78,7 +79,8 @@ void infp_writer_unlink(const struct infp_writer_file *file);
 void infp_writer_touch(struct infp_writer_file *file, uint64_t from, uint64_t to);
 int infp_writer_allocate(int fd, uint64_t have, uint64_t want, bool at_first);
 bool infp_writer_is_growing(void);
-int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns);
+/* By a step; for threads, which may be many and come fast, by as much as there is. */
+int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 
 /* writer_pool.c */

@@ -105,10 +105,10 @@ static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_
 
 static struct infp_wire_chunk *take_fresh(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
-        uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_acquire);
+        uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_acquire);
         uint32_t i = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
 
-        while (i < n_chunks && i < infp_writer_file.max_chunks)
+        while (i < n_chunks)
                 if (atomic_compare_exchange_weak_explicit(&pool->n_fresh, &i, i + 1, memory_order_relaxed,
                                                           memory_order_relaxed)) {
                         uint64_t stamp = atomic_load_explicit(&chunk_at(i)->stamp, memory_order_relaxed);
@@ -247,12 +247,12 @@ void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class)
 static void grow(uint64_t now_ns)
 {
         struct infp_writer_file *file = &infp_writer_file;
-        uint32_t n_chunks = atomic_load_explicit(&file->head->n_chunks, memory_order_relaxed);
+        uint32_t n_chunks = atomic_load_explicit(&file->n_chunks, memory_order_relaxed);
         bool is_held = atomic_load_explicit(&pool->n_active, memory_order_relaxed) * 2 >= n_chunks;
 
         if ((is_held || atomic_load_explicit(&pool->n_fresh, memory_order_relaxed) + GROW_EARLY >= n_chunks) &&
             n_chunks < infp_writer_chunk_limit(file, is_held, now_ns))
-                infp_writer_grow(file, now_ns);
+                infp_writer_grow(file, is_held, now_ns);
 }
 
 static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
@@ -287,13 +287,13 @@ bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class c
                 slot->used = INFP_WRITER_ROOM;
         }
         for (;;) {
-                uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.head->n_chunks, memory_order_relaxed);
+                uint32_t n_chunks = atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed);
 
                 if (now_ns < atomic_load_explicit(&pool->full_until_ns[class], memory_order_relaxed))
                         return false;
                 chunk = find(class, atomic_load_explicit(&thread->tid, memory_order_relaxed), now_ns);
                 if (!chunk && (infp_writer_is_growing() || /* in another thread: now or soon there is room */
-                               n_chunks != atomic_load(&infp_writer_file.head->n_chunks)))
+                               n_chunks != atomic_load(&infp_writer_file.n_chunks)))
                         return false;
                 if (!chunk) {
                         atomic_store_explicit(&pool->full_until_ns[class], now_ns + FULL_NS, memory_order_relaxed);

@@ -179,7 +179,7 @@ bool infp_writer_is_growing(void)
         return atomic_load_explicit(&atomic_load(&infp_writer_page)->grow_lock, memory_order_relaxed) != 0;
 }
 
-int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns)
+int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns)
 {
         struct infp_writer_page *page = atomic_load(&infp_writer_page);
         uint32_t have, want;
@@ -188,8 +188,9 @@ int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns)
         if (now_ns < atomic_load_explicit(&grow_at_ns, memory_order_relaxed) ||
             !infp_writer_try_lock(&page->grow_lock, 1))
                 return -EAGAIN;
-        have = atomic_load(&file->head->n_chunks);
-        want = have + INFP_WRITER_STEP_CHUNKS < file->max_chunks ? have + INFP_WRITER_STEP_CHUNKS : file->max_chunks;
+        have = atomic_load(&file->n_chunks);
+        want = have + (is_held && have > INFP_WRITER_STEP_CHUNKS ? have : INFP_WRITER_STEP_CHUNKS);
+        want = want < file->max_chunks ? want : file->max_chunks;
         r = fd = have < want ? infp_writer_reopen(file) : -EFBIG;
         if (fd >= 0) {
                 r = infp_writer_allocate(fd, INFP_WRITER_CHUNKS_AT + (uint64_t) have * INFP_WIRE_CHUNK,
@@ -200,6 +201,7 @@ int infp_writer_grow(struct infp_writer_file *file, uint64_t now_ns)
                 infp_writer_touch(file, INFP_WRITER_CHUNKS_AT + (uint64_t) have * INFP_WIRE_CHUNK,
                                   INFP_WRITER_CHUNKS_AT + (uint64_t) want * INFP_WIRE_CHUNK);
                 atomic_store_explicit(&file->head->n_chunks, want, memory_order_release);
+                atomic_store_explicit(&file->n_chunks, want, memory_order_release);
         } else if (have < want) {
                 infp_writer_add(&file->head->grow_failed, 1);
                 atomic_store(&file->head->grow_errno, (uint64_t) -r);

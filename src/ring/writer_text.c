@@ -67,7 +67,8 @@ uint32_t infp_writer_arena_put(const char *text, uint32_t size, uint32_t limit)
         uint32_t at = atomic_load_explicit(&head->arena_used, memory_order_relaxed);
         uint32_t end = at + ((size + 7) & ~UINT32_C(7));
 
-        if (at > limit || end > limit)
+        if (at < 8 || at % 8 || at > limit ||
+            end > limit) /* the file is memory that others of this user can write too */
                 return 0;
         infp_writer_copy((uint64_t *) (infp_writer_file.arena + at), text, size);
         atomic_store_explicit(&head->arena_used, end, memory_order_release);

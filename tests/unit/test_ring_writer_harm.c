@@ -574,6 +574,35 @@ static void test_signals(void **state)
         in_child(directory, check_signals);
 }
 
+/* Another process of this user writes nonsense into the file: what is recorded is lost, the program goes on. */
+static void check_scribbled(void)
+{
+        uint64_t random = 88172645463325252;
+        uint32_t chunks = ring_head() ? 0 : 222;
+
+        open_all();
+        for (unsigned i = 0; i < 20000; i++) {
+                uint64_t *word;
+
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                if (random % 4 == 0) /* of the head, behind what is written once */
+                        word = (uint64_t *) (void *) ring_head() + offsetof(struct infp_wire_head, n_chunks) / 8 +
+                               random / 4 % 24;
+                else /* of a chunk's head */
+                        word = (uint64_t *) (void *) ring_chunk((uint32_t) (random / 4 % chunks)) + random / 1024 % 8;
+                __atomic_store_n(word, random % 3 ? random >> random % 64 : random % 65536, __ATOMIC_RELAXED);
+                call_all(3);
+        }
+}
+
+static void test_scribbled(void **state)
+{
+        (void) state;
+        in_child(directory, check_scribbled);
+}
+
 /* Exit in order: nobody has read it, so it goes; with a recorder about it stays and says that it has ended. */
 static void test_exit(void **state)
 {
@@ -630,6 +659,7 @@ int main(void)
                 cmocka_unit_test(test_due),
                 cmocka_unit_test(test_fork),
                 cmocka_unit_test(test_signals),
+                cmocka_unit_test(test_scribbled),
                 cmocka_unit_test(test_exit),
         };
 
