@@ -112,9 +112,21 @@ bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, st
 
 /* reader_row.c: events to rows. */
 int ring_give_events(struct infp_ring *ring);
+int ring_give_metrics(struct infp_ring *ring); /* newest values whose records are gone */
+enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };
+struct infp_row *ring_begin_row(struct infp_ring *ring, const struct infp_table *table, uint64_t t_ns);
+int ring_put_row(struct infp_ring *ring, unsigned table);
+void ring_put_thread(struct infp_ring *ring, unsigned cell, uint32_t tid,
+                     uint64_t start); /* its name, where it has one */
+
+/* reader_span_row.c */
+void ring_take_begin(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_span_begin *begun);
+void ring_take_attribute(struct infp_ring *ring, const struct infp_wire_span_attr *attr);
+int ring_take_end(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_span_end *end);
 int ring_give_spans(struct infp_ring *ring);      /* that ended in an earlier pass */
 int ring_give_open_spans(struct infp_ring *ring); /* all that are left */
-int ring_give_metrics(struct infp_ring *ring);    /* newest values whose records are gone */
+
+/* reader_thread.c */
 const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start); /* NULL: none */
 int ring_set_thread_name(struct infp_ring *ring, uint32_t tid, uint64_t start, const char *name, size_t size);
 void ring_threads_done(struct infp_ring *ring);
