@@ -69,11 +69,7 @@ class Plot {
   draw(ratio = devicePixelRatio || 1, width = this.stage.clientWidth, height = this.stage.clientHeight) {
     if (!width || !height) return;
     this.is_stale = false;
-    const [w, t] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.canvas.width !== w || this.canvas.height !== t) [this.canvas.width, this.canvas.height] = [w, t];
-    const c = this.canvas.getContext('2d');
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.clearRect(0, 0, width, height);
+    const c = beginCanvas(this.canvas, width, height, ratio);
     this.box = this.boxOf(width, height);
     this.paint(c, this.box);
   }
@@ -272,6 +268,7 @@ class SeriesChart extends Plot {
     this.when = h('span', { class: 'legend-when' });
     if (this.keys.length > 1) this.legend.classList.add('many');
     append(this.legend, [this.when, this.keys.map((key) => key.button)]);
+    if (this.options.compact) append(this.legend, this.panel.limits.filter((limit) => limit.value !== null).map((limit) => h('span', { class: 'note' }, limitText(limit, this.panel.unit))));
     this.options.axis?.charts.push(this);
     this.showValues(null);
   }
@@ -333,15 +330,13 @@ class SeriesChart extends Plot {
       if (this.panel.kind === 'stack') drawStack(c, box, range, this.shown());
       else for (const series of this.shown()) drawSeries(c, box, range, series, this.panel.kind);
       drawMarks(c, box, this.data.marks, !this.options.compact);
-      drawLimits(c, box, range, this.panel.limits, this.panel.unit);
+      drawLimits(c, box, range, this.panel.limits, this.panel.unit, !this.options.compact);
     });
     if (!this.panel.series.some((series) => summary(series, view.from, view.to, view.step))) this.paintNothing(c, box);
   }
 
   paintNothing(c, box) {
-    c.font = palette.font;
-    c.textAlign = 'center';
-    c.textBaseline = 'middle';
+    textStyle(c, 'center', 'middle');
     c.fillStyle = palette.soft;
     outlined(c, 'no value in this range', box.left + box.width / 2, box.top + box.height / 2);
   }

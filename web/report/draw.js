@@ -4,11 +4,23 @@ const xOf = (box, t) => box.left + ((t - view.from) / (view.to - view.from)) * b
 const tOf = (box, x) => view.from + ((x - box.left) / box.width) * (view.to - view.from);
 const yOf = (box, range, v) => box.top + box.height * (1 - (v - range.low) / (range.high - range.low));
 
+/* A canvas of so many CSS pixels, empty. */
+function beginCanvas(canvas, width, height, ratio) {
+  const [w, t] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== t) [canvas.width, canvas.height] = [w, t];
+  const c = canvas.getContext('2d');
+  c.setTransform(ratio, 0, 0, ratio, 0, 0);
+  c.clearRect(0, 0, width, height);
+  return c;
+}
+
+function textStyle(c, align, baseline, font = palette.font) {
+  [c.font, c.textAlign, c.textBaseline] = [font, align, baseline];
+}
+
 function drawTimeAxis(c, box) {
   const { step, ticks } = timeTicks(view.from, view.to, box.width / 90, view.start, view.is_elapsed);
-  c.font = palette.font;
-  c.textAlign = 'center';
-  c.textBaseline = 'top';
+  textStyle(c, 'center', 'top');
   c.lineWidth = 1;
   let free = box.left - 40;
   for (const t of ticks) {
@@ -49,9 +61,7 @@ function valueAxis(low, high, unit, lines, top) {
 }
 
 function drawValueAxis(c, box, range) {
-  c.font = palette.font;
-  c.textAlign = 'right';
-  c.textBaseline = 'middle';
+  textStyle(c, 'right', 'middle');
   c.lineWidth = 1;
   range.ticks.forEach((v, i) => {
     const y = Math.round(yOf(box, range, v)) + 0.5;
@@ -182,16 +192,19 @@ function fillRun(c, box, range, run, series) {
   strokeRun(c, run, (p) => y(p.middle), colorOf(series.color), isEstimated(series));
 }
 
+const limitText = (limit, unit) => `${limit.name} ${show(limit.value, unit)}`;
+
 /* Dashed lines with names; one that lies above the picture is named at its upper edge. */
-function drawLimits(c, box, range, limits, unit) {
+function drawLimits(c, box, range, limits, unit, has_names) {
   c.font = palette.font;
   c.textAlign = 'right';
   let above = 0;
   for (const limit of limits) {
     if (limit.value === null) continue;
     c.fillStyle = c.strokeStyle = palette.limit;
-    const text = `${limit.name} ${show(limit.value, unit)}`;
+    const text = limitText(limit, unit);
     if (limit.value > range.high) {
+      if (!has_names) continue;
       c.textBaseline = 'top';
       c.fillText(`↑ ${text}`, box.left + box.width - 4, box.top + 3 + 14 * above++);
       continue;
@@ -201,6 +214,7 @@ function drawLimits(c, box, range, limits, unit) {
     c.lineWidth = 1.3;
     line(c, box.left, y, box.left + box.width, y);
     c.setLineDash([]);
+    if (!has_names) continue;
     c.textBaseline = y - box.top < 16 ? 'top' : 'bottom';
     outlined(c, text, box.left + box.width - 4, y + (y - box.top < 16 ? 3 : -2));
   }
@@ -257,9 +271,7 @@ function drawBand(c, box) {
 
 /* Marks as lines; a tag where it does not run into the one before. */
 function drawMarks(c, box, marks, has_tags) {
-  c.font = palette.font;
-  c.textAlign = 'left';
-  c.textBaseline = 'top';
+  textStyle(c, 'left', 'top');
   let free = -Infinity;
   for (const mark of marks) {
     if (mark.t < view.from || mark.t > view.to) continue;

@@ -49,9 +49,7 @@ class HeatMap extends Plot {
   paintNames(c, box, names) {
     const size = box.height / names.length;
     const every = Math.max(1, Math.ceil(12 / size));
-    c.font = palette.font;
-    c.textAlign = 'right';
-    c.textBaseline = 'middle';
+    textStyle(c, 'right', 'middle');
     names.forEach((name, i) => {
       if (i % every) return;
       c.fillStyle = i === this.row ? palette.text : palette.soft;

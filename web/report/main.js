@@ -109,9 +109,9 @@ function main() {
   document.querySelector('header.top')?.append(makeButtons(data));
   document.querySelector('header.top')?.after(makeNavigation([document.getElementById('summary'), ...sections].filter(Boolean)));
   const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', { id: 'chart-help' },
-    'Drag in a chart to zoom, with shift or on its time axis to move; double click shows all. The wheel zooms with Ctrl, two fingers do as well. With the keyboard: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
-  append(page, [overview.node, data.is_downsampled ? h('p', { class: 'note sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands go from least to most.`) : null,
-    (data.notes || []).map((note) => h('p', { class: 'note sampled' }, note)), help, sections, live]);
+    'Drag to zoom, with shift or on the time axis to move; double click shows all. Ctrl and wheel, or two fingers, zoom. Keys: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
+  append(page, [overview.node, data.is_downsampled ? h('p', { class: 'sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands go from least to most.`) : null,
+    (data.notes || []).map((note) => h('p', { class: 'sampled' }, note)), help, sections, live]);
   document.documentElement.classList.add('scripted');
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); redrawAll(); });
   beginPrint();

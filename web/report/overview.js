@@ -72,13 +72,9 @@ class Overview {
   }
 
   draw() {
-    const ratio = devicePixelRatio || 1;
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
     if (!width) return;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    const c = this.canvas.getContext('2d');
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const c = beginCanvas(this.canvas, width, height, devicePixelRatio || 1);
     const whole = { from: view.from, to: view.to };
     const box = { left: 0, right: 0, top: 2, width, height: height - 4 };
     [view.from, view.to] = [0, view.total];

@@ -93,10 +93,7 @@ function spark(values, top, color, label) {
 
 function drawSpark(canvas, ratio = devicePixelRatio || 1) {
   const [width, height] = [120, 26];
-  [canvas.width, canvas.height] = [width * ratio, height * ratio];
-  const c = canvas.getContext('2d');
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  c.clearRect(0, 0, width, height);
+  const c = beginCanvas(canvas, width, height, ratio);
   const { values } = canvas;
   const x = (i) => 1 + (values.length > 1 ? (i / (values.length - 1)) * (width - 2) : (width - 2) / 2);
   const y = (v) => height - 2 - (canvas.top > 0 ? v / canvas.top : 0) * (height - 5);

@@ -65,9 +65,7 @@ class SpanLanes extends Plot {
         drawn.set(key, rect.left + 1);
         this.paintSpan(c, span, rect);
       }
-      c.font = palette.bold;
-      c.textAlign = 'left';
-      c.textBaseline = 'top';
+      textStyle(c, 'left', 'top', palette.bold);
       for (const lane of this.lanes) {
         c.fillStyle = palette.soft;
         outlined(c, shorten(c, lane.name, box.width - 10), box.left, box.top + lane.top + 1);
@@ -95,9 +93,7 @@ class SpanLanes extends Plot {
       c.strokeRect(rect.left + 0.75, rect.y + 0.75, Math.max(1, rect.width - 1.5), ROW - 3.5);
     }
     if (rect.width < 26) return;
-    c.font = palette.font;
-    c.textAlign = 'left';
-    c.textBaseline = 'middle';
+    textStyle(c, 'left', 'middle');
     c.fillStyle = palette.text;
     c.fillText(shorten(c, span.status === 'error' ? `✕ ${span.name}` : span.name, rect.width - 10), rect.left + 6, rect.y + ROW / 2 - 0.5);
   }
@@ -209,7 +205,7 @@ function marksCard(data) {
     textColumn('mark', (m) => m.tag), textColumn('time', (m) => clock(view.start + m.t, 1)),
     { name: 'since start', unit: 's', of: (m) => m.t / 1000, show: (v) => elapsed(v * 1000, 1) },
     textColumn('from', (m) => m.source), textColumn('process', (m) => m.process),
-    textColumn('', (m) => button('Go to', { 'aria-label': `Go to mark ${m.tag}` }, () => {
+    textColumn('in the charts', (m) => button('Go to', { 'aria-label': `Go to mark ${m.tag}` }, () => {
       const width = Math.min(view.to - view.from, view.total / 5);
       setRange(m.t - width / 2, m.t + width / 2);
       setCursor(m.t);

@@ -11,7 +11,7 @@ const SCALES = {
 };
 /* Other names of units, and how many base units they are. */
 const SAME = {
-  seconds: [1, 's'], watts: [1, 'W'], joules: [1, 'J'], hertz: [1, 'Hz'], celsius: [1, '°C'], count: [1, ''], ratio: [100, '%'],
+  seconds: [1, 's'], watts: [1, 'W'], joules: [1, 'J'], hertz: [1, 'Hz'], celsius: [1, '°C'], C: [1, '°C'], count: [1, ''], ratio: [100, '%'],
   cs: [0.01, 's'], ms: [1e-3, 's'], us: [1e-6, 's'], ns: [1e-9, 's'], MiB: [2 ** 20, 'bytes'], sectors: [512, 'bytes'], uJ: [1e-6, 'J'], mJ: [1e-3, 'J'], MHz: [1e6, 'Hz'],
 };
 
