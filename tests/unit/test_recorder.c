@@ -281,6 +281,23 @@ static void test_slices_and_ticks(void **state)
         expect(&w->view, "tick@101=1001 ");
 }
 
+/* A span's row is stamped by its begin, long before it comes. */
+static void test_rows_of_long_ago_wait_like_others(void **state)
+{
+        struct world *w = *state;
+
+        w->now_ns = 105 * S;
+        infp_row_begin(&w->row, &facts, 1 * S);
+        infp_row_i64(&w->row, VALUE, 7);
+        infp_recorder_put_at(w->recorder, &w->row, w->now_ns);
+        assert_int_equal(infp_recorder_due_ns(w->recorder), 105 * S + 4500 * INFP_NS_PER_MS);
+        infp_recorder_turn(w->recorder);
+        expect(&w->store, "");
+        w->now_ns += 4500 * INFP_NS_PER_MS;
+        infp_recorder_turn(w->recorder);
+        expect(&w->store, "fact:7@901 flush ");
+}
+
 static void test_flushes_in_time(void **state)
 {
         struct world *w = *state;
@@ -531,6 +548,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_entities_come_first, begin, end),
                 cmocka_unit_test_setup_teardown(test_slices_and_ticks, begin, end),
                 cmocka_unit_test_setup_teardown(test_flushes_in_time, begin, end),
+                cmocka_unit_test_setup_teardown(test_rows_of_long_ago_wait_like_others, begin, end),
                 cmocka_unit_test_setup_teardown(test_clock_is_set, begin, end),
                 cmocka_unit_test_setup_teardown(test_rotation, begin, end),
                 cmocka_unit_test_setup_teardown(test_failing_sink, begin, end),
