@@ -13,8 +13,8 @@
 #include "infprof/infprof.h"
 #include "ring/writer_parts.h"
 
-/* Runs `body` in a child of fork, which has a writer of its own; its files go to `directory`. Fails when the child does. */
-static inline void in_child(const char *directory, void (*body)(void))
+/* Runs `body` in a child of fork, which has a writer of its own; its files go to `in`. Fails when the child does. */
+static inline void in_child(const char *in, void (*body)(void))
 {
         int status;
         pid_t pid;
@@ -23,7 +23,9 @@ static inline void in_child(const char *directory, void (*body)(void))
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-                snprintf(infp_writer_config.directory, sizeof infp_writer_config.directory, "%s", directory);
+                infp_writer_state = INFP_WRITER_OFF; /* whatever the environment says of us */
+                infp_writer_config = (struct infp_writer_config){ 0 };
+                snprintf(infp_writer_config.directory, sizeof infp_writer_config.directory, "%s", in);
                 alarm(100);
                 body();
                 fflush(stdout);
@@ -148,4 +150,24 @@ static inline const char *ring_text(const void *record, const struct infp_wire_t
         memcpy(ret, from, text->size);
         ret[text->size] = 0;
         return ret;
+}
+
+/* A directory for the files of one program's tests. */
+static char directory[64];
+
+static inline int setup(void **state)
+{
+        (void) state;
+        unsetenv("INFPROF_RUN");
+        strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/infprof-test-XXXXXX" : "/tmp/infprof-test-XXXXXX");
+        return mkdtemp(directory) ? 0 : -1;
+}
+
+static inline int teardown(void **state)
+{
+        char command[128];
+
+        (void) state;
+        snprintf(command, sizeof command, "rm -rf %s", directory);
+        return system(command);
 }

@@ -13,25 +13,8 @@
 
 enum { THREADS = 4, GENERATIONS = 25, CALLS = 150 };
 
-static char directory[64];
 static infp_metric *counter;
 static _Atomic bool stop;
-
-static int setup(void **state)
-{
-        (void) state;
-        strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/infprof-test-XXXXXX" : "/tmp/infprof-test-XXXXXX");
-        return mkdtemp(directory) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-        char command[128];
-
-        (void) state;
-        snprintf(command, sizeof command, "rm -rf %s", directory);
-        return system(command);
-}
 
 static void *write_some(void *context)
 {

@@ -12,25 +12,6 @@
 
 #include "ring_file.h"
 
-static char directory[64];
-
-static int setup(void **state)
-{
-        (void) state;
-        unsetenv("INFPROF_RUN");
-        strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/infprof-test-XXXXXX" : "/tmp/infprof-test-XXXXXX");
-        return mkdtemp(directory) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-        char command[128];
-
-        (void) state;
-        snprintf(command, sizeof command, "rm -rf %s", directory);
-        return system(command);
-}
-
 static void check_head(void)
 {
         uint64_t before = infp_now_ns();

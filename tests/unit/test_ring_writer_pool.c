@@ -14,25 +14,6 @@
 #include "ring_file.h"
 #include "skip_because.h"
 
-static char directory[64];
-
-static int setup(void **state)
-{
-        (void) state;
-        unsetenv("INFPROF_RUN");
-        strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/infprof-test-XXXXXX" : "/tmp/infprof-test-XXXXXX");
-        return mkdtemp(directory) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-        char command[128];
-
-        (void) state;
-        snprintf(command, sizeof command, "rm -rf %s", directory);
-        return system(command);
-}
-
 static void mark_number(const char *word, unsigned number)
 {
         char tag[64];
