@@ -174,7 +174,7 @@ def test_report_11_one_gpu_lost_and_back(infprof, run_dir, reported, tmp_path):
     assert not [t for t in times[1] if at_lost + 0.25 < t < at_back]
     assert [t for t in times[1] if t < at_lost]
     back = [t for t in times[1] if t > at_back]
-    assert back and back[0] - at_back < 1.5
+    assert back and back[0] - at_back < 2  # two periods, and a pause of four samples at most
     header, *rows = (run.output / f"{run.uuid}.csv").read_text().splitlines()
     at = header.split(",").index("nvidia1_gUtilizationGpu")
     assert {row.split(",")[at] for row in rows} == {"", "66"}
