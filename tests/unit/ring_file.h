@@ -13,6 +13,14 @@
 #include "infprof/infprof.h"
 #include "ring/writer_parts.h"
 
+/* Of this process alone, whatever the environment says. */
+static inline void use_directory(const char *in)
+{
+        infp_writer_state = INFP_WRITER_OFF;
+        infp_writer_config = (struct infp_writer_config){ 0 };
+        snprintf(infp_writer_config.directory, sizeof infp_writer_config.directory, "%s", in);
+}
+
 /* Runs `body` in a child of fork, which has a writer of its own; its files go to `in`. Fails when the child does. */
 static inline void in_child(const char *in, void (*body)(void))
 {
@@ -23,9 +31,7 @@ static inline void in_child(const char *in, void (*body)(void))
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-                infp_writer_state = INFP_WRITER_OFF; /* whatever the environment says of us */
-                infp_writer_config = (struct infp_writer_config){ 0 };
-                snprintf(infp_writer_config.directory, sizeof infp_writer_config.directory, "%s", in);
+                use_directory(in);
                 alarm(100);
                 body();
                 fflush(stdout);

@@ -79,7 +79,7 @@ static void test_no_system_call(void **state)
 #endif
         pid = fork();
         if (pid == 0) {
-                strcpy(infp_writer_config.directory, directory);
+                use_directory(directory);
                 check_no_system_call();
                 _exit(0);
         }
@@ -297,7 +297,7 @@ static void test_exit(void **state)
                 fflush(stdout);
                 pid = fork();
                 if (pid == 0) {
-                        strcpy(infp_writer_config.directory, directory);
+                        use_directory(directory);
                         strcpy(infp_writer_config.run, kept ? "0123-run" : "");
                         open_all();
                         infp_mark("the last");

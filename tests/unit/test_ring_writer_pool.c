@@ -263,7 +263,7 @@ static void test_many_threads(void **state)
 
         (void) state;
         if (pid == 0) {
-                strcpy(infp_writer_config.directory, directory);
+                use_directory(directory);
                 check_many_threads();
                 _exit(0);
         }

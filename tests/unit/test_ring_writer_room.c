@@ -180,6 +180,7 @@ static void test_live_full_disk(void **state)
 
         (void) state;
         if (pid == 0) {
+                use_directory(directory);
                 check_small_disk();
                 _exit(0);
         }
@@ -239,7 +240,7 @@ static void test_live_control_group(void **state)
 
         (void) state;
         if (pid == 0) {
-                strcpy(infp_writer_config.directory, directory);
+                use_directory(directory);
                 check_control_group();
                 _exit(0);
         }
