@@ -250,7 +250,7 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
         if (!nvidia->pids_are_ours)
                 return;
         /* Before the target's processes are known nothing is said of it. */
-        if (nvidia->n_tree || infp_target_mode(env->target) == INFP_MODE_HOST)
+        if (nvidia->n_tree || (env->target && infp_target_mode(env->target) == INFP_MODE_HOST))
                 infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_nvidia_in_tree(nvidia, pid));
         if (!who)
                 return;

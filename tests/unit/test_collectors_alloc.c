@@ -71,8 +71,9 @@ static void install(void)
 }
 #endif
 
-static const char *const names[] = { "cpu", "cpu_clock", "mem", "disk", "net", "energy", "host" };
-enum { N = sizeof(names) / sizeof(names[0]), WARM = 3, COUNTED = 5 };
+static const char *const files[] = { "cpu", "cpu_clock", "mem", "disk", "net", "energy", "host", NULL };
+static const char *const driver[] = { "nvidia", NULL };
+enum { MOST = 8, WARM = 3, COUNTED = 5 };
 
 static int put_nowhere(void *context, const struct infp_row *row)
 {
@@ -82,20 +83,19 @@ static int put_nowhere(void *context, const struct infp_row *row)
 
 static void sample(struct infp_collector_state *s, struct machine *m)
 {
-        for (unsigned i = 0; i < N; i++)
+        for (unsigned i = 0; s[i].collector; i++)
                 if (!s[i].is_closed)
                         assert_int_equal(infp_collector_sample(&s[i], &m->env, &m->emit, machine_notice, m), 0);
         m->clock_ns += UINT64_C(20000000000);
 }
 
-static void count_on(const char *root)
+static void count(struct machine *m, const char *const *names)
 {
-        static struct infp_collector_state s[N];
-        struct machine *m = machine_open(root);
+        struct infp_collector_state s[MOST + 1] = { 0 };
         uint64_t sum = 0;
 
         infp_emit_init(&m->emit, put_nowhere, &sum);
-        for (unsigned i = 0; i < N; i++)
+        for (unsigned i = 0; names[i]; i++)
                 infp_collector_open(&s[i], infp_collector_find(names[i]), &m->env, &m->emit, machine_notice, m);
         for (int i = 0; i < WARM; i++)
                 sample(s, m);
@@ -105,10 +105,16 @@ static void count_on(const char *root)
                 sample(s, m);
         atomic_store(&is_counting, false);
         if (atomic_load(&n_allocations))
-                fail_msg("%u allocations in %d samples of %s", atomic_load(&n_allocations), COUNTED, root);
-        for (unsigned i = 0; i < N; i++)
+                fail_msg("%u allocations in %d samples of %s", atomic_load(&n_allocations), COUNTED, names[0]);
+        assert_true(sum > 0);
+        for (unsigned i = 0; names[i]; i++)
                 infp_collector_close(&s[i]);
         machine_close(m);
+}
+
+static void count_on(const char *root)
+{
+        count(machine_open(root), files);
 }
 
 static void fixture_machines(void **state)
@@ -125,6 +131,33 @@ static void this_machine(void **state)
         count_on("/");
 }
 
+/* GPUs and their processes, by a driver that answers as a script says (tests/fakes/nvml). */
+static void gpus(void **state)
+{
+        static const char script[] = "system devices 3\nsystem driver 580.65.06\nsystem cuda 13000\n* profile h100\n"
+                                     "1 uuid GPU-1\n2 uuid GPU-2\n2 mig.mode 1\n2/0 uuid MIG-0\n2/0 gi 7\n2/0 ci 0\n"
+                                     "2/0 memory.total 1000\n2/0 memory.used 10\n2/0 process 2 memory=10 gi=7 ci=0\n"
+                                     "* process 1 type=CG memory=2147483648 sm=33\n";
+        const char *directory = getenv("INFP_FAKES");
+        char library[PATH_MAX], path[] = "/tmp/infprof-test-XXXXXX";
+        const struct infp_setting settings[] = { { "nvidia-library", library }, { NULL, NULL } };
+        struct machine *m;
+        int fd;
+
+        (void) state;
+        if (!directory)
+                skip();
+        snprintf(library, sizeof(library), "%s/nvml/libfake_nvml_580.so", directory);
+        fd = mkstemp(path);
+        assert_true(fd >= 0 && write(fd, script, sizeof(script) - 1) == sizeof(script) - 1);
+        close(fd);
+        setenv("FAKE_NVML_SCRIPT", path, 1);
+        m = machine_open("/");
+        m->env.settings = settings;
+        count(m, driver);
+        unlink(path);
+}
+
 /* The counter counts. */
 static void counter(void **state)
 {
@@ -133,9 +166,9 @@ static void counter(void **state)
         (void) state;
         atomic_store(&n_allocations, 0);
         atomic_store(&is_counting, true);
-        p = malloc(strlen(names[0]) + 1);
+        p = malloc(strlen(files[0]) + 1);
         atomic_store(&is_counting, false);
-        strcpy(p, names[0]);
+        strcpy(p, files[0]);
         assert_string_equal(p, "cpu");
         free(p);
         assert_int_equal(atomic_load(&n_allocations), 1);
@@ -147,6 +180,7 @@ int main(void)
                 cmocka_unit_test(counter),
                 cmocka_unit_test(fixture_machines),
                 cmocka_unit_test(this_machine),
+                cmocka_unit_test(gpus),
         };
 
         install();
