@@ -254,7 +254,7 @@ static void mark_used(struct drawing *drawing, const struct infp_panel *def, con
         }
 }
 
-/* Of many interfaces and disks most never do anything: a line at 0 is not worth its place. The first one stays. */
+/* Of many interfaces, disks and containers most never do anything: a line at 0 is not worth its place. The first one stays. */
 static bool is_idle(const struct drawing *drawing, const struct infp_tracked *tracked, unsigned instance)
 {
         const int rank =
@@ -273,7 +273,7 @@ static unsigned choose(struct drawing *drawing, const struct infp_panel *def, st
                 const char *table = def->tables[i / drawing->n];
 
                 for (unsigned k = 0; table && !strcmp(tracked->table->name, table) && k < tracked->n_instances; k++)
-                        if (n < MOST_CHOSEN && !(def->shape == INFP_PANEL_ACROSS && is_idle(drawing, tracked, k)))
+                        if (n < MOST_CHOSEN && !is_idle(drawing, tracked, k))
                                 chosen[n++] = (struct chosen){ tracked, &tracked->instances[k] };
         }
         return n;

@@ -118,7 +118,6 @@ void infp_tracked_sort(struct infp_tracked *tracked, const struct infp_grid *gri
 int infp_timeline_panels(struct infp_timeline *timeline, const struct infp_report *report, struct infp_tracked *tracked,
                          unsigned n);
 
-int infp_timeline_note(struct infp_timeline *timeline, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct infp_timeline_panel *infp_timeline_add_panel(struct infp_timeline *timeline); /* NULL without memory */
 struct infp_timeline_series *infp_timeline_add_series(struct infp_timeline_panel *panel);
 void infp_timeline_panel_done(struct infp_timeline_panel *panel);

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 
-enum { MOST_SPARKS = 16384, MOST_LISTED = 3 * INFP_TIMELINE_PROCESSES, COMMAND_BYTES = 2000 };
+enum { MOST_SPARKS = 16384, MOST_LISTED = 3 * INFP_TIMELINE_PROCESSES, COMMAND_BYTES = 1000 };
 
 /* A process that does nothing has a row each minute. */
 static const uint64_t silence_ns = 60 * INFP_NS_PER_S;

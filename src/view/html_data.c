@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +14,14 @@
 #include "view/report_parts.h"
 
 enum { MACHINE_BYTES = 256 * 1024, COARSENED_AT_MOST = 4 };
+
+/* What of each list of the report goes into the page. */
+enum { INSTANCES = 8, CONTAINERS = 32, ABSENCES = 250, GPUS = 32, LABELS = 200 };
+
+static unsigned bounded(unsigned n, unsigned most)
+{
+        return n < most ? n : most;
+}
 
 void infp_html_json(struct infp_str *out, const char *json, size_t size)
 {
@@ -56,13 +65,65 @@ static void put_machine(struct infp_json *json, const struct infp_report *report
                 infp_json_null(json);
 }
 
-static void put_report(struct infp_json *json, const struct infp_report *report)
+/* A metric of one of the later instances of a table: "container12_cMemoryUsed". */
+static bool is_of_many(const struct infp_report_metric *metric)
 {
+        unsigned number = 0;
+
+        for (size_t i = 0; i + 1 < metric->prefix_size; i++)
+                if (metric->name[i] >= '0' && metric->name[i] <= '9')
+                        number = number * 10 + (unsigned) (metric->name[i] - '0');
+        return metric->prefix_size && number >= INSTANCES;
+}
+
+/* Cuts a list, and notes it. */
+static int cut(struct infp_timeline *timeline, unsigned *n, unsigned most, const char *what)
+{
+        const unsigned given = *n;
+
+        if (given <= most)
+                return 0;
+        *n = most;
+        return infp_timeline_note(timeline,
+                                  "The tables of this page have %u of %u %s; infprof report --json has all of them.",
+                                  most, given, what);
+}
+
+/* The report with lists of a length that a page bears; the members are the report's own, but for the array of metrics, which the
+ * caller frees. */
+static int bound_report(struct infp_report *report, struct infp_timeline *timeline)
+{
+        const struct infp_report given = *report;
+        unsigned n_metrics = given.n_metrics;
+
+        report->metrics = calloc(given.n_metrics + 1, sizeof(*report->metrics));
+        report->n_metrics = 0;
+        if (!report->metrics)
+                return -ENOMEM;
+        for (unsigned i = 0; i < given.n_metrics; i++)
+                if (!is_of_many(&given.metrics[i]))
+                        report->metrics[report->n_metrics++] = given.metrics[i];
+        INFP_TRY(cut(timeline, &n_metrics, report->n_metrics, "metrics: those of the first 8 of each kind of thing"));
+        INFP_TRY(cut(timeline, &report->containers.n, CONTAINERS, "containers"));
+        INFP_TRY(cut(timeline, &report->absences.n, ABSENCES, "things that were absent"));
+        INFP_TRY(cut(timeline, &report->gpus.n, GPUS, "GPUs"));
+        INFP_TRY(cut(timeline, &report->labels.n, LABELS, "labels"));
+        report->spans.n = bounded(given.spans.n, LABELS);
+        return 0;
+}
+
+static int put_report(struct infp_json *json, const struct infp_report *report, struct infp_timeline *timeline)
+{
+        struct infp_report shown = *report;
+        const int r = bound_report(&shown, timeline);
+
         infp_json_key(json, "report");
         infp_json_object(json);
-        infp_report_json_members(json, report);
+        infp_report_json_members(json, &shown);
         put_machine(json, report);
         infp_json_object_end(json);
+        free(shown.metrics);
+        return r;
 }
 
 static void put_series(struct infp_json *json, const struct infp_timeline_series *series,
@@ -227,13 +288,14 @@ int infp_html_data(struct infp_str *out, const struct infp_report *report, struc
         infp_autostr struct infp_str text = { 0 }, panels = { 0 };
         unsigned n_left_out;
         struct infp_json json;
+        int r;
 
         infp_json_begin(&json, &text, 0);
         infp_json_object(&json);
         infp_json_member_i64(&json, "version", 1);
         infp_json_member_str(&json, "made_by", "infprof " INFP_VERSION);
         infp_json_member_i64(&json, "made_ms", infp_unix_ms((int64_t) infp_clock_ns(CLOCK_REALTIME)));
-        put_report(&json, report);
+        r = put_report(&json, report, timeline);
         put_cores(&json, &timeline->cores);
         infp_html_events(&json, timeline);
         put_counts(&json, timeline);
@@ -243,7 +305,7 @@ int infp_html_data(struct infp_str *out, const struct infp_report *report, struc
         infp_json_key(&json, "panels");
         infp_json_raw(&json, panels.data ? panels.data : "[]", panels.data ? panels.size : 2);
         infp_json_object_end(&json);
-        if (text.failed || panels.failed)
+        if (r < 0 || text.failed || panels.failed)
                 return -ENOMEM;
         infp_html_json(out, text.data, text.size);
         return out->failed ? -ENOMEM : 0;

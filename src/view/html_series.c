@@ -23,10 +23,10 @@ static bool range_of(const struct infp_bucket_stat *buckets, unsigned n, double 
         return any;
 }
 
-/* Decimal places: negative for whole tens, hundreds ... */
+/* Decimal places: negative for whole tens, hundreds ... What hardly moves has six digits, what does not move five. */
 static int places_of(double low, double high)
 {
-        const double size = fmax(high - low, fmax(fabs(low), fabs(high)) * 1e-6);
+        const double most = fmax(fabs(low), fabs(high)), size = fmax(high - low, most * (high > low ? 1e-3 : 0.04));
 
         return size > 0 ? -(int) floor(log10(size / steps_of_range)) : 0;
 }

@@ -186,11 +186,40 @@ static void test_hostile_run(void **state)
         sample_free(s);
 }
 
+/* Of 20 devices the figures of 8 are in the page, the chart has them all; the page says so, and the report still has its own. */
+static void test_long_lists_are_cut(void **state)
+{
+        const struct infp_table *const tables[] = { &device_table, &infp_table_ticks, NULL };
+        struct sample_run *s = sample_new("csv");
+        struct infp_report report;
+        infp_autofree char *page = NULL;
+
+        (void) state;
+        sample_describe(s, tables);
+        for (unsigned i = 0; i < 40; i++) {
+                char name[16];
+
+                snprintf(name, sizeof(name), "dev%u", i % 20);
+                infp_row_str(sample_row(s, &device_table, (10 + i / 20) * S), DEVICE_DEVICE, name);
+                infp_row_i64(&s->row, DEVICE_HEAT, i);
+                sample_put(s);
+        }
+        finish(s, "host", 12 * S);
+        page = page_of(s, &report);
+        assert_int_equal(count(page, "\"device7_heat\""), 1);
+        assert_int_equal(count(page, "\"device8_heat\""), 0);
+        assert_int_equal(count(page, "The tables of this page have 8 of 20 metrics: those of the first 8"), 1);
+        assert_int_equal(report.n_metrics, 20);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_text),   cmocka_unit_test(test_json_in_a_script), cmocka_unit_test(test_digits),
-                cmocka_unit_test(test_bounds), cmocka_unit_test(test_hostile_run),
+                cmocka_unit_test(test_text),        cmocka_unit_test(test_json_in_a_script),
+                cmocka_unit_test(test_digits),      cmocka_unit_test(test_bounds),
+                cmocka_unit_test(test_hostile_run), cmocka_unit_test(test_long_lists_are_cut),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
