@@ -8,7 +8,16 @@
 
 /* A note for each chunk: 0, that it is parked (2 | class), or sealed (time of its first record * 2 | class). */
 enum { NOTE_PARKED = 2, NOTE_MIN_TIME = 2 };
-enum { FEW_LOOKS = 4, MANY_LOOKS = 64, STEPS = 512, EVICT_TRIES = 8, LEAST_LEFT = 64, GROW_EARLY = 64, KEPT_SHARE = 8 };
+enum {
+        FEW_LOOKS = 4,
+        MANY_LOOKS = 64,
+        STEPS = 512,
+        EVICT_TRIES = 8,
+        LEAST_LEFT = 64,
+        GROW_EARLY = 64,
+        KEPT_SHARE = 8,
+        HELD_SHARE = 4
+};
 #define FULL_NS UINT64_C(1000000)
 
 struct pool { /* of this process, for one file */
@@ -269,7 +278,9 @@ static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, ui
                 chunk = take_drained(class, MANY_LOOKS, tid, now_ns);
         if (!chunk)
                 chunk = evict(class, tid, now_ns);
-        if (!chunk) {
+        /* Asking who lives takes system calls, which a sandbox may punish: only where there may be something to be had. */
+        if (!chunk && atomic_load_explicit(&pool->n_active, memory_order_relaxed) * HELD_SHARE >=
+                              atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed)) {
                 infp_writer_reap(now_ns);
                 chunk = adopt_any(class, tid);
         }

@@ -58,7 +58,7 @@ static void allow_only_exit(void)
                 _exit(77);
 }
 
-/* Also when chunks run out, as long as the pool need not ask who still lives. */
+/* Also when chunks run out: who still lives is asked only where living threads hold much of the file. */
 static void check_no_system_call(void)
 {
         open_all();
@@ -66,6 +66,8 @@ static void check_no_system_call(void)
         allow_only_exit();
         call_all(400);
         CHECK(ring_count_kind(INFP_WIRE_MARK) == 410 && ring_count(INFP_WIRE_SEALED) > 20);
+        call_all(5000);
+        CHECK(ring_head()->dropped_full > 0 && ring_head()->evicted_chunks > 0);
 }
 
 static void test_no_system_call(void **state)
