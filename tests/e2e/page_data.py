@@ -31,8 +31,22 @@ def digest(text):
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def by_column(rows, keys, lists):
+    """Rows as columns; those named in lists ({column: name of the list}) as places in a list of texts."""
+    if not rows:
+        return None
+    found = {key: [row[key] for row in rows] for key in keys}
+    for key, name in lists.items():
+        found[name] = sorted({row[key] for row in rows if row[key] is not None})
+        found[key] = [None if row[key] is None else found[name].index(row[key]) for row in rows]
+    return found
+
+
 def page(data, headline="The CPU limited the run: it was in use to 96 % of what was to be had.", cards=()):
     js, css = script(), style()
+    requests = [{**request, "ok": int(request["ok"])} for request in data["requests"]]
+    data = {**data, "requests": by_column(requests, ("t", "ttft", "e2e", "tokens", "ok"), {"load": "loads", "failure": "failures"}),
+            "spans": by_column(data["spans"], ("t", "d", "lane", "depth", "id", "parent", "attributes"), {"name": "names", "status": "states"})}
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     name = html.escape(str(data["report"].get("command", "target")))
     figures = "".join(f'<div class="card"><dt>{html.escape(n)}</dt><dd>{html.escape(v)} <small>{html.escape(m)}</small></dd></div>' for n, v, m in cards)

@@ -158,8 +158,7 @@ def test_the_sources_keep_the_law(browser):
     assert len(js.encode()) + len(css.encode()) <= MAX_PAGE_BYTES
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(", "XMLHttpRequest", "import(", "localStorage"):
         assert word not in js, word
-    assert re.findall(r"https?://[^'\"\s]*", js) == ["http://www.w3.org/2000/svg"]
-    assert "http" not in css and "@import" not in css and "url(" not in css
+    assert "://" not in js and "http" not in css and "@import" not in css and "url(" not in css
 
 
 def test_hostile_strings_stay_text(browser, usual):
@@ -489,7 +488,7 @@ def test_little_data(browser, tmp_path, what):
     """A recording of nothing, or of one sample, is a page as well."""
     data = page_data.make(n=1, gpus=0, cores=1, n_spans=0, n_requests=0)
     if what == "nothing":
-        data.update(n=0, panels=[], cores=None, processes=[], marks=[], gaps=[], lanes=[])
+        data.update(n=0, panels=[], cores=None, processes=None, marks=None, gaps=[], lanes=None)
         data["report"] = {"run": None, "command": None, "absent": [], "self": {}, "engines": [], "requests": None, "containers": [],
                           "energy": {"joules": None, "domains": []}, "machine": None}
     path = tmp_path / "little.html"

@@ -257,7 +257,7 @@ class Plot {
   }
 }
 
-const noteOf = (panel) => [panel.note, panel.kind === 'stack' && panel.series.some((series) => series.is_band) && 'Stacked by the means of the steps.'].filter(Boolean).join('. ');
+const noteOf = (panel) => [panel.note, panel.kind === 'stack' && panel.series.some((series) => series.is_band) && 'Stacked by the means of the steps', panel.left_out && `${number(panel.left_out)} more are not in this page`].filter(Boolean).join('. ');
 
 class SeriesChart extends Plot {
   /* also in options: panel; axis, an object shared by charts that must have the same scale */

@@ -2,14 +2,14 @@
 
 /* Requests and spans come by column, which takes a third of the bytes. */
 function requestRows(requests) {
-  if (!requests || Array.isArray(requests)) return requests;
+  if (!requests) return [];
   const { t, ttft, e2e, tokens, ok, load, failure, loads, failures } = requests;
   return t.map((at, i) => ({ t: at, ttft: ttft[i], e2e: e2e[i], tokens: tokens[i], ok: ok[i] === 1, load: loads[load[i]],
     failure: ok[i] === null ? 'cut off' : failure[i] === null ? null : failures[failure[i]] }));
 }
 
 function spanRows(spans) {
-  if (!spans || Array.isArray(spans)) return spans;
+  if (!spans) return [];
   const { t, d, lane, depth, id, parent, name, status, attributes, names, states } = spans;
   return t.map((at, i) => ({ t: at, d: d[i], lane: lane[i], depth: depth[i], id: id[i], parent: parent[i], name: names[name[i]],
     status: states[status[i]], attributes: attributes[i] }));
@@ -19,7 +19,7 @@ function readData() {
   const data = JSON.parse(document.getElementById('data').textContent);
   data.requests = requestRows(data.requests);
   data.spans = spanRows(data.spans);
-  for (const key of ['panels', 'processes', 'requests', 'marks', 'lanes', 'spans', 'gaps']) data[key] = data[key] || [];
+  for (const key of ['panels', 'processes', 'marks', 'lanes', 'gaps']) data[key] = data[key] || [];
   data.report = data.report || {};
   data.total_ms = Math.max(data.n * data.step_ms, 1);
   for (const panel of data.panels) {

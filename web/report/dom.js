@@ -22,11 +22,6 @@ function h(tag, attributes, ...children) {
   return append(setAttributes(document.createElement(tag), attributes), children);
 }
 
-/* The same for SVG. */
-function svg(tag, attributes, ...children) {
-  return append(setAttributes(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes), children);
-}
-
 function button(text, attributes, onclick) {
   return h('button', { type: 'button', onclick, ...attributes }, text);
 }

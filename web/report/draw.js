@@ -269,19 +269,20 @@ function drawBand(c, box) {
   c.fillRect(x0, box.top, Math.max(1, x1 - x0), box.height);
 }
 
-/* Marks as lines; a tag where it does not run into the one before. */
-function drawMarks(c, box, marks, has_tags) {
+/* Marks as lines, or as ticks where there are many; a tag where it does not run into the one before. */
+function drawMarks(c, box, all, has_tags) {
+  const marks = all.filter((mark) => mark.t >= view.from && mark.t <= view.to);
+  const height = marks.length * 10 > box.width ? 5 : box.height;
   textStyle(c, 'left', 'top');
   let free = -Infinity;
   for (const mark of marks) {
-    if (mark.t < view.from || mark.t > view.to) continue;
     const x = Math.round(xOf(box, mark.t)) + 0.5;
     c.strokeStyle = palette.mark;
     c.lineWidth = 1;
     c.setLineDash([2, 3]);
-    line(c, x, box.top, x, box.top + box.height);
+    line(c, x, box.top, x, box.top + height);
     c.setLineDash([]);
-    if (!has_tags || x < free) continue;
+    if (!has_tags || x < free || height < box.height) continue;
     const text = shorten(c, mark.tag, 110);
     if (x + c.measureText(text).width > box.left + box.width) continue;
     c.fillStyle = palette.mark;

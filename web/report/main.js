@@ -39,7 +39,7 @@ function panelCards(data, panel) {
     const series = panel.series.filter((one) => one.instance === name).map((one, i) => ({ ...one, color: i, name: one.name === name ? panel.title : one.name }));
     return new SeriesChart(data, { axis, compact: true, level: 4, height: 104, panel: { ...panel, title: name, note: null, series } }).card;
   });
-  return h('div', { class: 'card wide multiples', id: `panel-${panel.id}` }, h('h3', {}, panel.title), smallPrint(panel.note, 'All have the same scale.'),
+  return h('div', { class: 'card wide multiples', id: `panel-${panel.id}` }, h('h3', {}, panel.title), smallPrint(noteOf(panel), 'All have the same scale'),
     h('div', { class: 'small-charts' }, charts));
 }
 
