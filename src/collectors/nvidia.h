@@ -73,8 +73,9 @@ struct nvidia_device {
         uint32_t bus_width;
         char recovery[24], fans[768];
         bool has_old_memory, has_old_temperature, has_events, has_no_fields;
-        uint64_t refused_fields; /* fields that are not there, where the cell can be filled by another call */
-        int mig_mode;            /* -1: not known */
+        unsigned checked_violations; /* by policy: the field's unit was compared */
+        uint64_t refused_fields;     /* fields that are not there, where the cell can be filled by another call */
+        int mig_mode;                /* -1: not known */
 
         struct nvidia_energy energy;
         struct nvidia_wrapping pcie[2];

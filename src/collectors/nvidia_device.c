@@ -29,6 +29,7 @@ void infp_nvidia_ask_anew(struct nvidia_device *device)
         memset(device->refused, 0, sizeof(device->refused));
         memset(device->why, 0, sizeof(device->why));
         device->refused_fields = 0;
+        device->checked_violations = 0;
         device->fixed.is_filled = device->slow.is_filled = false;
         device->has_old_memory = device->has_old_temperature = device->has_no_fields = false;
         for (int i = 0; i < 3; i++)

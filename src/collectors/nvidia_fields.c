@@ -29,6 +29,7 @@ static const struct field {
         { GPU_NVLINK_RX_BYTES, NVML_FIELD_NVLINK_RX, NVML_NONE_U32, false, 0 },
         { GPU_NVLINK_COUNT, NVML_FIELD_NVLINK_COUNT, 0, true, 0 },
         { GPU_NVLINK_CRC_ERRORS, NVML_FIELD_NVLINK_CRC_ERRORS, 0, true, 0 },
+        { GPU_NVLINK_CRC_ERRORS, NVML_FIELD_NVLINK_CRC_DATA_ERRORS, 0, true, 0 }, /* added to the one before */
         { GPU_NVLINK_REPLAY_ERRORS, NVML_FIELD_NVLINK_REPLAY_ERRORS, 0, true, 0 },
         { GPU_NVLINK_RECOVERY_ERRORS, NVML_FIELD_NVLINK_RECOVERY_ERRORS, 0, true, 0 },
         { GPU_RECOVERY_ACTION, NVML_FIELD_RECOVERY_ACTION, 0, true, 0 },
@@ -98,6 +99,11 @@ static void put(const struct nvidia_reading *reading, const struct field *field,
         case GPU_NVLINK_RX_BYTES:
                 infp_nvidia_put(reading, field->cell, value * bytes_per_kib);
                 return;
+        case GPU_NVLINK_CRC_ERRORS:
+                if (infp_row_has(reading->row, field->cell))
+                        value += (uint64_t) reading->row->cell[field->cell].i64;
+                infp_nvidia_put(reading, field->cell, value);
+                return;
         case GPU_RECOVERY_ACTION:
                 put_recovery(reading->device, value);
                 return;
@@ -115,21 +121,52 @@ static bool is_violation(unsigned cell)
 }
 
 /* Old drivers: a call for each. */
+static void put_violation(const struct nvidia_reading *reading, unsigned policy)
+{
+        const unsigned cell = GPU_VIOLATION_POWER + policy;
+        struct nvml_violation violation = { 0 };
+
+        if (!infp_nvidia_wants(reading->device, cell))
+                return;
+        if (!reading->nvidia->nvml.DeviceGetViolationStatus)
+                infp_nvidia_lacks(reading->device, cell);
+        else if (infp_nvidia_took(reading->device, cell,
+                                  reading->nvidia->nvml.DeviceGetViolationStatus(reading->device->handle, (int) policy,
+                                                                                 &violation)))
+                infp_nvidia_put(reading, cell, violation.violation_ns);
+}
+
+/* The call gives nanoseconds, as its declaration says; of the fields only newer headers say so. Once both have counted something
+ * they are compared, and a field of another unit is not used. */
+static void check_violation(const struct nvidia_reading *reading, unsigned policy)
+{
+        struct nvidia_device *device = reading->device;
+        const unsigned cell = GPU_VIOLATION_POWER + policy;
+        const uint64_t by_field = (uint64_t) reading->row->cell[cell].i64, bit = UINT64_C(1) << policy;
+        struct nvml_violation violation = { 0 };
+
+        if (device->checked_violations & bit || !reading->is_slow || !reading->nvidia->nvml.DeviceGetViolationStatus)
+                return;
+        if (reading->nvidia->nvml.DeviceGetViolationStatus(device->handle, (int) policy, &violation) != NVML_SUCCESS) {
+                device->checked_violations |= bit;
+                return;
+        }
+        if (!by_field || !violation.violation_ns)
+                return;
+        device->checked_violations |= bit;
+        if (by_field / 10 <= violation.violation_ns && violation.violation_ns / 10 <= by_field)
+                return;
+        device->refused_fields |= bit; /* those of violations come first in their order */
+        infp_nvidia_put(reading, cell, violation.violation_ns);
+}
+
 static void put_violations(const struct nvidia_reading *reading)
 {
-        for (unsigned policy = 0; policy < NVML_POLICY_N; policy++) {
-                const unsigned cell = GPU_VIOLATION_POWER + policy;
-                struct nvml_violation violation = { 0 };
-
-                if (!infp_nvidia_wants(reading->device, cell) || infp_row_has(reading->row, cell))
-                        continue;
-                if (!reading->nvidia->nvml.DeviceGetViolationStatus)
-                        infp_nvidia_lacks(reading->device, cell);
-                else if (infp_nvidia_took(reading->device, cell,
-                                          reading->nvidia->nvml.DeviceGetViolationStatus(reading->device->handle,
-                                                                                         (int) policy, &violation)))
-                        infp_nvidia_put(reading, cell, violation.violation_ns);
-        }
+        for (unsigned policy = 0; policy < NVML_POLICY_N; policy++)
+                if (infp_row_has(reading->row, GPU_VIOLATION_POWER + policy))
+                        check_violation(reading, policy);
+                else
+                        put_violation(reading, policy);
 }
 
 /* The batch could not be made at all: none of its fields is to be had. */
@@ -145,8 +182,8 @@ static void take(const struct nvidia_reading *reading, const struct field *field
 {
         uint64_t value;
 
-        /* Violation times that the field has not may still have a call. */
-        if (is_violation(field->cell)) {
+        /* Violation times that the field has not may still have a call; of checksum errors a part is better than nothing. */
+        if (is_violation(field->cell) || field->id == NVML_FIELD_NVLINK_CRC_DATA_ERRORS) {
                 if (answer->result == NVML_SUCCESS && value_of(answer, &value))
                         put(reading, field, value);
                 else if (infp_nvidia_is_refusal(answer->result))

@@ -129,13 +129,15 @@ static void read_memory(const struct nvidia_reading *reading)
 {
         struct nvidia_device *device = reading->device;
         struct nvml_memory_v2 memory;
+        int r;
 
         if (!infp_nvidia_wants(device, GPU_MEMORY_TOTAL_MB))
                 return;
+        r = infp_nvidia_memory(reading->nvidia, device->handle, &device->has_old_memory, &memory);
         /* GPUs that use the machine's memory say that they have none. */
-        if (infp_nvidia_took(device, GPU_MEMORY_TOTAL_MB,
-                             infp_nvidia_memory(reading->nvidia, device->handle, &device->has_old_memory, &memory)) &&
-            memory.total)
+        if (r == NVML_SUCCESS && !memory.total)
+                r = NVML_NOT_SUPPORTED;
+        if (infp_nvidia_took(device, GPU_MEMORY_TOTAL_MB, r))
                 put_memory(reading, &memory, !device->has_old_memory);
         if (device->has_old_memory && infp_nvidia_wants(device, GPU_MEMORY_RESERVED_MB))
                 infp_nvidia_lacks(device, GPU_MEMORY_RESERVED_MB);

@@ -145,7 +145,8 @@ NVML_AT(struct nvml_field, type, 24);
 NVML_AT(struct nvml_field, value, 32);
 
 enum nvml_field_id {
-        NVML_FIELD_NVLINK_CRC_ERRORS = 38, /* of all links, like the next two */
+        NVML_FIELD_NVLINK_CRC_ERRORS = 38, /* of control packets; of all links, like the next three */
+        NVML_FIELD_NVLINK_CRC_DATA_ERRORS = 45,
         NVML_FIELD_NVLINK_REPLAY_ERRORS = 52,
         NVML_FIELD_NVLINK_RECOVERY_ERRORS = 59,
         NVML_FIELD_VIOLATION_POWER = 74, /* ns, in the order of enum nvml_policy */

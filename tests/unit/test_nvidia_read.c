@@ -187,10 +187,59 @@ static void counters_of_32_bits_wrap(void **state)
                 assert_false(infp_row_has(&row, GPU_TEMPERATURE_MEMORY));
                 assert_true(fabs(row.cell[GPU_POWER_INSTANT].f64 - 402.125) < 1e-9);
                 /* What was refused is not asked for again. */
-                assert_int_equal(n_asked, i ? 4 : 22);
+                assert_int_equal(n_asked, i ? 4 : 23);
         }
         assert_true(infp_nvidia_wants(&device, GPU_TEMPERATURE_MEMORY));
         assert_false(infp_nvidia_wants(&device, GPU_PCIE_RX_BYTES));
+}
+
+static uint64_t violation_ns, violation_field;
+
+static int give_violation(nvml_device d, int policy, struct nvml_violation *ret)
+{
+        (void) d;
+        *ret = (struct nvml_violation){ .violation_ns = policy == NVML_POLICY_POWER ? violation_ns : 0 };
+        return NVML_SUCCESS;
+}
+
+static int give_violation_field(nvml_device d, int n, struct nvml_field *fields)
+{
+        (void) d;
+        for (int i = 0; i < n; i++) {
+                fields[i].result = NVML_NOT_SUPPORTED;
+                if (fields[i].id != NVML_FIELD_VIOLATION_POWER)
+                        continue;
+                fields[i].result = NVML_SUCCESS;
+                fields[i].type = NVML_UNSIGNED_LONG_LONG;
+                fields[i].value.u64 = violation_field;
+        }
+        return NVML_SUCCESS;
+}
+
+static int64_t violation_of(uint64_t by_call, uint64_t by_field)
+{
+        const struct nvidia_reading reading = begin(1000);
+
+        violation_ns = by_call;
+        violation_field = by_field;
+        infp_nvidia_read_fields(&reading);
+        return row.cell[GPU_VIOLATION_POWER].i64;
+}
+
+/* A field in microseconds is found out when both have counted something, and the call is used from then on. */
+static void violations_in_another_unit(void **state)
+{
+        (void) state;
+        nvidia.nvml.DeviceGetFieldValues = give_violation_field;
+        nvidia.nvml.DeviceGetViolationStatus = give_violation;
+        assert_int_equal(violation_of(0, 0), 0);
+        assert_int_equal(violation_of(5000000, 5000), 5000000);
+        assert_int_equal(violation_of(6000000, 6000), 6000000);
+        new_driver(NULL);
+        nvidia.nvml.DeviceGetFieldValues = give_violation_field;
+        nvidia.nvml.DeviceGetViolationStatus = give_violation;
+        assert_int_equal(violation_of(5000000, 5000100), 5000100);
+        assert_int_equal(violation_of(1, 7000000), 7000000); /* compared once */
 }
 
 static struct nvml_memory_v2 memory_v2;
@@ -277,6 +326,7 @@ int main(void)
                 cmocka_unit_test_setup(energy_by_power, new_driver),
                 cmocka_unit_test_setup(energy_of_a_counter_that_counts_nothing, new_driver),
                 cmocka_unit_test_setup(counters_of_32_bits_wrap, new_driver),
+                cmocka_unit_test_setup(violations_in_another_unit, new_driver),
                 cmocka_unit_test_setup(memory_that_adds_up_is_trusted, new_driver),
                 cmocka_unit_test_setup(a_library_without_calls, new_driver),
         };
