@@ -26,7 +26,7 @@ struct world {
 
 static void make_directory(const struct world *w, const char *name, mode_t mode)
 {
-        char path[256];
+        char path[512];
 
         snprintf(path, sizeof(path), "%s/%s", w->top, name);
         assert_int_equal(mkdir(path, mode), 0);
@@ -34,7 +34,7 @@ static void make_directory(const struct world *w, const char *name, mode_t mode)
 
 static void write_file(const struct world *w, const char *name, const void *text, size_t size)
 {
-        char path[256];
+        char path[512];
         int fd;
 
         snprintf(path, sizeof(path), "%s/%s", w->top, name);
