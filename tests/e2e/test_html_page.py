@@ -2,8 +2,10 @@
 import csv
 import io
 import json
+import pathlib
 import re
 import struct
+import subprocess
 import zlib
 
 import pytest
@@ -497,3 +499,65 @@ def test_little_data(browser, tmp_path, what):
     browser.picture(tmp_path / "little.png", whole=True)
     assert browser.complaints == []
     assert text(browser, "#run h3") == "The run"
+
+
+PROGRAM = r"""
+import ctypes, os, subprocess, sys, time
+class Span(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("parent", ctypes.c_uint64), ("begin_ns", ctypes.c_uint64), ("name_at", ctypes.c_uint32),
+                ("name_size", ctypes.c_uint32), ("tid", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
+infp = ctypes.CDLL(sys.argv[1])
+infp.infp_span_begin.restype = Span
+hostile = sys.argv[2].encode()
+child = subprocess.Popen([sys.argv[2], "1.5"], executable="/bin/sleep")
+infp.infp_mark(hostile)
+for i in range(6):
+    outer = infp.infp_span_begin(b"step")
+    infp.infp_span_text(ctypes.byref(outer), b"gen_ai.request.model", hostile)
+    inner = infp.infp_span_begin(hostile)
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        sum(range(1000))
+    infp.infp_span_end(ctypes.byref(inner))
+    time.sleep(0.05)
+    infp.infp_span_end(ctypes.byref(outer))
+child.wait()
+"""
+
+
+def test_a_real_recording(browser, infprof, record, run_dir, tmp_path):
+    """A program with hostile names in its arguments, spans, attributes and marks, through the real binary: its page opens without a
+    word, its spans can be gone through, and what it shows is what the run holds."""
+    library = pathlib.Path(infprof).parent / "libinfprof.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built")
+    name = "</script><img src=x onerror=alert(1)>"
+    done = record("-t", "100", command=["python3", "-S", "-c", PROGRAM, str(library), name])
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / "page.html"
+    made = subprocess.run([infprof, "report", "-r", str(run_dir), "--html", "-o", str(page)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=60)
+    assert made.returncode == 0, made.stderr
+    browser.open(page)
+    assert browser.complaints == [] and browser.dialogs == [] and browser.requests == [page.as_uri()]
+    assert browser.evaluate("document.images.length") == 0
+    spans = [row for row in done.run.table("spans") if row["name"] in ("step", name)]
+    assert len(spans) == 12
+    browser.place("#spans-chart .stage")
+    browser.evaluate("document.querySelector('#spans-chart .tools button').click()")
+    browser.frames()
+    shown = browser.evaluate("[...document.querySelectorAll('#spans-chart tbody tr')].map(row => [...row.children].map(cell => cell.textContent))")
+    assert sorted(row[0] for row in shown) == [name] * 6 + ["step"] * 6
+    assert all(f"gen_ai.request.model={name}" in row[-1] for row in shown if row[0] == "step")
+    assert name in texts(browser, "#marks-table th")
+    browser.evaluate("document.querySelector('#spans-chart canvas').focus()")
+    browser.key("ArrowRight")
+    assert "step" in text(browser, "#spans-chart .detail strong")
+    # the table behind a chart agrees with what `report --json` says of the same run
+    found = json.loads(subprocess.run([infprof, "report", "-r", str(run_dir), "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    browser.evaluate("document.querySelector('#panel-tree-memory .tools button').click()")
+    browser.frames()
+    rows = list(csv.reader(io.StringIO(saved(browser, "#panel-tree-memory", "Save as CSV")[1])))
+    most = max(float(row[2]) for row in rows[1:] if row[2])
+    assert most == pytest.approx(found["metrics"]["tree_rss_bytes"]["max"], rel=0.01)
+    assert browser.complaints == []
