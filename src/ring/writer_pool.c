@@ -209,7 +209,10 @@ static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, u
                         return NULL;
                 above = best;
                 stamp = atomic_load_explicit(&chunk_at(oldest)->stamp, memory_order_acquire);
-                if (state_of(stamp) == INFP_WIRE_SEALED && take(oldest, stamp, class, tid, now_ns))
+                /* Since its note was read it may have become another's: of `keep`, that nobody may throw away. */
+                if (state_of(stamp) == INFP_WIRE_SEALED &&
+                    __atomic_load_n(&chunk_at(oldest)->class, __ATOMIC_RELAXED) == INFP_WIRE_RECENT &&
+                    take(oldest, stamp, class, tid, now_ns))
                         return chunk_at(oldest);
         }
         return NULL;
