@@ -236,7 +236,13 @@ static int draw_across(struct drawing *drawing, const struct infp_panel *def, co
 
                 if (!name)
                         return -ENOMEM;
-                INFP_TRY(add_series(drawing, panel, &chosen[k], &def->series[0], name, name));
+                /* The first of the columns that says something of it. */
+                for (unsigned i = 0, has = 0; i < INFP_PANEL_SERIES && def->series[i].column && !has; i++) {
+                        const int r = add_series(drawing, panel, &chosen[k], &def->series[i], name, name);
+
+                        INFP_TRY(r);
+                        has = (unsigned) r;
+                }
         }
         panel->left_out = n - shown;
         INFP_TRY(add_limits_across(drawing, def, panel, chosen, shown));

@@ -32,7 +32,7 @@ enum infp_panel_scale {
 enum infp_panel_shape {
         INFP_PANEL_ONE,    /* of a table without keys */
         INFP_PANEL_EACH,   /* a panel an instance */
-        INFP_PANEL_ACROSS, /* a series an instance */
+        INFP_PANEL_ACROSS, /* a series an instance: the first of the columns that it has */
 };
 
 enum { INFP_PANEL_SERIES = 10, INFP_PANEL_LIMITS = 4, INFP_PANEL_TABLES = 3 };

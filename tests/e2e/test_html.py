@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+from nvml import machine  # noqa: F401 (fixture)
+
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
 MOST_BYTES = 1_500_000
 
@@ -289,3 +291,63 @@ def test_an_hour_is_a_small_page(infprof, tmp_path):
     assert len(data["requests"]["t"]) <= 5000 and 0 <= 4 * 3600 - data["requests_left_out"] - len(data["requests"]["t"]) < 4
     assert len(data["spans"]["t"]) == 2000 and 0 <= 4 * 3600 - 2000 - data["spans_left_out"] < 4  # the end of the run is its last row
     assert len(data["marks"]) == 120 and any("not drawn" in note for note in data["notes"])
+
+
+def test_ten_gpus(infprof, record, machine):  # noqa: F811
+    """One chart for all of them a figure: use, memory with its total, power with its limit, temperature, clocks, PCIe."""
+    lines = ["* profile h100"] + [line for i in range(10) for line in (f"{i} uuid GPU-{i:032x}", f"{i} utilization.gpu {10 * i}")]
+    box = machine(*lines, devices=10)
+    done = record("-t", 200, "--no-snapshots", "--duration", "2s", env=box.env)
+    assert done.returncode == 0, done.stderr
+    page, _ = page_of(infprof, done.run.path)
+    panels = {panel["id"]: panel for panel in page.data["panels"] if panel["group"] == "gpu"}
+    assert {"gpus-utilization", "gpus-memory", "gpus-power", "gpus-temperature", "gpus-clocks", "gpus-received", "gpus-sent"} <= set(panels)
+    use = panels["gpus-utilization"]["series"]
+    assert [one["instance"] for one in use] == [f"GPU {i} NVIDIA H100 80GB HBM3" for i in range(10)]
+    for i, one in enumerate(use):
+        assert {v for v in one["v"] if v is not None} == {10 * i} and one["metric"] == "gUtilizationGpu" and one["table"] == "nvidia"
+    assert [(limit["name"], limit["value"]) for limit in panels["gpus-memory"]["limits"]] == [("total", 81559 << 20)]
+    assert panels["gpus-power"]["limits"][0]["name"] == "limit" and panels["gpus-power"]["unit"] == "W"
+    assert {v for one in panels["gpus-power"]["series"] for v in one["v"] if v is not None} == {512.34}
+    assert any(text.startswith("GPU 0, NVIDIA H100") for text in page.text("dt"))
+
+
+def test_one_gpu(infprof, record, machine):  # noqa: F811
+    """All of its figures, a chart each."""
+    done = record("-t", 200, "--no-snapshots", "--duration", "2s", env=machine("* profile h100", devices=1).env)
+    assert done.returncode == 0, done.stderr
+    panels = {panel["id"]: panel for panel in page_of(infprof, done.run.path)[0].data["panels"] if panel["group"] == "gpu"}
+    assert {"gpu-utilization", "gpu-activity", "gpu-memory", "gpu-power", "gpu-temperature", "gpu-clocks", "gpu-throttling", "gpu-pcie"} <= set(panels)
+    assert {one["name"] for one in panels["gpu-clocks"]["series"]} >= {"graphics", "multiprocessors", "memory"}
+    assert panels["gpu-memory"]["limits"] == [{"name": "total", "value": 81559 << 20}]
+
+
+def test_spans_of_a_program(infprof, record, tmp_path):
+    """What a C++ program says of itself (examples/serve.cc): marks, spans in lanes, counters and gauges."""
+    library = pathlib.Path(infprof).parent / "libinfprof.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built")
+    top = pathlib.Path(__file__).resolve().parents[2]
+    program = tmp_path / "serve"
+    subprocess.run(["g++", "-O1", "-std=c++11", str(top / "examples" / "serve.cc"), "-o", str(program), "-pthread", f"-I{top}/include", str(library),
+                    f"-Wl,-rpath,{library.parent}"], check=True)
+    done = record("-t", 200, "--no-snapshots", command=[program, "3"])
+    assert done.returncode == 0, done.stderr
+    data = page_of(infprof, done.run.path)[0].data
+    spans = data["spans"]
+    assert "chat toy-1b" in spans["names"] and len(data["lanes"]) >= 2 and data["lanes"][0]["name"].startswith("serve (")
+    n = rows(infprof, done.run.path, "select count(*) as n from spans")[0]["n"]
+    assert len(spans["t"]) + data["spans_left_out"] == n
+    longest = rows(infprof, done.run.path, "select max(duration_ns) / 1e6 as ms from spans")[0]["ms"]
+    assert max(d for d in spans["d"] if d is not None) == pytest.approx(longest, abs=0.01)
+    # Of two in one place (lane and depth) none begins before the other has ended.
+    places = {}
+    for t, d, lane, depth in zip(spans["t"], spans["d"], spans["lane"], spans["depth"]):
+        assert t >= places.get((lane, depth), -1e9) - 0.002
+        places[(lane, depth)] = t + (d if d is not None else 1e9)
+    program = {panel["title"]: panel for panel in data["panels"] if panel["group"] == "program"}
+    assert {"serve.queue", "serve.tokens"} <= set(program)
+    made = rows(infprof, done.run.path, "select max(value) - min(value) as v from counters where name = 'serve.tokens'")[0]["v"]
+    drawn = sum(v for v in program["serve.tokens"]["series"][0]["v"] if v is not None) * data["step_ms"] / 1000
+    assert program["serve.tokens"]["unit"] == "tokens/s" and drawn == pytest.approx(made, rel=0.05)
+    assert data["marks"] and data["marks"][0]["source"] == "api" and data["marks"][0]["process"].startswith("serve (")
