@@ -11,7 +11,7 @@ enum { VENDOR_AMD = 0x1002 };
 /* The firmware takes new readings no more often, and each reading takes some of its time. */
 enum { FLOOR_MS = 100 };
 
-static void gone(struct gpu_card *card)
+static void anew(struct gpu_card *card)
 {
         struct amdgpu_card *c = (struct amdgpu_card *) card;
 
@@ -26,7 +26,7 @@ static int amdgpu_open(void *state, const struct infp_env *env, struct infp_err 
         int r;
 
         s->cards = (struct gpu_cards){
-                .drivers = drivers, .vendor_id = VENDOR_AMD, .card_size = sizeof(struct amdgpu_card), .gone = gone
+                .drivers = drivers, .vendor_id = VENDOR_AMD, .card_size = sizeof(struct amdgpu_card), .anew = anew
         };
         r = infp_gpu_cards_find(&s->cards, env);
         if (r < 0)
@@ -58,9 +58,10 @@ static void sample_card(struct amdgpu *s, struct amdgpu_card *card, const struct
                                                 !infp_gpu_card_is_used(&s->users, &card->card),
                                         t_ns);
         } else {
-                infp_gpu_energy_pause(&card->energy);
                 card->throttle.has_last = false;
         }
+        if (card->card.state == GPU_ASLEEP)
+                infp_gpu_energy_pause(&card->energy);
         infp_gpu_users_put(&s->users, &card->card, row);
         infp_emit_commit(emit);
         infp_gpu_users_emit(&s->users, &card->card, emit, &infp_table_amdgpu_processes, "amd", t_ns);

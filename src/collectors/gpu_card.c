@@ -278,6 +278,7 @@ static int add(struct gpu_cards *cards, int root_fd, const struct gpu_card *foun
                 }
                 card->number = found->number;
                 memcpy(card->path, found->path, sizeof(card->path));
+                cards->anew(card);
         } else {
                 if (cards->n == GPU_CARDS)
                         return 0;
@@ -297,10 +298,8 @@ static int add(struct gpu_cards *cards, int root_fd, const struct gpu_card *foun
         return 0;
 }
 
-static void lose(struct gpu_cards *cards, struct gpu_card *card)
+static void lose(struct gpu_card *card)
 {
-        if (!card->is_gone && cards->gone)
-                cards->gone(card);
         card->is_gone = true;
         close_card(card);
 }
@@ -322,7 +321,7 @@ int infp_gpu_cards_find(struct gpu_cards *cards, const struct infp_env *env)
         }
         for (unsigned i = 0; i < cards->n && r == 0; i++)
                 if (!cards->list[i]->is_seen)
-                        lose(cards, cards->list[i]);
+                        lose(cards->list[i]);
         return r;
 }
 

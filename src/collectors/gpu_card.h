@@ -42,9 +42,9 @@ struct gpu_card {
 struct gpu_cards {
         const char *const *drivers; /* ended by NULL */
         uint32_t vendor_id;
-        size_t card_size; /* of the collector's own struct */
-        void (*gone)(struct gpu_card *card);
-        struct gpu_card *list[GPU_CARDS]; /* each allocated of its own */
+        size_t card_size;                    /* of the collector's own struct */
+        void (*anew)(struct gpu_card *card); /* it has come back: what was read before is no start for a difference */
+        struct gpu_card *list[GPU_CARDS];    /* each allocated of its own */
         unsigned n;
         uint64_t found_ns;
 };

@@ -105,6 +105,7 @@ static void list_all(struct gpu_users *users, int root_fd)
 {
         infp_autoclose int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _Alignas(struct dirent64) char buffer[8192];
+        bool is_sorted = true;
         size_t n_pids = 0;
         ssize_t n;
 
@@ -113,12 +114,13 @@ static void list_all(struct gpu_users *users, int root_fd)
                         const struct dirent64 *entry = (const void *) (buffer + at);
                         int32_t pid;
 
-                        if (to_number(entry->d_name, &pid) && pid > 0)
-                                take_pid(users, &n_pids, pid);
                         at += entry->d_reclen;
+                        if (!to_number(entry->d_name, &pid) || pid <= 0 || !take_pid(users, &n_pids, pid))
+                                continue;
+                        is_sorted &= n_pids < 2 || users->merged[n_pids - 2].pid < pid;
                 }
         swap_lists(users, n_pids);
-        if (n_pids)
+        if (!is_sorted)
                 qsort(users->looked, n_pids, sizeof(*users->looked), compare);
 }
 

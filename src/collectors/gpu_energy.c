@@ -1,9 +1,12 @@
 #include "collectors/gpu_energy.h"
 
+#include "base/time.h"
 #include "collectors/gpu_table.h"
 
 /* More than any board draws: the counter was set, or its driver was loaded anew. */
 static const double impossible_watts = 20000, slack_s = 1;
+/* Over a longer time nothing is known of the power between its ends. */
+static const uint64_t longest_gap_ns = 10 * INFP_NS_PER_S;
 
 void infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_j, uint64_t t_ns)
 {
@@ -35,7 +38,7 @@ void infp_gpu_energy_integrate(struct gpu_energy *energy, double watts, uint64_t
 {
         if (energy->has_counter)
                 return;
-        if (energy->has_power && t_ns > energy->power_ns) {
+        if (energy->has_power && t_ns > energy->power_ns && t_ns - energy->power_ns <= longest_gap_ns) {
                 energy->joules += (energy->watts + watts) / 2 * ((double) (t_ns - energy->power_ns) / 1e9);
                 energy->has_moved = true;
         }

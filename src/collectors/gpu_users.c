@@ -54,6 +54,19 @@ static int compare_pids(const void *a, const void *b)
         return x < y ? -1 : x > y;
 }
 
+/* The target gives its roots first and the rest sorted: little is to be moved, and qsort would allocate. */
+static void sort(int32_t *pids, size_t n)
+{
+        for (size_t i = 1; i < n; i++) {
+                const int32_t pid = pids[i];
+                size_t at = i;
+
+                for (; at && pids[at - 1] > pid; at--)
+                        pids[at] = pids[at - 1];
+                pids[at] = pid;
+        }
+}
+
 static void read_tree(struct gpu_users *users, const struct infp_env *env)
 {
         size_t n = env->target ? infp_target_pids(env->target, users->tree, users->cap_tree) : 0;
@@ -68,8 +81,7 @@ static void read_tree(struct gpu_users *users, const struct infp_env *env)
                 }
         }
         users->n_tree = n < users->cap_tree ? n : users->cap_tree;
-        if (users->n_tree)
-                qsort(users->tree, users->n_tree, sizeof(users->tree[0]), compare_pids);
+        sort(users->tree, users->n_tree);
 }
 
 bool infp_gpu_users_in_tree(const struct gpu_users *users, int32_t pid)

@@ -8,7 +8,7 @@
 static const char *const drivers[] = { "i915", "xe", NULL };
 enum { VENDOR_INTEL = 0x8086, FLOOR_MS = 100 };
 
-static void gone(struct gpu_card *card)
+static void anew(struct gpu_card *card)
 {
         struct intel_card *c = (struct intel_card *) card;
 
@@ -22,7 +22,7 @@ static int intel_open(void *state, const struct infp_env *env, struct infp_err *
         int r;
 
         s->cards = (struct gpu_cards){
-                .drivers = drivers, .vendor_id = VENDOR_INTEL, .card_size = sizeof(struct intel_card), .gone = gone
+                .drivers = drivers, .vendor_id = VENDOR_INTEL, .card_size = sizeof(struct intel_card), .anew = anew
         };
         r = infp_gpu_cards_find(&s->cards, env);
         if (r < 0)
@@ -55,7 +55,7 @@ static void sample_card(struct intel *s, struct intel_card *card, const struct i
                         return; /* a row that is not committed is none */
                 }
                 infp_gpu_card_note_idle(&card->card, is_idle(s, card, row), t_ns);
-        } else {
+        } else if (card->card.state == GPU_ASLEEP) {
                 infp_gpu_energy_pause(&card->energy);
         }
         infp_gpu_users_put(&s->users, &card->card, row);

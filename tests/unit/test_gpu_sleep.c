@@ -91,7 +91,8 @@ static void test_left_alone(void **state)
         assert_int_equal(watch_count(&watch), 0);
         EXPECT(w.m, ABSENT("amdgpu", "0", "gUtilizationGpu"));
         gpu_tick(&w, 1);
-        EXPECT(w.m, I64("amdgpu", "0", "gUtilizationGpu", 0));
+        /* It did not sleep: its 339 W are those of all the 17 s. */
+        EXPECT(w.m, I64("amdgpu", "0", "gUtilizationGpu", 0), F64("amdgpu", "0", "gEnergyJoules", 5763));
         /* One that may not sleep is read on. */
         gpu_put(&w, CARD0 "power/control", "on\n");
         for (int i = 0; i < 30; i++) {
