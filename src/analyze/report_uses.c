@@ -64,7 +64,9 @@ static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct
         }
         INFP_TRY(infp_map_put(&uses->map, id, uses->n));
         *ret = &uses->list[uses->n++];
-        **ret = (struct infp_use){ .id = id, .number = uses->n - 1, .rss = NAN, .rss_peak = NAN, .first_unix_ns = unix_ns };
+        **ret = (struct infp_use){
+                .id = id, .number = uses->n - 1, .rss = NAN, .rss_peak = NAN, .first_unix_ns = unix_ns
+        };
         return 1;
 }
 
