@@ -168,6 +168,7 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
         free(ring->names);
         free(ring->metrics);
         free(ring->seen);
+        free(ring->visits);
         free(ring->events);
         infp_str_done(&ring->taken);
         free(ring);

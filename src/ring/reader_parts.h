@@ -28,6 +28,11 @@ struct ring_seen {
         bool is_sealed;      /* and it was full then */
 };
 
+struct ring_visit {
+        uint64_t first_ns;
+        uint32_t index;
+};
+
 /* A record that was copied: bytes `at` of taken. */
 struct ring_event {
         uint64_t t_ns, thread_start; /* thread_start 0: not known */
@@ -73,9 +78,11 @@ struct infp_ring {
         bool is_consumer;
         uint64_t created_ns;
 
-        /* A pass visits every chunk once; a call may do less. */
+        /* A pass visits every chunk once that has something; a call may do less. */
         struct ring_seen *seen;
-        uint32_t next_chunk, pass_chunks;
+        struct ring_visit *visits; /* of this pass: chunks that had something new when it began */
+        uint32_t next_visit, n_visits;
+        bool is_in_pass;
         uint64_t pass;
         uint64_t now_ns; /* of this call: what is stamped later is no record of a writer */
 

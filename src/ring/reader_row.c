@@ -116,8 +116,9 @@ static int give_value(struct infp_ring *ring, const struct ring_event *event, co
                 return 0;
         }
         known = &ring->metrics[value->metric];
-        /* Of two threads' sums the smaller may have the later time: the sum was the larger one then. */
-        if (metric_at(ring, value->metric)->kind == INFP_WIRE_COUNTER) {
+        /* Of two threads' sums the smaller may have the later time: the sum was the larger one then. What is older than the
+         * newest row, since its chunk comes only now, stands as it is. */
+        if (metric_at(ring, value->metric)->kind == INFP_WIRE_COUNTER && t_ns >= known->given_ns) {
                 if (as_double(bits) < as_double(known->largest))
                         bits = known->largest;
                 known->largest = bits;

@@ -95,6 +95,13 @@ static void fence(void)
 #endif
 }
 
+/* What was read of it before this call may be another generation's. */
+static bool is_claimed_anew(const struct infp_wire_chunk *chunk, uint64_t generation)
+{
+        fence();
+        return atomic_load_explicit(&chunk->stamp, memory_order_relaxed) >> 3 != generation;
+}
+
 /* The chunk was claimed anew since it was looked at last. Of the consumer's own loss the writer keeps count. */
 static void note_missed(struct infp_ring *ring, const struct ring_seen *seen, uint64_t generation)
 {
@@ -137,6 +144,8 @@ static int take_once(struct infp_ring *ring, uint32_t index)
                 return 0;
         from = start_of(ring, chunk, seen, generation);
         if (state > INFP_WIRE_SEALED || used > ROOM || used % 8 || used < from) {
+                if (is_claimed_anew(chunk, generation))
+                        return 1;
                 ring->counts.broken += from < ROOM;
                 seen->offset = ROOM;
                 return 0;
@@ -148,8 +157,7 @@ static int take_once(struct infp_ring *ring, uint32_t index)
         if (!infp_str_reserve(&ring->taken, used - from))
                 return -ENOMEM;
         copy_words(ring->taken.data + at, chunk, from, used - from);
-        fence();
-        if (atomic_load_explicit(&chunk->stamp, memory_order_relaxed) >> 3 != generation) {
+        if (is_claimed_anew(chunk, generation)) {
                 ring->counts.torn++;
                 return 1;
         }
@@ -163,23 +171,66 @@ static int take_once(struct infp_ring *ring, uint32_t index)
         return list_records(ring, at, tid, thread_start);
 }
 
+static bool has_news(const struct infp_ring *ring, uint32_t index)
+{
+        const struct infp_wire_chunk *chunk = chunk_at(ring, index);
+        const struct ring_seen *seen = &ring->seen[index];
+        const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+
+        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING)
+                return false;
+        return seen->generation != (stamp >> 3) + 1 ||
+               seen->offset != atomic_load_explicit(&chunk->used, memory_order_acquire);
+}
+
+static int by_age(const void *a, const void *b)
+{
+        const struct ring_visit *one = a, *other = b;
+
+        if (one->first_ns != other->first_ns)
+                return one->first_ns < other->first_ns ? -1 : 1;
+        return one->index < other->index ? -1 : 1;
+}
+
+/* A pass goes from the oldest chunk to the newest, so that what does not fit into one turn is in order nearly as well. */
+static int begin_pass(struct infp_ring *ring)
+{
+        const uint32_t n = chunks_now(ring);
+
+        ring->pass++;
+        ring->next_visit = ring->n_visits = 0;
+        if (!ring->visits) {
+                ring->visits = calloc(ring->layout.max_chunks, sizeof(*ring->visits));
+                if (!ring->visits)
+                        return -ENOMEM;
+        }
+        for (uint32_t i = 0; i < n; i++)
+                if (has_news(ring, i))
+                        ring->visits[ring->n_visits++] = (struct ring_visit){
+                                .first_ns = atomic_load_explicit(&chunk_at(ring, i)->first_ns, memory_order_relaxed),
+                                .index = i,
+                        };
+        if (ring->n_visits > 1)
+                qsort(ring->visits, ring->n_visits, sizeof(*ring->visits), by_age);
+        return 0;
+}
+
 int ring_take(struct infp_ring *ring)
 {
         int r = 0;
 
-        if (ring->next_chunk == 0) {
-                ring->pass++;
-                ring->pass_chunks = chunks_now(ring);
-        }
-        for (; ring->next_chunk < ring->pass_chunks; ring->next_chunk++) {
+        if (!ring->is_in_pass)
+                INFP_TRY(begin_pass(ring));
+        ring->is_in_pass = true;
+        for (; ring->next_visit < ring->n_visits; ring->next_visit++) {
                 if (ring->taken.size >= INFP_RING_TURN_BYTES)
                         return 0;
-                for (unsigned i = 0; i < TRIES && (r = take_once(ring, ring->next_chunk)) == 1; i++)
+                for (unsigned i = 0; i < TRIES && (r = take_once(ring, ring->visits[ring->next_visit].index)) == 1; i++)
                         ;
                 if (r < 0)
                         return r;
         }
-        ring->next_chunk = 0;
+        ring->is_in_pass = false;
         return 1;
 }
 
