@@ -82,6 +82,11 @@ INFP_API void infp_thread_name(const char *name);
 #include <dlfcn.h>
 #include <string.h>
 
+#ifdef __cplusplus
+#define INFP_NULL_ nullptr
+#else
+#define INFP_NULL_ NULL
+#endif
 #ifndef INFP_LAZY_LIBRARY
 #define INFP_LAZY_LIBRARY "libinfprof.so.1"
 #endif
@@ -110,6 +115,7 @@ struct infp_lazy_ {
         void (*thread_name_)(const char *);
 };
 /* One for the program, whichever of its files ask. */
+extern struct infp_lazy_ infp_lazy_table_;
 __attribute__((weak, visibility("hidden"))) struct infp_lazy_ infp_lazy_table_;
 
 static inline int infp_lazy_find_(void *library, const char *name, void *to)
@@ -209,11 +215,11 @@ static inline void infp_span_bool(const infp_span *span, const char *key, int va
 }
 static inline infp_metric *infp_counter(const char *name, const char *unit, const char *help)
 {
-        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.counter_(name, unit, help) : NULL;
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.counter_(name, unit, help) : INFP_NULL_;
 }
 static inline infp_metric *infp_gauge(const char *name, const char *unit, const char *help)
 {
-        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.gauge_(name, unit, help) : NULL;
+        return infp_lazy_table_.is_there > 0 ? infp_lazy_table_.gauge_(name, unit, help) : INFP_NULL_;
 }
 static inline void infp_add(infp_metric *metric, double amount)
 {

@@ -15,7 +15,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (TOP / "docs" / "api.md").read_text()
 HEADER = TOP / "include" / "infprof" / "infprof.h"
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-14", "clang++-14")}
-WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-pedantic", "-Werror"]
 
 
 @pytest.fixture(scope="session")
