@@ -38,8 +38,8 @@ struct infp_canvas_kind {
         /* Translucent: between the largest and the least of a bucket. */
         void (*area)(struct infp_canvas *canvas, const double *points, size_t n, unsigned ink);
         void (*box)(struct infp_canvas *canvas, double x, double y, double width, double height, unsigned ink);
-        void (*text)(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor, unsigned ink,
-                     const char *text);
+        void (*text)(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor,
+                     unsigned ink, const char *text);
         int (*end)(struct infp_canvas *canvas, struct infp_err *err); /* also after a failure */
 };
 

@@ -152,8 +152,8 @@ static void box(struct infp_canvas *canvas, double x, double y, double width, do
 }
 
 /* An invalid UTF-8 text would end all drawing; a control character is a box at best. */
-static void text(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor, unsigned ink,
-                 const char *string)
+static void text(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor,
+                 unsigned ink, const char *string)
 {
         static const double shares[] = { 0, 0.5, 1 };
         struct cairo *c = canvas->state;

@@ -102,8 +102,8 @@ static void box(struct infp_canvas *canvas, double x, double y, double width, do
                         width, height);
 }
 
-static void text(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor, unsigned ink,
-                 const char *string)
+static void text(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor,
+                 unsigned ink, const char *string)
 {
         static const char *const anchors[] = { "start", "middle", "end" };
         struct infp_str *out = &canvas->out->text;
