@@ -223,3 +223,31 @@ def test_theme_button(browser, usual):
     browser.evaluate("[...document.querySelectorAll('header.top button')].find(b => b.textContent === 'Dark').click()")
     assert hash_of(browser) == {"theme": "dark"}
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 23, 28)"
+
+
+def test_fingers(browser, files):
+    """One finger moves the cursor, two zoom; up and down scrolls the page, as everywhere."""
+    browser.open(files()[0], 400, 900, mobile=True)
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    try:
+        place = browser.place("#panel-mem .stage")
+
+        def touch(kind, *points):
+            browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": place["x"] + x, "y": place["y"] + 80, "id": i} for i, x in enumerate(points)])
+
+        touch("touchStart", 150)
+        touch("touchMove", 180)
+        browser.frames()
+        assert "RSS" in text(browser, "#panel-mem .tag")
+        touch("touchEnd")
+        touch("touchStart", 150)
+        touch("touchStart", 150, 200)
+        for i in range(1, 6):
+            touch("touchMove", 150 - 10 * i, 200 + 10 * i)
+        touch("touchEnd")
+        found = wait_hash(browser)
+        assert int(found["to"]) - int(found["from"]) == pytest.approx(240_000 / 3, rel=0.1)
+        assert browser.evaluate("getComputedStyle(document.querySelector('#panel-mem .stage')).touchAction") == "pan-y"
+    finally:
+        browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+    assert browser.complaints == []
