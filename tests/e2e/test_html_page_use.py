@@ -154,11 +154,21 @@ def test_spans(browser, usual):
     found = wait_hash(browser)
     assert abs(float(found["from"]) - (span["t"] - span["d"] * 0.08)) < 5 and abs(float(found["to"]) - (span["t"] + span["d"] * 1.08)) < 5
     assert "gen_ai.usage.output_tokens" in text(browser, "#spans-chart .detail")
+    shaded = """(() => { const canvas = document.querySelector('#panel-mem canvas'), copy = document.createElement('canvas');
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const c = copy.getContext('2d', { willReadFrequently: true });
+        c.drawImage(canvas, 0, 0);
+        return c.getImageData(0, 0, copy.width, copy.height).data.filter((v, i) => i % 4 === 3 && v > 20 && v < 40).length; })()"""
+    browser.place("#panel-mem .stage")
+    assert browser.evaluate(shaded) > 5000
+    browser.place("#spans-chart .stage")
     browser.evaluate("document.querySelector('#spans-chart canvas').focus()")
     browser.key("ArrowDown")
     assert "prefill" in text(browser, "#spans-chart .detail strong")
     browser.key("Escape")
     browser.key("0")
+    browser.place("#panel-mem .stage")
+    assert browser.evaluate(shaded) < 500
     browser.evaluate("document.querySelector('#spans-chart .tools button').click()")
     browser.frames()
     assert browser.evaluate("document.querySelectorAll('#spans-chart tbody tr').length") == len(usual["spans"])

@@ -101,7 +101,8 @@ class Plot {
     this.tag.replaceChildren(...[text].flat().map((row) => h('div', {}, row)));
     const width = this.tag.offsetWidth;
     const left = x + 12 + width > this.stage.clientWidth ? Math.max(0, x - width - 12) : x + 12;
-    this.tag.style.transform = `translate(${Math.round(left)}px, ${this.options.compact ? 0 : 8}px)`;
+    const top = this.stage.clientHeight > 260 ? this.pointer.y + 14 : this.options.compact ? 0 : 8; /* tall ones: beside the pointer */
+    this.tag.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   }
 
   /* The moment, and what lies there: marks within some pixels, a gap. */
