@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/timeline.h"
 #include "base/fd.h"
@@ -91,7 +92,10 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
                 path = beside;
         }
         INFP_TRY(infp_timeline_make(recording, report, &timeline, err));
-        INFP_TRY(infp_output_open(&output, path, "csv", err));
+        r = infp_output_open(&output, path, "csv", err);
+        if (r < 0 && beside && err)
+                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
+        INFP_TRY(r);
         r = infp_report_html(&output.out, report, &timeline);
         r = r < 0 ? infp_fail_errno(err, r, "cannot write the page") : infp_output_finish(&output, err);
         infp_output_done(&output);

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "view/html_page.h"
 #include "view/html_parts.h"
+#include "view/human.h"
 
 /* A page of an hour at 1 Hz stays below 1.5 MB. */
 enum { PAGE_BYTES = 1400 * 1000 };
@@ -89,7 +90,8 @@ static void put_top(struct infp_str *out, const struct infp_report *report)
         infp_html_text(out, target_of(&report->run->info));
         infp_str_puts(out, "</h1><p class=\"when\">");
         infp_html_moment(out, report->from_unix_ns);
-        infp_str_printf(out, ", %.*f s", report->wall_s < 10 ? 2 : report->wall_s < 100 ? 1 : 0, report->wall_s);
+        infp_str_puts(out, ", ");
+        infp_human_seconds(out, report->wall_s);
         if (report->is_part)
                 infp_str_puts(out, " of the run");
         if (report->run->info.hostname && *report->run->info.hostname) {

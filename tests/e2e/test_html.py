@@ -204,6 +204,12 @@ def test_where_it_cannot_be_written(infprof, recorded, tmp_path):
     assert f"cannot write {tmp_path}/nowhere/page.html: No such file or directory" in done.stderr
     done = run([infprof, "report", "-r", recorded, "--html", "-o", tmp_path])
     assert done.returncode == 1 and f"cannot write {tmp_path}: Is a directory" in done.stderr
+    output = tmp_path / "out"
+    shutil.copytree(recorded, output)
+    uuid = next(output.glob("*.infprof")).name[:-len(".infprof")]
+    (output / f"{uuid}_report.html.part").mkdir()
+    done = run([infprof, "report", "-r", output, "--html"])
+    assert done.returncode == 1 and f"cannot write {output}/{uuid}_report.html: Is a directory; -o FILE writes it elsewhere" in done.stderr
     done = run([infprof, "report", "-r", recorded, "--html", "--json"])
     assert done.returncode == 2 and "one of --json, --csv and --html" in done.stderr
 

@@ -297,6 +297,160 @@ static void test_the_longest_spans(void **state)
         sample_free(s);
 }
 
+// clang-format off
+static const struct infp_column engine_keys[] = {
+        INFP_COLUMN(engine, ID64, LABEL, none, MEASURED, NO, "engines", 0, NULL, "Engine."),
+};
+static const struct infp_column engine_columns[] = {
+        INFP_COLUMN(tokens_generation_total, F64, COUNTER, tokens, MEASURED, ZERO, NULL, 0, NULL, "Tokens."),
+        INFP_COLUMN(latency_ttft_s_sum, F64, COUNTER, s, MEASURED, ZERO, NULL, 0, NULL, "Sum."),
+        INFP_COLUMN(latency_ttft_s_count, F64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Count."),
+        INFP_COLUMN(cache_kv_usage_percent, F64, GAUGE, ratio, MEASURED, NO, NULL, 0, NULL, "Cache."),
+};
+static const struct infp_column container_keys[] = {
+        INFP_COLUMN(container, ID64, LABEL, none, MEASURED, NO, "container", 0, NULL, "Container."),
+};
+static const struct infp_column container_columns[] = {
+        INFP_COLUMN(cIsTarget, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Of the target."),
+        INFP_COLUMN(cCpuTime, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU."),
+        INFP_COLUMN(cCpuLimitEffective, F64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "Limit."),
+        INFP_COLUMN(cCpuThrottledPeriods, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Throttled."),
+        INFP_COLUMN(cCpuPeriods, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Periods."),
+};
+static const struct infp_column named_columns[] = {
+        INFP_COLUMN(cId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Id."),
+        INFP_COLUMN(cName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name."),
+};
+// clang-format on
+static const struct infp_table engine_table = { .name = "vllm",
+                                                .help = "Of the tests.",
+                                                .keys = engine_keys,
+                                                .columns = engine_columns,
+                                                .n_keys = 1,
+                                                .n_columns = 4,
+                                                .series = "" };
+static const struct infp_table containers_table = { .name = "containers",
+                                                    .help = "Of the tests.",
+                                                    .keys = container_keys,
+                                                    .columns = container_columns,
+                                                    .n_keys = 1,
+                                                    .n_columns = 5,
+                                                    .series = "container" };
+static const struct infp_table container_table = { .name = "container",
+                                                   .help = "Of the tests.",
+                                                   .keys = process_keys,
+                                                   .columns = named_columns,
+                                                   .n_keys = 1,
+                                                   .n_columns = 2,
+                                                   .entity = true };
+
+static const struct infp_timeline_panel *panel_of(const struct infp_timeline *t, const char *id)
+{
+        for (unsigned i = 0; i < t->n_panels; i++)
+                if (!strcmp(t->panels[i].id, id))
+                        return &t->panels[i];
+        return NULL;
+}
+
+static void put_engine(struct sample_run *s, unsigned second, uint64_t engine, double tokens, double sum, double count)
+{
+        struct infp_row *row = sample_row(s, &engine_table, second * S);
+
+        infp_row_id(row, 0, engine);
+        if (tokens >= 0)
+                infp_row_f64(row, 1, tokens);
+        infp_row_f64(row, 2, sum);
+        infp_row_f64(row, 3, count);
+        infp_row_f64(row, 4, 0.25);
+        sample_put(s);
+}
+
+/* A counter that came with the engine's first event began at 0; the latency is what the requests between two pages took on average,
+ * and nothing where there was none; after a new start both count from 0. Two engines have a panel each. */
+static void test_engines(void **state)
+{
+        static const double tokens[] = { NAN, NAN, 50, 30, 20 }, ttft[] = { NAN, NAN, 2, 0.5, 3 };
+        const struct infp_table *const more[] = { &engine_table, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        sample_describe(s, more);
+        for (unsigned i = 0; i < 5; i++)
+                sample_tick(s, i, (10 + i) * S);
+        put_engine(s, 10, 1, -1, 0, 0);
+        put_engine(s, 11, 1, -1, 0, 0);
+        put_engine(s, 12, 1, 50, 4, 2);
+        put_engine(s, 13, 1, 80, 5, 4);
+        put_engine(s, 14, 1, 20, 3, 1);
+        put_engine(s, 13, 2, 10, 3, 1);
+        put_engine(s, 14, 2, 20, 3, 1);
+        make_timeline(s, 15 * S, &report, &t);
+        assert_string_equal(panel_of(&t, "engine-tokens")->unit, "tokens/s");
+        assert_means(&panel_of(&t, "engine-tokens")->series[0], tokens, 5);
+        assert_near(mean_at(&panel_of(&t, "engine-tokens-1")->series[0], 4), 10);
+        assert_string_equal(panel_of(&t, "engine-latency")->series[0].metric,
+                            "latency_ttft_s_sum / latency_ttft_s_count");
+        assert_int_equal(panel_of(&t, "engine-latency")->series[0].quality, INFP_DERIVED);
+        assert_means(&panel_of(&t, "engine-latency")->series[0], ttft, 5);
+        assert_near(mean_at(&panel_of(&t, "engine-cache")->series[0], 0), 25);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
+/* The target's container comes first though another does more; limits are lines; an idle one is not drawn. */
+static void test_containers(void **state)
+{
+        static const char id[] = "0123456789abcdef0123456789abcdef";
+        const struct infp_table *const more[] = { &containers_table, &container_table, NULL };
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+        const struct infp_timeline_panel *panel;
+
+        (void) state;
+        sample_describe(s, more);
+        for (unsigned i = 0; i < 3; i++) {
+                sample_tick(s, i, (10 + i) * S);
+                for (unsigned k = 0; k < 3; k++) {
+                        struct infp_row *row = sample_row(s, &containers_table, (10 + i) * S);
+
+                        infp_row_id(row, 0, 100 + k);
+                        infp_row_bool(row, 1, k == 1);
+                        infp_row_i64(row, 2, k == 0 ? i * 1500000000LL : k == 1 ? i * 500000000LL : 7);
+                        infp_row_f64(row, 3, 2);
+                        infp_row_i64(row, 4, 3 * i);
+                        infp_row_i64(row, 5, 10 * i);
+                        sample_put(s);
+                }
+        }
+        infp_row_id(sample_row(s, &container_table, 10 * S), 0, 101);
+        infp_row_str(&s->row, 1, id);
+        sample_put(s);
+        infp_row_id(sample_row(s, &container_table, 10 * S), 0, 100);
+        infp_row_str(&s->row, 1, id);
+        infp_row_str(&s->row, 2, "busy");
+        sample_put(s);
+        make_timeline(s, 13 * S, &report, &t);
+        panel = panel_of(&t, "container-cpu");
+        assert_string_equal(panel->title, "CPU · 0123456789ab");
+        assert_near(mean_at(&panel->series[0], 1), 50);
+        assert_int_equal(panel->n_limits, 1);
+        assert_near(panel->limits[0].value, 200);
+        assert_string_equal(panel_of(&t, "container-cpu-1")->title, "CPU · busy");
+        assert_near(mean_at(&panel_of(&t, "container-cpu-1")->series[0], 2), 150);
+        assert_null(panel_of(&t, "container-cpu-2"));
+        assert_near(mean_at(&panel_of(&t, "container-throttling")->series[0], 1), 30);
+        panel = panel_of(&t, "containers-cpu");
+        assert_int_equal(panel->n_series, 2);
+        assert_string_equal(panel->series[1].name, "busy");
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 static void put_counter(struct sample_run *s, double t_s, const char *name, const char *kind, double value)
 {
         struct infp_row *row = sample_row(s, &infp_table_counters, (uint64_t) (t_s * 1e9));
@@ -398,6 +552,8 @@ int main(void)
                 cmocka_unit_test(test_the_longest_spans),
                 cmocka_unit_test(test_requests_keep_the_worst),
                 cmocka_unit_test(test_counters_of_programs),
+                cmocka_unit_test(test_engines),
+                cmocka_unit_test(test_containers),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
