@@ -154,12 +154,12 @@ def test_spans(browser, usual):
     found = wait_hash(browser)
     assert abs(float(found["from"]) - (span["t"] - span["d"] * 0.08)) < 5 and abs(float(found["to"]) - (span["t"] + span["d"] * 1.08)) < 5
     assert "gen_ai.usage.output_tokens" in text(browser, "#spans-chart .detail")
-    shaded = """(() => { const canvas = document.querySelector('#panel-mem canvas'), copy = document.createElement('canvas');
+    shaded = """(() => { const canvas = document.querySelector('#panel-kv canvas'), copy = document.createElement('canvas');
         [copy.width, copy.height] = [canvas.width, canvas.height];
         const c = copy.getContext('2d', { willReadFrequently: true });
         c.drawImage(canvas, 0, 0);
         return c.getImageData(0, 0, copy.width, copy.height).data.filter((v, i) => i % 4 === 3 && v > 20 && v < 40).length; })()"""
-    browser.place("#panel-mem .stage")
+    browser.place("#panel-kv .stage")
     assert browser.evaluate(shaded) > 5000
     browser.place("#spans-chart .stage")
     browser.evaluate("document.querySelector('#spans-chart canvas').focus()")
@@ -167,7 +167,7 @@ def test_spans(browser, usual):
     assert "prefill" in text(browser, "#spans-chart .detail strong")
     browser.key("Escape")
     browser.key("0")
-    browser.place("#panel-mem .stage")
+    browser.place("#panel-kv .stage")
     assert browser.evaluate(shaded) < 500
     browser.evaluate("document.querySelector('#spans-chart .tools button').click()")
     browser.frames()

@@ -49,13 +49,13 @@ class Plot {
   setInSight(is_in_sight) {
     this.is_in_sight = is_in_sight;
     if (is_in_sight && this.is_stale) this.draw();
-    if (is_in_sight) this.cursorMoved();
+    this.cursorMoved();
   }
 
   changed() {
     this.is_stale = true;
     if (this.is_in_sight) this.draw();
-    if (this.is_in_sight) this.cursorMoved();
+    this.cursorMoved();
     this.twin.changed();
   }
 
@@ -101,7 +101,7 @@ class Plot {
     this.tag.replaceChildren(...[text].flat().map((row) => h('div', {}, row)));
     const width = this.tag.offsetWidth;
     const left = x + 12 + width > this.stage.clientWidth ? Math.max(0, x - width - 12) : x + 12;
-    const top = this.stage.clientHeight > 260 ? this.pointer.y + 14 : this.options.compact ? 0 : 8; /* tall ones: beside the pointer */
+    const top = this.stage.clientHeight > 260 ? this.pointer.y + 14 : this.options.compact ? 0 : 8;
     this.tag.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   }
 

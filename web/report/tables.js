@@ -42,7 +42,7 @@ class Twin {
     this.node.replaceChildren(
       h('div', { class: 'twin-tools' },
         button('Copy as CSV', {}, () => this.copy()),
-        button('Save as CSV', {}, () => saveText(this.csv(), `${slug(this.plot.options.title)}.csv`, 'text/csv')),
+        button('Save as CSV', {}, () => this.save()),
         left > 0 ? button(`Show ${number(left)} more rows`, {}, () => { this.rows_shown = Infinity; this.fill(); }) : null),
       tableOf(this.plot.options.title, columns, shown));
   }
@@ -54,12 +54,14 @@ class Twin {
     return [head, ...this.plot.tableRows().map((row) => columns.map((column) => csvCell(column.of(row))).join(','))].join('\r\n') + '\r\n';
   }
 
+  save() { saveText(this.csv(), `${slug(this.plot.options.title)}.csv`, 'text/csv'); }
+
   async copy() {
     try {
       await navigator.clipboard.writeText(this.csv());
       say('Copied');
     } catch { /* no clipboard for this page */
-      saveText(this.csv(), `${slug(this.plot.options.title)}.csv`, 'text/csv');
+      this.save();
     }
   }
 }

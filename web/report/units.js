@@ -91,6 +91,8 @@ function timeTicks(from, to, count, start_ms, is_elapsed) {
   return { step, ticks };
 }
 
+/* Digits of a second. */
+const fraction = (step) => (step >= 1e3 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : step >= 1 ? 3 : 6);
 const two = (n) => String(Math.floor(n)).padStart(2, '0');
 
 /* Local time of day; digits of a second as the step needs. */
@@ -98,10 +100,7 @@ function clock(unix_ms, step) {
   const at = new Date(Math.floor(unix_ms));
   let text = `${two(at.getHours())}:${two(at.getMinutes())}`;
   if (step < 6e4) text += `:${two(at.getSeconds())}`;
-  if (step < 1e3) {
-    const digits = step >= 100 ? 1 : step >= 10 ? 2 : step >= 1 ? 3 : 6;
-    text += ((unix_ms % 1000) / 1000).toFixed(digits).slice(1);
-  }
+  if (step < 1e3) text += ((unix_ms % 1000) / 1000).toFixed(fraction(step)).slice(1);
   return text;
 }
 
@@ -114,7 +113,7 @@ function day(unix_ms) {
 function elapsed(ms, step) {
   const sign = ms < 0 ? '−' : '+';
   const size = Math.abs(ms) + 1e-9;
-  const digits = step >= 1e3 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : step >= 1 ? 3 : 6;
+  const digits = fraction(step);
   const seconds = ((size / 1000) % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, '0');
   const minutes = Math.floor(size / 6e4) % 60;
   const hours = Math.floor(size / 36e5);
