@@ -259,12 +259,12 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         if (!is_open) {
                 failed(device, env, reading.t_ns);
                 emit_silent(&reading, emit);
-                infp_nvidia_say_device(device, emit);
+                infp_nvidia_say_device(n, device, emit);
                 return;
         }
         infp_emit_commit(emit);
         device->n_failures = 0;
-        infp_nvidia_say_device(device, emit);
+        infp_nvidia_say_device(n, device, emit);
         infp_nvidia_processes_emit(&reading, emit);
         infp_nvidia_mig_emit(&reading, emit);
 }

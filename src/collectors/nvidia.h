@@ -143,7 +143,8 @@ const char *infp_nvml_path(const struct infp_env *env);
 
 /* nvidia_words.c */
 const char *infp_nvidia_reason(int result); /* why a GPU or a column gives nothing */
-const char *infp_nvidia_fix(int result);    /* NULL */
+bool infp_nvidia_is_known(int result);
+const char *infp_nvidia_fix(int result); /* NULL */
 enum infp_source_state infp_nvidia_state(int result);
 bool infp_nvidia_is_fault(int result);   /* the GPU as a whole does not answer */
 bool infp_nvidia_is_refusal(int result); /* it would say the same again */
@@ -230,5 +231,5 @@ const struct nvidia_who *infp_nvidia_who(struct nvidia *nvidia, const struct inf
 bool infp_nvidia_in_tree(const struct nvidia *nvidia, uint32_t pid);
 
 /* nvidia_say.c */
-void infp_nvidia_say_device(struct nvidia_device *device, struct infp_emit *emit);
+void infp_nvidia_say_device(const struct nvidia *nvidia, struct nvidia_device *device, struct infp_emit *emit);
 void infp_nvidia_say_columns(struct nvidia *nvidia, struct infp_emit *emit);

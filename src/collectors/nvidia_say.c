@@ -5,8 +5,25 @@
 #include "base/mem.h"
 #include "collectors/nvidia.h"
 
-void infp_nvidia_say_device(struct nvidia_device *device, struct infp_emit *emit)
+/* Errors that newer drivers may have: in their own words. */
+static const char *reason_of(const struct nvidia *nvidia, int result, char text[200])
 {
+        const char *words =
+                infp_nvidia_is_known(result) || !nvidia->nvml.ErrorString ? NULL : nvidia->nvml.ErrorString(result);
+
+        if (!words)
+                return infp_nvidia_reason(result);
+        snprintf(text, 200, "the driver says: %.120s (error %d)", words, result);
+        for (char *at = text; *at; at++)
+                if (*at < ' ' || *at > '~')
+                        *at = '?';
+        return text;
+}
+
+void infp_nvidia_say_device(const struct nvidia *nvidia, struct nvidia_device *device, struct infp_emit *emit)
+{
+        char text[200];
+
         if (!device->fault && !device->said_as[0])
                 return;
         if (!device->said_as[0] && device->uuid[0])
@@ -19,7 +36,7 @@ void infp_nvidia_say_device(struct nvidia_device *device, struct infp_emit *emit
                 return;
         }
         infp_emit_source(emit, &infp_table_nvidia, -1, device->said_as, infp_nvidia_state(device->fault),
-                         infp_nvidia_reason(device->fault), infp_nvidia_fix(device->fault));
+                         reason_of(nvidia, device->fault, text), infp_nvidia_fix(device->fault));
 }
 
 /* The cell whose call fills this one, too. */

@@ -53,6 +53,11 @@ static size_t find(int result)
         return i;
 }
 
+bool infp_nvidia_is_known(int result)
+{
+        return find(result) < INFP_COUNT(words);
+}
+
 const char *infp_nvidia_reason(int result)
 {
         const size_t i = find(result);

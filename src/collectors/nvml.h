@@ -1,5 +1,5 @@
 /* NVIDIA's management library, declared anew for loading it at run time: structs, numbers and calls as its ABI has them on 64-bit
- * Linux (sizes measured from nvml.h 13.3). Every call but the five marked REQUIRED may be missing: old drivers lack new ones, and
+ * Linux (sizes measured from nvml.h 13.3). Every call but the four marked REQUIRED may be missing: old drivers lack new ones, and
  * new drivers drop old ones. Versioned structs carry their size and version in their first word. */
 #pragma once
 
@@ -262,14 +262,14 @@ NVML_SIZE(struct nvml_gpm_support, 8);
 enum { NVML_GPM_VERSION = 1 };
 
 /* CALL(result type, name, arguments): symbol nvml<name>, member `name` of struct nvml. */
-#define NVML_REQUIRED(CALL)                                                       \
-        CALL(int, Init_v2, (void) )                                               \
-        CALL(int, Shutdown, (void) )                                              \
-        CALL(int, DeviceGetCount_v2, (uint32_t * ret_n))                          \
-        CALL(int, DeviceGetHandleByIndex_v2, (uint32_t index, nvml_device * ret)) \
-        CALL(const char *, ErrorString, (int result))
+#define NVML_REQUIRED(CALL)                              \
+        CALL(int, Init_v2, (void) )                      \
+        CALL(int, Shutdown, (void) )                     \
+        CALL(int, DeviceGetCount_v2, (uint32_t * ret_n)) \
+        CALL(int, DeviceGetHandleByIndex_v2, (uint32_t index, nvml_device * ret))
 
 #define NVML_OPTIONAL(CALL)                                                                                       \
+        CALL(const char *, ErrorString, (int result))                                                             \
         CALL(int, SystemGetDriverVersion, (char *text, uint32_t size))                                            \
         CALL(int, SystemGetNVMLVersion, (char *text, uint32_t size))                                              \
         CALL(int, SystemGetCudaDriverVersion_v2, (int *ret))                                                      \
