@@ -306,6 +306,13 @@ int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns)
         return copy_live(intern, since, n_slots, bytes + bytes / 2 + 2 * FREE_BYTES);
 }
 
+bool infp_intern_has(const struct infp_intern *intern, const struct infp_table *table, uint64_t id)
+{
+        const struct slot *slot = find(intern->slots, intern->n_slots, table, id);
+
+        return slot->is_used && slot->row;
+}
+
 size_t infp_intern_count(const struct infp_intern *intern)
 {
         return intern->n_used;

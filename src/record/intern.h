@@ -41,5 +41,8 @@ void infp_intern_next_segment(struct infp_intern *intern);
  * in the files already; a later segment may then lack them). t_ns: now. 0 or -ENOMEM. */
 int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns);
 
+/* True when a row of it is kept. */
+bool infp_intern_has(const struct infp_intern *intern, const struct infp_table *table, uint64_t id);
+
 size_t infp_intern_count(const struct infp_intern *intern);
 size_t infp_intern_bytes(const struct infp_intern *intern);

@@ -1,6 +1,7 @@
 #include "record/process_row.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "base/procfile.h"
@@ -89,5 +90,23 @@ bool infp_process_row(struct infp_row *row, const struct infp_env *env, pid_t pi
         put_cmdline(row, env, pid);
         put_start(row, env, start_ticks);
         put_uid(row, env, pid);
+        return true;
+}
+
+bool infp_process_row_ended(struct infp_row *row, const struct infp_env *env, pid_t pid, uint64_t start_ticks,
+                            pid_t parent, const char *name, uint32_t uid)
+{
+        const struct infp_table *table = infp_table_by_name("process");
+
+        if (!table)
+                return false;
+        infp_row_begin(row, table, env->now_ns(env));
+        infp_row_id(row, 0, infp_process_id(env->boot_id, pid, start_ticks));
+        put_number(row, "pId", pid);
+        if (parent)
+                put_number(row, "pFirstParentId", parent);
+        put_bytes(row, "pName", name, strlen(name));
+        put_start(row, env, start_ticks);
+        put_number(row, "pUserId", uid);
         return true;
 }

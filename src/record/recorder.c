@@ -269,6 +269,11 @@ void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *ro
         infp_recorder_put_at(recorder, row, row->t_ns);
 }
 
+bool infp_recorder_has(const struct infp_recorder *recorder, const struct infp_table *table, uint64_t id)
+{
+        return infp_intern_has(recorder->intern, table, id);
+}
+
 int infp_recorder_put_row(void *recorder, const struct infp_row *row)
 {
         infp_recorder_put(recorder, row);

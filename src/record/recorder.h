@@ -37,6 +37,9 @@ void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *ro
 void infp_recorder_put_at(struct infp_recorder *recorder, const struct infp_row *row, uint64_t now);
 int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
 
+/* Somebody has described this entity (process ...) already, and it is not forgotten. */
+bool infp_recorder_has(const struct infp_recorder *recorder, const struct infp_table *table, uint64_t id);
+
 /* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
  * INFP_DRAIN_TICKS of them it returns though more may lie there. Of a tick that is over for a second, or with half a ring of
  * rows behind it, sinks that can do without are told no end. */

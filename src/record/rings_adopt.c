@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "collect/collector.h"
 #include "model/id.h"
 #include "record/process_row.h"
 #include "record/processes.h"
@@ -180,11 +181,22 @@ static int open_reader(struct infp_rings *rings, struct ring_entry *entry, const
         return r;
 }
 
-/* The row that names the process, where no collector writes it. */
-static void put_process(struct infp_rings *rings, const struct ring_entry *entry)
+/* The row that names the process, where no collector has written it. */
+static void put_process(struct infp_rings *rings, const struct ring_entry *entry, const struct infp_ring_head *head)
 {
-        if (entry->pid && !rings_member(rings, entry->pid) &&
-            infp_process_row(&rings->row, rings->options.env, entry->pid, entry->owner.start_ticks))
+        const struct infp_env *env = rings->options.env;
+        const struct infp_table *table = infp_table_by_name("process");
+        bool has_row = false;
+
+        if (!entry->owner.process || !table || infp_recorder_has(rings->options.recorder, table, entry->owner.process))
+                return;
+        if (entry->pid)
+                has_row = infp_process_row(&rings->row, env, entry->pid, entry->owner.start_ticks);
+        /* Where its pid namespace is not ours its own number and its parent's are not to be shown. */
+        if (!has_row && infp_process_id(env->boot_id, head->pid, head->start_ticks) == entry->owner.process)
+                has_row = infp_process_row_ended(&rings->row, env, head->pid, head->start_ticks, head->parent,
+                                                 head->name, entry->owner.uid);
+        if (has_row)
                 infp_recorder_put(rings->options.recorder, &rings->row);
 }
 
@@ -221,7 +233,7 @@ static void adopt(struct look *look, const char *name, int file, const struct in
         entry->dir_fd = fcntl(look->place->fd, F_DUPFD_CLOEXEC, 3);
         if (head->created_ns < rings->start_ns) /* what was lost before we came is not this recording's */
                 entry->first = *infp_ring_counts(entry->ring);
-        put_process(rings, entry);
+        put_process(rings, entry, head);
         rings->n_entries++;
         rings->drain_ns = 0;
         rings->pause_ns = 0;

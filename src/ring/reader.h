@@ -46,8 +46,9 @@ struct infp_ring;
 /* What a head says of itself; nothing of it is checked but magic, version and that it is whole. */
 struct infp_ring_head {
         uint64_t start_ticks, pid_ns, created_ns;
-        int32_t pid;
+        int32_t pid, parent;       /* parent 0: it does not say */
         char boot_id[40], run[40]; /* run: INFPROF_RUN of its process, "" where it had none */
+        char name[16];             /* comm; "": it does not say */
 };
 /* 0; -EAGAIN: its writer has not finished it; -EBADMSG: no ring file, with the fault in words. */
 int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *err);

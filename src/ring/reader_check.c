@@ -168,5 +168,9 @@ int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *e
         put_boot_id(head->boot_id, ret->boot_id, sizeof(ret->boot_id));
         if (head->head_bytes >= HEAD_LEAST + sizeof(head->run))
                 snprintf(ret->run, sizeof(ret->run), "%.*s", (int) sizeof(head->run) - 1, head->run);
+        if (head->head_bytes >= offsetof(struct infp_wire_head, unused) + sizeof(head->unused)) {
+                snprintf(ret->name, sizeof(ret->name), "%.*s", (int) sizeof(head->name) - 1, head->name);
+                ret->parent = head->parent;
+        }
         return 0;
 }

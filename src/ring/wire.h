@@ -108,6 +108,10 @@ struct infp_wire_head {
         char run[40];
 
         _Atomic uint64_t refused_values; /* of metrics: no number, or a counter that would fall; by the writer */
+
+        /* Of the process when the file was made, for readers who come when it has ended. */
+        char name[16]; /* comm, ended by 0; "": /proc is not there */
+        int32_t parent, unused;
 };
 _Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
 

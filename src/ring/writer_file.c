@@ -33,6 +33,15 @@ static int open_directory(const char *path)
         return r;
 }
 
+static void fill_name(struct infp_wire_head *head)
+{
+        int n = infp_writer_read("/proc/self/comm", head->name, sizeof head->name);
+
+        if (n > 0 && head->name[n - 1] == '\n')
+                head->name[n - 1] = 0;
+        head->parent = getppid();
+}
+
 /* Fills all but `ready`. */
 static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t created_ns, uint64_t bytes)
 {
@@ -57,6 +66,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         head->max_chunks = file->max_chunks;
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
+        fill_name(head);
         memcpy(file->base + INFP_WRITER_KINDS_AT, infp_writer_kinds, infp_writer_n_kinds * sizeof infp_writer_kinds[0]);
         atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));
         atomic_store(&head->n_chunks, atomic_load(&file->n_chunks));

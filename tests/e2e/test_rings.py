@@ -117,6 +117,9 @@ def test_children_that_live_for_a_moment_are_recorded(record, program, rings):
     rows = [row for row in done.run.table("marks") if row["source"] == "api"]
     assert sorted(row["tag"] for row in rows) == sorted(["parent", "parent again"] + [f"child {i}" for i in range(20)])
     children = {row["process"] for row in rows if row["tag"].startswith("child")}
+    named = {row["id"]: (row["pName"], row["pId"]) for row in done.run.table("process")}
+    assert all(named[process][0] == "ring_program" for process in children)
+    assert len({named[process][1] for process in children}) == 20
     assert len(children) == 20 and len({row["process"] for row in rows if not row["tag"].startswith("child")} - children) == 1
     assert not list(rings.iterdir())
 
@@ -178,6 +181,7 @@ def numbered(run):
 def test_kills_at_random_moments_leave_nothing_torn(infprof, run_dir, program, rings):
     seed = int.from_bytes(os.urandom(4), "little")
     rng = random.Random(seed)
+    n_recorded = 0
     for turn in range(int(os.environ.get("INFPROF_KILL_ROUNDS", "20"))):
         target = subprocess.Popen([program, "storm"])
         recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir / str(turn)), "-t", "50", "--no-finish", "--no-snapshots",
@@ -194,13 +198,16 @@ def test_kills_at_random_moments_leave_nothing_torn(infprof, run_dir, program, r
             target.wait()
         else:
             other.wait(timeout=60)
-            assert other.returncode == 0, seed
+            # 125: the target was gone before the recorder had begun.
+            assert other.returncode in (0, 125), seed
         if not list(run_dir.glob(f"{turn}/*.infprof/columns")):
-            continue  # the recorder was killed before it had begun
+            continue
+        n_recorded += 1
         numbers = numbered(type(run_dir)(run_dir / str(turn)).run())
         assert numbers == sorted(set(numbers)), seed
         if victim is target and numbers:
             assert numbers == list(range(numbers[0], numbers[-1] + 1)), seed
+    assert n_recorded > 0
 
 
 def test_a_killed_recorder_is_followed_by_the_next(infprof, run_dir, started, rings):
