@@ -6,11 +6,12 @@
 
 #include "base/mem.h"
 
-/* n values of `width` bytes, one behind the other: the largest of them counts. */
+/* n values of `width` bytes, one behind the other: the largest of them counts, or their sum. */
 struct field {
-        uint8_t metric, width, n;
-        uint16_t offset;
+        uint8_t metric, width;
+        uint16_t n, offset;
         double scale;
+        bool is_sum;
 };
 
 // clang-format off
@@ -25,6 +26,7 @@ struct field {
 #define CLOCKS(at) U16S(AMD_CLOCK_GFX, at, 8), U16S(AMD_CLOCK_SOC, (at) + 16, 4), U16S(AMD_CLOCK_VIDEO, (at) + 24, 4), \
         U16(AMD_CLOCK_MEM, (at) + 40)
 #define PCIE(at) U16(AMD_PCIE_WIDTH, at), U16(AMD_PCIE_SPEED, (at) + 2)
+#define XGMI(at) { AMD_XGMI_READ, 8, 8, at, 1, true }, { AMD_XGMI_WRITE, 8, 8, (at) + 64, 1, true }
 #define RESIDENCIES(at) U32(AMD_ACCUMULATION, at), U32(AMD_RESIDENCY_PROCHOT, (at) + 4), U32(AMD_RESIDENCY_POWER, (at) + 8), \
         U32(AMD_RESIDENCY_SOCKET_THERMAL, (at) + 12), U32(AMD_RESIDENCY_VR_THERMAL, (at) + 16), \
         U32(AMD_RESIDENCY_HBM_THERMAL, (at) + 20)
@@ -44,22 +46,22 @@ static const struct field v1_3[] = { V1_1, U64(AMD_THROTTLE, 112) };
 #define V1_4 U16(AMD_TEMPERATURE_HOTSPOT, 4), U16(AMD_TEMPERATURE_MEM, 6), U16(AMD_POWER, 10), \
         U16(AMD_ACTIVITY_GFX, 12), U16(AMD_ACTIVITY_UMC, 14)
 static const struct field v1_4[] = {
-        V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U64(AMD_ENERGY, 24), PCIE(48), U64(AMD_PCIE_REPLAYS, 88), CLOCKS(240),
+        V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U64(AMD_ENERGY, 24), PCIE(48), U64(AMD_PCIE_REPLAYS, 88), XGMI(104), CLOCKS(240),
 };
 static const struct field v1_5[] = {
         V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U16S(AMD_ACTIVITY_JPEG, 24, 32), U64(AMD_ENERGY, 88), PCIE(112),
-        U64(AMD_PCIE_REPLAYS, 152), CLOCKS(312),
+        U64(AMD_PCIE_REPLAYS, 152), XGMI(176), CLOCKS(312),
 };
 static const struct field v1_6_first[] = {
         V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U16S(AMD_ACTIVITY_JPEG, 24, 32), U64(AMD_ENERGY, 88), RESIDENCIES(104),
-        PCIE(136), U64(AMD_PCIE_REPLAYS, 176), CLOCKS(336),
+        PCIE(136), U64(AMD_PCIE_REPLAYS, 176), XGMI(200), CLOCKS(336),
 };
 static const struct field v1_6[] = {
-        V1_4, U64(AMD_ENERGY, 16), RESIDENCIES(32), PCIE(60), U64(AMD_PCIE_REPLAYS, 104), CLOCKS(264),
+        V1_4, U64(AMD_ENERGY, 16), RESIDENCIES(32), PCIE(60), U64(AMD_PCIE_REPLAYS, 104), XGMI(128), CLOCKS(264),
 };
 /* 1.8 differs from 1.7 behind these alone. */
 static const struct field v1_7[] = {
-        V1_4, U64(AMD_BANDWIDTH_MAX, 16), U64(AMD_ENERGY, 24), RESIDENCIES(40), PCIE(68), U64(AMD_PCIE_REPLAYS, 112), CLOCKS(296),
+        V1_4, U64(AMD_BANDWIDTH_MAX, 16), U64(AMD_ENERGY, 24), RESIDENCIES(40), PCIE(68), U64(AMD_PCIE_REPLAYS, 112), XGMI(136), CLOCKS(296),
 };
 /* Of APUs. The units of temperatures, activity and power are stated from 2.4 on; before, chips differ, and they are left out. */
 static const struct field v2_0[] = {
@@ -134,6 +136,8 @@ static const struct {
         { 16, AMD_PCIE_WIDTH },
         { 17, AMD_PCIE_SPEED },
         { 25, AMD_PCIE_REPLAYS },
+        { 29, AMD_XGMI_READ },
+        { 30, AMD_XGMI_WRITE },
         { 33, AMD_CLOCK_GFX },
         { 34, AMD_CLOCK_SOC },
         { 35, AMD_CLOCK_VIDEO },
@@ -176,20 +180,24 @@ static bool is_possible(enum amdgpu_metric metric, double v)
         }
 }
 
-static void take(struct amdgpu_metrics *ret, enum amdgpu_metric metric, const uint8_t *at, unsigned width, unsigned n,
-                 double scale)
+static void take(struct amdgpu_metrics *ret, const struct field *field, const uint8_t *at)
 {
-        const uint64_t none = UINT64_MAX >> (64 - 8 * width);
+        const uint64_t none = UINT64_MAX >> (64 - 8 * field->width);
+        const enum amdgpu_metric metric = field->metric;
 
-        for (unsigned i = 0; i < n; i++) {
-                const uint64_t raw = get(at + (size_t) i * width, width);
+        for (unsigned i = 0; i < field->n; i++) {
+                uint64_t raw = get(at + (size_t) i * field->width, field->width);
+                const bool has = amdgpu_has(ret, metric);
 
-                if (raw == none || (amdgpu_has(ret, metric) && raw <= ret->raw[metric]) ||
-                    !is_possible(metric, (double) raw * scale))
+                if (raw == none || !is_possible(metric, (double) raw * field->scale))
+                        continue;
+                if (has && field->is_sum)
+                        raw += ret->raw[metric];
+                else if (has && raw <= ret->raw[metric])
                         continue;
                 ret->has |= UINT64_C(1) << metric;
                 ret->raw[metric] = raw;
-                ret->value[metric] = (double) raw * scale;
+                ret->value[metric] = (double) raw * field->scale;
         }
 }
 
@@ -221,6 +229,7 @@ static int parse_attributes(const uint8_t *data, size_t size, struct amdgpu_metr
 
         for (uint64_t i = 0; i < n; i++) {
                 uint64_t head, type, count;
+                struct field field;
                 unsigned width;
                 int metric;
 
@@ -234,9 +243,15 @@ static int parse_attributes(const uint8_t *data, size_t size, struct amdgpu_metr
                 if (type > 7 || count > (size - at) / width)
                         return infp_fail(err, -EBADMSG, "gpu_metrics 1.9 has an attribute that cannot be");
                 metric = metric_of_attribute(head >> 10 & 0x3ff);
+                field = (struct field){
+                        .metric = (uint8_t) (metric < 0 ? 0 : metric),
+                        .width = (uint8_t) width,
+                        .n = (uint16_t) count,
+                        .scale = metric == AMD_PCIE_SPEED && (head >> 24 & 0xff) == UNIT_GT_PER_S ? 10 : 1,
+                        .is_sum = metric == AMD_XGMI_READ || metric == AMD_XGMI_WRITE,
+                };
                 if (metric >= 0)
-                        take(ret, (enum amdgpu_metric) metric, data + at, width, (unsigned) count,
-                             metric == AMD_PCIE_SPEED && (head >> 24 & 0xff) == UNIT_GT_PER_S ? 10 : 1);
+                        take(ret, &field, data + at);
                 at += count * width;
         }
         return 0;
@@ -279,11 +294,8 @@ int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metri
         if (said < layout->size)
                 return infp_fail(err, -EBADMSG, "gpu_metrics %u.%u has %zu bytes, not %u", m.format, m.content, said,
                                  layout->size);
-        for (unsigned i = 0; i < layout->n; i++) {
-                const struct field *f = &layout->fields[i];
-
-                take(&m, (enum amdgpu_metric) f->metric, bytes + f->offset, f->width, f->n, f->scale);
-        }
+        for (unsigned i = 0; i < layout->n; i++)
+                take(&m, &layout->fields[i], bytes + layout->fields[i].offset);
         drop_unsure_energy(&m);
         *ret = m;
         return 0;

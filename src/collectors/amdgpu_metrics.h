@@ -44,6 +44,8 @@ enum amdgpu_metric {
         AMD_DRAM_READ, /* MB/s */
         AMD_DRAM_WRITE,
         AMD_BANDWIDTH_MAX, /* GB/s, at the highest memory clock */
+        AMD_XGMI_READ,     /* KB of all links since the driver was loaded */
+        AMD_XGMI_WRITE,
         AMD_N,
 };
 

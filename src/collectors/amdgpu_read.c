@@ -234,6 +234,20 @@ static void put_bandwidth(const struct amdgpu_card *card, struct infp_row *row)
                              m->value[AMD_BANDWIDTH_MAX] * kib_per_gb * m->value[AMD_ACTIVITY_UMC] / 100);
 }
 
+static void put_xgmi(const struct amdgpu_card *card, struct infp_row *row)
+{
+        static const struct {
+                uint8_t cell, metric;
+        } directions[] = { { GPU_NVLINK_RX_BYTES, AMD_XGMI_READ }, { GPU_NVLINK_TX_BYTES, AMD_XGMI_WRITE } };
+
+        for (size_t i = 0; i < INFP_COUNT(directions); i++) {
+                const uint64_t kib = card->metrics.raw[directions[i].metric];
+
+                if (amdgpu_has(&card->metrics, directions[i].metric) && kib <= INT64_MAX / 1024)
+                        infp_row_i64(row, directions[i].cell, (int64_t) (kib * 1024));
+        }
+}
+
 static double value_of(const struct infp_row *row, unsigned cell)
 {
         return infp_row_has(row, cell) ? (double) row->cell[cell].i64 : 0;
@@ -258,6 +272,7 @@ int infp_amdgpu_read(struct amdgpu *amdgpu, struct amdgpu_card *card, struct inf
         put_power(card, row);
         put_energy(card, emit, t_ns);
         put_bandwidth(card, row);
+        put_xgmi(card, row);
         infp_amdgpu_throttle(&card->throttle, &card->metrics, t_ns);
         infp_amdgpu_put_throttle(&card->throttle, &card->metrics, value_of(row, GPU_TEMPERATURE_HOTSPOT),
                                  value_of(row, GPU_TEMPERATURE_SLOWDOWN), row);

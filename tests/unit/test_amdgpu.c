@@ -43,11 +43,13 @@ static void test_mi300x(void **state)
                I64("amdgpu", "0", "gClockVideoMhz", 29), I64("amdgpu", "0", "gClockGraphicsMaxMhz", 2100),
                I64("amdgpu", "0", "gClockMemMaxMhz", 1300), I64("amdgpu", "0", "gPcieGen", 5),
                I64("amdgpu", "0", "gPcieWidth", 16), I64("amdgpu", "0", "gPcieGenMax", 5),
-               I64("amdgpu", "0", "gPcieReplays", 0), YES("amdgpu", "0", "gEccEnabled"),
-               I64("amdgpu", "0", "gEccSingleBitErrors", 3), I64("amdgpu", "0", "gEccDoubleBitErrors", 0),
-               I64("amdgpu", "0", "gRetiredPagesDoubleBit", 1), I64("amdgpu", "0", "gEnergyMj", 1000000000),
-               ABSENT("amdgpu", "0", "gEnergyJoules"), ABSENT("amdgpu", "0", "gClocksEventReasonsText"),
-               ABSENT("amdgpu", "0", "gMemoryBandwidthKbps"), ABSENT("amdgpu", "0", "gProcessCount"),
+               I64("amdgpu", "0", "gPcieReplays", 0), I64("amdgpu", "0", "gNvlinkRxBytes", 8192000),
+               I64("amdgpu", "0", "gNvlinkTxBytes", 512000), ABSENT("amdgpu", "1", "gNvlinkTxBytes"),
+               YES("amdgpu", "0", "gEccEnabled"), I64("amdgpu", "0", "gEccSingleBitErrors", 3),
+               I64("amdgpu", "0", "gEccDoubleBitErrors", 0), I64("amdgpu", "0", "gRetiredPagesDoubleBit", 1),
+               I64("amdgpu", "0", "gEnergyMj", 1000000000), ABSENT("amdgpu", "0", "gEnergyJoules"),
+               ABSENT("amdgpu", "0", "gClocksEventReasonsText"), ABSENT("amdgpu", "0", "gMemoryBandwidthKbps"),
+               ABSENT("amdgpu", "0", "gProcessCount"),
                TEXT("amdgpu", "0", "gProcesses", "[\"4242: VLLM::EngineCor (171748 MB)\"]"));
         k = gpu_process(&w, "amdgpu_processes", 0, 4242);
         assert_int_equal(gpu_i64(k, "gProcessMemoryBytes"), 175870000LL * 1024); /* KFD says less */

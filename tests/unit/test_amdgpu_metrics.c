@@ -50,7 +50,7 @@ enum { NO = -1 }; /* it must have no value */
         { AMD_TEMPERATURE_EDGE, NO }, { AMD_TEMPERATURE_HOTSPOT, 62 }, { AMD_TEMPERATURE_MEM, 73 },                  \
                 { AMD_ACTIVITY_GFX, 81 }, { AMD_ACTIVITY_UMC, 42 }, { AMD_POWER, 254 }, { AMD_ENERGY, 655360 },      \
                 { AMD_CLOCK_GFX, 2100 }, { AMD_CLOCK_SOC, 1200 }, { AMD_CLOCK_MEM, 1600 }, { AMD_CLOCK_VIDEO, 900 }, \
-                { AMD_PCIE_WIDTH, 16 }, { AMD_PCIE_SPEED, 320 },                                                     \
+                { AMD_PCIE_WIDTH, 16 }, { AMD_PCIE_SPEED, 320 }, { AMD_XGMI_READ, 210 }, { AMD_XGMI_WRITE, 40 },     \
         {                                                                                                            \
                 AMD_PCIE_REPLAYS, 17                                                                                 \
         }
@@ -91,27 +91,27 @@ static const struct {
           { V1_VALUES, { AMD_ENERGY, 655360 }, { AMD_THROTTLE, 68719476737.0 } } },
         { HEAD(288, 1, 4) V1_4
           "u16*4 vcn = 3 9 1\nu64 energy = 655360\nu64 clock = 1\nu32 throttle = 1\nu32 lock = 0\n" LINKS
-          "u64*16 xgmi_data = 1\n" CLOCKS,
+          "u64*8 xr = 10 20 30\nu64*8 xw = 5\n" CLOCKS,
           1,
           4,
           288,
           { V1_4_VALUES, { AMD_ACTIVITY_MEDIA, 9 } } },
         { HEAD(360, 1, 5) V1_4
           "u16*4 vcn = 3 9 1\nu16*32 jpeg = 4 5 0\nu64 energy = 655360\nu64 clock = 1\nu32 throttle = 1\n"
-          "u32 lock = 0\n" LINKS "u32*2 nak = 1\nu64*16 xgmi_data = 1\n" CLOCKS,
+          "u32 lock = 0\n" LINKS "u32*2 nak = 1\nu64*8 xr = 10 20 30\nu64*8 xw = 5\n" CLOCKS,
           1,
           5,
           360,
           { V1_4_VALUES, { AMD_ACTIVITY_MEDIA, 9 }, { AMD_ACTIVITY_JPEG, 5 } } },
         { HEAD(384, 1, 6) V1_4
           "u16*4 vcn = 3 9 1\nu16*32 jpeg = 4 5 0\nu64 energy = 655360\nu64 clock = 1\n" RESIDENCIES
-          "u32 throttle = 1\nu32 lock = 0\n" LINKS "u32*2 nak = 1\nu64*16 xgmi_data = 1\n" CLOCKS,
+          "u32 throttle = 1\nu32 lock = 0\n" LINKS "u32*2 nak = 1\nu64*8 xr = 10 20 30\nu64*8 xw = 5\n" CLOCKS,
           1,
           6,
           384,
           { V1_4_VALUES, RESIDENCY_VALUES, { AMD_ACTIVITY_MEDIA, 9 }, { AMD_ACTIVITY_JPEG, 5 } } },
         { HEAD(1664, 1, 6) V1_4 "u64 energy = 655360\nu64 clock = 1\n" RESIDENCIES "u32 lock = 0\n" LINKS
-                                "u32*2 nak = 1\nu64*16 xgmi_data = 1\n" CLOCKS
+                                "u32*2 nak = 1\nu64*8 xr = 10 20 30\nu64*8 xw = 5\n" CLOCKS
                                 "u64*168 xcp = 1\nu32 other = 1\npad 8\n",
           1,
           6,
@@ -119,7 +119,7 @@ static const struct {
           { V1_4_VALUES, RESIDENCY_VALUES, { AMD_ACTIVITY_MEDIA, NO } } },
         { HEAD(2208, 1, 7) V1_4 "u64 bandwidth_max = 5325\nu64 energy = 655360\nu64 clock = 1\n" RESIDENCIES
                                 "u32 lock = 0\n" LINKS
-                                "u32*2 nak = 1\nu64*16 xgmi_data = 1\nu16*8 status = 1\nu16 pad\n" CLOCKS
+                                "u32*2 nak = 1\nu64*8 xr = 10 20 30\nu64*8 xw = 5\nu16*8 status = 1\nu16 pad\n" CLOCKS
                                 "u64*232 xcp = 1\nu32 other = 1\npad 8\n",
           1,
           7,
@@ -127,7 +127,7 @@ static const struct {
           { V1_4_VALUES, RESIDENCY_VALUES, { AMD_BANDWIDTH_MAX, 5325 } } },
         { HEAD(3872, 1, 8) V1_4 "u64 bandwidth_max = 5325\nu64 energy = 655360\nu64 clock = 1\n" RESIDENCIES
                                 "u32 lock = 0\n" LINKS
-                                "u32*2 nak = 1\nu64*16 xgmi_data = 1\nu16*8 status = 1\nu16 pad\n" CLOCKS
+                                "u32*2 nak = 1\nu64*8 xr = 10 20 30\nu64*8 xw = 5\nu16*8 status = 1\nu16 pad\n" CLOCKS
                                 "u64*440 xcp = 1\nu32 other = 1\npad 8\n",
           1,
           8,
@@ -357,7 +357,8 @@ static void finish(struct attributes *a)
 static void test_attributes(void **state)
 {
         static const uint64_t hotspot[] = { 62 }, power[] = { 254 }, clocks[] = { 2090, 2100, UINT32_MAX },
-                              energy[] = { 655360 }, speed[] = { 32 }, none[] = { UINT64_MAX }, unknown[] = { 1, 2, 3 };
+                              energy[] = { 655360 }, speed[] = { 32 }, none[] = { UINT64_MAX }, unknown[] = { 1, 2, 3 },
+                              links[] = { 7, UINT64_MAX, 5 };
         struct attributes a = { .size = 8 };
         struct amdgpu_metrics m;
 
@@ -369,12 +370,13 @@ static void test_attributes(void **state)
         attribute(&a, 0, T_U64, 7, 1, energy);
         attribute(&a, 6, T_U16, 17, 1, speed); /* in GT/s, not in tenths */
         attribute(&a, 10, T_U16, 4, 1, none);
+        attribute(&a, 9, T_U64, 29, 3, links);
         finish(&a);
         m = parse(a.data, a.size, 0);
         assert_int_equal(m.content, 9);
         assert_true(m.value[AMD_TEMPERATURE_HOTSPOT] == 62 && m.value[AMD_POWER] == 254);
         assert_true(m.value[AMD_CLOCK_GFX] == 2100 && m.value[AMD_ENERGY] == 655360);
-        assert_true(m.value[AMD_PCIE_SPEED] == 320);
+        assert_true(m.value[AMD_PCIE_SPEED] == 320 && m.value[AMD_XGMI_READ] == 12);
         assert_false(amdgpu_has(&m, AMD_ACTIVITY_GFX));
 
         a.n = 1000000; /* more than there are */
