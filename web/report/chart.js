@@ -119,19 +119,15 @@ class Plot {
   words(t) { return momentText(t); }
 
   listen() {
-    const stage = this.stage;
-    stage.addEventListener('pointermove', (event) => this.moved(event));
-    stage.addEventListener('pointerdown', (event) => this.pressed(event));
-    stage.addEventListener('pointerup', (event) => this.released(event));
-    stage.addEventListener('pointercancel', () => this.dropped());
-    stage.addEventListener('pointerleave', () => {
-      this.is_pointed = false;
-      if (!this.drag) setCursor(null);
+    setAttributes(this.stage, {
+      onpointermove: (event) => this.moved(event), onpointerdown: (event) => this.pressed(event), onpointerup: (event) => this.released(event),
+      onpointercancel: () => this.dropped(), ondblclick: resetRange, onwheel: (event) => this.wheeled(event),
+      onpointerleave: () => {
+        this.is_pointed = false;
+        if (!this.drag) setCursor(null);
+      },
     });
-    stage.addEventListener('dblclick', () => resetRange());
-    stage.addEventListener('wheel', (event) => this.wheeled(event), { passive: false });
-    this.canvas.addEventListener('keydown', (event) => this.pressedKey(event));
-    this.canvas.addEventListener('blur', () => { if (!this.is_pointed) setCursor(null); });
+    setAttributes(this.canvas, { onkeydown: (event) => this.pressedKey(event), onblur: () => { if (!this.is_pointed) setCursor(null); } });
     this.fingers = new Map();
   }
 

@@ -26,11 +26,10 @@ class Overview {
   }
 
   listen() {
-    this.stage.addEventListener('pointerdown', (event) => this.pressed(event));
-    this.stage.addEventListener('pointermove', (event) => this.moved(event));
-    this.stage.addEventListener('pointerup', () => { this.drag = null; });
-    this.stage.addEventListener('pointercancel', () => { this.drag = null; });
-    this.stage.addEventListener('dblclick', resetRange);
+    const end = () => { this.drag = null; };
+    setAttributes(this.stage, {
+      onpointerdown: (event) => this.pressed(event), onpointermove: (event) => this.moved(event), onpointerup: end, onpointercancel: end, ondblclick: resetRange,
+    });
     this.canvas.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const moves = { ArrowLeft: -0.1, ArrowRight: 0.1, Home: -Infinity, End: Infinity };

@@ -4,6 +4,7 @@
 const ROW = 18;
 const LANE_HEAD = 16;
 const LANES_AT_ONCE = 40;
+const TALLEST = 12000; /* no browser draws much higher canvases */
 
 class SpanLanes extends Plot {
   constructor(data) {
@@ -25,13 +26,13 @@ class SpanLanes extends Plot {
     let top = 0;
     this.lanes = [];
     this.data.lanes.forEach((lane, i) => {
-      if (deepest[i] < 0 || this.lanes.length >= this.lanes_shown) return;
+      if (deepest[i] < 0 || this.lanes.length >= this.lanes_shown || top > TALLEST) return;
       this.lanes.push({ i, name: lane.name, top });
       top += LANE_HEAD + (deepest[i] + 1) * ROW + 6;
     });
     this.lane_of = new Map(this.lanes.map((lane) => [lane.i, lane]));
     const left = deepest.filter((d) => d >= 0).length - this.lanes.length;
-    this.more.replaceChildren(...(left > 0 ? [button(`Show ${left} more lanes`, {}, () => {
+    this.more.replaceChildren(...(left > 0 ? [top > TALLEST ? `${number(left)} more lanes are in the table alone.` : button(`Show ${left} more lanes`, {}, () => {
       this.lanes_shown += LANES_AT_ONCE * 2;
       this.place();
     })] : []));
