@@ -123,13 +123,18 @@ INFP_API void infp_add(infp_metric *metric, double amount)
         if (entry && (!isfinite(amount) || (entry->kind == INFP_WIRE_COUNTER && amount < 0))) {
                 refuse();
         } else if (entry) {
-                uint64_t bits = atomic_load_explicit(&entry->value, memory_order_relaxed), sum;
+                uint64_t bits = atomic_load_explicit(&entry->value, memory_order_relaxed);
+                double sum;
 
                 do
-                        sum = to_bits(to_double(bits) + amount);
-                while (!atomic_compare_exchange_weak_explicit(&entry->value, &bits, sum, memory_order_relaxed,
+                        sum = to_double(bits) + amount;
+                while (isfinite(sum) &&
+                       !atomic_compare_exchange_weak_explicit(&entry->value, &bits, to_bits(sum), memory_order_relaxed,
                                                               memory_order_relaxed));
-                put_value(thread, number_of(metric), entry, sum);
+                if (isfinite(sum))
+                        put_value(thread, number_of(metric), entry, to_bits(sum));
+                else
+                        refuse(); /* it would be no number from then on */
         }
         infp_writer_end();
 }

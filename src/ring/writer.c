@@ -165,31 +165,29 @@ static uint32_t wait_for_file(void)
         return epoch ? epoch : atomic_load(&page->epoch);
 }
 
-/* The first call of all, of a thread, of a child, after enable. */
-struct infp_writer_thread *infp_writer_begin_anew(void)
+static struct infp_writer_thread *begin_anew(struct infp_writer_self *self)
 {
-        struct infp_writer_self *self = &infp_writer_self;
         uint32_t state = atomic_load(&infp_writer_state);
         uint32_t epoch = atomic_load(&atomic_load(&infp_writer_page)->epoch);
 
         if (state == INFP_WRITER_OFF)
-                goto out;
+                return NULL;
         if (!epoch) {
                 uint64_t at = atomic_load(&retry_at_ns);
                 int r;
 
                 if (at && (atomic_fetch_add(&skipped_calls, 1) % RETRY_CALLS || infp_writer_now_ns() < at))
-                        goto out;
+                        return NULL;
                 r = open_file();
                 if (r == -EBUSY && !wait_for_file()) {
                         infp_writer_add(&missed_calls, 1);
-                        goto out;
+                        return NULL;
                 }
                 if (r < 0 && r != -EBUSY) {
                         atomic_fetch_add(&skipped_calls, 1);
                         wait_to_retry();
                         atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_DUE);
-                        goto out;
+                        return NULL;
                 }
                 atomic_store(&retry_at_ns, 0);
                 atomic_compare_exchange_strong(&infp_writer_state, &state, INFP_WRITER_ON);
@@ -201,13 +199,22 @@ struct infp_writer_thread *infp_writer_begin_anew(void)
                 memset(self->thread->own, 0, sizeof self->thread->own);
         if (!self->thread) {
                 infp_writer_add(&infp_writer_file.head->dropped_full, 1);
-                goto out;
+                return NULL;
         }
         self->epoch = epoch;
         return self->thread;
-out:
-        infp_writer_end();
-        return NULL;
+}
+
+/* The first call of all, of a thread, of a child, after enable. */
+struct infp_writer_thread *infp_writer_begin_anew(void)
+{
+        struct infp_writer_quiet quiet = infp_writer_quiet_begin();
+        struct infp_writer_thread *thread = begin_anew(&infp_writer_self);
+
+        infp_writer_quiet_end(quiet);
+        if (!thread)
+                infp_writer_end();
+        return thread;
 }
 
 void infp_writer_count_busy(void)
@@ -218,6 +225,7 @@ void infp_writer_count_busy(void)
 
 int infp_writer_enable(void)
 {
+        struct infp_writer_quiet quiet;
         struct infp_writer_page *page;
         int r;
 
@@ -225,6 +233,7 @@ int infp_writer_enable(void)
                 return 0;
         if (atomic_exchange_explicit(&infp_writer_self.busy, 1, memory_order_relaxed))
                 return -EBUSY;
+        quiet = infp_writer_quiet_begin();
         r = open_file();
         if (r == -EBUSY && wait_for_file())
                 r = 0;
@@ -238,6 +247,7 @@ int infp_writer_enable(void)
                         atomic_compare_exchange_strong(&page->epoch, &epoch, atomic_fetch_add(&last_epoch, 1) + 1);
                 atomic_store(&infp_writer_state, INFP_WRITER_ON);
         }
+        infp_writer_quiet_end(quiet);
         infp_writer_end();
         return r;
 }

@@ -127,30 +127,42 @@ static void count_refused(void)
                 infp_writer_add(&infp_writer_file.head->refused_metrics, 1);
 }
 
+static uint32_t find_or_add(struct registry *all, const char *const texts[TEXTS], const uint32_t sizes[TEXTS],
+                            enum infp_wire_metric_kind kind)
+{
+        uint32_t hash = hash_of(texts[0], sizes[0]), found = find(all, texts[0], sizes[0], hash);
+        struct infp_writer_page *page;
+
+        if (found || infp_writer_make_page() < 0)
+                return found;
+        page = atomic_load(&infp_writer_page);
+        if (!infp_writer_wait_lock(&page->metric_lock))
+                return 0;
+        found = find(all, texts[0], sizes[0], hash);
+        if (!found && (found = add(all, texts, sizes, hash, kind)) && atomic_load(&page->epoch))
+                publish(all, found - 1);
+        infp_writer_unlock(&page->metric_lock);
+        return found;
+}
+
 uint32_t infp_writer_metric(const char *name, const char *unit, const char *help, enum infp_wire_metric_kind kind)
 {
         const char *const texts[TEXTS] = { name ? name : "", unit ? unit : "", help ? help : "" };
-        uint32_t sizes[TEXTS], hash, found;
-        struct registry *all = get();
-        struct infp_writer_page *page;
+        uint32_t sizes[TEXTS], found = 0;
+        struct infp_writer_quiet quiet;
+        struct registry *all;
 
         for (unsigned k = 0; k < TEXTS; k++)
                 sizes[k] = infp_writer_size(texts[k], INFP_WRITER_NAME);
-        hash = hash_of(texts[0], sizes[0]);
-        found = all && sizes[0] ? find(all, name, sizes[0], hash) : 0;
-        if (!all || !sizes[0] || atomic_exchange_explicit(&infp_writer_self.busy, 1, memory_order_relaxed)) {
+        if (!sizes[0] || atomic_exchange_explicit(&infp_writer_self.busy, 1, memory_order_relaxed)) {
                 count_refused();
                 return 0;
         }
-        if (!found) {
-                page = infp_writer_make_page() == 0 ? atomic_load(&infp_writer_page) : NULL;
-                if (page && infp_writer_wait_lock(&page->metric_lock)) {
-                        found = find(all, name, sizes[0], hash);
-                        if (!found && (found = add(all, texts, sizes, hash, kind)) && atomic_load(&page->epoch))
-                                publish(all, found - 1);
-                        infp_writer_unlock(&page->metric_lock);
-                }
-        }
+        quiet = infp_writer_quiet_begin();
+        all = get();
+        if (all)
+                found = find_or_add(all, texts, sizes, kind);
+        infp_writer_quiet_end(quiet);
         infp_writer_end();
         if (found && all->entry[found - 1].kind != kind)
                 found = 0;

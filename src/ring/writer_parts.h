@@ -2,6 +2,8 @@
  * writer_pool.c (chunks), writer_thread.c, writer_text.c, writer_metric.c, writer_schema.c, writer_facts.c (/proc). */
 #pragma once
 
+#include <errno.h>
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "ring/writer.h"
@@ -51,6 +53,23 @@ bool infp_writer_wait_lock(_Atomic uint32_t *lock); /* for what is done once: sl
 static inline void infp_writer_unlock(_Atomic uint32_t *lock)
 {
         atomic_store_explicit(lock, 0, memory_order_release);
+}
+/* Around whatever makes system calls: for the program no call of ours changes errno or is a point of cancellation, at which its
+ * thread would leave with a lock of ours, and out of a destructor of C++, which ends the program. */
+struct infp_writer_quiet {
+        int error, cancel_state;
+};
+static inline struct infp_writer_quiet infp_writer_quiet_begin(void)
+{
+        struct infp_writer_quiet quiet = { .error = errno };
+
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &quiet.cancel_state);
+        return quiet;
+}
+static inline void infp_writer_quiet_end(struct infp_writer_quiet quiet)
+{
+        pthread_setcancelstate(quiet.cancel_state, NULL);
+        errno = quiet.error;
 }
 /* Between the stamp of a chunk or the like and the payload behind it. The thread sanitizer knows no fences; all that they order
  * here is atomic. */

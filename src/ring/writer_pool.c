@@ -293,6 +293,7 @@ static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, ui
 bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class class, uint32_t size, uint64_t now_ns)
 {
         struct infp_writer_slot *slot = &thread->slot[class];
+        struct infp_writer_quiet quiet;
         struct infp_wire_chunk *chunk;
 
         if (slot->chunk) {
@@ -305,7 +306,9 @@ bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class c
 
                 if (now_ns < atomic_load_explicit(&pool->full_until_ns[class], memory_order_relaxed))
                         return false;
+                quiet = infp_writer_quiet_begin();
                 chunk = find(class, atomic_load_explicit(&thread->tid, memory_order_relaxed), now_ns);
+                infp_writer_quiet_end(quiet);
                 if (!chunk && (infp_writer_is_growing() || /* in another thread: now or soon there is room */
                                n_chunks != atomic_load(&infp_writer_file.n_chunks)))
                         return false;

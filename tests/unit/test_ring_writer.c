@@ -317,6 +317,9 @@ static void check_metrics(void)
         CHECK(infp_writer_file.metrics[1].unit.size == 0);
         CHECK(infp_step() == 1 && infp_step() == 2 && ring_head()->step == 2);
         CHECK(value_of(ring_record(INFP_WIRE_VALUE, 5)) == 2);
+        infp_set(queue, 1.5e308);
+        infp_add(queue, 1.5e308); /* the sum would be no number */
+        CHECK(ring_head()->refused_values == 5 && value_of(ring_record(INFP_WIRE_VALUE, 6)) == 1.5e308);
         for (unsigned i = 0; i < 1021; i++) {
                 snprintf(name, sizeof name, "m%u", i);
                 last = infp_gauge(name, NULL, NULL);

@@ -287,6 +287,63 @@ static void test_scribbled(void **state)
         in_child(directory, check_scribbled);
 }
 
+/* What takes system calls leaves errno as it was: the first call, a full file, metrics, files that cannot be made. */
+static void check_errno(void)
+{
+        char name[32];
+
+        strcpy(infp_writer_config.directory, "/proc/nowhere");
+        errno = EXDEV;
+        CHECK(infp_enable() < 0 && errno == EXDEV);
+        use_directory(directory);
+        open_all();
+        CHECK_EQUAL(errno, EXDEV);
+        for (unsigned i = 0; i < 2000; i++) {
+                snprintf(name, sizeof name, "m%u", i);
+                infp_gauge(name, NULL, NULL);
+        }
+        infp_writer_config.bytes = INFP_WIRE_MAX_BYTES; /* it may grow, but finds no file any more */
+        clean();
+        errno = EXDEV;
+        call_all(5000);
+        CHECK_EQUAL(errno, EXDEV);
+        CHECK_EQUAL(ring_head()->grow_errno, ENOENT);
+}
+
+static void test_errno(void **state)
+{
+        (void) state;
+        in_child(directory, check_errno);
+}
+
+static void *record_cancelled(void *unused)
+{
+        (void) unused;
+        pthread_cancel(pthread_self()); /* at its next point of cancellation */
+        open_all();
+        call_all(5000);
+        return "done";
+}
+
+/* No call of ours is a point of cancellation: not the one that makes the file, nor those that let it grow. */
+static void check_cancelled(void)
+{
+        pthread_t thread;
+        void *returned = NULL;
+
+        infp_writer_config.bytes = INFP_WIRE_MAX_BYTES;
+        CHECK(pthread_create(&thread, NULL, record_cancelled, NULL) == 0 && pthread_join(thread, &returned) == 0);
+        CHECK(returned != PTHREAD_CANCELED && ring_head()->n_chunks > 256);
+        infp_mark("no lock is held");
+        CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 5001);
+}
+
+static void test_cancelled(void **state)
+{
+        (void) state;
+        in_child(directory, check_cancelled);
+}
+
 /* Exit in order: nobody has read it, so it goes; with a recorder about it stays and says that it has ended. */
 static void test_exit(void **state)
 {
@@ -335,7 +392,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_no_heap), cmocka_unit_test(test_no_system_call), cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_fork),    cmocka_unit_test(test_signals),        cmocka_unit_test(test_scribbled),
-                cmocka_unit_test(test_exit),
+                cmocka_unit_test(test_errno),   cmocka_unit_test(test_cancelled),      cmocka_unit_test(test_exit),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
