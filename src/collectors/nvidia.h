@@ -88,7 +88,8 @@ struct nvidia_device {
         struct nvidia_list processes;
         int process_version[3]; /* of the calls for compute, graphics, MPS: 3, 2, 1; 0: none; -1: not yet known */
         bool has_processes;     /* at least one list could be read */
-        int process_result;     /* of the last list that could not */
+        int process_result;     /* of the list of those that compute, when it could not */
+        int process_refusal;    /* why a list is not asked for any more */
         bool has_shares, has_wide_shares, is_share_refused;
 };
 

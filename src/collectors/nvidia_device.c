@@ -34,6 +34,7 @@ void infp_nvidia_ask_anew(struct nvidia_device *device)
         device->has_old_memory = device->has_old_temperature = device->has_no_fields = false;
         for (int i = 0; i < 3; i++)
                 device->process_version[i] = -1;
+        device->process_refusal = NVML_SUCCESS;
         device->has_wide_shares = true;
         device->is_share_refused = false;
 }

@@ -88,7 +88,7 @@ static int read_kind(struct nvidia *nvidia, struct nvidia_device *device, nvml_d
         int r = NVML_FUNCTION_NOT_FOUND;
 
         if (!*version)
-                return NVML_NOT_SUPPORTED;
+                return device->process_refusal ? device->process_refusal : NVML_NOT_SUPPORTED;
         for (int v = *version > 0 ? *version : 3; v > 0; v--) {
                 uint32_t n = 0;
 
@@ -103,6 +103,7 @@ static int read_kind(struct nvidia *nvidia, struct nvidia_device *device, nvml_d
                         return r;
         }
         *version = 0;
+        device->process_refusal = r;
         return r;
 }
 
