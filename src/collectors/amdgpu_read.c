@@ -209,14 +209,14 @@ static void put_energy(struct amdgpu_card *card, struct infp_emit *emit, uint64_
                                  "the GPU is a part of the processor, whose energy is that of its package", NULL);
                 return;
         }
-        if (amdgpu_has(m, AMD_ENERGY)) {
+        if (amdgpu_has(m, AMD_ENERGY) && infp_gpu_energy_count(&card->energy, m->raw[AMD_ENERGY], step_j, t_ns)) {
                 infp_row_u64(row, GPU_ENERGY_MJ, (uint64_t) ((unsigned __int128) m->raw[AMD_ENERGY] * 1000 / 65536));
-                infp_gpu_energy_count(&card->energy, m->raw[AMD_ENERGY], step_j, t_ns);
         } else if (infp_row_has(row, GPU_POWER_DRAW)) {
                 infp_gpu_energy_integrate(&card->energy, row->cell[GPU_POWER_DRAW].f64, t_ns,
                                           infp_row_has(row, GPU_POWER_AVERAGE) ? "power" : "instant power");
         } else {
                 infp_gpu_energy_pause(&card->energy);
+                return;
         }
         infp_gpu_energy_put(&card->energy, row);
 }

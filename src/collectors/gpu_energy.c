@@ -8,45 +8,37 @@ static const double impossible_watts = 20000, slack_s = 1;
 /* Over a longer time nothing is known of the power between its ends. */
 static const uint64_t longest_gap_ns = 10 * INFP_NS_PER_S;
 
-void infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_j, uint64_t t_ns)
+bool infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_j, uint64_t t_ns)
 {
         const double seconds = t_ns > energy->counter_ns ? (double) (t_ns - energy->counter_ns) / 1e9 : 0;
+        const double joules = (double) (raw - energy->raw) * step_j;
 
         energy->has_counter_watts = false;
-        if (energy->has_counter && raw >= energy->raw) {
-                const double joules = (double) (raw - energy->raw) * step_j;
-
-                if (joules <= impossible_watts * (seconds + slack_s)) {
-                        energy->joules += joules;
-                        energy->has_moved |= raw != energy->raw;
-                        energy->counter_watts = seconds > 0 ? joules / seconds : 0;
-                        energy->has_counter_watts = seconds > 0;
-                }
-        }
-        if (!energy->has_counter) { /* what was integrated so far is not mixed with what is counted */
-                energy->joules = 0;
-                energy->has_moved = false;
+        if (!raw && !energy->has_counter)
+                return false;
+        if (energy->has_counter && raw >= energy->raw && joules <= impossible_watts * (seconds + slack_s)) {
+                energy->joules += joules;
+                energy->counter_watts = seconds > 0 ? joules / seconds : 0;
+                energy->has_counter_watts = seconds > 0;
         }
         energy->has_counter = true;
         energy->raw = raw;
         energy->counter_ns = t_ns;
         energy->source = "counter";
-        energy->is_measured = true;
+        return true;
 }
 
 void infp_gpu_energy_integrate(struct gpu_energy *energy, double watts, uint64_t t_ns, const char *source)
 {
         if (energy->has_counter)
                 return;
-        if (energy->has_power && t_ns > energy->power_ns && t_ns - energy->power_ns <= longest_gap_ns) {
+        if (energy->has_power && t_ns > energy->power_ns && t_ns - energy->power_ns <= longest_gap_ns)
                 energy->joules += (energy->watts + watts) / 2 * ((double) (t_ns - energy->power_ns) / 1e9);
-                energy->has_moved = true;
-        }
         energy->has_power = true;
         energy->watts = watts;
         energy->power_ns = t_ns;
         energy->source = source;
-        energy->is_measured = false;
+        energy->is_estimated = true;
 }
 
 void infp_gpu_energy_pause(struct gpu_energy *energy)
@@ -56,9 +48,9 @@ void infp_gpu_energy_pause(struct gpu_energy *energy)
 
 void infp_gpu_energy_put(const struct gpu_energy *energy, struct infp_row *row)
 {
-        if (!energy->has_moved)
+        if (!energy->source)
                 return;
         infp_row_f64(row, GPU_ENERGY_JOULES, energy->joules);
         infp_row_str(row, GPU_ENERGY_SOURCE, energy->source);
-        infp_row_str(row, GPU_ENERGY_QUALITY, infp_quality_name(energy->is_measured ? INFP_MEASURED : INFP_ESTIMATED));
+        infp_row_str(row, GPU_ENERGY_QUALITY, infp_quality_name(energy->is_estimated ? INFP_ESTIMATED : INFP_MEASURED));
 }

@@ -105,9 +105,8 @@ static int put_energy(struct intel_card *card, struct infp_emit *emit, uint64_t 
 
         if (r == -ENODEV)
                 return r;
-        if (r == 0) {
+        if (r == 0 && infp_gpu_energy_count(&card->energy, (uint64_t) uj, step_j, t_ns)) {
                 infp_row_u64(row, GPU_ENERGY_MJ, (uint64_t) uj / 1000);
-                infp_gpu_energy_count(&card->energy, (uint64_t) uj, step_j, t_ns);
                 infp_gpu_energy_put(&card->energy, row);
                 if (card->energy.has_counter_watts)
                         infp_row_f64(row, GPU_POWER_DRAW, card->energy.counter_watts);
@@ -115,14 +114,17 @@ static int put_energy(struct intel_card *card, struct infp_emit *emit, uint64_t 
                 return 0;
         }
         infp_gpu_energy_pause(&card->energy);
-        if (r == -ENOENT)
+        if (r == 0)
+                snprintf(text, sizeof(text), "its meter has counted nothing yet");
+        else if (r == -ENOENT)
                 snprintf(text, sizeof(text),
                          "no meter in its hwmon: the energy of a GPU within a processor is that of its package");
         else
                 snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/hwmon/hwmon*/energy%u_input: %s",
                          card->card.number, card->energy_meter ? card->energy_meter : 1,
                          r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
-        infp_emit_source(emit, &infp_table_intel, GPU_ENERGY_MJ, card->card.pci, infp_source_state_of(r), text, NULL);
+        infp_emit_source(emit, &infp_table_intel, GPU_ENERGY_MJ, card->card.pci,
+                         r ? infp_source_state_of(r) : INFP_ABSENT, text, NULL);
         return 0;
 }
 

@@ -47,7 +47,7 @@ static void test_mi300x(void **state)
                I64("amdgpu", "0", "gNvlinkTxBytes", 512000), ABSENT("amdgpu", "1", "gNvlinkTxBytes"),
                YES("amdgpu", "0", "gEccEnabled"), I64("amdgpu", "0", "gEccSingleBitErrors", 3),
                I64("amdgpu", "0", "gEccDoubleBitErrors", 0), I64("amdgpu", "0", "gRetiredPagesDoubleBit", 1),
-               I64("amdgpu", "0", "gEnergyMj", 1000000000), ABSENT("amdgpu", "0", "gEnergyJoules"),
+               I64("amdgpu", "0", "gEnergyMj", 1000000000), F64("amdgpu", "0", "gEnergyJoules", 0),
                ABSENT("amdgpu", "0", "gClocksEventReasonsText"), ABSENT("amdgpu", "0", "gMemoryBandwidthKbps"),
                ABSENT("amdgpu", "0", "gProcessCount"),
                TEXT("amdgpu", "0", "gProcesses", "[\"4242: VLLM::EngineCor (171748 MB)\"]"));
@@ -83,7 +83,7 @@ static void test_mi300x_counts(void **state)
                TEXT("amdgpu", "0", "gEnergyQuality", "measured"), I64("amdgpu", "0", "gClocksEventReasons", 1),
                TEXT("amdgpu", "0", "gClocksEventReasonsText", "power_ppt0"),
                I64("amdgpu", "0", "gViolationPowerNs", 500000000), I64("amdgpu", "0", "gViolationThermalNs", 0),
-               ABSENT("amdgpu", "1", "gEnergyJoules"), TEXT("amdgpu", "1", "gClocksEventReasonsText", "none"));
+               F64("amdgpu", "1", "gEnergyJoules", 0), TEXT("amdgpu", "1", "gClocksEventReasonsText", "none"));
         gpu_set_metrics(w.top, 1, "accumulation_counter = 8000");
         gpu_set_metrics(w.top, 1, "hbm_thm_residency_acc = 500");
         gpu_set_metrics(w.top, 1, "socket_thm_residency_acc = 1000");

@@ -40,7 +40,7 @@ static void test_xe(void **state)
                I64("intel", "0", "gFanRpm", 1210), F64("intel", "0", "gVoltageV", 0.905),
                F64("intel", "0", "gPowerLimitW", 190), F64("intel", "0", "gPowerLimitDefaultW", 190),
                I64("intel", "0", "gEnergyMj", 900000), ABSENT("intel", "0", "gPowerDrawW"),
-               ABSENT("intel", "0", "gEnergyJoules"), I64("intel", "0", "gClocksEventReasons", 33),
+               F64("intel", "0", "gEnergyJoules", 0), I64("intel", "0", "gClocksEventReasons", 33),
                TEXT("intel", "0", "gClocksEventReasonsText", "power_pl1, thermal_ratl"),
                I64("intel", "0", "gPcieGen", 1), I64("intel", "0", "gMemoryTotalMb", 12288),
                I64("intel", "0", "gMemoryUsedBytes", 9663676416), I64("intel", "0", "gMemoryFreeMb", 3072),
