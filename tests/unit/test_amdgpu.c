@@ -7,6 +7,7 @@
 #include "model/id.h"
 
 #define CARD0 "sys/class/drm/card0/device/"
+#define CARD1 "sys/class/drm/card1/device/"
 #define BOOT_ID "01234567-89ab-cdef-0123-456789abcdef"
 
 static void test_mi300x(void **state)
@@ -98,6 +99,26 @@ static void test_mi300x_counts(void **state)
         gpu_set_metrics(w.top, 1, "energy_accumulator = 131072");
         gpu_tick(&w, 1);
         EXPECT(w.m, F64("amdgpu", "0", "gEnergyJoules", 613));
+        gpu_world_done(&w);
+}
+
+/* A counter that has never counted is none: power stands in, and says so. */
+static void test_mi300x_without_counter(void **state)
+{
+        struct gpu_world w;
+
+        (void) state;
+        gpu_world_new(&w, "amdgpu-mi300x", "amdgpu", INFP_MODE_HOST, false, 0);
+        gpu_set_metrics(w.top, 1, "energy_accumulator = 0");
+        gpu_tick(&w, 1);
+        gpu_put(&w, CARD1 "hwmon/hwmon4/power1_input", "612500000\n");
+        gpu_tick(&w, 2);
+        EXPECT(w.m, ABSENT("amdgpu", "0", "gEnergyMj"), F64("amdgpu", "0", "gEnergyJoules", 1224.5),
+               TEXT("amdgpu", "0", "gEnergySource", "instant power"),
+               TEXT("amdgpu", "0", "gEnergyQuality", "estimated"));
+        /* Nobody knows what was drawn in a minute without a reading. */
+        gpu_tick(&w, 60);
+        EXPECT(w.m, F64("amdgpu", "0", "gEnergyJoules", 1224.5));
         gpu_world_done(&w);
 }
 
@@ -323,11 +344,17 @@ static void test_throttle_words(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_mi300x),         cmocka_unit_test(test_mi300x_counts),
-                cmocka_unit_test(test_rx7900),         cmocka_unit_test(test_apu),
-                cmocka_unit_test(test_broken_files),   cmocka_unit_test(test_unknown_version),
-                cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_no_card),
-                cmocka_unit_test(test_no_allocation),  cmocka_unit_test(test_levels),
+                cmocka_unit_test(test_mi300x),
+                cmocka_unit_test(test_mi300x_counts),
+                cmocka_unit_test(test_mi300x_without_counter),
+                cmocka_unit_test(test_rx7900),
+                cmocka_unit_test(test_apu),
+                cmocka_unit_test(test_broken_files),
+                cmocka_unit_test(test_unknown_version),
+                cmocka_unit_test(test_hostile_names),
+                cmocka_unit_test(test_no_card),
+                cmocka_unit_test(test_no_allocation),
+                cmocka_unit_test(test_levels),
                 cmocka_unit_test(test_throttle_words),
         };
 
