@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "collectors/nvidia.h"
@@ -89,7 +90,10 @@ static const char *find_symbols(void *library, struct nvml *ret)
         return missing;
 }
 
-static int not_started(int result, struct infp_err *err)
+/* Without the device files the library starts a set-uid helper that makes them, which a container or a missing helper prevents. */
+static const char device_file[] = "/dev/nvidiactl";
+
+static int not_started(int result, const char *path, struct infp_err *err)
 {
         const char *fix = infp_nvidia_fix(result);
         int r = -EIO;
@@ -98,6 +102,9 @@ static int not_started(int result, struct infp_err *err)
                 r = -ENODEV;
         else if (result == NVML_NO_PERMISSION || result == NVML_OPERATING_SYSTEM)
                 r = -EACCES;
+        else if (!infp_nvidia_is_known(result) && !*path && access(device_file, F_OK) < 0)
+                fix = "/dev/nvidiactl is not there: running nvidia-smi once makes it, docker run --gpus all brings it "
+                      "into a container";
         return infp_fail(err, r, "NVIDIA's library does not start (error %d): %s%s%s", result,
                          infp_nvidia_reason(result), fix ? "; " : "", fix ? fix : "");
 }
@@ -120,7 +127,7 @@ int infp_nvml_load(struct nvml *nvml, const char *path, struct infp_err *err)
         }
         r = loaded.Init_v2();
         if (r != NVML_SUCCESS) {
-                r = not_started(r, err);
+                r = not_started(r, path, err);
                 dlclose(library);
                 return r;
         }
