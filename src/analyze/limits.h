@@ -1,11 +1,16 @@
 /* What limited a run, by the figures of its report: each resource reached its limit, came near, had room, or was not checked since
  * nothing of it was recorded. A pure function; it reads no table.
  *
- * Thresholds: CPU, a GPU: in use to 90 % of what was to be had on average (near from 70 %); CPU also where the
- * target's own control group waited for one 25 % of the time. Throttling: in 5 % of the quota's
- * periods (near from one). Memory: tasks waited for it 10 % of the time, or somebody was killed for want of it (near from 90 % of
- * the limit). I/O: tasks waited for it 25 %, or all of them 10 % (near from 5 %). Queue: at least one request waited on average
- * (near from 0.1). Shares of waiting are the kernel's (pressure), of the target's own control group where it has one for itself. */
+ * Thresholds: CPU, a GPU: in use to 90 % of what was to be had on average (near from 70 %). CPU also where the target's own control
+ * group waited for one 25 % of the time, or, a guess, the machine's were full and the target lost a CPU 20 times a second (near from
+ * once). Throttling: in 5 % of the quota's periods (near from one). Memory: tasks waited for it 10 % of the time, or somebody was
+ * killed for want of it (near from 90 % of the limit). I/O: tasks waited for it 25 %, or all of them 10 % (near from 5 %). Queue: at
+ * least one request waited on average (near from 0.1).
+ *
+ * Shares of waiting are the kernel's (pressure), of the target's own control group where it has one for itself. Those of the machine
+ * count for the machine alone; of a target they are a guess, and only where the target did what has to wait: lost CPUs, came to its
+ * limit of memory, moved most of what went through the disks.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -27,6 +27,14 @@ static void add(struct infp_report *report, const char *table, const char *name,
         report->metrics = metrics;
 }
 
+static void add_total(struct infp_report *report, const char *table, const char *name, uint64_t total)
+{
+        add(report, table, name, 0, (double) total / 10, (double) total);
+        metrics[report->n_metrics - 1].column.kind = INFP_COUNTER;
+        metrics[report->n_metrics - 1].column.type = INFP_U64;
+        metrics[report->n_metrics - 1].stat.total_u64 = total;
+}
+
 /* A target that uses 1.0 of 4 CPUs for 10 s on a quiet machine, in a control group of its own. */
 static struct infp_report quiet(const char *mode)
 {
@@ -42,11 +50,11 @@ static struct infp_report quiet(const char *mode)
 
 static const struct infp_limit *get(const struct infp_limits *limits, enum infp_limit_resource resource)
 {
-        for (unsigned i = 0; i < limits->n; i++)
-                if (limits->list[i].resource == resource)
-                        return &limits->list[i];
-        fail();
-        return NULL;
+        unsigned i = 0;
+
+        while (limits->list[i].resource != resource)
+                assert_true(++i < limits->n);
+        return &limits->list[i];
 }
 
 static enum infp_limit_state state_of(const struct infp_report *report, enum infp_limit_resource resource)
@@ -69,8 +77,17 @@ static void test_cpu(void **state)
         report.tree_cpu_s = 36;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
         report.tree_cpu_s = 6;
-        report.cores.average.mean = 96; /* others took them: it may have waited, or slept */
+        report.cores.average.mean = 96; /* of others: a target that never lost a CPU slept */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        add(&report, "tree", "tree_involuntary_switches", 0, 0.9, 9);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        metrics[0].stat.mean = 2;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        metrics[0].stat.mean = 200;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+        report.tree_cpu_s = 0.5; /* that little cannot have been kept from much */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        report.tree_cpu_s = 6;
         use.stat[INFP_CONTAINER_CPU_SOME] = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.24e9 };
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
         use.stat[INFP_CONTAINER_CPU_SOME].mean = 0.26e9;
@@ -119,7 +136,7 @@ static void test_throttling_comes_first(void **state)
         assert_int_equal(limits.list[1].resource, INFP_LIMIT_CPU);
         assert_non_null(strstr(limits.headline,
                                "Limited by the CPU quota: the target was held back in 43 % of the quota's "
-                               "periods, for 2.5 s of 10 s"));
+                               "periods, for 2.5 s together over all CPUs in 10 s"));
         assert_non_null(strstr(limits.headline, "Also at the limit: CPU."));
         assert_non_null(strstr(limits.headline, "Not checked: memory, GPU, GPU memory"));
         report.containers.n = 0;
@@ -155,6 +172,7 @@ static void test_io(void **state)
 {
         struct infp_report report = quiet("run");
         struct infp_pressure_use *io = &report.containers.pressure[0];
+        struct infp_limits limits;
 
         (void) state;
         assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NOT_CHECKED);
@@ -165,7 +183,23 @@ static void test_io(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_FREE);
         io->some.mean = 0.06e9;
         assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NEAR);
-        io->full.mean = 0.1e9;
+        io->full.mean = 0.1e9; /* of the machine: of the target only if it had the disks to itself */
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NEAR);
+        add_total(&report, "tree", "tree_read_bytes", 100 << 20);
+        add_total(&report, "tree", "tree_write_bytes", 20 << 20);
+        add_total(&report, "disk", "vDiskReadBytes", 300 << 20);
+        add_total(&report, "disk", "vDiskWriteBytes", 0);
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_NEAR);
+        metrics[2].stat.total_u64 = 150 << 20;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_IO)->state, INFP_LIMIT_REACHED);
+        assert_true(get(&limits, INFP_LIMIT_IO)->is_estimated);
+        metrics[0].stat.total_u64 = metrics[1].stat.total_u64 = 64 << 10; /* 32 pages in 10 s */
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_FREE);
+        run.info.mode = (char *) "host";
+        assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_REACHED);
+        run.info.mode = (char *) "run";
+        metrics[0].stat.total_u64 = 100 << 20;
         assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_REACHED);
         use.stat[INFP_CONTAINER_IO_SOME] =
                 (struct infp_stat){ .n = 2, .weight = 10, .mean = 0 }; /* the target's own word */
@@ -201,6 +235,7 @@ static void test_engine(void **state)
 {
         struct infp_report report = quiet("run");
         struct infp_absence absence = { .collector = (char *) "engine",
+                                        .column = (char *) "",
                                         .reason = (char *) "not asked for: nobody is there" };
         struct infp_limits limits;
 
@@ -245,6 +280,108 @@ static void test_headlines(void **state)
         assert_string_equal(limits.headline, "");
 }
 
+/* The target's tree may lie in several control groups: the one that is worst off counts. */
+static void test_a_group_below(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_container_use uses[2] = { use, use };
+        struct infp_limits limits;
+
+        (void) state;
+        report.containers = (struct infp_containers){ .list = uses, .n = 2 };
+        uses[1].stat[INFP_CONTAINER_MEMORY] = (struct infp_stat){ .n = 2, .max = 100e6 };
+        uses[1].stat[INFP_CONTAINER_MEMORY_LIMIT] = (struct infp_stat){ .n = 2, .last = 100e6, .has_last = true };
+        add(&report, "mem", "vMemoryPercent", 0, 0.1, 0.1);
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
+        uses[1].stat[INFP_CONTAINER_OOM_KILLS] = (struct infp_stat){ .n = 1, .total_u64 = 1 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+        /* A quota that it met after the start, when all 4 CPUs were there. */
+        uses[1].stat[INFP_CONTAINER_CPU_LIMIT] = (struct infp_stat){ .n = 2, .last = 0.5, .has_last = true };
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_THROTTLING)->text,
+                            "a quota of 0.5 CPUs is set, but none of its periods was counted");
+        uses[1].stat[INFP_CONTAINER_PERIODS] = (struct infp_stat){ .n = 1, .total_u64 = 100 };
+        uses[1].stat[INFP_CONTAINER_THROTTLED] = (struct infp_stat){ .n = 1, .total_u64 = 60 };
+        uses[1].stat[INFP_CONTAINER_CPU] = (struct infp_stat){ .n = 1, .total_u64 = 4700000000 };
+        report.tree_cpu_s = 4.9;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_THROTTLING)->state, INFP_LIMIT_REACHED);
+        assert_string_equal(get(&limits, INFP_LIMIT_CPU)->text, "the target used 0.49 of its 0.5 CPUs (98 %)");
+}
+
+/* That the machine waited for memory is the target's trouble where its own limit was hit, or its pages were fetched again. */
+static void test_memory_of_the_machine(void **state)
+{
+        struct infp_report report = quiet("run");
+
+        (void) state;
+        report.containers.n_pressure = 1;
+        report.containers.pressure[0] = (struct infp_pressure_use){ .resource = "memory" };
+        report.containers.pressure[0].some = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.3e9 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
+        use.stat[INFP_CONTAINER_LIMIT_HITS] = (struct infp_stat){ .n = 1, .total_u64 = 7 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+        use.stat[INFP_CONTAINER_LIMIT_HITS].n = 0;
+        add(&report, "tree", "tree_major_faults", 0, 30, 90);
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+        report.n_metrics = 0;
+        run.info.mode = (char *) "host"; /* is the machine */
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_REACHED);
+}
+
+/* What is said of one column is no reason for another. */
+static void test_reasons(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_absence absence = { .collector = (char *) "pressure",
+                                        .column = (char *) "vPressureIrqFull",
+                                        .reason = (char *) "no interrupts" };
+        struct infp_limits limits;
+
+        (void) state;
+        report.absences = (struct infp_absences){ .list = &absence, .n = 1 };
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_IO)->text, "how long tasks waited for disks was not measured");
+        absence.column = (char *) "*";
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_IO)->text, "no interrupts");
+}
+
+static void test_gpu_of_others(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_gpu_process process = { .pid = 7 };
+        struct infp_gpu gpu = { .table = "amdgpu", .domain = "amdgpu0", .processes = &process, .n_processes = 1 };
+        struct infp_limits limits;
+
+        (void) state;
+        add(&report, "amdgpu", "amdgpu0_gUtilizationGpu", 8, 97, 100);
+        add(&report, "amdgpu", "amdgpu1_gUtilizationGpu", 8, 75, 100);
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_GPU)->text, "amdgpu0 was busy 97 % of the time, the busiest of 2");
+        report.gpus = (struct infp_gpus){ .list = &gpu, .n = 1 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_NEAR); /* the other one is what is left */
+        metrics[1].stat.mean = 10;
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_FREE);
+        process.is_host_pid = true; /* may be the target's */
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_REACHED);
+        process = (struct infp_gpu_process){ .pid = 7, .is_target = true };
+        assert_int_equal(state_of(&report, INFP_LIMIT_GPU), INFP_LIMIT_REACHED);
+}
+
+static void test_two_engines(void **state __attribute__((unused)))
+{
+        struct infp_report report = quiet("run");
+        struct infp_report_engine engines[2] = { 0 };
+
+        report.engines = (struct infp_report_engines){ .list = engines, .n = 2 };
+        engines[0].counters[INFP_ENGINE_PREEMPTIONS] = 3;
+        engines[1].counters[INFP_ENGINE_PREEMPTIONS] = NAN;
+        engines[0].gauges[INFP_ENGINE_KV] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.2, .max = 0.5 };
+        engines[1].gauges[INFP_ENGINE_KV] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.2, .max = 0.7 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_REACHED); /* not made good by the second */
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -256,6 +393,11 @@ int main(void)
                 cmocka_unit_test(test_gpu),
                 cmocka_unit_test(test_engine),
                 cmocka_unit_test(test_headlines),
+                cmocka_unit_test(test_a_group_below),
+                cmocka_unit_test(test_memory_of_the_machine),
+                cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_gpu_of_others),
+                cmocka_unit_test(test_two_engines),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
