@@ -53,7 +53,8 @@ struct cairo {
 #undef FIELD
 };
 
-enum { SCALE = 2 }; /* pixels for a pixel: screens are fine, and text stays sharp */
+enum { MOST_PIXELS = 32767 }; /* on a side: cairo's own bound */
+enum { SCALE = 2 };           /* pixels for a pixel: screens are fine, and text stays sharp */
 
 static int load(struct cairo *c, struct infp_err *err)
 {
@@ -87,6 +88,11 @@ static int begin(struct infp_canvas *canvas, const char *title, const char *abou
         canvas->state = c;
         if (!c)
                 return infp_fail(err, -ENOMEM, "no memory for the picture");
+        if (canvas->width * SCALE > MOST_PIXELS || canvas->height * SCALE > MOST_PIXELS)
+                return infp_fail(err, -EFBIG,
+                                 "a PNG of %.0f x %.0f pixels is too large, %d on a side at most: name fewer metrics, "
+                                 "make the panels smaller with --size, or write an SVG: -o FILE.svg",
+                                 canvas->width * SCALE, canvas->height * SCALE, MOST_PIXELS);
         INFP_TRY(load(c, err));
         c->surface =
                 c->image_surface_create(CAIRO_FORMAT_RGB24, (int) canvas->width * SCALE, (int) canvas->height * SCALE);

@@ -104,6 +104,9 @@ def test_png(infprof, recorded, tmp_path):
     assert len(set(pixels)) > 20  # something was drawn
 
 
+FIVE = ["tree_rss_bytes", "tree_vms_bytes", "tree_cpu_ns", "tree_threads", "tree_processes"]
+
+
 @pytest.mark.parametrize("arguments, code, words", [
     ([], 2, "name one metric or more"),
     (["tree_rss_byte"], 1, "has no metric 'tree_rss_byte'; did you mean tree_rss_bytes?"),
@@ -112,6 +115,7 @@ def test_png(infprof, recorded, tmp_path):
     (["tree_rss_bytes", "--size", "10x10"], 2, "write it like 1000x320"),
     (["tree_rss_bytes", "--raw", "--delta"], 2, "not both"),
     (["container9_cMemoryUsed"], 1, "has no metric"),
+    (["--hist", "--size", "8000x4000", *FIVE, "-o", "x.png"], 1, "a PNG of 16000 x 40128 pixels is too large, 32767 on a side at most"),
     (["tree_rss_bytes", "--from", "nowhere"], 1, "nowhere"),
 ])
 def test_bad(infprof, recorded, arguments, code, words):
