@@ -135,37 +135,46 @@ static bool is_over(struct infp_rings *rings, struct ring_entry *entry)
         return !is_mapped(rings, entry);
 }
 
-/* One read of one file. True: there was something. */
-static bool drain(struct infp_rings *rings, struct ring_entry *entry)
+/* All were read to their ends. The next time comes soon where more came than one read takes, later and later where nothing does. */
+static void pause_drains(struct infp_rings *rings)
+{
+        if (rings->is_busy)
+                rings->pause_ns = rings->was_flooded ? flooded_pause_ns : busy_pause_ns;
+        else
+                rings->pause_ns =
+                        rings->pause_ns < idle_pause_ns / 2 ? 2 * rings->pause_ns + busy_pause_ns : idle_pause_ns;
+        rings->was_flooded = false;
+}
+
+/* One read of one file. */
+static void drain(struct infp_rings *rings, struct ring_entry *entry)
 {
         const struct infp_ring_counts *counts = infp_ring_counts(entry->ring);
         const uint64_t before = counts->rows[0] + counts->rows[1] + counts->rows[2];
-        const int r = infp_ring_read(entry->ring, false, put, rings, NULL);
 
-        entry->has_more = r == 1;
-        rings->has_more |= entry->has_more;
+        entry->has_more = infp_ring_read(entry->ring, false, put, rings, NULL) == 1;
         rings_count(rings, entry);
-        return r == 1 || entry->rows > before || infp_ring_is_waiting(entry->ring);
+        rings->is_flooded |= entry->has_more;
+        rings->was_flooded |= entry->has_more;
+        rings->is_busy |= entry->has_more || entry->rows > before || infp_ring_is_waiting(entry->ring);
 }
 
-/* Every file in turn, at most so many reads: the rest waits until the others that need this thread have had it. */
-static void drain_all(struct infp_rings *rings)
+/* Every file in turn, so many reads at most: the rest waits until the others that need this thread have had it. */
+static void drain_some(struct infp_rings *rings)
 {
-        bool is_busy = false;
-
-        rings->has_more = false;
-        for (unsigned reads = 0; rings->n_entries && reads < rings->n_entries && reads < READS_AT_ONCE; reads++) {
-                is_busy |= drain(rings, &rings->entries[rings->next_entry % rings->n_entries]);
+        if (rings->next_entry >= rings->n_entries)
+                rings->next_entry = 0;
+        if (rings->next_entry == 0)
+                rings->is_flooded = rings->is_busy = false;
+        for (unsigned reads = 0; reads < rings->n_entries && reads < READS_AT_ONCE; reads++) {
+                drain(rings, &rings->entries[rings->next_entry]);
                 rings->next_entry = (rings->next_entry + 1) % rings->n_entries;
+                if (rings->next_entry == 0)
+                        break;
         }
-        rings->has_more |= rings->next_entry != 0 && rings->n_entries > READS_AT_ONCE;
-        rings->is_flooded |= rings->has_more;
-        if (is_busy)
-                rings->pause_ns = rings->is_flooded ? flooded_pause_ns : busy_pause_ns;
-        else if (!rings->has_more)
-                rings->pause_ns =
-                        rings->pause_ns < idle_pause_ns / 2 ? 2 * rings->pause_ns + busy_pause_ns : idle_pause_ns;
-        rings->is_flooded &= rings->has_more;
+        rings->has_more = rings->next_entry != 0 || rings->is_flooded;
+        if (rings->next_entry == 0 && !rings->is_flooded)
+                pause_drains(rings);
         rings->drain_ns = !rings->n_entries ? UINT64_MAX : rings->has_more ? 0 : rings->now_ns + rings->pause_ns;
 }
 
@@ -211,7 +220,7 @@ void infp_rings_turn(struct infp_rings *rings)
         look_at_places(rings);
         if (rings->now_ns < rings->drain_ns)
                 return;
-        drain_all(rings);
+        drain_some(rings);
         look_at_processes(rings);
 }
 
@@ -241,9 +250,10 @@ void infp_rings_drain(struct infp_rings *rings)
         if (rings->proc_fd < 0)
                 return;
         look_at_all(rings);
-        for (unsigned i = 0; i < LAST_TURNS && rings->n_entries && (i < rings->n_entries || rings->has_more); i++) {
+        rings->has_more = rings->n_entries > 0;
+        for (unsigned i = 0; i < LAST_TURNS && rings->has_more; i++) {
                 rings->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
-                drain_all(rings);
+                drain_some(rings);
         }
 }
 

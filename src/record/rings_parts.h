@@ -69,7 +69,9 @@ struct infp_rings {
         struct infp_map refused; /* files that cannot be read: once is enough to say so */
         uint64_t pause_ns, drain_ns;
         uint64_t start_ns, now_ns;
-        bool has_more, is_flooded, said_full;
+        bool has_more, said_full;
+        bool is_busy, is_flooded; /* of this round through the files: something came; more than one read takes */
+        bool was_flooded;         /* since the last pause */
         struct infp_row row;
         char text[8192];
 };

@@ -176,7 +176,7 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
 }
 
 /* One call's worth. 1: there is more. */
-static int turn(struct infp_ring *ring)
+static int turn(struct infp_ring *ring, bool last)
 {
         int r, is_over = ring_take(ring);
 
@@ -186,7 +186,7 @@ static int turn(struct infp_ring *ring)
         if (!is_over)
                 return 1;
         r = ring_give_spans(ring);
-        return r < 0 ? r : ring_give_metrics(ring);
+        return r < 0 ? r : ring_give_metrics(ring, last);
 }
 
 static void tidy(struct infp_ring *ring)
@@ -204,7 +204,7 @@ static void tidy(struct infp_ring *ring)
 static int finish(struct infp_ring *ring)
 {
         for (unsigned passes = 0; passes < 3;) {
-                const int r = turn(ring);
+                const int r = turn(ring, true);
 
                 if (r < 0)
                         return r;
@@ -226,7 +226,7 @@ int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, 
         infp_ring_touch_begin(&ring->map);
         if (ring->is_consumer)
                 say_consumer(ring, (uint64_t) getpid(), ring->now_ns);
-        r = last ? finish(ring) : turn(ring);
+        r = last ? finish(ring) : turn(ring, false);
         infp_ring_touch_end();
         ring->counts.was_cut = atomic_load(&ring->map.is_lost);
         if (r <= 0)

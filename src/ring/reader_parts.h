@@ -63,10 +63,14 @@ struct ring_thread {
         char *name;
 };
 
+struct ring_slot {
+        uint64_t n, t_ns, value;
+};
+
 struct ring_metric {
-        uint64_t given_ns;  /* stamp of the newest row */
-        uint64_t before_ns; /* stamp in its slot when the last pass was over */
-        uint64_t largest;   /* bits of the largest sum so far */
+        uint64_t given_ns;     /* stamp of the newest row */
+        uint64_t largest;      /* bits of the largest sum so far */
+        struct ring_slot slot; /* as it was when the last pass was over */
 };
 
 struct infp_ring {
@@ -119,7 +123,7 @@ bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, st
 
 /* reader_row.c: events to rows. */
 int ring_give_events(struct infp_ring *ring);
-int ring_give_metrics(struct infp_ring *ring); /* newest values whose records are gone */
+int ring_give_metrics(struct infp_ring *ring, bool last); /* newest values whose records are gone */
 enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };
 struct infp_row *ring_begin_row(struct infp_ring *ring, const struct infp_table *table, uint64_t t_ns);
 int ring_put_row(struct infp_ring *ring, unsigned table);

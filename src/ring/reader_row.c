@@ -133,28 +133,43 @@ static int give_value(struct infp_ring *ring, const struct ring_event *event, co
         return ring_put_row(ring, INFP_RING_COUNTERS);
 }
 
-/* A slot whose value is newer than every record, and was so when the last pass ended: its record would have been seen. */
-int ring_give_metrics(struct infp_ring *ring)
+/* Its slot holds what no record has said: a later stamp, or (at the end, of threads that have added at once) a larger sum. And it
+ * was the same when the last pass ended, so that the record would have been seen. */
+static bool is_newer(const struct infp_ring *ring, const struct ring_metric *known, const struct ring_slot *now,
+                     bool is_counter, bool last)
+{
+        if (memcmp(&known->slot, now, sizeof(*now)) != 0 || now->t_ns > ring->now_ns)
+                return false;
+        return now->t_ns > known->given_ns || (last && is_counter && as_double(now->value) > as_double(known->largest));
+}
+
+static int give_slot(struct infp_ring *ring, uint32_t index, bool last)
+{
+        struct infp_wire_metric *metric = metric_at(ring, index);
+        struct ring_metric *known = &ring->metrics[index];
+        const bool is_counter = metric->kind == INFP_WIRE_COUNTER;
+        struct ring_slot now = { .n = atomic_load_explicit(&metric->n, memory_order_acquire) };
+
+        now.t_ns = atomic_load_explicit(&metric->t_ns, memory_order_acquire);
+        now.value = atomic_load_explicit(&metric->value, memory_order_acquire);
+        if (!is_newer(ring, known, &now, is_counter, last)) {
+                known->slot = now;
+                return 0;
+        }
+        known->given_ns = now.t_ns > known->given_ns ? now.t_ns : known->given_ns;
+        if (is_counter && as_double(now.value) > as_double(known->largest))
+                known->largest = now.value;
+        return begin_value(ring, index, known->given_ns, now.value) ? ring_put_row(ring, INFP_RING_COUNTERS) : 0;
+}
+
+int ring_give_metrics(struct infp_ring *ring, bool last)
 {
         const uint32_t n = metrics_now(ring);
 
         if (n && !metrics_of(ring))
                 return -ENOMEM;
-        for (uint32_t i = 0; i < n; i++) {
-                struct infp_wire_metric *metric = metric_at(ring, i);
-                struct ring_metric *known = &ring->metrics[i];
-                const uint64_t times = atomic_load_explicit(&metric->n, memory_order_acquire),
-                               t_ns = atomic_load_explicit(&metric->t_ns, memory_order_acquire),
-                               bits = atomic_load_explicit(&metric->value, memory_order_acquire);
-                const bool is_same = t_ns == known->before_ns && times == atomic_load(&metric->n);
-
-                known->before_ns = t_ns;
-                if (!is_same || t_ns <= known->given_ns || t_ns > ring->now_ns)
-                        continue;
-                known->given_ns = t_ns;
-                if (begin_value(ring, i, t_ns, bits))
-                        INFP_TRY(ring_put_row(ring, INFP_RING_COUNTERS));
-        }
+        for (uint32_t i = 0; i < n; i++)
+                INFP_TRY(give_slot(ring, i, last));
         return 0;
 }
 

@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -371,6 +372,26 @@ def test_live_a_process_in_a_root_of_its_own_is_found(infprof, run_dir, program,
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_machines_recording_has_whatever_records(infprof, run_dir, program, monkeypatch):
+    monkeypatch.setenv("INFPROF_RING", "1")
+    recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish"], stderr=subprocess.DEVNULL)
+    wait_for(lambda: list(run_dir.glob("*.infprof/columns/*.arrows")), "a row")
+    process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+
+    def mine():
+        run = run_dir.run()
+        named = {row["id"] for row in run.table("process") if row["pId"] == process.pid}
+        return [row["tag"] for row in run.table("marks") if row["process"] in named]
+
+    [file] = pathlib.Path(f"/dev/shm/infprof-{os.geteuid()}").glob(f"{process.pid}-*.ring")
+    wait_for(lambda: struct.pack("<Q", recorder.pid) in file.read_bytes()[:4096], "its reader", 20)
+    process.communicate(timeout=20)
+    recorder.send_signal(signal.SIGINT)
+    recorder.wait(timeout=60)
+    assert recorder.returncode == 0 and mine() == ["ready", "over"]
 
 
 def test_files_of_the_dead_are_removed_by_the_next_recording(infprof, run_dir, program, monkeypatch):
