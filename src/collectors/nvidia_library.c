@@ -104,7 +104,7 @@ static int not_started(int result, const char *path, struct infp_err *err)
                 r = -EACCES;
         else if (!infp_nvidia_is_known(result) && !*path && access(device_file, F_OK) < 0)
                 fix = "/dev/nvidiactl is not there: running nvidia-smi once makes it, docker run --gpus all brings it "
-                      "into a container";
+                      "into a container; dmesg | grep NVRM says more";
         return infp_fail(err, r, "NVIDIA's library does not start (error %d): %s%s%s", result,
                          infp_nvidia_reason(result), fix ? "; " : "", fix ? fix : "");
 }
