@@ -35,9 +35,8 @@ static int buffer_init(struct infp_buffer *buffer, const struct infp_table *tabl
         unsigned n_cells = table->n_keys + table->n_columns;
 
         buffer->table = table;
-        buffer->builder = infp_builder_new(table, FIRST_ROWS);
         buffer->names = calloc(n_cells ? n_cells : 1, sizeof *buffer->names);
-        if (!buffer->builder || !buffer->names)
+        if (!buffer->names)
                 return -ENOMEM;
         for (unsigned i = 0; i < n_cells; i++) {
                 const struct infp_table *entity = entity_of(table, i, tables);
@@ -46,6 +45,13 @@ static int buffer_init(struct infp_buffer *buffer, const struct infp_table *tabl
                         buffer->names[buffer->n_names++] = (struct infp_name){ .cell = i, .entity = entity };
         }
         return 0;
+}
+
+int infp_builders_begin(struct infp_buffer *buffer)
+{
+        if (!buffer->builder)
+                buffer->builder = infp_builder_new(buffer->table, FIRST_ROWS);
+        return buffer->builder ? 0 : -ENOMEM;
 }
 
 static unsigned slot_of(const struct infp_builders *builders, const struct infp_table *table)

@@ -6,8 +6,8 @@
 
 struct infp_buffer {
         const struct infp_table *table;
-        struct infp_builder *builder;
-        uint32_t n_told; /* rows that the sinks of each tick have had already */
+        struct infp_builder *builder; /* NULL: it has had no row yet, as most tables never have in one run */
+        uint32_t n_told;              /* rows that the sinks of each tick have had already */
         unsigned n_names;
         struct infp_name {
                 unsigned cell;
@@ -24,4 +24,6 @@ struct infp_builders {
 
 int infp_builders_init(struct infp_builders *builders, const struct infp_table *const *tables, struct infp_err *err);
 void infp_builders_done(struct infp_builders *builders);
+/* Makes the builder, before the first row. 0 or -ENOMEM. */
+int infp_builders_begin(struct infp_buffer *buffer);
 struct infp_buffer *infp_builders_find(const struct infp_builders *builders, const struct infp_table *table); /* NULL */

@@ -92,7 +92,7 @@ static void tell(struct infp_recorder *recorder, struct infp_buffer *buffer)
 {
         struct infp_batch batch;
 
-        if (buffer->n_told == infp_builder_rows(buffer->builder))
+        if (!buffer->builder || buffer->n_told == infp_builder_rows(buffer->builder))
                 return;
         batch = infp_builder_batch(buffer->builder, buffer->n_told);
         infp_feed_batch(&recorder->feed, true, &batch, NULL);
@@ -104,7 +104,7 @@ static int flush_buffer(struct infp_recorder *recorder, struct infp_buffer *buff
         struct infp_batch batch;
         int r;
 
-        if (infp_builder_rows(buffer->builder) == 0)
+        if (!buffer->builder || infp_builder_rows(buffer->builder) == 0)
                 return 0;
         tell(recorder, buffer);
         batch = infp_builder_batch(buffer->builder, 0);
@@ -175,8 +175,10 @@ static int append_to_full(struct infp_recorder *recorder, struct infp_buffer *bu
 static void append(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row)
 {
         int64_t unix_ns = infp_recorder_unix_ns(recorder, row->t_ns);
-        int r = infp_builder_append(buffer->builder, row, unix_ns);
+        int r = infp_builders_begin(buffer);
 
+        if (r == 0)
+                r = infp_builder_append(buffer->builder, row, unix_ns);
         if (r == -ENOSPC)
                 r = append_to_full(recorder, buffer, row, unix_ns);
         infp_stat_add(r < 0 ? &recorder->stats->rows_dropped : &recorder->stats->rows, 1);
