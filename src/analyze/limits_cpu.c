@@ -112,10 +112,10 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 infp_limit_set(limit,
                                put_off >= put_off_reached && used >= cpus_wanted ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR,
                                share,
-                               "the target used %.2f of its %.3g CPUs and was put off them %.3g times a second, while "
+                               "the target used %.2f of its %.3g CPUs and was put off them %.*f times a second, while "
                                "the machine's were busy to %.0f %%: it shared them with others (a guess: how long it "
                                "waited was not measured)%s",
-                               used, allowed, put_off, 100 * busy, stolen);
+                               used, allowed, put_off < 10 ? 1 : 0, put_off, 100 * busy, stolen);
                 limit->is_estimated = true;
         } else if (share < cpu_near && is_one_thread(report, used, allowed)) {
                 infp_limit_set(limit, INFP_LIMIT_NEAR, share,

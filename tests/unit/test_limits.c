@@ -373,6 +373,7 @@ static void test_two_engines(void **state __attribute__((unused)))
 {
         struct infp_report report = quiet("run");
         struct infp_report_engine engines[2] = { 0 };
+        struct infp_limits limits;
 
         report.engines = (struct infp_report_engines){ .list = engines, .n = 2 };
         engines[0].counters[INFP_ENGINE_PREEMPTIONS] = 3;
@@ -380,6 +381,13 @@ static void test_two_engines(void **state __attribute__((unused)))
         engines[0].gauges[INFP_ENGINE_KV] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.2, .max = 0.5 };
         engines[1].gauges[INFP_ENGINE_KV] = (struct infp_stat){ .n = 10, .weight = 10, .mean = 0.2, .max = 0.7 };
         assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_REACHED); /* not made good by the second */
+        engines[0].counters[INFP_ENGINE_PREEMPTIONS] = 0;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CACHE), INFP_LIMIT_FREE);
+        engines[0].gauges[INFP_ENGINE_KV].max = engines[1].gauges[INFP_ENGINE_KV].max = 7; /* nothing is that full */
+        engines[0].gauges[INFP_ENGINE_WAITING] = (struct infp_stat){ .n = 1, .weight = 1, .min = -5, .max = 1e308 };
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_CACHE)->text, "what the engine says of it cannot be");
+        assert_string_equal(get(&limits, INFP_LIMIT_QUEUE)->text, "what the engine says of waiting requests cannot be");
 }
 
 int main(void)
