@@ -132,6 +132,7 @@ struct pass {
         struct infp_tracked *tracked;
         const struct infp_table *table; /* of the batches */
         int *at;                        /* by column of the catalog's table; -1: not read */
+        const struct infp_column **columns;
         unsigned width;
         int processes; /* of the tree: column of their number */
         struct infp_str key;
@@ -140,6 +141,7 @@ struct pass {
 static void pass_done(struct pass *pass)
 {
         free(pass->at);
+        free(pass->columns);
         infp_str_done(&pass->key);
 }
 
@@ -148,10 +150,13 @@ static int set_columns(struct pass *pass, const struct infp_table *table)
         pass->table = table;
         pass->width = infp_table_width(pass->tracked->table);
         pass->at = malloc(pass->width * sizeof(*pass->at));
-        if (!pass->at)
+        pass->columns = malloc(pass->width * sizeof(*pass->columns));
+        if (!pass->at || !pass->columns)
                 return -ENOMEM;
-        for (unsigned i = 0; i < pass->width; i++)
-                pass->at[i] = infp_table_find(table, infp_table_column(pass->tracked->table, i)->name);
+        for (unsigned i = 0; i < pass->width; i++) {
+                pass->columns[i] = infp_table_column(pass->tracked->table, i);
+                pass->at[i] = infp_table_find(table, pass->columns[i]->name);
+        }
         pass->processes = infp_table_find(table, "tree_processes");
         return 0;
 }
@@ -262,11 +267,10 @@ static bool says_nothing(const struct pass *pass, const struct infp_batch *batch
 }
 
 static int take_column(const struct pass *pass, struct infp_tracked_instance *instance, unsigned column,
-                       const struct infp_batch *batch, uint32_t row)
+                       const struct infp_batch *batch, uint32_t row, uint64_t t_ns)
 {
         const unsigned at = (unsigned) pass->at[column];
-        const struct infp_column *c = infp_table_column(pass->tracked->table, column);
-        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const struct infp_column *c = pass->columns[column];
         double value;
 
         if (!infp_batch_has(batch, at, row) || says_nothing(pass, batch, c, row))
@@ -281,15 +285,13 @@ static int take_column(const struct pass *pass, struct infp_tracked_instance *in
 }
 
 static int take_ratio(const struct pass *pass, struct infp_tracked_instance *instance, unsigned number,
-                      const struct infp_batch *batch, uint32_t row)
+                      const struct infp_batch *batch, uint32_t row, uint64_t t_ns)
 {
         const struct infp_tracked *tracked = pass->tracked;
         const struct infp_tracked_ratio *ratio = &tracked->ratios[number];
-        const struct infp_column *c = infp_table_column(tracked->table, ratio->column),
-                                 *per = infp_table_column(tracked->table, ratio->per);
+        const struct infp_column *c = pass->columns[ratio->column], *per = pass->columns[ratio->per];
         const int at = pass->at[ratio->column], at_per = pass->at[ratio->per];
         struct infp_track *track = &instance->ratios[number];
-        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         uint64_t raw, raw_per;
         double value, value_per, more, n;
         int r = 0;
@@ -326,6 +328,7 @@ static int take_ratio(const struct pass *pass, struct infp_tracked_instance *ins
 static int take_row(struct pass *pass, const struct infp_batch *batch, uint32_t row)
 {
         struct infp_tracked *tracked = pass->tracked;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         struct infp_tracked_instance *instance;
         const bool *wanted;
         unsigned number;
@@ -342,10 +345,10 @@ static int take_row(struct pass *pass, const struct infp_batch *batch, uint32_t 
         }
         for (unsigned i = 0; i < pass->width; i++)
                 if (pass->at[i] >= 0 && wanted[i])
-                        INFP_TRY(take_column(pass, instance, i, batch, row));
+                        INFP_TRY(take_column(pass, instance, i, batch, row, t_ns));
         for (unsigned i = 0; i < tracked->n_ratios; i++)
-                INFP_TRY(take_ratio(pass, instance, i, batch, row));
-        instance->last_row_t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+                INFP_TRY(take_ratio(pass, instance, i, batch, row, t_ns));
+        instance->last_row_t_ns = t_ns;
         return 0;
 }
 

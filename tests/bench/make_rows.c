@@ -197,6 +197,12 @@ static void fill(const struct infp_table *table, uint64_t second, uint64_t insta
         put();
 }
 
+/* A machine has GPUs of one maker. */
+static bool is_elsewhere(const struct infp_table *table)
+{
+        return !strncmp(table->name, "amdgpu", 6) || !strncmp(table->name, "intel", 5);
+}
+
 static void fill_all(const struct infp_table *const *all, uint64_t second)
 {
         infp_row_begin(&w.row, &infp_table_ticks, second * INFP_NS_PER_S);
@@ -204,7 +210,9 @@ static void fill_all(const struct infp_table *const *all, uint64_t second)
         infp_row_i64(&w.row, INFP_TICKS_DEADLINE, (int64_t) (second * INFP_NS_PER_S));
         put();
         for (unsigned i = 0; all[i]; i++)
-                if (all[i]->series)
+                if (is_elsewhere(all[i]))
+                        continue;
+                else if (all[i]->series)
                         fill(all[i], second, 0);
                 else if (all[i]->n_keys && !all[i]->entity && all[i]->section)
                         for (uint64_t instance = 0; instance < 2; instance++)
