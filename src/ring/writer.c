@@ -140,14 +140,18 @@ static int open_file(void)
 {
         struct infp_writer_page *page;
         int r = infp_writer_make_page();
+        sigset_t before;
 
         if (r < 0)
                 return r;
         page = atomic_load(&infp_writer_page);
-        if (!infp_writer_try_lock(&page->opening, 1))
-                return -EBUSY;
-        r = open_locked(page);
-        infp_writer_unlock(&page->opening);
+        infp_writer_block_signals(&before);
+        r = -EBUSY;
+        if (infp_writer_try_lock(&page->opening, 1)) {
+                r = open_locked(page);
+                infp_writer_unlock(&page->opening);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r;
 }
 

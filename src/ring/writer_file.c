@@ -117,6 +117,10 @@ static int make_in(const char *directory, uint64_t start_ticks, struct infp_writ
 
         if (directory_fd < 0)
                 return directory_fd;
+        if (!start_ticks) { /* no /proc: no reader could tell whose the file is, and nobody would remove it */
+                close(directory_fd);
+                return -ENOENT;
+        }
         if (!bytes || bytes > INFP_WRITER_FIRST_BYTES)
                 bytes = INFP_WRITER_FIRST_BYTES;
         bytes = bytes / INFP_WIRE_PAGE * INFP_WIRE_PAGE;

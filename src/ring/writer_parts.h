@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include "ring/writer.h"
@@ -70,6 +71,18 @@ static inline void infp_writer_quiet_end(struct infp_writer_quiet quiet)
 {
         pthread_setcancelstate(quiet.cancel_state, NULL);
         errno = quiet.error;
+}
+/* Around what takes a lock and system calls: a signal handler that leaves by siglongjmp would leave the lock held, and each call of
+ * other threads waiting. Not those that a fault, a limit or a sandbox sends for what the thread itself does. */
+static inline void infp_writer_block_signals(sigset_t *ret_before)
+{
+        static const int kept[] = { SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGXFSZ };
+        sigset_t set;
+
+        sigfillset(&set);
+        for (unsigned i = 0; i < sizeof kept / sizeof kept[0]; i++)
+                sigdelset(&set, kept[i]);
+        pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
 /* Between the stamp of a chunk or the like and the payload behind it. The thread sanitizer knows no fences; all that they order
  * here is atomic. */

@@ -179,15 +179,12 @@ bool infp_writer_is_growing(void)
         return atomic_load_explicit(&atomic_load(&infp_writer_page)->grow_lock, memory_order_relaxed) != 0;
 }
 
-int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns)
+/* Under the lock. */
+static int grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns)
 {
-        struct infp_writer_page *page = atomic_load(&infp_writer_page);
         uint32_t have, want;
         int fd, r;
 
-        if (now_ns < atomic_load_explicit(&grow_at_ns, memory_order_relaxed) ||
-            !infp_writer_try_lock(&page->grow_lock, 1))
-                return -EAGAIN;
         have = atomic_load(&file->n_chunks);
         want = have + (is_held && have > INFP_WRITER_STEP_CHUNKS ? have : INFP_WRITER_STEP_CHUNKS);
         want = want < file->max_chunks ? want : file->max_chunks;
@@ -207,6 +204,22 @@ int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_n
                 atomic_store(&file->head->grow_errno, (uint64_t) -r);
                 atomic_store(&grow_at_ns, now_ns + RETRY_GROW_NS);
         }
-        infp_writer_unlock(&page->grow_lock);
+        return r;
+}
+
+int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns)
+{
+        struct infp_writer_page *page = atomic_load(&infp_writer_page);
+        sigset_t before;
+        int r = -EAGAIN;
+
+        if (now_ns < atomic_load_explicit(&grow_at_ns, memory_order_relaxed))
+                return r;
+        infp_writer_block_signals(&before);
+        if (infp_writer_try_lock(&page->grow_lock, 1)) {
+                r = grow(file, is_held, now_ns);
+                infp_writer_unlock(&page->grow_lock);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r;
 }

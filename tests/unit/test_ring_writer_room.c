@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "ring_calls.h"
@@ -135,10 +137,13 @@ static void check_nowhere(void) /* chroot without /proc, /dev/shm and /tmp */
         infp_writer_config.directory[0] = 0;
         CHECK_EQUAL(infp_enable(), -ENOENT);
         CHECK(mkdir("/tmp", 0777) == 0);
-        CHECK_EQUAL(infp_enable(), 0); /* there is no /proc: what it would say is 0 */
-        CHECK(ring_head()->start_ticks == 0 && ring_head()->pid_ns == 0);
+        CHECK_EQUAL(infp_enable(), -ENOENT); /* there is no /proc: nobody could tell whose the file is */
         call_all(3);
-        CHECK_EQUAL(ring_count_kind(INFP_WIRE_MARK), 3);
+        CHECK(!infp_is_recording());
+        strcpy(infp_writer_config.directory, "/tmp/rings");
+        CHECK_EQUAL(infp_enable(), -ENOENT);
+        strcpy(directory, "/tmp/rings");
+        CHECK_EQUAL(n_files(), 0);
 }
 
 static void test_directories(void **state)
@@ -280,6 +285,57 @@ static void test_due(void **state)
         in_child(directory, check_due);
 }
 
+static sigjmp_buf away;
+
+static void leave(int number)
+{
+        (void) number;
+        siglongjmp(away, 1);
+}
+
+static void *enable_elsewhere(void *unused)
+{
+        (void) unused;
+        return infp_enable() == 0 ? "it can" : NULL;
+}
+
+/* A handler that leaves by siglongjmp while the file is made, at ever later moments, leaves no lock held. */
+static void check_left(unsigned us)
+{
+        struct itimerval soon = { { 0, 0 }, { 0, us } }, never = { { 0, 0 }, { 0, 0 } };
+        void *returned = NULL;
+        pthread_t thread;
+
+        signal(SIGALRM, leave);
+        if (sigsetjmp(away, 1) == 0) {
+                setitimer(ITIMER_REAL, &soon, NULL);
+                infp_enable();
+        }
+        setitimer(ITIMER_REAL, &never, NULL);
+        CHECK(pthread_create(&thread, NULL, enable_elsewhere, NULL) == 0 && pthread_join(thread, &returned) == 0);
+        CHECK(returned != NULL);
+}
+
+static void test_left(void **state)
+{
+        (void) state;
+        for (unsigned us = 10; us <= 800; us += 10) {
+                int status;
+                pid_t pid;
+
+                fflush(stdout);
+                pid = fork();
+                if (pid == 0) {
+                        use_directory(directory);
+                        check_left(us);
+                        clean();
+                        _exit(0);
+                }
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                assert_int_equal(status, 0);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -288,6 +344,7 @@ int main(void)
                 cmocka_unit_test(test_live_full_disk),
                 cmocka_unit_test(test_live_control_group),
                 cmocka_unit_test(test_due),
+                cmocka_unit_test(test_left),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
