@@ -14,6 +14,15 @@
 /* A page of an hour at 1 Hz stays below 1.5 MB. */
 enum { PAGE_BYTES = 1400 * 1000 };
 
+/* U+202A to U+202E and U+2066 to U+2069 turn the text around that they stand in: a name would read as another. */
+static bool turns(const char *text, unsigned length)
+{
+        const unsigned char *c = (const unsigned char *) text;
+
+        return length == 3 && c[0] == 0xe2 &&
+               ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+}
+
 void infp_html_text(struct infp_str *out, const char *text)
 {
         const size_t size = text ? strlen(text) : 0;
@@ -26,6 +35,8 @@ void infp_html_text(struct infp_str *out, const char *text)
                         infp_str_puts(out, "\xef\xbf\xbd");
                 /* U+0080 to U+009F are control characters as well. */
                 else if (length == 2 && c == 0xc2 && (unsigned char) text[i + 1] < 0xa0)
+                        infp_str_puts(out, "\xef\xbf\xbd");
+                else if (turns(text + i, length))
                         infp_str_puts(out, "\xef\xbf\xbd");
                 else if (c == '&')
                         infp_str_puts(out, "&amp;");
@@ -113,6 +124,7 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
         put_top(&out->text, report);
         infp_str_puts(&out->text, "<main id=\"main\" tabindex=\"-1\">\n");
         infp_html_summary(&out->text, report);
+        infp_html_labels(&out->text, report);
         infp_str_puts(&out->text,
                       "<noscript><p class=\"notice\">Charts need JavaScript. What stands above is complete without; "
                       "the other figures are in <code>infprof report</code>.</p></noscript>\n"

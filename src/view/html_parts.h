@@ -14,6 +14,9 @@ void infp_html_moment(struct infp_str *out, int64_t unix_ns);
 /* What limited the run, and the figures that are asked first: all of the page that needs no script. */
 void infp_html_summary(struct infp_str *out, const struct infp_report *report);
 
+/* A table of what happened between labels, where the report has any. */
+void infp_html_labels(struct infp_str *out, const struct infp_report *report);
+
 /* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens
  * the timeline. 0 or -ENOMEM. */
 int infp_html_data(struct infp_str *out, const struct infp_report *report, struct infp_timeline *timeline, size_t room);

@@ -196,6 +196,9 @@ def test_a_part_of_a_run(infprof, recorded):
     assert skipped["report"]["from"] == pytest.approx(whole["report"]["from"] + 500, abs=2)
     with_labels = page_of(infprof, recorded, "--labels")[0].data
     assert with_labels["report"]["spans"] and not whole["report"].get("spans")
+    between = page_of(infprof, recorded, "--labels")[1].split('<section id="labels"')[1].split("</section>")[0]
+    assert between.count("<tr>") == 2 and '<th scope="row">warm</th><td>&lt;/script&gt;' in between
+    assert '<section id="labels"' not in page_of(infprof, recorded)[1]
 
 
 def test_where_it_cannot_be_written(infprof, recorded, tmp_path):
