@@ -9,7 +9,7 @@ static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9, waite
 static const double throttled_reached = 0.05;
 /* How often a second it lost a CPU that it would have kept: of a task that sleeps, never; of two tasks that share a CPU, each with
  * each slice (3 to 20 ms). */
-static const double put_off_reached = 20, put_off_near = 1, cpus_wanted = 0.1;
+static const double put_off_reached = 20, put_off_near = 1, wanted_reached = 0.1, wanted_near = 0.02; /* CPUs */
 
 void infp_limit_throttling(const struct infp_report *report, struct infp_limit *limit)
 {
@@ -108,9 +108,11 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                         "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its "
                         "%.3g%s",
                         100 * own_wait, used, allowed, stolen);
-        else if (share < cpu_reached && isnan(own_wait) && busy >= machine_full && put_off >= put_off_near) {
+        else if (share < cpu_reached && isnan(own_wait) && busy >= machine_full && put_off >= put_off_near &&
+                 used >= wanted_near) {
                 infp_limit_set(limit,
-                               put_off >= put_off_reached && used >= cpus_wanted ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR,
+                               put_off >= put_off_reached && used >= wanted_reached ? INFP_LIMIT_REACHED
+                                                                                    : INFP_LIMIT_NEAR,
                                share,
                                "the target used %.2f of its %.3g CPUs and was put off them %.*f times a second, while "
                                "the machine's were busy to %.0f %%: it shared them with others (a guess: how long it "

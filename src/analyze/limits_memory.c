@@ -1,5 +1,6 @@
 /* Memory and I/O: what the target's own control groups say, else what the machine says beside what the target did. */
 #include <math.h>
+#include <stdio.h>
 
 #include "analyze/limits_parts.h"
 
@@ -106,10 +107,15 @@ static void find_io_by_machine(const struct infp_report *report, struct infp_lim
                 return;
         }
         if (most_s < io_near * report->wall_s && !infp_report_tree_unseen(report)) {
-                infp_limit_set(limit, INFP_LIMIT_FREE, NAN,
-                               "the target moved %.3g KiB to or from disks, which is next to nothing; tasks of the "
-                               "machine waited for I/O %.1f %% of the time",
-                               moved / 1024, 100 * some);
+                char size[64] = "nothing";
+
+                if (moved > 0)
+                        snprintf(size, sizeof(size), "no more than %.3g KiB", moved / 1024);
+                infp_limit_set(
+                        limit, INFP_LIMIT_FREE, NAN,
+                        "the target moved %s to or from disks; tasks of the machine waited for I/O %.1f %% of the "
+                        "time",
+                        size, 100 * some);
                 return;
         }
         limit->is_estimated = true;

@@ -30,7 +30,7 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
                                 classes[l->state], infp_limit_resource_name(l->resource),
                                 infp_limit_state_name(l->state));
                 infp_html_text(out, l->text);
-                infp_str_puts(out, l->is_estimated ? " (estimated)</span></li>" : "</span></li>");
+                infp_str_puts(out, "</span></li>"); /* of a guess the text says that it is one */
         }
         infp_str_puts(out, "\n</ul>\n");
 }

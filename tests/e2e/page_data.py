@@ -12,7 +12,7 @@ import random
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 WEB = TOP / "web" / "report"
-HOSTILE = "</script><img src=x onerror=alert(1)><b>\u2028&amp;\"'"
+HOSTILE = "</script><img src=x onerror=alert(1)><b>\u2028\u202e&amp;\"'"
 
 
 def script():

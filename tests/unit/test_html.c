@@ -28,6 +28,7 @@ static void test_text(void **state)
                   "\xef\xbf\xbd"
                   "1m" },
                 { "\xc3\xa9 \xe2\x82\xac\n", "\xc3\xa9 \xe2\x82\xac\n" },
+                { "\xe2\x80\xaelive\xe2\x81\xa6", "\xef\xbf\xbdlive\xef\xbf\xbd" }, /* would read as "evil" */
                 { NULL, "" },
         };
 

@@ -87,6 +87,8 @@ static void test_cpu(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
         report.tree_cpu_s = 0.5; /* that little cannot have been kept from much */
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        report.tree_cpu_s = 0.1;
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
         report.tree_cpu_s = 6;
         use.stat[INFP_CONTAINER_CPU_SOME] = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.24e9 };
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);

@@ -16,7 +16,8 @@ function spanRows(spans) {
 }
 
 function readData() {
-  const data = JSON.parse(document.getElementById('data').textContent);
+  // Marks that turn text around would let a name read as another.
+  const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd'));
   data.requests = requestRows(data.requests);
   data.spans = spanRows(data.spans);
   for (const key of ['panels', 'processes', 'marks', 'lanes', 'gaps']) data[key] = data[key] || [];
