@@ -13,6 +13,8 @@ enum { MOST_SPARKS = 16384, MOST_LISTED = 3 * INFP_TIMELINE_PROCESSES, COMMAND_B
 
 /* A process that does nothing has a row each minute. */
 static const uint64_t silence_ns = 60 * INFP_NS_PER_S;
+/* Those outside the target are read no more often. */
+static const uint64_t others_ns = INFP_NS_PER_S;
 
 struct cell {
         float cpu_s, covered_s, rss; /* rss 0: none */
@@ -33,7 +35,7 @@ struct gathering {
         struct seen *seen; /* by number of use */
         size_t n, cap;
         const struct infp_table *table;
-        int parent, state, rss;
+        int parent, state, rss, in_tree;
 };
 
 static void gathering_done(struct gathering *g)
@@ -83,17 +85,17 @@ static void cover(const struct gathering *g, struct cell *cells, uint64_t from, 
 }
 
 /* Until a row came nothing had changed: what the row says happened since the tick before it. */
-static void take(const struct gathering *g, struct seen *seen, uint64_t t_ns, double more_s)
+static void take(const struct gathering *g, struct seen *seen, uint64_t t_ns, uint64_t period_ns, double more_s)
 {
         uint64_t from = seen->last_t_ns;
 
-        if (t_ns - from > silence_ns + 3 * g->period_ns)
+        if (t_ns - from > silence_ns + 3 * period_ns)
                 return;
         for (int i = infp_grid_bucket(g->spark, from) + 1; i > 0 && i < infp_grid_bucket(g->spark, t_ns); i++)
                 seen->cells[i].rss = fmaxf(seen->cells[i].rss, seen->rss);
-        if (t_ns - from > 2 * g->period_ns) {
-                cover(g, seen->cells, from, t_ns - g->period_ns, 0);
-                from = t_ns - g->period_ns;
+        if (t_ns - from > 2 * period_ns) {
+                cover(g, seen->cells, from, t_ns - period_ns, 0);
+                from = t_ns - period_ns;
         }
         if (t_ns > from)
                 cover(g, seen->cells, from, t_ns, more_s / ((double) (t_ns - from) / 1e9));
@@ -107,6 +109,7 @@ static int take_row(void *context, const struct infp_use *use, const struct infp
         struct seen *seen = seen_of(g, use, t_ns);
         const char *state;
         size_t size = 0;
+        bool is_other;
 
         if (!seen)
                 return -ENOMEM;
@@ -115,13 +118,16 @@ static int take_row(void *context, const struct infp_use *use, const struct infp
                 g->parent = infp_table_find(batch->table, "pParentId");
                 g->state = infp_table_find(batch->table, "pState");
                 g->rss = infp_table_find(batch->table, "pResidentSetSize");
+                g->in_tree = infp_table_find(batch->table, "pInTree");
         }
         if (g->parent >= 0 && infp_batch_has(batch, (unsigned) g->parent, row))
                 seen->ppid = infp_batch_i64(batch, (unsigned) g->parent, row);
+        is_other = g->in_tree >= 0 && infp_batch_has(batch, (unsigned) g->in_tree, row) &&
+                   !infp_batch_bool(batch, (unsigned) g->in_tree, row);
         state = g->state >= 0 ? infp_batch_str(batch, (unsigned) g->state, row, &size) : "";
         seen->end_t_ns = size && *state == 'X' ? t_ns : 0;
         if (seen->cells && seen->last_t_ns && t_ns > seen->last_t_ns && isfinite(more_s))
-                take(g, seen, t_ns, more_s);
+                take(g, seen, t_ns, is_other && g->period_ns < others_ns ? others_ns : g->period_ns, more_s);
         if (g->rss >= 0 && infp_batch_has(batch, (unsigned) g->rss, row) && !seen->end_t_ns) {
                 const int at = infp_grid_bucket(g->spark, t_ns);
 

@@ -541,6 +541,35 @@ static void test_requests_keep_the_worst(void **state)
         sample_free(s);
 }
 
+/* Who is read once a second has worked all that second: not in the last of its fifths, five times as much. */
+static void test_others_are_read_less_often(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_report report;
+        struct infp_timeline t;
+
+        (void) state;
+        s->run->info.period_ms = 200;
+        put_process(s, 10 * S, 5, "serve", "serve", 1 * S);
+        put_process(s, 10 * S, 6, "other", "other", 1 * S);
+        for (unsigned i = 0; i < 26; i++) {
+                put_numbers(s, 10 * S + i * S / 5, 1, 1, 1, 1);
+                sample_tick(s, i, 10 * S + i * S / 5);
+                if (i == 0 || i == 25) /* the one did nothing until the last 200 ms */
+                        put_use(s, 10 * S + i * S / 5, 5, true, 0, i ? 100 : 0, 1000, 1000);
+                if (i % 5 == 0)
+                        put_use(s, 10 * S + i * S / 5, 6, false, 0, 120 * i, 1000, 1000);
+        }
+        make_timeline(s, 15 * S + 1, &report, &t);
+        assert_int_equal(t.n_processes, 2);
+        for (unsigned k = 0; k < 2; k++)
+                for (unsigned i = 1; i < 25; i++)
+                        assert_near(t.processes[k].cpu[i], t.processes[k].id == 6 ? 60 : i < 24 ? 0 : 25);
+        infp_timeline_done(&t);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -554,6 +583,7 @@ int main(void)
                 cmocka_unit_test(test_counters_of_programs),
                 cmocka_unit_test(test_engines),
                 cmocka_unit_test(test_containers),
+                cmocka_unit_test(test_others_are_read_less_often),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
