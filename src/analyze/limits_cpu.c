@@ -95,7 +95,12 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 find_host(report, limit, stolen);
                 return;
         }
-        if (!isfinite(used) || !(allowed > 0)) {
+        if (isfinite(used) && !(allowed > 0)) {
+                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
+                               "the target used %.2f CPUs; how many it could have is not known", used);
+                return;
+        }
+        if (!isfinite(used)) {
                 infp_limit_set_unchecked(limit, report, collectors, "tree_cpu_ns",
                                          "the target's CPU time was not measured");
                 return;

@@ -5,6 +5,7 @@
 #include "analyze/limits_parts.h"
 
 static const double memory_waited_reached = 0.1, memory_near = 0.9, major_faults_reached = 10;
+static const double swap_near = 1 << 20; /* less is what the kernel puts out of the way at any time */
 static const double io_some_reached = 0.25, io_full_reached = 0.1, io_near = 0.05, iowait_near = 0.2;
 static const double io_mostly = 0.5; /* of what went through the machine's disks */
 /* The longest that what was moved can have taken: pages one by one, from a slow disk. */
@@ -79,7 +80,7 @@ void infp_limit_memory(const struct infp_report *report, struct infp_limit *limi
                         limit, infp_limit_state_of(charged.fullest, INFINITY, memory_near), charged.fullest,
                         "its control group's memory came to %.0f %% of the limit of %.3g GiB, file cache included",
                         100 * charged.fullest, charged.allowed / (1 << 30));
-        else if (swap > 0)
+        else if (swap >= swap_near)
                 infp_limit_set(limit, INFP_LIMIT_NEAR, NAN, "up to %.3g MiB of %s lay in swap", swap / (1 << 20),
                                is_host ? "the programs" : "the target");
         else if (!isnan(machine))

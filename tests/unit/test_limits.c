@@ -69,6 +69,7 @@ static enum infp_limit_state state_of(const struct infp_report *report, enum inf
 static void test_cpu(void **state)
 {
         struct infp_report report = quiet("run");
+        struct infp_limits limits;
 
         (void) state;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
@@ -94,6 +95,10 @@ static void test_cpu(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
         use.stat[INFP_CONTAINER_CPU_SOME].mean = 0.26e9;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+        report.effective_cpus = NAN;
+        infp_limits_find(&report, &limits);
+        assert_string_equal(get(&limits, INFP_LIMIT_CPU)->text,
+                            "the target used 0.60 CPUs; how many it could have is not known");
         report.tree_cpu_s = NAN;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NOT_CHECKED);
         report = quiet("host");
@@ -156,6 +161,11 @@ static void test_memory(void **state)
         metrics[0].stat.max = 0.93;
         assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
         metrics[0].stat.max = 0.2;
+        add(&report, "tree", "tree_swap_bytes", 0, 1000, 4096);
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_FREE);
+        metrics[1].stat.max = 2e6;
+        assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
+        metrics[1].stat.max = 0;
         use.stat[INFP_CONTAINER_MEMORY] = (struct infp_stat){ .n = 2, .max = 95e6 };
         use.stat[INFP_CONTAINER_MEMORY_LIMIT] = (struct infp_stat){ .n = 2, .last = 100e6, .has_last = true };
         assert_int_equal(state_of(&report, INFP_LIMIT_MEMORY), INFP_LIMIT_NEAR);
