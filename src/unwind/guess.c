@@ -1,0 +1,100 @@
+/* Code that was made at run time has no call frame information, and its memory comes and goes. Its caller mostly has: somewhere
+ * above is the return address. A candidate counts only when the unwind from there reaches the outermost frame. */
+#include "unwind/walk_parts.h"
+
+enum { WORDS = 128, MAX_DEPTH = 4 };
+
+/* Whether the instruction before address is a call: E8 rel32, or FF /2 with any operand. */
+static bool follows_call(const uint8_t *code, uint64_t n_before)
+{
+        if (n_before >= 5 && code[-5] == 0xe8)
+                return true;
+        for (unsigned size = 2; size <= 7; size++) {
+                uint8_t operand, mode, low;
+                unsigned wanted = 2;
+
+                if (n_before < size || code[-(int) size] != 0xff)
+                        continue;
+                operand = code[1 - (int) size];
+                mode = operand >> 6;
+                low = operand & 7;
+                if ((operand >> 3 & 7) != 2)
+                        continue;
+                if (mode != 3 && low == 4) {
+                        wanted++;
+                        if (n_before < size || size < 3)
+                                continue;
+                        if (mode == 0 && (code[2 - (int) size] & 7) == 5)
+                                wanted += 4;
+                }
+                if (mode == 1)
+                        wanted += 1;
+                else if (mode == 2 || (mode == 0 && low == 5))
+                        wanted += 4;
+                if (wanted == size)
+                        return true;
+        }
+        return false;
+}
+
+static bool may_return_to(struct infp_walk *walk, uint64_t address)
+{
+        const struct infp_unwind_mapping *mapping;
+        const struct infp_unwind_save *saves;
+        enum infp_unwind_end end;
+        uint32_t i = infp_unwind_find_mapping(walk->start->space, address);
+
+        if (i == INFP_NO_MAPPING)
+                return false;
+        mapping = &walk->start->space->mappings[i];
+        return mapping->table && mapping->code && address > mapping->begin &&
+               follows_call(mapping->code + (address - mapping->begin), address - mapping->begin) &&
+               infp_walk_find(walk, address - 1, &saves, &i, &end);
+}
+
+/* Goes on as if the caller were at pc with this stack and frame pointer. */
+static bool follow(struct infp_walk *walk, uint64_t pc, uint64_t sp, uint64_t frame_pointer)
+{
+        struct infp_walk trial;
+
+        if (walk->trials_left == 0)
+                return false;
+        walk->trials_left--;
+        trial = *walk;
+        trial.values[INFP_RIP] = pc;
+        trial.values[INFP_RSP] = sp;
+        trial.values[INFP_RBP] = frame_pointer;
+        trial.valid = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_RSP | 1 << INFP_R12 | 1 << INFP_R13 | 1 << INFP_R14 |
+                      1 << INFP_R15 | 1 << INFP_RIP;
+        trial.flags = INFP_FRAME_GUESSED;
+        trial.n_guesses++;
+        if (infp_walk_on(&trial) == INFP_UNWIND_COMPLETE) {
+                *walk = trial;
+                return true;
+        }
+        walk->words_left = trial.words_left;
+        walk->trials_left = trial.trials_left;
+        return false;
+}
+
+bool infp_walk_guess(struct infp_walk *walk)
+{
+        const uint64_t sp = walk->values[INFP_RSP], rbp = walk->values[INFP_RBP];
+        uint64_t pc, outer;
+
+        if (walk->n_guesses == MAX_DEPTH)
+                return false;
+        /* Some compilers keep a frame pointer; then even the caller's registers are right. */
+        if (rbp >= sp && rbp < UINT64_MAX - 16 && infp_walk_read(walk, rbp, &outer) == INFP_UNWIND_COMPLETE &&
+            infp_walk_read(walk, rbp + 8, &pc) == INFP_UNWIND_COMPLETE && may_return_to(walk, pc) &&
+            follow(walk, pc, rbp + 16, outer))
+                return true;
+        for (uint64_t i = 0; i < WORDS && walk->words_left; i++) {
+                walk->words_left--;
+                if (infp_walk_read(walk, sp + 8 * i, &pc) != INFP_UNWIND_COMPLETE)
+                        return false;
+                if (may_return_to(walk, pc) && follow(walk, pc, sp + 8 * i + 8, rbp))
+                        return true;
+        }
+        return false;
+}
