@@ -1,5 +1,6 @@
 /* Fields that one call gives together: the driver fetches those of one kind once, and each has a result of its own. Where there is
  * no such call, the violation times have one. */
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "collectors/nvidia.h"
@@ -194,6 +195,18 @@ static void take(const struct nvidia_reading *reading, const struct field *field
                 put(reading, field, value);
 }
 
+/* Three fields were numbered anew; under the other driver's number is something else. 0: this driver has it not, or does not say
+ * which it is. */
+static uint32_t id_of(const struct nvidia *nvidia, const struct field *field)
+{
+        enum { FIRST_BRANCH = 575, ANEW = 590 };
+        const unsigned long branch = strtoul(nvidia->driver, NULL, 10);
+
+        if (field->id < NVML_FIELD_SW_THERMAL || field->id > NVML_FIELD_HW_POWER_BRAKE || branch >= ANEW)
+                return field->id;
+        return branch < FIRST_BRANCH ? 0 : NVML_FIELD_SW_THERMAL_575 + field->id - NVML_FIELD_SW_THERMAL;
+}
+
 static void read_batch(const struct nvidia_reading *reading)
 {
         struct nvidia_device *device = reading->device;
@@ -203,11 +216,17 @@ static void read_batch(const struct nvidia_reading *reading)
 
         _Static_assert(INFP_COUNT(fields) <= 64, "a bit for each");
         for (size_t i = 0; i < INFP_COUNT(fields); i++) {
+                const uint32_t id = id_of(reading->nvidia, &fields[i]);
+
                 if ((fields[i].is_slow && !reading->is_slow) || !infp_nvidia_wants(device, fields[i].cell) ||
                     device->refused_fields >> i & 1)
                         continue;
+                if (!id) {
+                        infp_nvidia_lacks(device, fields[i].cell);
+                        continue;
+                }
                 asked[n] = &fields[i];
-                answers[n++] = (struct nvml_field){ .id = fields[i].id,
+                answers[n++] = (struct nvml_field){ .id = id,
                                                     .scope = fields[i].scope,
                                                     .result = NVML_NOT_SUPPORTED };
         }

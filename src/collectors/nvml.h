@@ -159,9 +159,10 @@ enum nvml_field_id {
         NVML_FIELD_PCIE_TX = 197, /* bytes */
         NVML_FIELD_PCIE_RX = 198,
         NVML_FIELD_RECOVERY_ACTION = 230,
-        NVML_FIELD_SW_THERMAL = 269, /* ns */
+        NVML_FIELD_SW_THERMAL = 269, /* ns; these three since driver 590, in their order */
         NVML_FIELD_HW_THERMAL = 270,
         NVML_FIELD_HW_POWER_BRAKE = 271,
+        NVML_FIELD_SW_THERMAL_575 = 251, /* of drivers 575 to 580, whose 269 to 271 are settings of power smoothing */
 };
 enum nvml_power_scope { NVML_SCOPE_GPU, NVML_SCOPE_MODULE, NVML_SCOPE_MEMORY };
 

@@ -230,3 +230,15 @@ def test_the_target_on_its_gpu(infprof, record, machine):
     assert second["pid"] == 4100 and not second["is_target"]
     text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
     assert f"({target.pid}), the target's, 60.0 GiB at most, busy for it 85.0 % of the time" in text
+
+
+@pytest.mark.parametrize("driver, is_there", [
+    ("570.86.10", False), ("575.51.03", True), ("580.65.06", True), ("590.44.01", True), ("", False)])
+def test_fields_that_were_numbered_anew(infprof, machine, driver, is_there):
+    """Between drivers 580 and 590; what the other driver has under their numbers is no time."""
+    sample = snapshot(infprof, machine("0 profile h100", "0 violation.sw_thermal 11000", "0 violation.hw_thermal 12000",
+                                       "0 violation.hw_brake 13000", "0 smoothing.enabled 1", "0 smoothing.profile 2",
+                                       "0 smoothing.floor 3", "0 smoothing.ramp_up 4", driver=driver))
+    values = gpus(sample)[0]
+    assert [values[f"gViolation{name}Ns"] for name in ("SwThermal", "HwThermal", "HwPowerBrake")] == (
+        [11000, 12000, 13000] if is_there else [None] * 3)

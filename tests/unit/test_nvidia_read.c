@@ -32,6 +32,7 @@ static int new_driver(void **state)
         (void) state;
         memset(&nvidia, 0, sizeof(nvidia));
         memset(&device, 0, sizeof(device));
+        strcpy(nvidia.driver, "590.44.01"); /* with all fields */
         infp_nvidia_ask_anew(&device);
         return 0;
 }

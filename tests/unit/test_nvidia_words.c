@@ -51,7 +51,8 @@ static void versions_and_actions(void **state)
         }
         assert_string_equal(infp_nvidia_recovery_word(0), "none");
         assert_string_equal(infp_nvidia_recovery_word(4), "drain and reset");
-        assert_null(infp_nvidia_recovery_word(5));
+        assert_string_equal(infp_nvidia_recovery_word(5), "recover IMEX domain");
+        assert_null(infp_nvidia_recovery_word(6));
         assert_null(infp_nvidia_recovery_word(UINT64_MAX));
 }
 

@@ -6,57 +6,64 @@
 
 #include "answer.h"
 
-/* In the driver since its branch of that number. */
+/* In the driver since its branch of that number, and before the branch of the other (0: in all later ones). */
 static const struct field {
         uint32_t id;
         const char *key;
         enum nvml_value_type type;
-        int since;
+        int since, before;
 } fields[] = {
-        { 1, "ecc.mode", NVML_U32, 0 },
-        { 3, "ecc.corrected.volatile", NVML_U64, 0 },
-        { 4, "ecc.uncorrected.volatile", NVML_U64, 0 },
-        { 5, "ecc.corrected.aggregate", NVML_U64, 0 },
-        { 6, "ecc.uncorrected.aggregate", NVML_U64, 0 },
-        { 29, "retired.single", NVML_U32, 0 },
-        { 30, "retired.double", NVML_U32, 0 },
-        { 31, "retired.pending", NVML_U32, 0 },
-        { 38, "nvlink.crc_flit", NVML_U64, 0 },
-        { 45, "nvlink.crc_data", NVML_U64, 0 },
-        { 52, "nvlink.replay", NVML_U64, 0 },
-        { 59, "nvlink.recovery", NVML_U64, 0 },
-        { 74, "violation.power", NVML_U64, 0 },
-        { 75, "violation.thermal", NVML_U64, 0 },
-        { 76, "violation.sync_boost", NVML_U64, 0 },
-        { 77, "violation.board", NVML_U64, 0 },
-        { 78, "violation.utilization", NVML_U64, 0 },
-        { 79, "violation.reliability", NVML_U64, 0 },
-        { 80, "violation.app_clocks", NVML_U64, 0 },
-        { 81, "violation.base_clocks", NVML_U64, 0 },
-        { 82, "temperature.memory", NVML_U32, 0 },
-        { 83, "energy", NVML_U64, 0 },
-        { 90, "nvlink.speed", NVML_U32, 0 },
-        { 91, "nvlink.count", NVML_U32, 0 },
-        { 94, "pcie.replay", NVML_U32, 0 },
-        { 138, "nvlink.tx", NVML_U64, 0 },
-        { 139, "nvlink.rx", NVML_U64, 0 },
-        { 140, "nvlink.raw_tx", NVML_U64, 0 },
-        { 141, "nvlink.raw_rx", NVML_U64, 0 },
-        { 185, "power.average", NVML_U32, 535 },
-        { 186, "power.instant", NVML_U32, 535 },
-        { 187, "power.min", NVML_U32, 535 },
-        { 188, "power.max", NVML_U32, 535 },
-        { 189, "power.default", NVML_U32, 535 },
-        { 190, "power.limit", NVML_U32, 535 },
-        { 191, "energy", NVML_U64, 535 },
-        { 197, "pcie.tx_bytes", NVML_U64, 550 },
-        { 198, "pcie.rx_bytes", NVML_U64, 550 },
-        { 202, "nvlink.xmit_bytes", NVML_U64, 570 },
-        { 204, "nvlink.rcv_bytes", NVML_U64, 570 },
-        { 230, "recovery", NVML_U32, 560 },
-        { 269, "violation.sw_thermal", NVML_U64, 570 },
-        { 270, "violation.hw_thermal", NVML_U64, 570 },
-        { 271, "violation.hw_brake", NVML_U64, 570 },
+        { 1, "ecc.mode", NVML_U32, 0, 0 },
+        { 3, "ecc.corrected.volatile", NVML_U64, 0, 0 },
+        { 4, "ecc.uncorrected.volatile", NVML_U64, 0, 0 },
+        { 5, "ecc.corrected.aggregate", NVML_U64, 0, 0 },
+        { 6, "ecc.uncorrected.aggregate", NVML_U64, 0, 0 },
+        { 29, "retired.single", NVML_U32, 0, 0 },
+        { 30, "retired.double", NVML_U32, 0, 0 },
+        { 31, "retired.pending", NVML_U32, 0, 0 },
+        { 38, "nvlink.crc_flit", NVML_U64, 0, 0 },
+        { 45, "nvlink.crc_data", NVML_U64, 0, 0 },
+        { 52, "nvlink.replay", NVML_U64, 0, 0 },
+        { 59, "nvlink.recovery", NVML_U64, 0, 0 },
+        { 74, "violation.power", NVML_U64, 0, 0 },
+        { 75, "violation.thermal", NVML_U64, 0, 0 },
+        { 76, "violation.sync_boost", NVML_U64, 0, 0 },
+        { 77, "violation.board", NVML_U64, 0, 0 },
+        { 78, "violation.utilization", NVML_U64, 0, 0 },
+        { 79, "violation.reliability", NVML_U64, 0, 0 },
+        { 80, "violation.app_clocks", NVML_U64, 0, 0 },
+        { 81, "violation.base_clocks", NVML_U64, 0, 0 },
+        { 82, "temperature.memory", NVML_U32, 0, 0 },
+        { 83, "energy", NVML_U64, 0, 0 },
+        { 90, "nvlink.speed", NVML_U32, 0, 0 },
+        { 91, "nvlink.count", NVML_U32, 0, 0 },
+        { 94, "pcie.replay", NVML_U32, 0, 0 },
+        { 138, "nvlink.tx", NVML_U64, 0, 0 },
+        { 139, "nvlink.rx", NVML_U64, 0, 0 },
+        { 140, "nvlink.raw_tx", NVML_U64, 0, 0 },
+        { 141, "nvlink.raw_rx", NVML_U64, 0, 0 },
+        { 185, "power.average", NVML_U32, 535, 0 },
+        { 186, "power.instant", NVML_U32, 535, 0 },
+        { 187, "power.min", NVML_U32, 535, 0 },
+        { 188, "power.max", NVML_U32, 535, 0 },
+        { 189, "power.default", NVML_U32, 535, 0 },
+        { 190, "power.limit", NVML_U32, 535, 0 },
+        { 191, "energy", NVML_U64, 535, 0 },
+        { 197, "pcie.tx_bytes", NVML_U64, 550, 0 },
+        { 198, "pcie.rx_bytes", NVML_U64, 550, 0 },
+        { 202, "nvlink.xmit_bytes", NVML_U64, 570, 0 },
+        { 204, "nvlink.rcv_bytes", NVML_U64, 570, 0 },
+        { 230, "recovery", NVML_U32, 560, 0 },
+        { 251, "violation.sw_thermal", NVML_U64, 575, 590 },
+        { 252, "violation.hw_thermal", NVML_U64, 575, 590 },
+        { 253, "violation.hw_brake", NVML_U64, 575, 590 },
+        { 251, "smoothing.enabled", NVML_U64, 590, 0 },
+        { 269, "smoothing.profile", NVML_U64, 575, 590 },
+        { 270, "smoothing.floor", NVML_U64, 575, 590 },
+        { 271, "smoothing.ramp_up", NVML_U64, 575, 590 },
+        { 269, "violation.sw_thermal", NVML_U64, 590, 0 },
+        { 270, "violation.hw_thermal", NVML_U64, 590, 0 },
+        { 271, "violation.hw_brake", NVML_U64, 590, 0 },
 };
 
 /* Power by scope: the GPU, the module with its CPU, its memory. */
@@ -77,7 +84,8 @@ static void give_field(const struct fake_device *device, struct nvml_field *ret)
         ret->latency_us = 20;
         ret->code = NVML_NOT_SUPPORTED;
         for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-                if (fields[i].id != ret->id || branch < fields[i].since)
+                if (fields[i].id != ret->id || branch < fields[i].since ||
+                    (fields[i].before && branch >= fields[i].before))
                         continue;
                 if (!fake_u64(device, key_of(&fields[i], ret->scope), &v))
                         return;
