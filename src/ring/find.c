@@ -166,6 +166,12 @@ int infp_ring_find(int proc_fd, pid_t pid, bool writable,
         INFP_TRY(infp_ring_directories(proc_fd, pid, &owner, &wish, take_directory, &s, err));
         if (s.n)
                 return s.n;
+        if (wish.is_named_refused)
+                return infp_fail(err, -ENOENT,
+                                 "process %d can make no ring file where " INFP_RING_ENV
+                                 " of its environment says: that has to be a directory of its user with mode 0700, "
+                                 "and no link",
+                                 (int) pid);
         if (wish.is_wanted)
                 return infp_fail(err, -ENOENT,
                                  "process %d has " INFP_RING_ENV

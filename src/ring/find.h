@@ -14,8 +14,9 @@ int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, st
 
 /* What a process says of where it writes. */
 struct infp_ring_wish {
-        bool is_wanted;        /* INFPROF_RING is set, and neither empty nor 0 */
-        bool is_root_ours;     /* it sees the same root directory as we do */
+        bool is_wanted;    /* INFPROF_RING is set, and neither empty nor 0 */
+        bool is_root_ours; /* it sees the same root directory as we do */
+        bool is_named_refused; /* INFPROF_RING names a directory in which it may make no file: none, or one open to others */
         bool is_first_missing; /* a directory that it would use before those that were found does not exist (yet) */
 };
 

@@ -189,8 +189,10 @@ static int try_places(struct places *p, uint32_t inner, const char *wanted, cons
         char path[PATH_MAX];
 
         p->wish->is_wanted = wanted && *wanted && strcmp(wanted, "0") != 0;
-        if (wanted && wanted[0] == '/')
+        if (wanted && wanted[0] == '/') {
                 INFP_TRY(try_place(p, wanted));
+                p->wish->is_named_refused = p->n == 0;
+        }
         for (unsigned i = 0;; i++) {
                 const int n = infp_ring_directory(i, inner, runtime_dir, path, sizeof(path));
 

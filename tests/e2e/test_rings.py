@@ -327,7 +327,7 @@ def test_query_says_where_other_tables_are(infprof, started, table):
     assert f"for table {table} record it with `infprof record --pid {process.pid}`" in done.stderr
 
 
-def test_query_says_why_a_process_has_nothing(infprof, started):
+def test_query_says_why_a_process_has_nothing(infprof, started, tmp_path):
     with subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"]}) as silent:
         done = query(infprof, silent.pid, "SELECT 1")
         assert done.returncode == 1
@@ -335,6 +335,10 @@ def test_query_says_why_a_process_has_nothing(infprof, started):
         silent.kill()
     done = query(infprof, silent.pid, "SELECT 1")
     assert (done.returncode, done.stderr) == (1, f"infprof: there is no process {silent.pid}\n")
+    (tmp_path / "open").mkdir(mode=0o755)
+    process = started("wait", env={**os.environ, "INFPROF_RING": str(tmp_path / "open")})
+    done = query(infprof, process.pid, "SELECT 1")
+    assert done.returncode == 1 and "that has to be a directory of its user with mode 0700" in done.stderr
     process = started("wait")
     assert query(infprof, process.pid, "SELECT * FROM nowhere").returncode == 1
     for words in (["--pid", "x"], ["--pid", "0"], ["--pid", str(process.pid), "-r", "x"]):
