@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-VERBS = "doctor export finish load mark metrics query record recover report runs snapshot tables".split()
+VERBS = "doctor export finish load mark metrics plot query record recover report runs snapshot tables".split()
 
 
 def call(infprof, *words, **options):
