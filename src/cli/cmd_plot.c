@@ -127,8 +127,6 @@ static int plot(const struct request *request, struct infp_err *err)
                 about = NULL;
                 r = infp_fail(err, -ENOMEM, "out of memory");
         }
-        if (about) /* one line */
-                about[infp_text_fit(about, strlen(about), (unsigned) (look.width / 7.5), NULL)] = 0;
         look.about = about;
         if (r >= 0)
                 r = infp_output_open(&output, request->path, "csv", err);

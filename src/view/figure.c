@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -19,6 +20,27 @@ double infp_frame_y(const struct infp_frame *frame, double y)
         return frame->top + frame->height - (y - frame->y0) / (frame->y1 - frame->y0) * frame->height;
 }
 
+unsigned infp_figure_parts(double pixels, double least, unsigned most)
+{
+        return (unsigned) fmax(1, fmin(most, pixels / least));
+}
+
+void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, double size, unsigned ink,
+                              const char *text)
+{
+        infp_autostr struct infp_str tame = { 0 }, cut = { 0 };
+        const double em_share = 0.58; /* of a letter, on average */
+        const unsigned columns = (unsigned) fmax(1, (canvas->width - x - 8) / (size * em_share));
+
+        infp_text_tame(&tame, text, strlen(text));
+        if (tame.data && infp_text_width(tame.data, tame.size) > columns) {
+                infp_str_put(&cut, tame.data, infp_text_fit(tame.data, tame.size, columns - 1, NULL));
+                infp_str_puts(&cut, "…");
+        }
+        text = cut.data ? cut.data : tame.data;
+        canvas->kind->text(canvas, x, y, size, INFP_ANCHOR_START, ink, text ? text : "");
+}
+
 double infp_figure_step(double extent, unsigned n, bool is_bytes)
 {
         double scale = 1, step, power;
@@ -30,7 +52,8 @@ double infp_figure_step(double extent, unsigned n, bool is_bytes)
         step = extent / scale / n;
         power = pow(10, floor(log10(step)));
         step /= power;
-        return (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power * scale;
+        step = (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power * scale;
+        return is_bytes ? fmax(1, step) : step; /* there is no half a byte */
 }
 
 bool infp_figure_is_rate(const struct infp_figure *figure, const struct infp_figure_series *series)
@@ -47,6 +70,24 @@ struct infp_figure_text infp_figure_value(const struct infp_figure *figure, cons
         infp_human_value(&text, v, series->base, series->unit, infp_figure_is_rate(figure, series));
         snprintf(ret.text, sizeof(ret.text), "%s", text.data ? text.data : "");
         return ret;
+}
+
+struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const struct infp_figure_series *series,
+                                         double v, double step)
+{
+        struct infp_figure_text ret = infp_figure_value(figure, series, v), fine = { "" };
+        char *unit;
+        const double shown = strtod(ret.text, &unit), base = strcmp(series->base, "bytes") ? 10 : 1024;
+        double scale;
+
+        if (shown == 0 || strpbrk(unit, "0123456789") ||
+            (strcmp(ret.text, infp_figure_value(figure, series, v - step).text) &&
+             strcmp(ret.text, infp_figure_value(figure, series, v + step).text)))
+                return ret;
+        scale = pow(base, round(log(v / shown) / log(base)));
+        snprintf(fine.text, sizeof(fine.text), "%.*f%s", (int) fmin(6, fmax(0, ceil(-log10(step / scale) - 1e-9))),
+                 v / scale, unit);
+        return fine;
 }
 
 /* Series that share an axis: the same base unit, and both rates or neither. */
@@ -69,14 +110,21 @@ static unsigned group(const struct infp_figure *figure, bool is_histogram, unsig
         return n;
 }
 
-static unsigned count_panels(const struct infp_figure *figure, bool is_histogram)
+/* What is drawn in keeps its height however many series there are. */
+static double panel_height(const struct infp_figure_look *look, unsigned n)
+{
+        return look->height + (look->is_histogram ? 0 : (n - 1) * INFP_FIGURE_LEGEND);
+}
+
+static double whole_height(const struct infp_figure *figure, const struct infp_figure_look *look)
 {
         bool taken[INFP_FIGURE_SERIES] = { 0 };
-        unsigned members[INFP_FIGURE_SERIES], n = 0;
+        unsigned members[INFP_FIGURE_SERIES], n;
+        double height = INFP_FIGURE_HEAD;
 
-        while (group(figure, is_histogram, members, taken))
-                n++;
-        return n;
+        while ((n = group(figure, look->is_histogram, members, taken)))
+                height += panel_height(look, n);
+        return height;
 }
 
 static void name_all(const struct infp_figure *figure, struct infp_str *out)
@@ -95,11 +143,11 @@ static int draw(struct infp_canvas *canvas, const struct infp_figure *figure, co
         double top = INFP_FIGURE_HEAD;
 
         canvas->kind->box(canvas, 0, 0, canvas->width, canvas->height, INFP_INK_PAPER);
-        canvas->kind->text(canvas, 20, 28, 17, INFP_ANCHOR_START, INFP_INK_TEXT, title);
-        canvas->kind->text(canvas, 20, 48, 12, INFP_ANCHOR_START, INFP_INK_SOFT, look->about);
-        for (; (n = group(figure, look->is_histogram, members, taken)); top += look->height)
+        infp_figure_line_of_text(canvas, 20, 28, 17, INFP_INK_TEXT, title);
+        infp_figure_line_of_text(canvas, 20, 48, 12, INFP_INK_SOFT, look->about);
+        for (; (n = group(figure, look->is_histogram, members, taken)); top += panel_height(look, n))
                 if (!look->is_histogram)
-                        infp_figure_lines(canvas, figure, members, n, top, look->height);
+                        infp_figure_lines(canvas, figure, members, n, top, panel_height(look, n));
                 else if (infp_figure_histogram(canvas, figure, members[0], top, look->height) < 0)
                         return infp_fail(err, -ENOMEM, "no memory for the histogram of %s",
                                          figure->list[members[0]].name);
@@ -109,11 +157,9 @@ static int draw(struct infp_canvas *canvas, const struct infp_figure *figure, co
 int infp_figure_draw(struct infp_out *out, const struct infp_figure *figure, const struct infp_figure_look *look,
                      const struct infp_canvas_kind *kind, struct infp_err *err)
 {
-        struct infp_canvas canvas = { .kind = kind,
-                                      .out = out,
-                                      .width = look->width,
-                                      .height = INFP_FIGURE_HEAD +
-                                                look->height * count_panels(figure, look->is_histogram) };
+        struct infp_canvas canvas = {
+                .kind = kind, .out = out, .width = look->width, .height = whole_height(figure, look)
+        };
         infp_autostr struct infp_str names = { 0 };
         const char *title;
         int r, ended;

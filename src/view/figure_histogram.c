@@ -30,7 +30,8 @@ static void draw_axes(struct infp_canvas *canvas, const struct infp_figure *figu
                       const struct infp_figure_series *series, const struct infp_frame *f)
 {
         const double y_step = fmax(1, infp_figure_step(f->y1, Y_PARTS, false));
-        const double x_step = infp_figure_step(f->x1 - f->x0, X_PARTS, !strcmp(series->base, "bytes"));
+        const double x_step = infp_figure_step(f->x1 - f->x0, infp_figure_parts(f->width, 90, X_PARTS),
+                                               !strcmp(series->base, "bytes"));
 
         for (double v = 0; v <= f->y1; v += y_step) {
                 char count[32];
@@ -44,7 +45,7 @@ static void draw_axes(struct infp_canvas *canvas, const struct infp_figure *figu
         }
         for (double i = ceil(f->x0 / x_step); i * x_step <= f->x1; i++)
                 canvas->kind->text(canvas, infp_frame_x(f, i * x_step), f->top + f->height + 18, 11, INFP_ANCHOR_MIDDLE,
-                                   INFP_INK_SOFT, infp_figure_value(figure, series, i * x_step).text);
+                                   INFP_INK_SOFT, infp_figure_tick(figure, series, i * x_step, x_step).text);
 }
 
 static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *figure,
@@ -61,7 +62,7 @@ static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *fi
         for (unsigned i = 0; i < INFP_COUNT(shown) && used > 0 && (size_t) used < sizeof(text); i++)
                 used += snprintf(text + used, sizeof(text) - (size_t) used, ", p%.0f %s", 100 * shown[i],
                                  infp_figure_value(figure, series, quantile(sorted, series->n, shown[i])).text);
-        canvas->kind->text(canvas, INFP_FIGURE_LEFT, y, 12, INFP_ANCHOR_START, INFP_INK_TEXT, text);
+        infp_figure_line_of_text(canvas, INFP_FIGURE_LEFT, y, 12, INFP_INK_TEXT, text);
 }
 
 int infp_figure_histogram(struct infp_canvas *canvas, const struct infp_figure *figure, unsigned member, double top,

@@ -39,14 +39,16 @@ static void draw_axes(struct infp_canvas *canvas, const struct infp_figure *figu
                       const struct infp_figure_series *series, const struct infp_frame *f)
 {
         const double y_step = infp_figure_step(f->y1 - f->y0, Y_PARTS, !strcmp(series->base, "bytes"));
-        const double x_step = infp_figure_step(f->x1 - f->x0, X_PARTS, false);
+        const double x_step = infp_figure_step(f->x1 - f->x0, infp_figure_parts(f->width, 70, X_PARTS), false);
 
-        for (unsigned i = 0; i <= 2 * Y_PARTS && f->y0 + i * y_step <= f->y1 + y_step / 2; i++) {
-                const double v = f->y0 + i * y_step, y = infp_frame_y(f, v);
+        const double y_first = ceil(f->y0 / y_step - 1e-9) * y_step; /* 0 is among them, if it is in sight */
+
+        for (unsigned i = 0; i <= 2 * Y_PARTS && y_first + i * y_step <= f->y1 + y_step / 1e6; i++) {
+                const double v = y_first + i * y_step, y = infp_frame_y(f, v);
 
                 canvas->kind->line(canvas, (double[]){ f->left, y, f->left + f->width, y }, 2, INFP_INK_GRID, 1, false);
                 canvas->kind->text(canvas, f->left - 8, y + 4, 11, INFP_ANCHOR_END, INFP_INK_SOFT,
-                                   infp_figure_value(figure, series, fabs(v) < y_step / 1e6 ? 0 : v).text);
+                                   infp_figure_tick(figure, series, fabs(v) < y_step / 1e6 ? 0 : v, y_step).text);
         }
         for (unsigned i = 0; i <= 2 * X_PARTS && i * x_step <= f->x1 + x_step / 1e6; i++) {
                 infp_autostr struct infp_str text = { 0 };
@@ -155,7 +157,7 @@ static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *fi
                  series->left_out ? "; the rest of the range is left out, it has too many samples" : "");
         canvas->kind->line(canvas, (double[]){ INFP_FIGURE_LEFT, y - 4, INFP_FIGURE_LEFT + 18, y - 4 }, 2, ink, 3,
                            series->quality == INFP_ESTIMATED);
-        canvas->kind->text(canvas, INFP_FIGURE_LEFT + 26, y, 12, INFP_ANCHOR_START, INFP_INK_TEXT, text);
+        infp_figure_line_of_text(canvas, INFP_FIGURE_LEFT + 26, y, 12, INFP_INK_TEXT, text);
 }
 
 void infp_figure_lines(struct infp_canvas *canvas, const struct infp_figure *figure, const unsigned *members,
@@ -173,7 +175,7 @@ void infp_figure_lines(struct infp_canvas *canvas, const struct infp_figure *fig
         find_extent(figure, members, n, &frame);
         draw_axes(canvas, figure, &figure->list[members[0]], &frame);
         for (unsigned k = 0; k < n; k++) {
-                const unsigned ink = INFP_INK_SERIES + members[k] % INFP_INKS_SERIES;
+                const unsigned ink = INFP_INK_SERIES + (members[0] + k) % INFP_INKS_SERIES;
 
                 draw_legend(canvas, figure, &figure->list[members[k]], top + (k + 1) * INFP_FIGURE_LEGEND - 6, ink);
                 draw_series(canvas, figure, &figure->list[members[k]], &frame, ink);

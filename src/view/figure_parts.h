@@ -10,6 +10,8 @@ struct infp_frame {
 double infp_frame_x(const struct infp_frame *frame, double x);
 double infp_frame_y(const struct infp_frame *frame, double y);
 
+/* At most `most` parts of `least` pixels each. */
+unsigned infp_figure_parts(double pixels, double least, unsigned most);
 /* A round step of 1, 2 or 5 times a power of ten (of two, of bytes) that makes about n parts of the extent. */
 double infp_figure_step(double extent, unsigned n, bool is_bytes);
 
@@ -18,7 +20,14 @@ struct infp_figure_text {
 };
 struct infp_figure_text infp_figure_value(const struct infp_figure *figure, const struct infp_figure_series *series,
                                           double v);
+/* Of an axis: with as many digits as tell it from the next. */
+struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const struct infp_figure_series *series,
+                                         double v, double step);
 bool infp_figure_is_rate(const struct infp_figure *figure, const struct infp_figure_series *series);
+
+/* From x on, cut short with an ellipsis where it would leave the picture. */
+void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, double size, unsigned ink,
+                              const char *text);
 
 void infp_figure_lines(struct infp_canvas *canvas, const struct infp_figure *figure, const unsigned *members,
                        unsigned n, double top, double height);

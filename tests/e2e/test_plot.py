@@ -104,6 +104,26 @@ def test_png(infprof, recorded, tmp_path):
     assert len(set(pixels)) > 20  # something was drawn
 
 
+def test_many_metrics_in_a_small_figure(infprof, recorded, tmp_path):
+    """The smallest panel, a legend of many lines: what is drawn in stays upright and inside, long texts end with an ellipsis."""
+    out = tmp_path / "small.svg"
+    counts = ["tree_processes", "tree_threads", "tree_minor_faults", "tree_major_faults", "tree_voluntary_switches", "tree_involuntary_switches", "pNumProcesses"]
+    done = run([infprof, "plot", "-r", recorded, "--delta", "--size", "300x150", *counts, "tree_swap_bytes", "-o", out])
+    assert done.returncode == 0, done.stderr
+    svg = ET.parse(out).getroot()
+    height = float(svg.get("height"))
+    for path in svg.iter(SVG + "path"):
+        for x, y in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path.get("d")):
+            assert 0 <= float(x) <= 300 and 0 <= float(y) <= height
+    axis = [(float(e.get("y")), e.text) for e in svg.iter(SVG + "text") if e.get("text-anchor") == "end"]
+    numbers = [(y, float(text)) for y, text in axis if re.fullmatch(r"-?[\d.]+", text)]
+    assert len(numbers) >= 2 and 0 in [v for _, v in numbers] and numbers == sorted(numbers, key=lambda one: -one[0]) and numbers == sorted(numbers, key=lambda one: one[1])
+    assert numbers[0][0] - numbers[-1][0] > 60
+    starts = [e for e in svg.iter(SVG + "text") if e.get("text-anchor") == "start"]
+    assert sum(e.text.endswith("…") for e in starts) >= 3
+    assert [text for _, text in axis].count("0 B") == 1 and "1 B" in [text for _, text in axis]  # no halves of a byte
+
+
 FIVE = ["tree_rss_bytes", "tree_vms_bytes", "tree_cpu_ns", "tree_threads", "tree_processes"]
 
 

@@ -1,7 +1,7 @@
 /* Values of named metrics for a figure: rates, differences, gaps, instances; every expectation was computed by hand. */
 #include "report_sample.h"
 
-#include "analyze/figure.h"
+#include "view/figure_parts.h"
 
 static struct infp_figure figure;
 
@@ -66,9 +66,31 @@ static void test_modes(void **state)
         sample_free(s);
 }
 
+/* Two ticks never read alike; a step has a round number of its unit. */
+static void test_ticks(void **state)
+{
+        static const struct infp_figure none;
+        const struct infp_figure_series bytes = { .unit = (char *) "bytes", .base = (char *) "bytes" };
+        const struct infp_figure_series number = { .unit = (char *) "", .base = (char *) "" };
+        const double gib = 1 << 30;
+
+        (void) state;
+        assert_string_equal(infp_figure_tick(&none, &bytes, 22 * gib, gib).text, "22.0 GiB");
+        assert_string_equal(infp_figure_tick(&none, &bytes, 22.75 * gib, gib / 20).text, "22.75 GiB");
+        assert_string_equal(infp_figure_tick(&none, &bytes, 22.8 * gib, gib / 20).text, "22.80 GiB");
+        assert_string_equal(infp_figure_tick(&none, &bytes, 0, gib).text, "0 B");
+        assert_string_equal(infp_figure_tick(&none, &number, 123456.2, 0.1).text, "123456.2");
+        assert_near(infp_figure_step(1, 5, true), 1);
+        assert_near(infp_figure_step(3 * gib, 5, true), gib);
+        assert_near(infp_figure_step(1, 5, false), 0.2);
+        assert_int_equal(infp_figure_parts(192, 70, 8), 2);
+        assert_int_equal(infp_figure_parts(10, 70, 8), 1);
+        assert_int_equal(infp_figure_parts(9000, 70, 8), 8);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_modes) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_modes), cmocka_unit_test(test_ticks) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
