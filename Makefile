@@ -20,7 +20,7 @@ demo: build ## record a real llama.cpp server under load, then show what was rec
 	@tools/setup demo || echo "The demo goes on with a load that is on every machine."
 	@tools/demo
 
-demo-deps: ## fetch the server and the model of the demo (306 MB, once)
+demo-deps: ## fetch the server and the model of the demo (272 to 306 MB, once)
 	@tools/setup demo
 
 check: ## all builds, all tests (about 10 minutes)
