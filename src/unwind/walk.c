@@ -85,6 +85,7 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
                                     uint64_t sp, const uint64_t *old)
 {
         const bool is_from_cfa = save->kind <= INFP_SAVE_CFA_VALUE;
+        const bool is_vital = save->reg == INFP_RIP || save->reg == INFP_RSP;
         const uint64_t place = (is_from_cfa ? cfa : old[save->from]) + (uint64_t) (int64_t) save->offset;
         enum infp_unwind_end end;
 
@@ -96,11 +97,14 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
                 walk->values[save->reg] = place;
                 return INFP_UNWIND_COMPLETE;
         }
+        /* In the epilogue of a realigned frame GCC still says "at rbp" when rbp is the caller's again; so is the rest. */
+        if (save->kind == INFP_SAVE_AT_REG && save->from == INFP_RBP && (place >= cfa || place < sp) && !is_vital)
+                return INFP_UNWIND_COMPLETE;
         end = infp_walk_read(walk, place, &walk->values[save->reg]);
         if (__builtin_expect(end == INFP_UNWIND_COMPLETE, 1))
                 return end;
         /* After the pops of an epilogue GCC still says where the registers were: they have their values again. */
-        if (place < sp && save->reg != INFP_RIP && save->reg != INFP_RSP)
+        if (place < sp && !is_vital)
                 return INFP_UNWIND_COMPLETE;
         walk->address = place;
         return end;
