@@ -107,11 +107,12 @@ static void wait_to_retry(void)
 
 static int open_locked(struct infp_writer_page *page)
 {
-        struct infp_writer_file old = infp_writer_file, file;
+        static struct infp_writer_file old, file; /* not on the stack, which may be a handler's */
         int r;
 
         if (atomic_load_explicit(&page->epoch, memory_order_acquire))
                 return 0;
+        old = infp_writer_file;
         r = infp_writer_make_file(&file);
         if (r < 0)
                 return r;

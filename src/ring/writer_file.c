@@ -110,13 +110,14 @@ static uint64_t mix(uint64_t number)
 static int make_in(const char *directory, uint64_t start_ticks, struct infp_writer_file *ret)
 {
         uint64_t bytes = infp_writer_config.bytes, created_ns = infp_writer_now_ns();
-        struct infp_writer_file file = { 0 };
+        static struct infp_writer_file file; /* under page->opening; not on the stack, which may be a handler's */
         int directory_fd = open_directory(directory), fd, r;
         struct stat st;
         size_t at;
 
         if (directory_fd < 0)
                 return directory_fd;
+        file = (struct infp_writer_file){ 0 };
         if (!start_ticks) { /* no /proc: no reader could tell whose the file is, and nobody would remove it */
                 close(directory_fd);
                 return -ENOENT;

@@ -20,15 +20,21 @@ enum {
 
 static _Atomic uint64_t grow_at_ns;
 
+/* Not on the stack: the first call may come from a handler that has 8 KiB of its own. Only one thread looks for room at a time: under
+ * page->opening while there is no file, under grow_lock when there is one. */
+static struct {
+        char groups[TEXT], directory[TEXT], path[TEXT], text[TEXT];
+} room;
+
 /* The number of a file that holds one; false: none ("max") or no such file. */
 static bool read_number(const char *directory, const char *name, uint64_t *ret)
 {
-        char path[TEXT], text[64];
+        char text[64];
         const char *at = text;
-        size_t size = infp_writer_append(path, sizeof path, 0, directory);
+        size_t size = infp_writer_append(room.path, TEXT, 0, directory);
 
-        size = infp_writer_append(path, sizeof path, size, name);
-        if (size >= sizeof path || infp_writer_read(path, text, sizeof text) <= 0 || *text < '0' || *text > '9')
+        size = infp_writer_append(room.path, TEXT, size, name);
+        if (size >= TEXT || infp_writer_read(room.path, text, sizeof text) <= 0 || *text < '0' || *text > '9')
                 return false;
         *ret = infp_writer_parse(&at);
         return true;
@@ -37,12 +43,12 @@ static bool read_number(const char *directory, const char *name, uint64_t *ret)
 /* The page cache of files, which gives way. */
 static uint64_t reclaimable(const char *directory, const char *const words[2])
 {
-        char path[TEXT], text[TEXT];
+        const char *const text = room.text;
         uint64_t sum = 0;
-        size_t size = infp_writer_append(path, sizeof path, 0, directory);
+        size_t size = infp_writer_append(room.path, TEXT, 0, directory);
 
-        size = infp_writer_append(path, sizeof path, size, "/memory.stat");
-        if (size >= sizeof path || infp_writer_read(path, text, sizeof text) <= 0)
+        size = infp_writer_append(room.path, TEXT, size, "/memory.stat");
+        if (size >= TEXT || infp_writer_read(room.path, room.text, TEXT) <= 0)
                 return 0;
         for (unsigned i = 0; i < 2; i++) {
                 const char *at = strstr(text, words[i]);
@@ -73,10 +79,10 @@ static bool has_room(const char *directory, bool is_v2, uint64_t need)
  * own group is then the root of what is mounted. */
 static bool groups_have_room(const char *mount, const char *path, size_t size, bool is_v2, uint64_t need)
 {
-        char directory[TEXT];
-        size_t at = infp_writer_append(directory, sizeof directory, 0, mount), root = at;
+        char *const directory = room.directory;
+        size_t at = infp_writer_append(directory, TEXT, 0, mount), root = at;
 
-        if (at + size + 1 >= sizeof directory)
+        if (at + size + 1 >= TEXT)
                 return true;
         memcpy(directory + at, path, size);
         at += size;
@@ -95,11 +101,9 @@ static bool groups_have_room(const char *mount, const char *path, size_t size, b
 
 static bool control_groups_have_room(uint64_t need)
 {
-        char text[TEXT];
-
-        if (infp_writer_read("/proc/self/cgroup", text, sizeof text) <= 0)
+        if (infp_writer_read("/proc/self/cgroup", room.groups, TEXT) <= 0)
                 return true;
-        for (const char *line = text; *line;) {
+        for (const char *line = room.groups; *line;) {
                 size_t size = strcspn(line, "\n");
                 const char *path = memchr(line, '/', size);
                 bool is_v2 = strncmp(line, "0::", 3) == 0;

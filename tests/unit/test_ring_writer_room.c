@@ -336,6 +336,56 @@ static void test_left(void **state)
         }
 }
 
+static void say_nothing(int number)
+{
+        (void) number;
+}
+
+static void say_first(int number)
+{
+        (void) number;
+        CHECK_EQUAL(infp_enable(), 0);
+        for (unsigned i = 0; i < 20000; i++)
+                infp_mark("a first call, and what lets the file grow");
+}
+
+/* Bytes of a stack of its own that a handler uses. */
+static size_t stack_of_handler(void (*handler)(int))
+{
+        enum { BYTES = 65536 };
+        unsigned char *bytes = malloc(BYTES);
+        stack_t stack = { .ss_sp = bytes, .ss_size = BYTES };
+        struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+        size_t unused = 0;
+
+        memset(bytes, 0xA5, BYTES);
+        CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0 && raise(SIGUSR1) == 0);
+        while (unused < BYTES && bytes[unused] == 0xA5)
+                unused++;
+        stack.ss_flags = SS_DISABLE;
+        sigaltstack(&stack, NULL);
+        free(bytes);
+        return BYTES - unused;
+}
+
+/* Handlers have 8 KiB (SIGSTKSZ), of which the kernel takes 3 and the loader 3 for the first call of a function. */
+static void check_small_stack(void)
+{
+        size_t least = stack_of_handler(say_nothing);
+
+        infp_writer_config.bytes = INFP_WIRE_MAX_BYTES;
+        CHECK(stack_of_handler(say_first) < least + 6000);
+        CHECK(ring_head()->n_chunks > 256);
+}
+
+static void test_small_stack(void **state)
+{
+        (void) state;
+#ifndef SANITIZED
+        in_child(directory, check_small_stack);
+#endif
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -345,6 +395,7 @@ int main(void)
                 cmocka_unit_test(test_live_control_group),
                 cmocka_unit_test(test_due),
                 cmocka_unit_test(test_left),
+                cmocka_unit_test(test_small_stack),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
