@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/leave.h"
 #include "cli/record_finish.h"
 #include "cli/record_info.h"
 #include "cli/record_options.h"
@@ -267,7 +268,9 @@ static void close_run(struct record *r)
         r->live = infp_live_withdraw(r->live);
         r->run = infp_run_close(r->run); /* unlocks it: finish may begin */
         infp_own_cgroup_remove(&r->own_cgroup, &r->env);
-        if (!r->result.is_hung) {
+        if (r->result.is_hung) {
+                infp_leave_behind();
+        } else {
                 r->env.target = infp_target_free(r->env.target);
                 infp_env_close(&r->env);
         }

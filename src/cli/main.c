@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/leave.h"
 #include "cli/nearest.h"
 
 static const struct infp_command *find_command(const char *name)
@@ -29,7 +30,7 @@ static int run_command(const struct infp_command *command, int argc, char **argv
                 infp_say("cannot write to standard output: %m");
                 code = INFP_EXIT_FAILURE;
         }
-        return code;
+        return infp_leave(code);
 }
 
 /* `otherwise`: a hint for a word that resembles no verb. */

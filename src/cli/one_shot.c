@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
+#include "cli/leave.h"
 #include "collect/once.h"
 #include "collect/target.h"
 #include "model/builder.h"
@@ -53,13 +54,18 @@ static int collect(struct infp_one_shot *shot, struct infp_err *err)
         const int64_t offset = (int64_t) infp_clock_ns(CLOCK_REALTIME) - (int64_t) infp_clock_ns(CLOCK_MONOTONIC);
         struct take take = { .tail = shot->tail, .unix_minus_mono_ns = offset, .err = err };
         infp_autofree struct infp_emit *emit = calloc(1, sizeof(*emit));
+        int r;
 
         if (!emit)
                 return infp_fail(err, -ENOMEM, "no memory for a sample");
         shot->unix_ms = (int64_t) (infp_clock_ns(CLOCK_REALTIME) / INFP_NS_PER_MS);
         infp_emit_init(emit, put, &take);
-        /* Notices are left out: what they say is in `sources`. */
-        INFP_TRY(infp_collect_once(&shot->env, NULL, emit, NULL, NULL, err));
+        r = infp_collect_once(&shot->env, NULL, emit, 0, err);
+        if (r < 0)
+                return r;
+        shot->is_hung = r > 0;
+        if (shot->is_hung)
+                infp_leave_behind();
         return take.r;
 }
 
@@ -90,6 +96,8 @@ int infp_one_shot_take(const char *root, const struct infp_setting *settings, bo
 void infp_one_shot_done(struct infp_one_shot *shot)
 {
         shot->tail = infp_tail_free(shot->tail);
+        if (shot->is_hung)
+                return;
         shot->env.target = infp_target_free(shot->env.target);
         infp_env_close(&shot->env);
 }

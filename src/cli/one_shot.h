@@ -13,6 +13,7 @@ struct infp_one_shot {
         struct infp_sink *tail;
         struct infp_last last;
         int64_t unix_ms;
+        bool is_hung; /* a source has not returned: its thread may still look at env */
 };
 
 /* root: "/" for this machine, else a tree that stands for one. settings: ended by a NULL name, borrowed. all: every process.

@@ -140,6 +140,14 @@ static void fulfil(struct infp_pid_requests *requests, int32_t pid)
                         requests->age[i] = UINT8_MAX;
 }
 
+/* NVIDIA's library starts it in the thread of the collector that loads that. */
+static bool is_drivers_helper(const struct infp_process *p)
+{
+        static const char name[] = "nvidia-modprobe";
+
+        return p->comm_size == sizeof(name) - 1 && !memcmp(p->comm, name, p->comm_size);
+}
+
 /* Reads stat of a pid whose place is not known. */
 static void look_at(struct infp_target *target, struct infp_entry *e)
 {
@@ -166,6 +174,7 @@ static void look_at(struct infp_target *target, struct infp_entry *e)
         }
         e->start_ticks = p.start_ticks;
         e->ppid = p.ppid;
+        e->is_excluded |= p.ppid == target->list.self_pid && is_drivers_helper(&p);
         e->is_candidate = true;
 }
 

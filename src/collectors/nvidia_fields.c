@@ -226,9 +226,7 @@ static void read_batch(const struct nvidia_reading *reading)
                         continue;
                 }
                 asked[n] = &fields[i];
-                answers[n++] = (struct nvml_field){ .id = id,
-                                                    .scope = fields[i].scope,
-                                                    .result = NVML_NOT_SUPPORTED };
+                answers[n++] = (struct nvml_field){ .id = id, .scope = fields[i].scope, .result = NVML_NOT_SUPPORTED };
         }
         if (!n)
                 return;

@@ -142,12 +142,9 @@ size_t infp_nvidia_event_words(uint64_t bits, char *ret, size_t cap)
 
 const char *infp_nvidia_recovery_word(uint64_t action)
 {
-        static const char *const names[] = { "none",
-                                             "reset",
-                                             "reboot",
-                                             "drain peer-to-peer",
-                                             "drain and reset",
-                                             "recover IMEX domain" };
+        static const char *const names[] = {
+                "none", "reset", "reboot", "drain peer-to-peer", "drain and reset", "recover IMEX domain"
+        };
 
         return action < INFP_COUNT(names) ? names[action] : NULL;
 }

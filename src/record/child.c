@@ -301,7 +301,9 @@ void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid
         for (;;) {
                 struct rusage usage;
                 int status;
-                pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
+                /* Of this thread: it has forked the command, and orphans come to the first thread that lives. A child of a
+                 * collector's thread (drivers of GPUs start nvidia-modprobe) is neither the target's nor ours to wait for. */
+                pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD, &usage);
 
                 if (pid < 0 && errno == EINTR)
                         continue;

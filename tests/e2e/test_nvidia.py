@@ -126,6 +126,53 @@ def test_recording_ends_while_the_driver_hangs(infprof, record, machine):
     assert len(done.run.table("cpu")) >= 15 and len(done.run.table("nvidia")) >= 2
 
 
+@pytest.mark.parametrize("verb, key", [("snapshot", "nvidia"), ("doctor", "findings")])
+@pytest.mark.parametrize("call", ["nvmlInit_v2", "nvmlDeviceGetPowerUsage"])
+def test_one_look_ends_while_the_driver_hangs(infprof, machine, verb, key, call):
+    """It waits for 10 s and says so; all else is there."""
+    box = machine("0 profile h100", f"* {call} delay=90000", f"system {call} delay=90000")
+    begun = time.monotonic()
+    done = subprocess.run([infprof, verb, "--json"], capture_output=True, text=True, timeout=60, env={**box.env, "ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.returncode == 0 and 9 < time.monotonic() - begun < 30, done.stderr
+    assert "it has not answered within 10 s" in done.stdout and key in json.loads(done.stdout)
+
+
+SPAWNING = r"""
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int nvmlInit_v2(void)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                prctl(PR_SET_NAME, "nvidia-modprobe");
+                while (clock() < 300000)
+                        ;
+                _exit(0);
+        }
+        return waitpid(pid, NULL, 0) == pid ? 9 : 999;
+}
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(uint32_t *n) { *n = 0; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(uint32_t i, void **p) { return 3; }
+"""
+
+
+def test_what_the_driver_starts_is_not_the_targets(infprof, record, tmp_path):
+    """The driver's library starts nvidia-modprobe and waits for it: neither disturbed nor counted."""
+    (tmp_path / "spawning.c").write_text(SPAWNING)
+    (tmp_path / "lib").mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", tmp_path / "lib" / "libnvidia-ml.so.1", tmp_path / "spawning.c"], check=True)
+    done = record("-t", 100, "--", "sleep", 1, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")})
+    assert done.returncode == 0, done.stderr
+    assert "the kernel driver nvidia is not loaded" in said(done.run)["", "*"][1]
+    rows = done.run.table("tree")
+    assert max(row["tree_cpu_ns"] for row in rows) < 150_000_000 and max(row["tree_processes"] for row in rows) == 1
+
+
 @pytest.mark.san
 def test_report_10_process_in_two_lists(infprof, reported):
     box = reported(10)
