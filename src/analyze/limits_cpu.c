@@ -111,7 +111,7 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 infp_limit_set(
                         limit, INFP_LIMIT_REACHED, own_wait,
                         "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its "
-                        "%.3g%s",
+                        "%.3g CPUs%s",
                         100 * own_wait, used, allowed, stolen);
         else if (share < cpu_reached && isnan(own_wait) && busy >= machine_full && put_off >= put_off_near &&
                  used >= wanted_near) {
