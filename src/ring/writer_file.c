@@ -122,6 +122,7 @@ static int make_in(const char *directory, uint64_t start_ticks, struct infp_writ
                 close(directory_fd);
                 return -ENOENT;
         }
+        infp_writer_tidy(directory_fd, created_ns);
         if (!bytes || bytes > INFP_WRITER_FIRST_BYTES)
                 bytes = INFP_WRITER_FIRST_BYTES;
         bytes = bytes / INFP_WIRE_PAGE * INFP_WIRE_PAGE;

@@ -1,5 +1,5 @@
 /* What the files of the writer share: writer.c (calls), writer_open.c and writer_file.c (the file), writer_room.c (may it grow),
- * writer_pool.c (chunks), writer_thread.c, writer_text.c, writer_metric.c, writer_schema.c, writer_facts.c (/proc). */
+ * writer_pool.c (chunks), writer_thread.c, writer_text.c, writer_metric.c, writer_schema.c, writer_tidy.c (what others left), writer_facts.c (/proc). */
 #pragma once
 
 #include <errno.h>
@@ -137,6 +137,9 @@ void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);
 
 /* writer_metric.c: into a new file, under metric_lock. */
 void infp_writer_metric_all(void);
+
+/* writer_tidy.c. directory: where the file of this process will lie; reads it on from where it is. Under page->opening. */
+void infp_writer_tidy(int directory, uint64_t now_ns);
 
 /* writer_schema.c */
 extern const struct infp_wire_kind infp_writer_kinds[];

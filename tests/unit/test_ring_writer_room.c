@@ -353,7 +353,7 @@ static void say_first(int number)
 static size_t stack_of_handler(void (*handler)(int))
 {
         enum { BYTES = 65536 };
-        unsigned char *bytes = malloc(BYTES);
+        static unsigned char bytes[BYTES];
         stack_t stack = { .ss_sp = bytes, .ss_size = BYTES };
         struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
         size_t unused = 0;
@@ -362,13 +362,11 @@ static size_t stack_of_handler(void (*handler)(int))
         CHECK(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0 && raise(SIGUSR1) == 0);
         while (unused < BYTES && bytes[unused] == 0xA5)
                 unused++;
-        stack.ss_flags = SS_DISABLE;
-        sigaltstack(&stack, NULL);
-        free(bytes);
+        sigaltstack(&(stack_t){ .ss_flags = SS_DISABLE }, NULL);
         return BYTES - unused;
 }
 
-/* Handlers have 8 KiB (SIGSTKSZ), of which the kernel takes 3 and the loader 3 for the first call of a function. */
+/* Of 8 KiB (SIGSTKSZ) the kernel takes 3, and the loader 3 for the first call of a function. */
 static void check_small_stack(void)
 {
         size_t least = stack_of_handler(say_nothing);
