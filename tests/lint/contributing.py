@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 # What each diff promises: (table, column) that `infprof metrics --json` then lists.
-PROMISES = {"metric": ("mem", "vMemoryKernelStack"), "collector": ("entropy", "vEntropyAvailable")}
+PROMISES = {"metric": ("mem", "vMemoryPerCpu"), "collector": ("entropy", "vEntropyAvailable")}
 
 
 def diffs(text):
@@ -36,7 +36,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         copy = pathlib.Path(work) / "infprof"
         copy.mkdir()
-        for name in ("src", "tools", "meson.build", "meson_options.txt"):
+        for name in ("src", "include", "web", "tools", "meson.build", "meson_options.txt"):
             (shutil.copytree if (top / name).is_dir() else shutil.copy)(top / name, copy / name)
         (copy / "subprojects").symlink_to(top / "subprojects")
         (copy / ".deps").symlink_to(top / ".deps")
@@ -50,7 +50,7 @@ def main():
             if promise not in listed:
                 sys.exit(f"the diff '{name}' does not bring {promise}")
         sample = json.loads(run([copy / "build/infprof", "snapshot", "--json"]))
-        if "vMemoryKernelStack" not in sample["mem"]:
+        if PROMISES["metric"][1] not in sample["mem"]:
             sys.exit("the new metric is not in the snapshot")
     return 0
 
