@@ -82,6 +82,15 @@ def test_the_sources_keep_the_law(browser):
     assert "://" not in js and "http" not in css and "@import" not in css and "url(" not in css
 
 
+def test_the_day_of_the_end_is_told(browser, files):
+    """Where a recording ends on another day than it began."""
+    path, data = files("day", n=267, step_ms=324000, downsampled=True, n_spans=3, n_requests=5)
+    browser.open(path)
+    assert re.match(r"\d\d:\d\d – \d{4}-\d\d-\d\d \d\d:\d\d · 24 h", text(browser, "p.range")), text(browser, "p.range")
+    browser.open(files()[0])
+    assert re.match(r"[\d:]+ – [\d:]+ · ", text(browser, "p.range")), text(browser, "p.range")
+
+
 def test_hostile_strings_stay_text(browser, usual):
     browser.frames()
     assert browser.evaluate("document.images.length") == 0

@@ -84,7 +84,10 @@ function setBand(band) {
   rangeChanged();
 }
 
-const rangeText = () => `${clock(view.start + view.from, view.step)} – ${clock(view.start + view.to, view.step)} · ${duration(view.to - view.from)}`;
+function rangeText() {
+  const [from, to] = [view.start + view.from, view.start + view.to];
+  return `${clock(from, view.step)} – ${day(from) === day(to) ? '' : `${day(to)} `}${clock(to, view.step)} · ${duration(to - from)}`;
+}
 
 /* Keys that change the range, wherever it is shown. */
 const rangeKeys = {
