@@ -69,6 +69,11 @@ void infp_limit_set_unchecked(struct infp_limit *limit, const struct infp_report
         infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN, "%s", otherwise);
 }
 
+int infp_limit_decimals(double v)
+{
+        return v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
+}
+
 bool infp_limit_is_host(const struct infp_report *report)
 {
         return !strcmp(report->run->info.mode, "host");

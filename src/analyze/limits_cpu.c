@@ -30,16 +30,19 @@ void infp_limit_throttling(const struct infp_report *report, struct infp_limit *
                         worst = use;
                 }
         }
-        if (worst)
+        if (worst) {
+                const double held = infp_container_total(worst, INFP_CONTAINER_THROTTLED_NS),
+                             seconds = infp_container_seconds(worst);
+
                 infp_limit_set(
                         limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
-                        "the target was held back in %.0f %% of the quota's periods, for %.3g s together over all "
-                        "CPUs in %.3g s (%.3g CPUs allowed)",
-                        100 * share, infp_container_total(worst, INFP_CONTAINER_THROTTLED_NS),
-                        infp_container_seconds(worst), infp_container_cpus_allowed(worst, report->n_cpus));
-        else if (quota > 0)
+                        "the target was held back in %.0f %% of the quota's periods, for %.*f s together over all "
+                        "CPUs in %.*f s (%.4g CPUs allowed)",
+                        100 * share, infp_limit_decimals(held), held, infp_limit_decimals(seconds), seconds,
+                        infp_container_cpus_allowed(worst, report->n_cpus));
+        } else if (quota > 0)
                 infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "a quota of %.3g CPUs is set, but none of its periods was counted", quota);
+                               "a quota of %.4g CPUs is set, but none of its periods was counted", quota);
         else if (any)
                 infp_limit_set(limit, INFP_LIMIT_FREE, NAN, "no quota is set on the target's control group");
         else
@@ -111,7 +114,7 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 infp_limit_set(
                         limit, INFP_LIMIT_REACHED, own_wait,
                         "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its "
-                        "%.3g CPUs%s",
+                        "%.4g CPUs%s",
                         100 * own_wait, used, allowed, stolen);
         else if (share < cpu_reached && isnan(own_wait) && busy >= machine_full && put_off >= put_off_near &&
                  used >= wanted_near) {
@@ -119,18 +122,18 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                                put_off >= put_off_reached && used >= wanted_reached ? INFP_LIMIT_REACHED
                                                                                     : INFP_LIMIT_NEAR,
                                share,
-                               "the target used %.2f of its %.3g CPUs and was put off them %.*f times a second, while "
+                               "the target used %.2f of its %.4g CPUs and was put off them %.*f times a second, while "
                                "the machine's were busy to %.0f %%: it shared them with others (a guess: how long it "
                                "waited was not measured)%s",
-                               used, allowed, put_off < 10 ? 1 : 0, put_off, 100 * busy, stolen);
+                               used, allowed, infp_limit_decimals(put_off), put_off, 100 * busy, stolen);
                 limit->is_estimated = true;
         } else if (share < cpu_near && is_one_thread(report, used, allowed)) {
                 infp_limit_set(limit, INFP_LIMIT_NEAR, share,
-                               "the target used %.2f of its %.3g CPUs, as a program does in which one thread is always "
+                               "the target used %.2f of its %.4g CPUs, as a program does in which one thread is always "
                                "busy (a guess: threads were not told apart)",
                                used, allowed);
                 limit->is_estimated = true;
         } else
                 infp_limit_set(limit, infp_limit_state_of(share, cpu_reached, cpu_near), share,
-                               "the target used %.2f of its %.3g CPUs (%.0f %%)%s", used, allowed, 100 * share, stolen);
+                               "the target used %.2f of its %.4g CPUs (%.0f %%)%s", used, allowed, 100 * share, stolen);
 }

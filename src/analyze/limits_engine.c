@@ -28,7 +28,8 @@ static void find_queue(const struct infp_report_engine *e, struct infp_limit *qu
         if (queue->state != INFP_LIMIT_NOT_CHECKED && !(mean > queue->share))
                 return;
         if (can_be(running, most_requests))
-                snprintf(ran, sizeof(ran), " while %.3g ran", infp_stat_mean(running));
+                snprintf(ran, sizeof(ran), " while %.*f ran", infp_limit_decimals(infp_stat_mean(running)),
+                         infp_stat_mean(running));
         infp_limit_set(queue, infp_limit_state_of(mean, queue_reached, queue_near), mean,
                        "%.2f requests waited on average (%.0f at most)%s", mean, waiting->max, ran);
 }

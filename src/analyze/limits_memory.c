@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "analyze/limits_parts.h"
+#include "base/mem.h"
 
 static const double memory_waited_reached = 0.1, memory_near = 0.9, major_faults_reached = 10;
 static const double swap_near = 1 << 20; /* less is what the kernel puts out of the way at any time */
@@ -10,6 +11,22 @@ static const double io_some_reached = 0.25, io_full_reached = 0.1, io_near = 0.0
 static const double io_mostly = 0.5; /* of what went through the machine's disks */
 /* The longest that what was moved can have taken: pages one by one, from a slow disk. */
 static const double slow_page_bytes = 4096, slow_page_s = 0.01;
+
+struct size {
+        char text[32];
+};
+
+static struct size size_of(double bytes)
+{
+        static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+        unsigned i = 0;
+        struct size ret;
+
+        for (bytes /= 1024; bytes >= 999.5 && i + 1 < INFP_COUNT(units); i++)
+                bytes /= 1024;
+        snprintf(ret.text, sizeof(ret.text), bytes < 999.5 ? "%.3g %s" : "%.0f %s", bytes, units[i]);
+        return ret;
+}
 
 /* Of the target's control groups: processes killed, times that the limit was hit, the fullest. */
 struct charged {
@@ -76,12 +93,11 @@ void infp_limit_memory(const struct infp_report *report, struct infp_limit *limi
                                100 * all, is_hit ? ", and the target had to fetch pages from disks" : "");
                 limit->is_estimated = true;
         } else if (charged.fullest >= 0 && !(charged.fullest < machine))
-                infp_limit_set(
-                        limit, infp_limit_state_of(charged.fullest, INFINITY, memory_near), charged.fullest,
-                        "its control group's memory came to %.0f %% of the limit of %.3g GiB, file cache included",
-                        100 * charged.fullest, charged.allowed / (1 << 30));
+                infp_limit_set(limit, infp_limit_state_of(charged.fullest, INFINITY, memory_near), charged.fullest,
+                               "its control group's memory came to %.0f %% of the limit of %s, file cache included",
+                               100 * charged.fullest, size_of(charged.allowed).text);
         else if (swap >= swap_near)
-                infp_limit_set(limit, INFP_LIMIT_NEAR, NAN, "up to %.3g MiB of %s lay in swap", swap / (1 << 20),
+                infp_limit_set(limit, INFP_LIMIT_NEAR, NAN, "up to %s of %s lay in swap", size_of(swap).text,
                                is_host ? "the programs" : "the target");
         else if (!isnan(machine))
                 infp_limit_set(limit, infp_limit_state_of(machine, INFINITY, memory_near), machine,
@@ -111,7 +127,7 @@ static void find_io_by_machine(const struct infp_report *report, struct infp_lim
                 char size[64] = "nothing";
 
                 if (moved > 0)
-                        snprintf(size, sizeof(size), "no more than %.3g KiB", moved / 1024);
+                        snprintf(size, sizeof(size), "no more than %s", size_of(moved).text);
                 infp_limit_set(
                         limit, INFP_LIMIT_FREE, NAN,
                         "the target moved %s to or from disks; tasks of the machine waited for I/O %.1f %% of the "
@@ -132,10 +148,10 @@ static void find_io_by_machine(const struct infp_report *report, struct infp_lim
                        machine == INFP_LIMIT_REACHED && moved >= io_mostly * disks ? INFP_LIMIT_REACHED
                                                                                    : INFP_LIMIT_NEAR,
                        some,
-                       "tasks of the machine waited for I/O %.1f %% of the time, and the target moved %.3g MiB to or "
+                       "tasks of the machine waited for I/O %.1f %% of the time, and the target moved %s to or "
                        "from disks "
                        "(a guess: how long it waited was not measured)",
-                       100 * some, moved / (1 << 20));
+                       100 * some, size_of(moved).text);
 }
 
 void infp_limit_io(const struct infp_report *report, struct infp_limit *limit)

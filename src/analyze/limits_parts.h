@@ -14,6 +14,9 @@ enum infp_limit_state infp_limit_state_of(double v, double reached, double near)
 void infp_limit_set_unchecked(struct infp_limit *limit, const struct infp_report *report, const char *const *collectors,
                               const char *column, const char *otherwise);
 
+/* Decimals of three figures that matter, for %.*f: unlike %g it never writes 1.2e+03. */
+int infp_limit_decimals(double v);
+
 bool infp_limit_is_host(const struct infp_report *report);
 /* Nobody but the target is in it, so that its figures are the target's. */
 bool infp_limit_is_own(const struct infp_container_use *use);

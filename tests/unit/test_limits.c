@@ -143,8 +143,12 @@ static void test_throttling_comes_first(void **state)
         assert_int_equal(limits.list[1].resource, INFP_LIMIT_CPU);
         assert_non_null(strstr(limits.headline,
                                "Limited by the CPU quota: the target was held back in 43 % of the quota's "
-                               "periods, for 2.5 s together over all CPUs in 10 s"));
+                               "periods, for 2.50 s together over all CPUs in 10.0 s"));
         assert_non_null(strstr(limits.headline, "Also at the limit: CPU."));
+        use.stat[INFP_CONTAINER_THROTTLED_NS].total_u64 = 2500000000000;
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_REACHED);
+        infp_limits_find(&report, &limits);
+        assert_non_null(strstr(limits.headline, "for 2500 s together"));
         assert_non_null(strstr(limits.headline, "Not checked: memory, GPU, GPU memory"));
         report.containers.n = 0;
         assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NOT_CHECKED);
@@ -206,6 +210,10 @@ static void test_io(void **state)
         infp_limits_find(&report, &limits);
         assert_int_equal(get(&limits, INFP_LIMIT_IO)->state, INFP_LIMIT_REACHED);
         assert_true(get(&limits, INFP_LIMIT_IO)->is_estimated);
+        assert_non_null(strstr(get(&limits, INFP_LIMIT_IO)->text, "the target moved 120 MiB to or from disks"));
+        metrics[0].stat.total_u64 = UINT64_C(1600) << 20;
+        infp_limits_find(&report, &limits);
+        assert_non_null(strstr(get(&limits, INFP_LIMIT_IO)->text, "the target moved 1.58 GiB to or from disks"));
         metrics[0].stat.total_u64 = metrics[1].stat.total_u64 = 64 << 10; /* 32 pages in 10 s */
         assert_int_equal(state_of(&report, INFP_LIMIT_IO), INFP_LIMIT_FREE);
         run.info.mode = (char *) "host";
