@@ -125,7 +125,7 @@ static int add_slot(struct infp_sched *sched, const struct infp_collector *colle
                 .collector = collector,
                 .name = collector->name,
                 .period_ns = infp_collector_period_ms(collector, options->env->period_ms) * INFP_NS_PER_MS,
-                .emit = calloc(1, sizeof *slot->emit),
+                .emit = malloc(sizeof *slot->emit),
         };
         if (!slot->emit)
                 return infp_fail(err, -ENOMEM, "no memory for collector %s", collector->name);
