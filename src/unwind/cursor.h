@@ -12,7 +12,9 @@ struct infp_cursor {
 
 static inline struct infp_cursor infp_cursor(const void *bytes, uint64_t size)
 {
-        return (struct infp_cursor){ bytes, (const uint8_t *) bytes + size, false };
+        const uint8_t *at = bytes;
+
+        return (struct infp_cursor){ at, size ? at + size : at, false }; /* NULL + 0 is an error in C */
 }
 
 static inline uint64_t infp_cursor_left(const struct infp_cursor *c)

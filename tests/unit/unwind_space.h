@@ -80,12 +80,14 @@ struct unwind_self {
         uint64_t stack_end; /* of the main thread */
 };
 
-/* The executable mappings of this process, with tables. */
-static inline void unwind_self(struct unwind_self *self)
+/* The executable mappings of a process, with tables; 0: this one. */
+static inline void unwind_process(struct unwind_self *self, int pid)
 {
-        FILE *maps = fopen("/proc/self/maps", "re");
         char line[1024];
+        FILE *maps;
 
+        snprintf(line, sizeof(line), "/proc/%d/maps", pid ? pid : (int) getpid());
+        maps = fopen(line, "re");
         memset(self, 0, sizeof(*self));
         while (maps && fgets(line, sizeof(line), maps)) {
                 uint64_t begin, end, offset, vaddr;
@@ -101,7 +103,7 @@ static inline void unwind_self(struct unwind_self *self)
                 if (rights[2] != 'x' || self->space.n_mappings == UNWIND_MAPPINGS || strcmp(path, "[vsyscall]") == 0)
                         continue;
                 *mapping = (struct infp_unwind_mapping){ .begin = begin, .end = end, .id = self->space.n_mappings };
-                if (rights[0] == 'r')
+                if (rights[0] == 'r' && pid == 0)
                         mapping->code = (const uint8_t *) begin;
                 self->space.n_mappings++;
                 if (strcmp(path, "[vdso]") == 0) {
@@ -118,4 +120,9 @@ static inline void unwind_self(struct unwind_self *self)
                 fclose(maps);
         self->space.mappings = self->mappings;
         self->space.id = 1;
+}
+
+static inline void unwind_self(struct unwind_self *self)
+{
+        unwind_process(self, 0);
 }
