@@ -5,7 +5,7 @@
 
 static const struct infp_unwind_rule frame_pointer = { .cfa_kind = INFP_CFA_REGISTER,
                                                        .cfa_register = INFP_RBP,
-                                                       .flags = INFP_RULE_FRAME_POINTER,
+                                                       .flags = INFP_RULE_FRAME_POINTER | INFP_RULE_PLAIN,
                                                        .n_saves = 2,
                                                        .cfa_offset = 16 };
 static const struct infp_unwind_save frame_pointer_saves[] = { { INFP_RBP, INFP_SAVE_AT_CFA, 0, 0, -16 },

@@ -37,6 +37,7 @@ enum {
         INFP_RULE_END = 2,            /* the return address is undefined: there is no caller */
         INFP_RULE_UNSUPPORTED = 4,    /* an expression that is not one of those above */
         INFP_RULE_FROM_REGISTER = 8,  /* some save counts from a register, not from the CFA */
+        INFP_RULE_PLAIN = 32,         /* all saves are INFP_SAVE_AT_CFA and it is no signal frame: what is fast */
         INFP_RULE_FRAME_POINTER = 16, /* no table said it: see INFP_MAPPING_FRAME_POINTERS */
 };
 

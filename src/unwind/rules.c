@@ -48,9 +48,13 @@ static void condense(const struct infp_cfa_state *state, struct infp_unwind_rule
         rule->cfa_addend = state->cfa_addend;
         rule->first_save = 0;
         rule->n_saves = 0;
+        if (!(state->flags & INFP_RULE_SIGNAL))
+                rule->flags |= INFP_RULE_PLAIN;
         for (uint32_t left = state->saved; left; left &= left - 1) {
                 const struct infp_unwind_save *save = &state->saves[__builtin_ctz(left)];
 
+                if (save->kind != INFP_SAVE_AT_CFA)
+                        rule->flags &= (uint8_t) ~INFP_RULE_PLAIN;
                 if (save->kind >= INFP_SAVE_AT_REG)
                         rule->flags |= INFP_RULE_FROM_REGISTER;
                 saves[rule->n_saves++] = *save;

@@ -110,6 +110,30 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
         return end;
 }
 
+/* All registers of the caller, where all of them are on the stack below the CFA. */
+static enum infp_unwind_end restore_plain(struct infp_walk *walk, const struct infp_unwind_rule *rule,
+                                          const struct infp_unwind_save *saves, uint64_t cfa, uint64_t sp)
+{
+        const struct infp_unwind_dump *dump = walk->start->dumps;
+        const uint64_t from = cfa - dump->begin, limit = dump->size - 8;
+        unsigned i;
+
+        for (i = 0; i < rule->n_saves && dump->size >= 8; i++) {
+                const uint64_t at = from + (uint64_t) (int64_t) saves[i].offset;
+
+                if (__builtin_expect(at > limit, 0))
+                        break;
+                memcpy(&walk->values[saves[i].reg], dump->bytes + at, 8);
+        }
+        for (; i < rule->n_saves; i++) {
+                const enum infp_unwind_end end = restore(walk, &saves[i], cfa, sp, walk->values);
+
+                if (end != INFP_UNWIND_COMPLETE)
+                        return end;
+        }
+        return INFP_UNWIND_COMPLETE;
+}
+
 /* From a frame to its caller. */
 static enum infp_unwind_end step(struct infp_walk *walk, const struct infp_unwind_rule *rule,
                                  const struct infp_unwind_save *saves)
@@ -126,6 +150,11 @@ static enum infp_unwind_end step(struct infp_walk *walk, const struct infp_unwin
         if (cfa <= sp && !is_signal) {
                 walk->address = cfa;
                 return INFP_UNWIND_BROKEN;
+        }
+        if (__builtin_expect(rule->flags & INFP_RULE_PLAIN, 1)) {
+                walk->values[INFP_RSP] = cfa;
+                walk->valid &= kept_by_calls;
+                return restore_plain(walk, rule, saves, cfa, sp);
         }
         if (rule->flags & (INFP_RULE_FROM_REGISTER | INFP_RULE_SIGNAL)) {
                 memcpy(copy, walk->values, sizeof(copy));
