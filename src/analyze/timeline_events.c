@@ -157,15 +157,19 @@ int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *
         struct infp_timeline *timeline = reading->timeline;
         infp_autofree uint64_t *ids = calloc(INFP_TIMELINE_MARKS, sizeof(*ids));
         struct marks marks = { timeline, ids, 1, 0 };
+        struct infp_scan_options of_marks = *reading->scan;
         struct infp_scan *scan;
         struct infp_batch batch;
         int r = 0;
 
+        /* A recording takes marks some ms before it calls itself started. */
+        if (of_marks.t0 == reading->run->info.started_t_ns)
+                of_marks.t0 = 0;
         reading->table = "marks";
         timeline->marks = calloc(INFP_TIMELINE_MARKS, sizeof(*timeline->marks));
         if (!ids || !timeline->marks)
                 return -ENOMEM;
-        INFP_TRY(infp_report_scan(reading->run, "marks", wanted, reading->scan, &scan, err));
+        INFP_TRY(infp_report_scan(reading->run, "marks", wanted, &of_marks, &scan, err));
         while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (add_mark(&marks, &batch, row) < 0)

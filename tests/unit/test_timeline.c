@@ -44,17 +44,22 @@ static void assert_means(const struct infp_timeline_series *series, const double
                         assert_near(mean_at(series, i), expected[i]);
 }
 
-/* A second each; the counter begins anew at 12 s, the noisy one steps back there; nothing between 13 s and 17 s. */
+/* A second each; the counter begins anew at 12 s, the noisy one steps back there; nothing between 13 s and 17 s. A mark comes before
+ * the recording calls itself started. */
 static void test_buckets_rates_and_gaps(void **state)
 {
         static const double gauge[] = { 1, 2, 3, 4, NAN, NAN, NAN, 5, 7 },
                             rate[] = { NAN, 50, 30, 10, NAN, NAN, NAN, NAN, 60 },
                             noisy[] = { NAN, 0.5, 0, 1.1, NAN, NAN, NAN, NAN, 0 };
+        static const struct infp_table *const more[] = { &infp_table_marks, NULL };
         struct sample_run *s = begin();
         struct infp_report report;
         struct infp_timeline t;
 
         (void) state;
+        sample_describe(s, more);
+        infp_row_str(sample_row(s, &infp_table_marks, 10 * S - S / 100), INFP_MARKS_TAG, "early");
+        sample_put(s);
         put_numbers(s, 10 * S, 1, 100, 100, 0);
         put_numbers(s, 11 * S, 2, 150, 150, 0.5);
         put_numbers(s, 12 * S + 300000000, 3, 39, 140, 0.5);
@@ -82,6 +87,8 @@ static void test_buckets_rates_and_gaps(void **state)
                 if (!isnan(noisy[i]))
                         assert_near(mean_at(series_of(&t, "noisy"), i), 100 * noisy[i]);
         assert_true(series_of(&t, "counter")->is_rate && !series_of(&t, "gauge")->is_rate);
+        assert_int_equal(t.n_marks, 1);
+        assert_string_equal(t.marks[0].tag, "early");
         assert_int_equal(t.n_gaps, 1);
         assert_int_equal(t.gaps[0].from, 13 * S);
         assert_int_equal(t.gaps[0].to, 17 * S);
