@@ -219,6 +219,7 @@ void infp_html_summary(struct infp_str *out, const struct infp_report *report)
         put_memory(out, report);
         put_gpus(out, report);
         put_energy(out, report);
-        put_card(out, "Took", seconds(report->wall_s).text, "%s", report->is_part ? "of a longer run" : "");
+        if (report->is_part) /* what a whole run took is in the header */
+                put_card(out, "Took", seconds(report->wall_s).text, "of a longer run");
         infp_str_puts(out, "\n</dl></section>\n");
 }
