@@ -314,6 +314,7 @@ static void test_each_instruction(void **state)
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
                 SKIP_BECAUSE("ptrace is refused here: nothing can be executed step by step");
         assert_true(WIFSTOPPED(status));
+        assert_int_equal(ptrace(PTRACE_SETOPTIONS, traced.pid, NULL, (long) PTRACE_O_EXITKILL), 0);
         assert_int_equal(ptrace(PTRACE_GETREGS, traced.pid, NULL, &traced.regs), 0);
         unwind(&traced, 0);
         assert_int_equal(traced.result.end, INFP_UNWIND_COMPLETE);

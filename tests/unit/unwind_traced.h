@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -28,6 +29,7 @@ static pid_t traced_begin(char *const *command, unsigned wait_ms)
         pid_t pid = fork();
 
         if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing behind */
                 execvp(command[0], command);
                 _exit(127);
         }
