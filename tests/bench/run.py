@@ -16,6 +16,7 @@ TOP = HERE.parents[1]
 MONITORS = TOP.parent / "shared" / "truth" / "monitors.py"
 ENGINES = TOP.parent / "shared" / "fixtures" / "engines"
 PAGE_MB_S = 300
+UNWIND_FACTOR = 2  # the same of a frame
 RING_FACTOR = 2  # beyond so many times its budget a call fails the run: caches are shared with whoever else runs
 
 
@@ -60,6 +61,14 @@ def ring():
     return run([TOP / "build-gcc" / program, RING_FACTOR])
 
 
+def unwind():
+    """Unwind tables, and stacks of a Python program."""
+    program = pathlib.Path("tests") / "bench" / "bench_unwind"
+    if run([TOP / "tools" / "build", "build-gcc", program], stdout=subprocess.DEVNULL):
+        return 1
+    return run([TOP / "build-gcc" / program, UNWIND_FACTOR])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
@@ -81,6 +90,8 @@ def main():
     code |= pages()
     title("Calls of the public API (CPU time of the calling thread)")
     code |= ring()
+    title("Unwinding (CPU time)")
+    code |= unwind()
     print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
     return 1 if code else 0
 
