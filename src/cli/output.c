@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,8 @@ static int open_file(struct infp_output *output, struct infp_err *err)
         struct stat st;
         bool is_special = stat(output->path, &st) == 0 && !S_ISREG(st.st_mode);
 
-        if (!is_special) {
+        signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` the write says so, and the part is taken away */
+        if (!is_special) {        /* each writer its own part: two may make the same file */
                 output->file = realpath(output->path, NULL);
                 if (!output->file)
                         output->file = strdup(output->path);

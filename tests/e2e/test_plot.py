@@ -124,6 +124,13 @@ def test_many_metrics_in_a_small_figure(infprof, recorded, tmp_path):
     assert [text for _, text in axis].count("0 B") == 1 and "1 B" in [text for _, text in axis]  # no halves of a byte
 
 
+def test_a_file_that_may_not_be_that_large(infprof, recorded, tmp_path):
+    done = subprocess.run(["bash", "-c", 'ulimit -f 1; "$0" plot -r "$1" tree_rss_bytes tree_vms_bytes tree_cpu_ns -o "$2"', infprof, recorded, tmp_path / "x.svg"],
+                          stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 FIVE = ["tree_rss_bytes", "tree_vms_bytes", "tree_cpu_ns", "tree_threads", "tree_processes"]
 
 
