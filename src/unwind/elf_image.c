@@ -136,8 +136,13 @@ static void read_eh_frame_header(struct infp_elf *elf, const Elf64_Phdr *header)
         }
 }
 
+/* So much is looked at for the build id. */
+enum { MAX_NOTES = 16, MAX_NOTE_BYTES = 1 << 20 };
+
 static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
 {
+        unsigned n_notes = 0;
+
         for (unsigned pass = 0; pass < 2; pass++) { /* PT_GNU_EH_FRAME needs all of PT_LOAD */
                 for (unsigned i = 0; i < head->e_phnum; i++) {
                         Elf64_Phdr header;
@@ -146,7 +151,8 @@ static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
                                 return;
                         if (pass == 0 && header.p_type == PT_LOAD)
                                 add_load(elf, &header);
-                        else if (pass == 1 && header.p_type == PT_NOTE && !elf->build_id.bytes)
+                        else if (pass == 1 && header.p_type == PT_NOTE && !elf->build_id.bytes &&
+                                 header.p_filesz <= MAX_NOTE_BYTES && n_notes++ < MAX_NOTES)
                                 read_notes(elf, &header);
                         else if (pass == 1 && header.p_type == PT_GNU_EH_FRAME && !elf->eh_frame.bytes)
                                 read_eh_frame_header(elf, &header);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_PROBES = 64 }; /* made-up rules that collide cannot make a build slow */
+enum { MAX_PROBES = 24 }; /* made-up rules that collide cannot make a build slow */
 
 /* What an unwinder has to know in the caller: the registers that calls keep, and where they return to. */
 static const uint32_t needed = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_RSP | 1 << INFP_R12 | 1 << INFP_R13 |

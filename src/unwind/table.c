@@ -39,7 +39,7 @@ bool infp_unwind_table_function(const struct infp_unwind_table *table, uint64_t 
         const uint32_t *functions = (const uint32_t *) ((const char *) table + table->functions_at);
         const uint16_t *rules = infp_unwind_table_row_rules(table);
         const uint64_t pc = vaddr - table->base;
-        uint64_t end = UINT64_MAX;
+        uint64_t end = UINT64_MAX - table->base;
         uint32_t low = 0, high = table->n_functions;
         int64_t row = infp_unwind_table_row(table, vaddr);
 
@@ -57,11 +57,12 @@ bool infp_unwind_table_function(const struct infp_unwind_table *table, uint64_t 
                 return false;
         if (low < table->n_functions)
                 end = functions[low];
-        while ((uint64_t) ++row < table->n_rows && infp_unwind_table_pcs(table)[row] < end)
-                if (rules[row] == INFP_RULE_NONE)
-                        end = infp_unwind_table_pcs(table)[row];
-        if (end == UINT64_MAX)
-                return false; /* the last row is always one of no function */
+        /* Between two functions there is at most one row of no function, before the second; after the last there is one. */
+        row = infp_unwind_table_row(table, table->base + end - 1);
+        if (row >= 0 && rules[row] == INFP_RULE_NONE)
+                end = infp_unwind_table_pcs(table)[row];
+        if (end > UINT32_MAX || end <= pc)
+                return false;
         *ret_begin = table->base + functions[low - 1];
         *ret_end = table->base + end;
         return true;

@@ -16,8 +16,8 @@ TOP = HERE.parents[1]
 MONITORS = TOP.parent / "shared" / "truth" / "monitors.py"
 ENGINES = TOP.parent / "shared" / "fixtures" / "engines"
 PAGE_MB_S = 300
-UNWIND_FACTOR = 2  # the same of a frame
 RING_FACTOR = 2  # beyond so many times its budget a call fails the run: caches are shared with whoever else runs
+UNWIND_FACTOR = 2  # the same of a frame
 
 
 def title(text):

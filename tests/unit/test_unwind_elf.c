@@ -100,6 +100,51 @@ static void test_without_sections(void **state)
         free(copy);
 }
 
+/* The loader with .eh_frame_hdr's section under another name. */
+static void rename_section(uint8_t *bytes, const char *name, uint64_t flags)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *) bytes;
+        Elf64_Shdr *sections = (Elf64_Shdr *) (bytes + head->e_shoff);
+        char *names = (char *) bytes + sections[head->e_shstrndx].sh_offset;
+
+        for (unsigned i = 0; i < head->e_shnum; i++) {
+                char *old = names + sections[i].sh_name;
+
+                if (strcmp(old, ".eh_frame_hdr") == 0) {
+                        memcpy(old, name, strlen(name) + 1);
+                        sections[i].sh_flags = flags;
+                        return;
+                }
+        }
+        fail_msg("there is no .eh_frame_hdr");
+}
+
+static void test_compressed(void **state)
+{
+        struct infp_elf elf;
+        size_t size;
+        uint8_t *bytes = loader(&size), *copy = malloc(size);
+
+        (void) state;
+        assert_non_null(copy);
+        memcpy(copy, bytes, size);
+        assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
+        assert_false(elf.has_compressed_debug_frame || elf.debug_frame.bytes);
+        rename_section(copy, ".zdebug_frame", 0);
+        assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
+        assert_true(elf.has_compressed_debug_frame && !elf.debug_frame.bytes);
+        memcpy(copy, bytes, size);
+        rename_section(copy, ".debug_frame", SHF_COMPRESSED);
+        assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
+        assert_true(elf.has_compressed_debug_frame && !elf.debug_frame.bytes);
+        memcpy(copy, bytes, size);
+        rename_section(copy, ".debug_frame", 0);
+        assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
+        assert_true(!elf.has_compressed_debug_frame && elf.debug_frame.bytes);
+        free(copy);
+        free(bytes);
+}
+
 static void test_refused(void **state)
 {
         struct infp_elf elf;
@@ -346,6 +391,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_without_sections),
+                cmocka_unit_test(test_compressed),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_broken_files),
                 cmocka_unit_test(test_rows),
