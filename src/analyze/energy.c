@@ -94,6 +94,18 @@ static double seconds(uint64_t from, uint64_t to)
         return (double) (to - from) / 1e9;
 }
 
+/* Tokens are counted from page to page of an engine, which seldom begin and end with the range. */
+static void take_tokens_interval(const struct tracks *tracks, struct track *t, uint64_t t_ns, double more)
+{
+        const uint64_t lo = t->t_ns > tracks->tokens_t0 ? t->t_ns : tracks->tokens_t0,
+                       hi = t_ns < tracks->tokens_t1 ? t_ns : tracks->tokens_t1;
+
+        if (hi <= lo)
+                return;
+        t->tokens_j += more * (double) (hi - lo) / (double) (t_ns - t->t_ns);
+        t->tokens_s += seconds(lo, hi);
+}
+
 /* What lies between two readings. Nobody draws nothing for long: there the meter was away, or the battery was not in use. */
 static void take_interval(struct tracks *tracks, struct track *t, uint64_t t_ns, double joules,
                           const struct infp_range *range, const struct infp_baseline *baseline)
@@ -107,6 +119,7 @@ static void take_interval(struct tracks *tracks, struct track *t, uint64_t t_ns,
                 t->idle_j += more;
                 t->idle_s += seconds(t->t_ns, t_ns);
         }
+        take_tokens_interval(tracks, t, t_ns, more);
         if (hi <= lo)
                 return;
         t->domain.joules += more * (double) (hi - lo) / (double) (t_ns - t->t_ns);
@@ -195,6 +208,18 @@ static int read_domains(struct infp_run *run, const struct infp_energy_options *
         return r;
 }
 
+static void add_tokens(struct infp_energy *e, const struct track *t)
+{
+        if (t->tokens_s <= 0)
+                return;
+        if (t->domain.is_gpu)
+                e->tokens_gpu_joules = (isnan(e->tokens_gpu_joules) ? 0 : e->tokens_gpu_joules) + t->tokens_j;
+        if (!t->domain.is_counted)
+                return;
+        e->tokens_joules = (isnan(e->tokens_joules) ? 0 : e->tokens_joules) + t->tokens_j;
+        e->tokens_s = fmin(isnan(e->tokens_s) ? INFINITY : e->tokens_s, t->tokens_s);
+}
+
 /* GPUs, and whatever is not one, apart: a part of a meter that counts is in the total, under its name. */
 static void add_to_side(struct infp_energy *e, const struct infp_energy_domain *d, double idle)
 {
@@ -217,6 +242,7 @@ static void add_up(struct infp_energy *e, struct track *t)
         const double idle = d->idle_watts * d->seconds;
 
         add_to_side(e, d, idle);
+        add_tokens(e, t);
         if (!d->is_counted)
                 return;
         e->joules = (isnan(e->joules) ? 0 : e->joules) + d->joules;
@@ -262,6 +288,16 @@ static int conclude(struct infp_energy *e, struct tracks *tracks, struct infp_er
         return 0;
 }
 
+/* While a command waited for its baseline nobody made tokens for it. */
+static void set_tokens_time(struct tracks *tracks, const struct infp_energy_options *options,
+                            const struct infp_baseline *baseline)
+{
+        tracks->tokens_t0 = options->tokens_t1 ? options->tokens_t0 : options->range->t0;
+        tracks->tokens_t1 = options->tokens_t1 ? options->tokens_t1 : options->range->t1;
+        if (options->is_command && tracks->tokens_t0 < baseline->t1)
+                tracks->tokens_t0 = baseline->t1;
+}
+
 int infp_energy_read(struct infp_run *run, const struct infp_energy_options *options, struct infp_energy *ret,
                      const char **ret_table, struct infp_err *err)
 {
@@ -279,14 +315,18 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
                                      .residual_joules = NAN,
                                      .gpu_joules = NAN,
                                      .gpu_j_per_generated = NAN,
+                                     .tokens_joules = NAN,
+                                     .tokens_gpu_joules = NAN,
+                                     .tokens_s = NAN,
                                      .j_per_generated = NAN,
                                      .j_per_token = NAN,
                                      .j_per_request = NAN,
                                      .baseline_is_before = options->is_command };
-        ret->tokens = (struct infp_energy_tokens){ .generated = NAN, .prompt = NAN, .requests = NAN };
+        ret->tokens = infp_energy_no_tokens;
         tracks.gap_ns = 5 * (period_ns > battery_ns ? period_ns : battery_ns) / 2;
         *ret_table = "marks";
         INFP_TRY(infp_baseline_find(run, &ret->baseline, err));
+        set_tokens_time(&tracks, options, &ret->baseline);
         *ret_table = "energy";
         INFP_TRY(read_domains(run, options, &ret->baseline, &tracks, err));
         INFP_TRY(infp_energy_gpus(run, options, &ret->baseline, &tracks, ret_table, err));

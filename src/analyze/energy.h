@@ -32,6 +32,7 @@ struct infp_energy_tokens {
         enum { INFP_TOKENS_NONE, INFP_TOKENS_ENGINE, INFP_TOKENS_REQUESTS } from;
         unsigned n_engines;
         double generated, prompt, requests; /* NAN: not known */
+        double joules, gpu_joules, seconds; /* of the time in which they were counted: between engines' pages */
 };
 
 struct infp_energy {
@@ -55,6 +56,7 @@ struct infp_energy {
         double gpu_inside_joules, gpu_inside_idle_joules; /* of those that are in `joules`; 0: none */
 
         struct infp_energy_tokens tokens;
+        double tokens_joules, tokens_gpu_joules, tokens_s; /* of the options' time of tokens; NAN: not measured in it */
         double j_per_generated, j_per_token, j_per_request; /* NAN: not known. token: prompt and generated alike */
         double gpu_j_per_generated;
 
@@ -69,6 +71,7 @@ struct infp_energy_options {
         const struct infp_range *range;
         bool is_command; /* infprof ran a command: it waited while the baseline was measured */
         uint32_t period_ms;
+        uint64_t tokens_t0, tokens_t1; /* the time in which tokens were counted; 0: the range */
 };
 
 /* A run without energy has none: 0, and n is 0. Of an error ret_table says what could not be read. */
@@ -80,6 +83,9 @@ void infp_energy_split(struct infp_energy *energy, double tree_cpu_s, double mac
 double infp_energy_share(const struct infp_energy *energy, double cpu_s);
 void infp_energy_done(struct infp_energy *energy);
 
-/* energy_tokens.c: the figures per token, of tokens of the same range. requests may be NULL. */
+/* energy_tokens.c: from the first to the last page that the engines' tokens are counted between; 0, 0 where there are none: what
+ * the options of infp_energy_read want. */
+void infp_energy_tokens_span(const struct infp_report_engines *engines, uint64_t *ret_t0, uint64_t *ret_t1);
+/* The figures per token: joules of the time in which tokens were counted. requests may be NULL; theirs are of the range. */
 void infp_energy_per_token(struct infp_energy *energy, const struct infp_report_engines *engines,
                            const struct infp_requests *requests);

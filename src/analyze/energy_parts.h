@@ -3,6 +3,8 @@
 
 #include "analyze/energy.h"
 
+extern const struct infp_energy_tokens infp_energy_no_tokens; /* energy_tokens.c */
+
 /* The readings around the borders are needed too; energy is read each 30 s at least. */
 #define ENERGY_MARGIN_NS UINT64_C(61000000000)
 
@@ -11,6 +13,7 @@ struct track {
         uint64_t t_ns; /* of the reading before; 0: none */
         double at;     /* its joules */
         double idle_j, idle_s;
+        double tokens_j, tokens_s;  /* of the time in which tokens were counted */
         uint64_t first_ns, last_ns; /* covered in the range */
         bool has;                   /* a row in the range */
         bool is_new;                /* its last row says what it is in the range */
@@ -19,7 +22,7 @@ struct track {
 struct tracks {
         struct track *list;
         unsigned n;
-        uint64_t gap_ns;
+        uint64_t gap_ns, tokens_t0, tokens_t1;
         bool is_interpolated;
 };
 

@@ -252,8 +252,11 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
                 if (isfinite(v))
                         infp_stat_add_value(&e->gauges[i], v, 1);
         }
-        if (is_inside && state->row_t_ns && t_ns > state->row_t_ns)
+        if (is_inside && state->row_t_ns && t_ns > state->row_t_ns) {
                 e->seconds += (double) (t_ns - state->row_t_ns) / 1e9;
+                e->t0 = e->t0 ? e->t0 : state->row_t_ns;
+                e->t1 = t_ns;
+        }
         e->counts_at_end |= is_inside && !isnan(live) && !isnan(generated) && live != generated;
         state->row_t_ns = t_ns;
         return 0;

@@ -49,7 +49,8 @@ struct infp_report_engine {
          * in turn, and each fall counts the whole of a counter again. */
         uint64_t n_falls;
 
-        double seconds; /* between pages that came: what rates divide by; 0: fewer than two */
+        double seconds;  /* between pages that came: what rates divide by; 0: fewer than two */
+        uint64_t t0, t1; /* the first and the last of them */
         /* Increase in the range; NAN: the engine does not say. */
         double counters[INFP_ENGINE_COUNTERS];
         struct infp_stat gauges[INFP_ENGINE_GAUGES]; /* n 0: the engine does not say */

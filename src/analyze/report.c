@@ -230,15 +230,17 @@ static int read_requests(struct infp_report *report, struct infp_run *run, const
 static int read_energy(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
                        struct infp_err *err)
 {
-        const struct infp_energy_options options = {
+        struct infp_energy_options options = {
                 .scan = scan,
                 .range = &report->range,
                 .is_command = !strcmp(run->info.mode, "run"),
                 .period_ms = run->info.period_ms,
         };
         const char *table;
-        const int r = infp_energy_read(run, &options, &report->energy, &table, err);
+        int r;
 
+        infp_energy_tokens_span(&report->engines, &options.tokens_t0, &options.tokens_t1);
+        r = infp_energy_read(run, &options, &report->energy, &table, err);
         return pass(report, table, r, err);
 }
 

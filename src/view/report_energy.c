@@ -135,8 +135,9 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
                 infp_str_printf(&more, ", %.0f prompt", t->prompt);
         if (!isnan(t->requests))
                 infp_str_printf(&more, ", %.0f requests", t->requests);
-        infp_report_line(out, "", "all of %s, idle included, by %s: %.0f generated%s", names.data ? names.data : "",
-                         tokens_from[t->from], t->generated, more.data ? more.data : "");
+        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %.0f generated%s", joules(t->joules).text,
+                         seconds(t->seconds).text, names.data ? names.data : "", tokens_from[t->from], t->generated,
+                         more.data ? more.data : "");
 }
 
 static void put_split(struct infp_out *out, const struct infp_report *report)
@@ -272,6 +273,9 @@ static void put_json_tokens(struct infp_json *json, const struct infp_energy *e)
         infp_json_member_f64(json, "generated", e->tokens.generated);
         infp_json_member_f64(json, "prompt", e->tokens.prompt);
         infp_json_member_f64(json, "requests", e->tokens.requests);
+        infp_json_member_f64(json, "joules", e->tokens.joules);
+        infp_json_member_f64(json, "gpu_joules", e->tokens.gpu_joules);
+        infp_json_member_f64(json, "seconds", e->tokens.seconds);
         infp_json_member_f64(json, "joules_per_generated_token", e->j_per_generated);
         infp_json_member_f64(json, "joules_per_token", e->j_per_token);
         infp_json_member_f64(json, "joules_per_request", e->j_per_request);

@@ -227,6 +227,29 @@ static void test_joules_per_token(void **state)
         sample_free(s);
 }
 
+/* Two pages, at 15 and 17 s of 14 to 20 s: the joules of the other seconds made other tokens, which nobody counted. */
+static void test_joules_of_the_time_between_pages(void **state)
+{
+        struct sample_run *s = begin_command();
+        struct infp_report report;
+        const struct infp_energy *e = &report.energy;
+        char *text;
+
+        (void) state;
+        put_page(s, 15 * S, 1, 1000, 2000, 7);
+        put_page(s, 17 * S, 1, 1100, 2200, 9);
+        finish(s, "run", 20 * S);
+        make(s, NULL, NULL, 0, &report);
+        assert_near(e->joules, 198);
+        assert_near(e->tokens.joules, 66);
+        assert_near(e->tokens.seconds, 2);
+        text = text_of(&report, 140);
+        assert_non_null(strstr(text, "66 J in 2.00 s, all of package-0, dram-0, idle included"));
+        free(text);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 static void test_tokens_as_the_client_saw_them(void **state)
 {
         struct sample_run *s = begin_command();
@@ -388,6 +411,7 @@ int main(void)
                 cmocka_unit_test(test_idle_and_split),
                 cmocka_unit_test(test_borders_take_their_part),
                 cmocka_unit_test(test_joules_per_token),
+                cmocka_unit_test(test_joules_of_the_time_between_pages),
                 cmocka_unit_test(test_tokens_as_the_client_saw_them),
                 cmocka_unit_test(test_no_baseline),
                 cmocka_unit_test(test_baseline_of_the_machine),
