@@ -185,6 +185,7 @@ bool infp_nvidia_prime_gpm(const struct nvidia_reading *reading);
 
 /* nvidia_read.c: memory of a GPU or MIG device, by the newer call where it can be trusted. NVML's result. */
 int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *has_old, struct nvml_memory_v2 *ret);
+bool infp_nvidia_is_temperature(int64_t celsius);
 /* nvidia_slow.c: "numa_node" of the device in /sys; -1: not known. */
 int64_t infp_nvidia_numa_node(const struct infp_env *env, const char *bus_id);
 

@@ -7,6 +7,7 @@
 #include "collectors/nvidia.h"
 
 static const uint64_t least_ns = 100 * INFP_NS_PER_MS;
+static const double most_mib_per_s = 1e9;
 
 static const struct {
         uint32_t id;
@@ -66,7 +67,8 @@ static void compute(const struct nvml *nvml, struct nvidia_gpm *gpm)
                 const struct nvml_gpm_metric *m = &all.metrics[i];
 
                 /* Right after a change of load the counters do not fit together: more than all is no share. */
-                gpm->has[i] = m->result == NVML_SUCCESS && m->value >= 0 && (i >= IS_PERCENT || m->value <= 100);
+                gpm->has[i] = m->result == NVML_SUCCESS && m->value >= 0 &&
+                              m->value <= (i >= IS_PERCENT ? most_mib_per_s : 100);
                 gpm->value[i] = m->value * metrics[i].scale;
         }
 }

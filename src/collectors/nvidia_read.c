@@ -5,7 +5,8 @@
 #include "base/mem.h"
 #include "collectors/nvidia.h"
 
-static const uint64_t bytes_per_mib = 1 << 20;
+static const uint64_t bytes_per_mib = 1 << 20, most_bytes = UINT64_C(1) << 50;
+enum { COLDEST_C = -80, HOTTEST_C = 300 };
 
 void infp_nvidia_put(const struct nvidia_reading *reading, unsigned cell, uint64_t value)
 {
@@ -103,6 +104,12 @@ static void put_memory(const struct nvidia_reading *reading, const struct nvml_m
         infp_nvidia_put(reading, GPU_MEMORY_RESERVED_BYTES, memory->reserved);
 }
 
+/* A library that fails may leave all bits set, or sums that wrap. */
+static bool is_sound(const struct nvml_memory_v2 *m)
+{
+        return m->total <= most_bytes && m->reserved <= m->total && m->used <= m->total && m->free <= m->total;
+}
+
 int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *has_old, struct nvml_memory_v2 *ret)
 {
         struct nvml_memory old = { 0 };
@@ -112,7 +119,7 @@ int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *ha
         if (nvidia->nvml.DeviceGetMemoryInfo_v2 && !*has_old) {
                 r = nvidia->nvml.DeviceGetMemoryInfo_v2(handle, ret);
                 /* The header's comments contradict each other on what used means; the sum does not. */
-                if (r == NVML_SUCCESS && ret->reserved + ret->used + ret->free == ret->total)
+                if (r == NVML_SUCCESS && is_sound(ret) && ret->reserved + ret->used + ret->free == ret->total)
                         return r;
                 if (r != NVML_SUCCESS && !infp_nvidia_is_refusal(r))
                         return r;
@@ -122,7 +129,7 @@ int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *ha
         *has_old = true;
         r = nvidia->nvml.DeviceGetMemoryInfo(handle, &old);
         *ret = (struct nvml_memory_v2){ .total = old.total, .free = old.free, .used = old.used };
-        return r;
+        return r == NVML_SUCCESS && !is_sound(ret) ? NVML_NO_DATA : r;
 }
 
 static void read_memory(const struct nvidia_reading *reading)
@@ -154,11 +161,17 @@ static void read_bar1(const struct nvidia_reading *reading)
                 return;
         }
         if (!infp_nvidia_took(reading->device, GPU_BAR1_TOTAL_MB,
-                              reading->nvidia->nvml.DeviceGetBAR1MemoryInfo(reading->device->handle, &bar1)))
+                              reading->nvidia->nvml.DeviceGetBAR1MemoryInfo(reading->device->handle, &bar1)) ||
+            bar1.total > most_bytes || bar1.used > bar1.total || bar1.free > bar1.total)
                 return;
         infp_nvidia_put(reading, GPU_BAR1_TOTAL_MB, bar1.total / bytes_per_mib);
         infp_nvidia_put(reading, GPU_BAR1_USED_MB, bar1.used / bytes_per_mib);
         infp_nvidia_put(reading, GPU_BAR1_FREE_MB, bar1.free / bytes_per_mib);
+}
+
+bool infp_nvidia_is_temperature(int64_t celsius)
+{
+        return celsius >= COLDEST_C && celsius <= HOTTEST_C;
 }
 
 static int temperature(const struct nvidia *nvidia, struct nvidia_device *device, int32_t *ret)
@@ -188,14 +201,16 @@ static void read_temperatures(const struct nvidia_reading *reading)
         int32_t celsius = 0;
 
         if (infp_nvidia_wants(device, GPU_TEMPERATURE) &&
-            infp_nvidia_took(device, GPU_TEMPERATURE, temperature(reading->nvidia, device, &celsius)))
+            infp_nvidia_took(device, GPU_TEMPERATURE, temperature(reading->nvidia, device, &celsius)) &&
+            infp_nvidia_is_temperature(celsius) && (uint32_t) celsius != NVML_NONE_U32)
                 infp_row_i64(reading->row, GPU_TEMPERATURE, celsius);
         if (!infp_nvidia_wants(device, GPU_TEMPERATURE_MARGIN))
                 return;
         if (!reading->nvidia->nvml.DeviceGetMarginTemperature)
                 infp_nvidia_lacks(device, GPU_TEMPERATURE_MARGIN);
         else if (infp_nvidia_took(device, GPU_TEMPERATURE_MARGIN,
-                                  reading->nvidia->nvml.DeviceGetMarginTemperature(device->handle, &margin)))
+                                  reading->nvidia->nvml.DeviceGetMarginTemperature(device->handle, &margin)) &&
+                 infp_nvidia_is_temperature(margin.celsius))
                 infp_row_i64(reading->row, GPU_TEMPERATURE_MARGIN, margin.celsius);
 }
 

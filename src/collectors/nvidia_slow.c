@@ -63,7 +63,7 @@ static void put_thresholds(const struct nvidia_reading *reading)
                 else if (infp_nvidia_took(reading->device, thresholds[i].cell,
                                           reading->nvidia->nvml.DeviceGetTemperatureThreshold(
                                                   reading->device->handle, thresholds[i].threshold, &celsius)) &&
-                         celsius)
+                         celsius && infp_nvidia_is_temperature(celsius))
                         infp_nvidia_put(reading, thresholds[i].cell, celsius);
         }
 }
@@ -82,8 +82,10 @@ static void put_power_range(const struct nvidia_reading *reading)
                               reading->nvidia->nvml.DeviceGetPowerManagementLimitConstraints(reading->device->handle,
                                                                                              &min_mw, &max_mw)))
                 return;
-        infp_row_f64(reading->row, GPU_POWER_LIMIT_MIN, (double) min_mw / 1000);
-        infp_row_f64(reading->row, GPU_POWER_LIMIT_MAX, (double) max_mw / 1000);
+        if (min_mw != NVML_NONE_U32)
+                infp_row_f64(reading->row, GPU_POWER_LIMIT_MIN, (double) min_mw / 1000);
+        if (max_mw != NVML_NONE_U32)
+                infp_row_f64(reading->row, GPU_POWER_LIMIT_MAX, (double) max_mw / 1000);
 }
 
 void infp_nvidia_read_fixed(const struct nvidia_reading *reading)
@@ -184,7 +186,8 @@ static void put_remapped_rows(const struct nvidia_reading *reading)
         }
         if (!infp_nvidia_took(reading->device, GPU_REMAPPED_ROWS_CORRECTABLE,
                               reading->nvidia->nvml.DeviceGetRemappedRows(reading->device->handle, &corrected,
-                                                                          &uncorrected, &is_pending, &has_failed)))
+                                                                          &uncorrected, &is_pending, &has_failed)) ||
+            corrected == NVML_NONE_U32 || uncorrected == NVML_NONE_U32)
                 return;
         infp_nvidia_put(reading, GPU_REMAPPED_ROWS_CORRECTABLE, corrected);
         infp_nvidia_put(reading, GPU_REMAPPED_ROWS_UNCORRECTABLE, uncorrected);
@@ -205,7 +208,7 @@ static int64_t fan_percent(const struct nvidia_reading *reading, uint32_t fan)
                 r = nvml->DeviceGetFanSpeed(reading->device->handle, &percent);
         if (infp_nvidia_is_fault(r))
                 reading->device->fault = r;
-        return r == NVML_SUCCESS ? (int64_t) percent : -1;
+        return r == NVML_SUCCESS && percent != NVML_NONE_U32 ? (int64_t) percent : -1;
 }
 
 static int64_t fan_rpm(const struct nvidia_reading *reading, uint32_t fan)
@@ -215,7 +218,7 @@ static int64_t fan_rpm(const struct nvidia_reading *reading, uint32_t fan)
         if (!reading->nvidia->nvml.DeviceGetFanSpeedRPM ||
             reading->nvidia->nvml.DeviceGetFanSpeedRPM(reading->device->handle, &speed) != NVML_SUCCESS)
                 return -1;
-        return speed.rpm;
+        return speed.rpm != NVML_NONE_U32 ? (int64_t) speed.rpm : -1;
 }
 
 static size_t put_fan(char *text, size_t cap, bool is_first, int64_t percent, int64_t rpm)

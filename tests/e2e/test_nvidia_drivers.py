@@ -242,3 +242,16 @@ def test_fields_that_were_numbered_anew(infprof, machine, driver, is_there):
     values = gpus(sample)[0]
     assert [values[f"gViolation{name}Ns"] for name in ("SwThermal", "HwThermal", "HwPowerBrake")] == (
         [11000, 12000, 13000] if is_there else [None] * 3)
+
+
+@pytest.mark.parametrize("bits", [2 ** 32 - 1, 2 ** 64 - 1])
+def test_all_bits_set_is_no_value(infprof, machine, bits):
+    """A failing library leaves them behind."""
+    keys = ("memory.total", "memory.used", "memory.reserved", "bar1.total", "bar1.used", "temperature.gpu", "temperature.shutdown",
+            "temperature.slowdown", "power.min", "power.max", "remap.corrected", "remap.uncorrected", "clock.sm", "gpm.20")
+    values = gpus(snapshot(infprof, machine("0 profile h100", *(f"0 {key} {bits}" for key in keys))))[0]
+    assert [values[name] for name in ("gMemoryFreeMb", "gTemperatureC", "gTemperatureShutdownC", "gTemperatureSlowdownC",
+                                      "gPowerLimitMinW", "gPowerLimitMaxW", "gClockSmMhz",
+                                      "gRemappedRowsCorrectable")] == [None] * 8
+    assert values["gMemoryUsedBytes"] is None and values["gUtilizationGpu"] == 87
+    assert values["gGpmPcieTxKbps"] is None or values["gGpmPcieTxKbps"] < 1e13
