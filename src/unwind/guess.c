@@ -2,7 +2,7 @@
  * above is the return address. A candidate counts only when the unwind from there reaches the outermost frame. */
 #include "unwind/walk_parts.h"
 
-enum { WORDS = 128, MAX_DEPTH = 4 };
+enum { WORDS = 128, MAX_DEPTH = 4, MAX_CHAIN = 512 };
 
 /* Whether the instruction before address is a call: E8 rel32, or FF /2 with any operand. */
 static bool follows_call(const uint8_t *code, uint64_t n_before)
@@ -77,23 +77,54 @@ static bool follow(struct infp_walk *walk, uint64_t pc, uint64_t sp, uint64_t fr
         return false;
 }
 
+/* Most compilers at run time keep frame pointers, so that the frames between are found as well, and even the caller's registers
+ * are right. Each of them must be code without a table, up to one that has one. */
+static bool follow_frame_pointers(struct infp_walk *walk)
+{
+        const uint32_t n_before = walk->n_frames;
+        uint64_t sp = walk->values[INFP_RSP], frame = walk->values[INFP_RBP], outer, pc;
+
+        for (unsigned i = 0; i < MAX_CHAIN; i++) {
+                const struct infp_unwind_save *saves;
+                enum infp_unwind_end end;
+                uint32_t mapping;
+
+                if (frame < sp || frame > UINT64_MAX - 16 ||
+                    infp_walk_read(walk, frame, &outer) != INFP_UNWIND_COMPLETE ||
+                    infp_walk_read(walk, frame + 8, &pc) != INFP_UNWIND_COMPLETE)
+                        break;
+                if (may_return_to(walk, pc)) {
+                        if (!follow(walk, pc, frame + 16, outer))
+                                break;
+                        for (uint32_t k = n_before - 1; k <= n_before - 1 + i; k++)
+                                walk->frames[k].flags |= INFP_FRAME_FRAME_POINTER;
+                        return true;
+                }
+                if (walk->n_frames == walk->max_frames || infp_walk_find(walk, pc - 1, &saves, &mapping, &end) ||
+                    mapping == INFP_NO_MAPPING)
+                        break;
+                sp = frame + 16;
+                walk->frames[walk->n_frames++] = (struct infp_unwind_frame){ pc, sp, mapping, INFP_FRAME_GUESSED };
+                frame = outer;
+        }
+        walk->n_frames = n_before;
+        return false;
+}
+
 bool infp_walk_guess(struct infp_walk *walk)
 {
-        const uint64_t sp = walk->values[INFP_RSP], rbp = walk->values[INFP_RBP];
-        uint64_t pc, outer;
+        const uint64_t sp = walk->values[INFP_RSP];
+        uint64_t pc;
 
         if (walk->n_guesses == MAX_DEPTH)
                 return false;
-        /* Some compilers keep a frame pointer; then even the caller's registers are right. */
-        if (rbp >= sp && rbp < UINT64_MAX - 16 && infp_walk_read(walk, rbp, &outer) == INFP_UNWIND_COMPLETE &&
-            infp_walk_read(walk, rbp + 8, &pc) == INFP_UNWIND_COMPLETE && may_return_to(walk, pc) &&
-            follow(walk, pc, rbp + 16, outer))
+        if (follow_frame_pointers(walk))
                 return true;
         for (uint64_t i = 0; i < WORDS && walk->words_left; i++) {
                 walk->words_left--;
                 if (infp_walk_read(walk, sp + 8 * i, &pc) != INFP_UNWIND_COMPLETE)
                         return false;
-                if (may_return_to(walk, pc) && follow(walk, pc, sp + 8 * i + 8, rbp))
+                if (may_return_to(walk, pc) && follow(walk, pc, sp + 8 * i + 8, walk->values[INFP_RBP]))
                         return true;
         }
         return false;

@@ -266,11 +266,15 @@ static const uint8_t plain[] = { 0x53, 0x48, 0x83, 0xec, 0x50, 0x48, 0x89, 0xfb,
 /* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
 static const uint8_t framed[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
 
+/* push rbp; mov rbp, rsp; if (--esi) call itself else call rdi; pop rbp; ret */
+static const uint8_t nested[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xce, 0x74, 0x07, 0xe8, 0xf3,
+                                  0xff, 0xff, 0xff, 0xeb, 0x02, 0xff, 0xd7, 0x5d, 0xc3 };
+
 static uint8_t *page;
 
 static NO_INLINE void through_page(void)
 {
-        ((void (*)(void (*)(void)))(uintptr_t) page)(look);
+        ((void (*)(void (*)(void), int))(uintptr_t) page)(look, 10);
         sink++;
 }
 
@@ -348,6 +352,39 @@ static void test_code_with_frame_pointer(void **state)
         assert_true(now.frames[first_in_page(&now)].flags & INFP_FRAME_FRAME_POINTER);
 }
 
+/* Frames of code made at run time are found as well where it keeps frame pointers and its memory is known. */
+static void test_chain(void **state)
+{
+        static struct infp_unwind_mapping mappings[UNWIND_MAPPINGS];
+        struct infp_unwind_space space = { mappings, 0, 3 };
+        struct infp_unwind_start start = { &space, &now.dump, 1, true, now.values };
+        bool is_in_place = false;
+        unsigned n = 0;
+
+        (void) state;
+        make_page(nested, sizeof(nested));
+        for (uint32_t i = 0; i < self.space.n_mappings; i++) {
+                if (self.mappings[i].begin > (uint64_t) page && !is_in_place) {
+                        mappings[space.n_mappings++] =
+                                (struct infp_unwind_mapping){ .begin = (uint64_t) page, .end = (uint64_t) page + 4096 };
+                        is_in_place = true;
+                }
+                mappings[space.n_mappings++] = self.mappings[i];
+        }
+        infp_unwind(&start, &cache, now.frames, MAX_FRAMES, &now.result);
+        assert_string_equal(infp_unwind_end_name(now.result.end), "complete");
+        for (uint32_t i = 0; i < now.result.n_frames; i++) {
+                if (now.frames[i].pc - (uint64_t) page > 4096)
+                        continue;
+                assert_true(now.frames[i].flags & INFP_FRAME_FRAME_POINTER);
+                assert_int_equal(!(now.frames[i].flags & INFP_FRAME_GUESSED), n == 0);
+                n++;
+        }
+        assert_int_equal(n, 10);
+        assert_int_equal(count(&now, recurse), 21);
+        assert_int_equal(count(&now, through_page), 1);
+}
+
 /* A call of address 0: the caller is on top of the stack. */
 static void test_null_call(void **state)
 {
@@ -377,6 +414,7 @@ int main(void)
                 cmocka_unit_test(test_alternate_stack),
                 cmocka_unit_test(test_code_without_tables),
                 cmocka_unit_test(test_code_with_frame_pointer),
+                cmocka_unit_test(test_chain),
                 cmocka_unit_test(test_null_call),
         };
 
