@@ -22,11 +22,6 @@ void infp_figure_done(struct infp_figure *figure)
         *figure = (struct infp_figure){ 0 };
 }
 
-static bool is_number(const struct infp_column *c)
-{
-        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
-}
-
 static bool is_of_series(const struct infp_table *table)
 {
         return !table->entity && !table->plain && table->series;
@@ -53,7 +48,7 @@ static const struct infp_table *find_column(const struct infp_catalog *catalog, 
                 const struct infp_table *table = &catalog->tables[k];
 
                 for (unsigned i = INFP_FIXED_COLUMNS; is_of_series(table) && i < infp_table_width(table); i++)
-                        if (is_number(infp_table_column(table, i)) &&
+                        if (infp_column_is_metric(infp_table_column(table, i)) &&
                             splits(table, infp_table_column(table, i), name, ret_prefix)) {
                                 *ret_column = i;
                                 return table;
@@ -247,7 +242,7 @@ int infp_figure_names(struct infp_run *run, const struct infp_catalog *catalog,
                         for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(table); i++) {
                                 char name[256];
 
-                                if (!is_number(infp_table_column(table, i)))
+                                if (!infp_column_is_metric(infp_table_column(table, i)))
                                         continue;
                                 snprintf(name, sizeof(name), "%s%s", instances.list[n].prefix,
                                          infp_table_column(table, i)->name);

@@ -79,7 +79,8 @@ bool infp_limit_is_host(const struct infp_report *report)
         return !strcmp(report->run->info.mode, "host");
 }
 
-bool infp_limit_is_own(const struct infp_container_use *use)
+/* Nobody but the target is in it, so that its figures are the target's. */
+static bool is_own(const struct infp_container_use *use)
 {
         const struct infp_stat *others = &use->stat[INFP_CONTAINER_OTHERS];
 
@@ -93,7 +94,7 @@ double infp_limit_own_waited(const struct infp_report *report, enum infp_contain
         for (unsigned i = 0; i < report->containers.n; i++) {
                 const struct infp_container_use *use = &report->containers.list[i];
 
-                if (use->is_target && infp_limit_is_own(use))
+                if (use->is_target && is_own(use))
                         most = fmax(most, infp_container_waited(use, figure)); /* NAN says nothing to it */
         }
         return most;

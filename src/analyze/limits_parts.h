@@ -18,8 +18,6 @@ void infp_limit_set_unchecked(struct infp_limit *limit, const struct infp_report
 int infp_limit_decimals(double v);
 
 bool infp_limit_is_host(const struct infp_report *report);
-/* Nobody but the target is in it, so that its figures are the target's. */
-bool infp_limit_is_own(const struct infp_container_use *use);
 /* Share of the time in which some task (or all, `full`) of the target's own control groups waited; NAN: it has none, or it was not
  * measured. */
 double infp_limit_own_waited(const struct infp_report *report, enum infp_container_figure figure);

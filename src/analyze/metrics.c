@@ -25,11 +25,6 @@ void infp_metrics_done(struct infp_report_metric *metrics, unsigned n)
         free(metrics);
 }
 
-static bool is_number(const struct infp_column *c)
-{
-        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
-}
-
 static int out_of_memory(struct infp_err *err)
 {
         return infp_fail(err, -ENOMEM, "no memory for the report");
@@ -56,7 +51,7 @@ static const char **columns_of(const struct infp_table *table)
         unsigned n = 0;
 
         for (unsigned i = INFP_FIXED_COLUMNS; names && i < width; i++)
-                if (i - INFP_FIXED_COLUMNS < table->n_keys || is_number(infp_table_column(table, i)))
+                if (i - INFP_FIXED_COLUMNS < table->n_keys || infp_column_is_metric(infp_table_column(table, i)))
                         names[n++] = infp_table_column(table, i)->name;
         return names;
 }
@@ -92,7 +87,7 @@ static int add_metrics(struct reading *reading, struct infp_report_metric **metr
                 return -ENOMEM;
         reading->first = *n;
         for (unsigned i = 0; i < width; i++)
-                reading->number[i] = i >= INFP_FIXED_COLUMNS && is_number(infp_table_column(table, i))
+                reading->number[i] = i >= INFP_FIXED_COLUMNS && infp_column_is_metric(infp_table_column(table, i))
                                              ? (int) reading->n_each++
                                              : -1;
         for (unsigned k = 0; k < reading->instances.n; k++)

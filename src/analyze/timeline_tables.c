@@ -35,11 +35,6 @@ void infp_tracked_done(struct infp_tracked *tracked)
         *tracked = (struct infp_tracked){ 0 };
 }
 
-static bool is_number(const struct infp_column *c)
-{
-        return c->kind != INFP_LABEL && c->type != INFP_STR && c->type != INFP_ID64 && c->type != INFP_TS_NS;
-}
-
 static bool is_of(const struct infp_panel *panel, const char *table)
 {
         for (unsigned i = 0; i < INFP_PANEL_TABLES && panel->tables[i]; i++)
@@ -52,7 +47,7 @@ static void want(struct infp_tracked *tracked, const char *column)
 {
         const int at = column ? infp_table_find(tracked->table, column) : -1;
 
-        if (at >= INFP_FIXED_COLUMNS && is_number(infp_table_column(tracked->table, (unsigned) at)))
+        if (at >= INFP_FIXED_COLUMNS && infp_column_is_metric(infp_table_column(tracked->table, (unsigned) at)))
                 tracked->wanted[at] = tracked->of_panels[at] = true;
 }
 
@@ -81,7 +76,7 @@ static int want_all(struct infp_tracked *tracked)
         if (!tracked->wanted || !tracked->of_panels)
                 return -ENOMEM;
         for (unsigned i = INFP_FIXED_COLUMNS + tracked->table->n_keys; tracked->is_whole && i < width; i++)
-                tracked->wanted[i] = is_number(infp_table_column(tracked->table, i));
+                tracked->wanted[i] = infp_column_is_metric(infp_table_column(tracked->table, i));
         for (unsigned p = 0; p < infp_panels_n; p++) {
                 const struct infp_panel *panel = &infp_panels[p];
 

@@ -155,7 +155,7 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_report = {
         .name = "report",
-        .summary = "what a run found: time, CPU, memory, I/O, every metric, what was absent and why",
+        .summary = "what limited a run; time, CPU, memory, GPUs, energy, every metric, what was absent and why",
         .options = options,
         .more = "A run that is still recorded can be reported as well: all that has reached the disk, 5 s at most "
                 "behind.\n"

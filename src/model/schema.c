@@ -170,6 +170,12 @@ static const char *prom_fault(const struct infp_column *c)
         return NULL;
 }
 
+bool infp_column_is_metric(const struct infp_column *column)
+{
+        return column->kind != INFP_LABEL && column->type != INFP_STR && column->type != INFP_ID64 &&
+               column->type != INFP_TS_NS;
+}
+
 static bool is_number(enum infp_type type)
 {
         return type == INFP_I64 || type == INFP_U64 || type == INFP_F64;

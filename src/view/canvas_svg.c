@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "view/canvas.h"
+#include "view/markup.h"
 
 /* What is left after taming is UTF-8 without control characters: XML forbids but U+FFFE and U+FFFF of it. */
 static void put_escaped(struct infp_str *out, const char *text)
@@ -12,16 +13,8 @@ static void put_escaped(struct infp_str *out, const char *text)
 
         infp_text_tame(&tame, text, strlen(text));
         for (const char *at = tame.data ? tame.data : ""; *at; at++)
-                if (*at == '&')
-                        infp_str_puts(out, "&amp;");
-                else if (*at == '<')
-                        infp_str_puts(out, "&lt;");
-                else if (*at == '>')
-                        infp_str_puts(out, "&gt;");
-                else if (*at == '"')
-                        infp_str_puts(out, "&quot;");
-                else if (*at == '\'')
-                        infp_str_puts(out, "&#39;");
+                if (infp_markup_reference(*at))
+                        infp_str_puts(out, infp_markup_reference(*at));
                 else if (!strncmp(at, "\xef\xbf\xbe", 3) || !strncmp(at, "\xef\xbf\xbf", 3)) {
                         infp_str_puts(out, "\xef\xbf\xbd");
                         at += 2;

@@ -10,6 +10,7 @@
 #include "view/html_page.h"
 #include "view/html_parts.h"
 #include "view/human.h"
+#include "view/markup.h"
 
 /* A page of an hour at 1 Hz stays below 1.5 MB. */
 enum { PAGE_BYTES = 1400 * 1000 };
@@ -38,23 +39,16 @@ void infp_html_text(struct infp_str *out, const char *text)
                         infp_str_puts(out, "\xef\xbf\xbd");
                 else if (turns(text + i, length))
                         infp_str_puts(out, "\xef\xbf\xbd");
-                else if (c == '&')
-                        infp_str_puts(out, "&amp;");
-                else if (c == '<')
-                        infp_str_puts(out, "&lt;");
-                else if (c == '>')
-                        infp_str_puts(out, "&gt;");
-                else if (c == '"')
-                        infp_str_puts(out, "&quot;");
-                else if (c == '\'')
-                        infp_str_puts(out, "&#39;");
+                else if (infp_markup_reference((char) c))
+                        infp_str_puts(out, infp_markup_reference((char) c));
                 else
                         infp_str_put(out, text + i, length);
                 i += length ? length : 1;
         }
 }
 
-void infp_html_moment(struct infp_str *out, int64_t unix_ns)
+/* "2026-11-28 10:41:40 UTC" */
+static void put_moment(struct infp_str *out, int64_t unix_ns)
 {
         const time_t seconds = (time_t) (unix_ns / (int64_t) INFP_NS_PER_S);
         struct tm tm;
@@ -100,7 +94,7 @@ static void put_top(struct infp_str *out, const struct infp_report *report)
         infp_str_puts(out, "<header class=\"top\"><p class=\"brand\">infprof</p><h1>");
         infp_html_text(out, target_of(&report->run->info));
         infp_str_puts(out, "</h1><p class=\"when\">");
-        infp_html_moment(out, report->from_unix_ns);
+        put_moment(out, report->from_unix_ns);
         infp_str_puts(out, ", ");
         infp_human_seconds(out, report->wall_s);
         if (report->is_part)
@@ -129,7 +123,7 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
                       "<noscript><p class=\"notice\">Charts need JavaScript. What stands above is complete without; "
                       "the other figures are in <code>infprof report</code>.</p></noscript>\n"
                       "<div id=\"page\"></div>\n</main>\n<footer>made by infprof " INFP_VERSION ", ");
-        infp_html_moment(&out->text, (int64_t) infp_clock_ns(CLOCK_REALTIME));
+        put_moment(&out->text, (int64_t) infp_clock_ns(CLOCK_REALTIME));
         infp_str_puts(&out->text, "</footer>\n<script type=\"application/json\" id=\"data\">");
         before = fixed + out->text.size;
         r = infp_html_data(&out->text, report, timeline, before < PAGE_BYTES ? PAGE_BYTES - before : 0);

@@ -8,8 +8,6 @@
 /* Text between tags or within quotes: & < > " ' as references; control characters and what is not UTF-8 become U+FFFD, since a
  * name of a process may be anything. NULL is "". */
 void infp_html_text(struct infp_str *out, const char *text);
-/* "2026-11-28 10:41:40 UTC" */
-void infp_html_moment(struct infp_str *out, int64_t unix_ns);
 
 /* What limited the run, and the figures that are asked first: all of the page that needs no script. */
 void infp_html_summary(struct infp_str *out, const struct infp_report *report);
