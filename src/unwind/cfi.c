@@ -4,9 +4,6 @@
 
 enum { PE_OMIT = 0xff, PE_INDIRECT = 0x80, PE_PCREL = 0x10, PE_DATAREL = 0x30, PE_ALIGNED = 0x50 };
 
-/* A CIE is read again for FDEs that come much later: what is long is no work of a compiler. */
-enum { MAX_CIE_BYTES = 512 };
-
 int infp_cfi_pointer(struct infp_cursor *c, uint8_t encoding, uint64_t vaddr, uint64_t data_base, uint64_t *ret)
 {
         uint64_t value;
@@ -175,7 +172,7 @@ int infp_cfi_cie(const struct infp_cfi_section *section, uint64_t offset, struct
         uint8_t version;
         int r = begin_entry(section, offset, &c, &id, &id_at);
 
-        if (r <= 0 || !is_cie(section, id) || infp_cursor_left(&c) > MAX_CIE_BYTES)
+        if (r <= 0 || !is_cie(section, id) || infp_cursor_left(&c) > INFP_MAX_CIE_BYTES)
                 return -EBADMSG;
         version = infp_cursor_u8(&c);
         if (version != 1 && version != 3 && version != 4)

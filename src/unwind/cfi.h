@@ -38,6 +38,9 @@ int infp_cfi_pointer(struct infp_cursor *c, uint8_t encoding, uint64_t vaddr, ui
  * nothing after it can be read. */
 int infp_cfi_next(const struct infp_cfi_section *section, uint64_t *offset, struct infp_fde *ret);
 
+/* A CIE is read again for FDEs that come much later: what is longer is no work of a compiler and -EBADMSG. */
+enum { INFP_MAX_CIE_BYTES = 256 };
+
 /* Reads the CIE at offset: 0, -ENOTSUP or -EBADMSG. */
 int infp_cfi_cie(const struct infp_cfi_section *section, uint64_t offset, struct infp_cie *ret);
 

@@ -15,6 +15,7 @@ static void add_section(struct infp_entries *entries, const struct infp_elf_byte
 int infp_entries_open(struct infp_entries *entries, const struct infp_elf *elf)
 {
         entries->n_sections = 0;
+        entries->cie_bytes_left = UINT64_C(4) * (elf->eh_frame.size + elf->debug_frame.size) + 65536;
         add_section(entries, &elf->eh_frame, false, !elf->has_eh_frame_size);
         add_section(entries, &elf->debug_frame, true, false);
         for (unsigned i = 0; i < INFP_CIE_CACHE; i++)
@@ -33,6 +34,15 @@ void infp_entries_rewind(struct infp_entries *entries)
         entries->is_cut_short = false;
 }
 
+/* Where a CIE cannot be read its size is not known: as much as any may have. */
+static void spend(struct infp_entries *entries, const struct infp_cached_cie *read)
+{
+        const uint64_t bytes =
+                read->status == 0 ? 16 + (uint64_t) (read->cie.program_end - read->cie.program) : INFP_MAX_CIE_BYTES;
+
+        entries->cie_bytes_left -= bytes < entries->cie_bytes_left ? bytes : entries->cie_bytes_left;
+}
+
 static const struct infp_cached_cie *find_cie(struct infp_entries *entries, const struct infp_cfi_section *section,
                                               uint64_t offset)
 {
@@ -41,10 +51,11 @@ static const struct infp_cached_cie *find_cie(struct infp_entries *entries, cons
 
         if (cached->status == 1 || cached->cie.offset != offset || cached->is_debug != section->is_debug) {
                 cached->is_debug = section->is_debug;
-                cached->status = infp_cfi_cie(section, offset, &cached->cie);
+                cached->status = entries->cie_bytes_left ? infp_cfi_cie(section, offset, &cached->cie) : -E2BIG;
                 if (cached->status == 0)
                         cached->status = infp_cfa_begin(section, &cached->cie, &cached->begin);
                 cached->cie.offset = offset;
+                spend(entries, cached);
         }
         return cached;
 }

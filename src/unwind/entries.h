@@ -24,9 +24,10 @@ struct infp_entries {
         unsigned section;
         uint64_t offset;
         bool is_cut_short;
+        uint64_t cie_bytes_left; /* that may still be read again: a hostile file must not take quadratic time */
 };
 
-/* Returns 0, -ENODATA or -EFBIG (a section of 2 GiB). The image is borrowed. */
+/* Returns 0, -ENODATA or -EFBIG (a section of 2 GiB). The image is borrowed. At most a few walks: see cie_bytes_left. */
 int infp_entries_open(struct infp_entries *entries, const struct infp_elf *elf);
 void infp_entries_rewind(struct infp_entries *entries);
 

@@ -201,8 +201,10 @@ static int describe(struct build *b, const struct entry *entry)
         b->is_plt = entry->from >= FROM_PLT;
         if (b->is_plt)
                 return describe_plt(b, &b->elf->plts[entry->from - FROM_PLT]);
-        if (infp_entries_at(&b->entries, section, entry->from & INT32_MAX, &fde, &cie) != 1)
-                return -ENOSPC; /* it was read a moment ago */
+        if (infp_entries_at(&b->entries, section, entry->from & INT32_MAX, &fde, &cie) != 1) { /* too many CIEs */
+                b->table->n_bad++;
+                return add_row(b, b->begin, INFP_RULE_NUMBER_UNSUPPORTED);
+        }
         r = infp_cfa_run(&b->entries.sections[section], &cie->cie, &fde, &cie->begin, take_row, b);
         if (r == -EBADMSG || r == -ENOTSUP) {
                 b->table->n_bad++;
