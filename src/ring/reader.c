@@ -114,7 +114,6 @@ static int open_ring(struct infp_ring *ring, struct infp_err *err)
         INFP_TRY(check_file(ring->file, &ring->owner, &size, err));
         INFP_TRY(infp_ring_head_read(ring->file, &head, err));
         INFP_TRY(check_owner(&head, &ring->owner, err));
-        ring->created_ns = head.created_ns;
         INFP_TRY(open_map(ring, size, err));
         if (ring->is_consumer) {
                 INFP_TRY(become_consumer(ring, err));
@@ -259,11 +258,6 @@ const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring)
         }
         infp_ring_touch_end();
         return c;
-}
-
-uint64_t infp_ring_created_ns(const struct infp_ring *ring)
-{
-        return ring->created_ns;
 }
 
 bool infp_ring_has_ended(struct infp_ring *ring)

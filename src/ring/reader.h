@@ -70,5 +70,4 @@ int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, 
 /* True while ended spans wait for the next call. */
 bool infp_ring_is_waiting(const struct infp_ring *ring);
 const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring); /* the writer's as they are now */
-uint64_t infp_ring_created_ns(const struct infp_ring *ring);
 bool infp_ring_has_ended(struct infp_ring *ring); /* it exited in order; a killed one is told by its process alone */

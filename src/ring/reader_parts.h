@@ -80,7 +80,6 @@ struct infp_ring {
         struct infp_ring_counts counts;
         int file;
         bool is_consumer;
-        uint64_t created_ns;
 
         /* A pass visits every chunk once that has something; a call may do less. */
         struct ring_seen *seen;
