@@ -73,6 +73,8 @@ static int amdgpu_sample(void *state, const struct infp_env *env, struct infp_em
         const uint64_t now_ns = env->now_ns(env);
 
         (void) err;
+        if (!infp_gpu_users_begin_cost(&s->users, env, now_ns))
+                return -EAGAIN;
         infp_gpu_cards_refresh(&s->cards, env,
                                now_ns); /* when it fails those that are known go on, and it is tried again */
         for (unsigned i = 0; i < s->cards.n; i++)
@@ -87,6 +89,7 @@ static int amdgpu_sample(void *state, const struct infp_env *env, struct infp_em
                 infp_gpu_card_say(s->cards.list[i], emit, &infp_table_amdgpu);
         }
         infp_gpu_users_say(&s->users, emit, &infp_table_amdgpu_processes);
+        infp_gpu_users_end_cost(&s->users, env);
         return 0;
 }
 

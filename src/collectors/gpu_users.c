@@ -11,12 +11,13 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
 #include "collectors/container_name.h"
 #include "model/id.h"
 
-enum { USERS_MAX = 4096, PIDS_MAX = 65536, SHORT_ID = 12 };
+enum { USERS_MAX = 4096, PIDS_MAX = 65536, SHORT_ID = 12, REST = 9 /* times the CPU time of a sample */ };
 
 /* The kernel's first pid namespace has this number on every machine: there alone pids of drivers are ours. */
 static bool pids_are_ours(const struct infp_env *env)
@@ -45,6 +46,19 @@ void infp_gpu_users_done(struct gpu_users *users)
         free(users->clients);
         free(users->users);
         infp_str_done(&users->words);
+}
+
+bool infp_gpu_users_begin_cost(struct gpu_users *users, const struct infp_env *env, uint64_t now_ns)
+{
+        if (env->stats && now_ns < users->rest_until_ns)
+                return false;
+        users->begun_cpu_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        return true;
+}
+
+void infp_gpu_users_end_cost(struct gpu_users *users, const struct infp_env *env)
+{
+        users->rest_until_ns = env->now_ns(env) + REST * (infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - users->begun_cpu_ns);
 }
 
 static int compare_pids(const void *a, const void *b)

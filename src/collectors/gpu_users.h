@@ -61,10 +61,15 @@ struct gpu_users {
         size_t n_users, cap_users;
         char text[GPU_FDINFO_TEXT];
         struct infp_str words;
+        uint64_t begun_cpu_ns, rest_until_ns;
 };
 
 void infp_gpu_users_open(struct gpu_users *users, const struct infp_env *env);
 void infp_gpu_users_done(struct gpu_users *users);
+/* A process with thousands of open cards makes each sample dear. In a recording no more than a tenth of a CPU is used: begin_cost
+ * is false as long as the collector is to rest, end_cost looks at what its thread has used since. */
+bool infp_gpu_users_begin_cost(struct gpu_users *users, const struct infp_env *env, uint64_t now_ns);
+void infp_gpu_users_end_cost(struct gpu_users *users, const struct infp_env *env);
 /* At each sample: begin, what the sources say (clients, KFD), end. */
 void infp_gpu_users_begin(struct gpu_users *users, const struct infp_env *env);
 void infp_gpu_clients_read(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards,

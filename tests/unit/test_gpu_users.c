@@ -26,6 +26,26 @@ static void put_llama(const struct gpu_world *w, long long gfx_ms, long long com
         put_client(w, 701, 8, 9, gfx_ms, compute_ms, 0);
 }
 
+/* What a sample costs is answered by a pause, and only while somebody records. */
+static void test_rest(void **state)
+{
+        const struct infp_stats stats = { 0 };
+        struct gpu_users users = { .rest_until_ns = 5000 };
+        struct gpu_world w;
+
+        (void) state;
+        gpu_world_new(&w, "amdgpu-rx7900", "amdgpu", INFP_MODE_RUN, false, 700);
+        assert_true(infp_gpu_users_begin_cost(&users, &w.m->env, 4999));
+        w.m->env.stats = &stats;
+        assert_false(infp_gpu_users_begin_cost(&users, &w.m->env, 4999));
+        assert_true(infp_gpu_users_begin_cost(&users, &w.m->env, 5000));
+        users.begun_cpu_ns -= 1000000000; /* it has used a second since */
+        infp_gpu_users_end_cost(&users, &w.m->env);
+        assert_true(users.rest_until_ns >= w.m->env.now_ns(&w.m->env) + UINT64_C(9000000000));
+        w.m->env.stats = NULL;
+        gpu_world_done(&w);
+}
+
 /* 700 has client 9 twice (dup) and client 10; its child 701 inherited 9; Xorg is nobody of ours. */
 static void test_clients(void **state)
 {
@@ -180,9 +200,10 @@ static void test_foreign_pids(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_clients),          cmocka_unit_test(test_clients_change),
-                cmocka_unit_test(test_all_processes),    cmocka_unit_test(test_not_asked),
-                cmocka_unit_test(test_many_descriptors), cmocka_unit_test(test_foreign_pids),
+                cmocka_unit_test(test_rest),           cmocka_unit_test(test_clients),
+                cmocka_unit_test(test_clients_change), cmocka_unit_test(test_all_processes),
+                cmocka_unit_test(test_not_asked),      cmocka_unit_test(test_many_descriptors),
+                cmocka_unit_test(test_foreign_pids),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
