@@ -56,6 +56,12 @@ static bool is_one_thread(const struct infp_report *report, double used, double 
                report->processes.list[0].cpu_s / report->wall_s >= 0.85;
 }
 
+/* The switches of a process are those of its first thread alone (/proc/PID/status): of worker threads they say nothing. */
+static bool has_more_threads(const struct infp_report *report)
+{
+        return infp_report_mean(report, "tree_threads") > infp_report_mean(report, "tree_processes");
+}
+
 /* What the target could have: as its recording began, or less where it went into a control group with a quota of its own. */
 static double cpus_allowed(const struct infp_report *report)
 {
@@ -126,6 +132,13 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                                "the machine's were busy to %.0f %%: it shared them with others (a guess: how long it "
                                "waited was not measured)%s",
                                used, allowed, infp_limit_decimals(put_off), put_off, 100 * busy, stolen);
+                limit->is_estimated = true;
+        } else if (share < cpu_near && isnan(own_wait) && busy >= machine_full && used >= wanted_reached &&
+                   has_more_threads(report)) {
+                infp_limit_set(limit, INFP_LIMIT_NEAR, share,
+                               "the target used %.2f of its %.4g CPUs while the machine's were busy to %.0f %%: its "
+                               "threads may have waited for them (a guess: that was not measured)%s",
+                               used, allowed, 100 * busy, stolen);
                 limit->is_estimated = true;
         } else if (share < cpu_near && is_one_thread(report, used, allowed)) {
                 infp_limit_set(limit, INFP_LIMIT_NEAR, share,

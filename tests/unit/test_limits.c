@@ -82,6 +82,12 @@ static void test_cpu(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
         add(&report, "tree", "tree_involuntary_switches", 0, 0.9, 9);
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        add(&report, "tree", "tree_processes", 0, 1, 1);
+        add(&report, "tree", "tree_threads", 0, 1, 1);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        metrics[2].stat.mean = 4; /* what its other threads lost is not counted */
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
+        metrics[2].stat.mean = 1;
         metrics[0].stat.mean = 2;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NEAR);
         metrics[0].stat.mean = 200;
