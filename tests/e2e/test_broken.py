@@ -9,14 +9,10 @@ import tempfile
 
 import pytest
 
+from program import query, run
+
 NOISE = random.Random(7).randbytes(300)
 WITHOUT = {"INFPROF_LIBDUCKDB": "/nowhere/libduckdb.so"}
-
-
-def run(words, **options):
-    options.setdefault("timeout", 120)
-    options["env"] = {**os.environ, **options.get("env", {})}
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +36,11 @@ def segment(output, table):
     return next(output.glob(f"*.infprof/{table}/000001.*"))
 
 
-def rows(infprof, output, sql):
-    done = run([infprof, "query", "-r", output, "--json", sql])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.san
 def test_one_broken_table_leaves_the_others(infprof, output):
     path = segment(output, "cpu")
     path.write_bytes(NOISE)
-    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    assert query(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
     for sql in ("SELECT count(*) FROM cpu", "SELECT 1 FROM cpu", "SELECT vLoadAvg FROM cpu", "SELECT EXISTS (FROM cpu)"):
         done = run([infprof, "query", "-r", output, sql])
         assert done.returncode == 1 and done.stdout == "", sql
@@ -68,7 +58,7 @@ def test_one_broken_table_leaves_the_others(infprof, output):
 
     path.unlink()  # what the sentence says
     assert run([infprof, "tables", "-r", output]).returncode == 0
-    assert rows(infprof, output, "SELECT count(*) AS n FROM cpu") == [{"n": 0}]
+    assert query(infprof, output, "SELECT count(*) AS n FROM cpu") == [{"n": 0}]
 
 
 @pytest.mark.san
@@ -77,8 +67,8 @@ def test_a_foreign_file(infprof, output, name):
     path = next(output.glob("*.infprof")) / name
     path.parent.mkdir()
     path.write_bytes(NOISE)
-    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
-    assert rows(infprof, output, "SELECT count(*) AS n FROM timeseries")[0]["n"] > 5
+    assert query(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    assert query(infprof, output, "SELECT count(*) AS n FROM timeseries")[0]["n"] > 5
     done = run([infprof, "query", "-r", output, 'SELECT * FROM "foreign"'])
     assert done.returncode == 1 and name in done.stderr
     assert name in run([infprof, "tables", "-r", output]).stderr
@@ -94,7 +84,7 @@ def test_links_are_not_followed(infprof, recorded, tmp_path):
     one.symlink_to("/etc/passwd")
     shutil.rmtree(folder)
     folder.symlink_to(recorded)
-    assert rows(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
+    assert query(infprof, output, "SELECT count(*) AS n FROM mem")[0]["n"] > 5
     for table, text in (("cpu", "Too many levels of symbolic links"), ("net", "Not a directory")):
         for words in (["query", f"SELECT count(*) FROM {table}"], ["export", table]):
             done = run([infprof, *words, "-r", output])
@@ -107,9 +97,9 @@ def test_links_are_not_followed(infprof, recorded, tmp_path):
 def test_a_broken_time_series(infprof, recorded, tmp_path):
     """It is made again from the tables."""
     shutil.copytree(recorded / "parquet", tmp_path / "out")
-    whole = rows(infprof, tmp_path / "out", "SELECT * FROM timeseries")
+    whole = query(infprof, tmp_path / "out", "SELECT * FROM timeseries")
     next((tmp_path / "out").glob("*.parquet")).write_bytes(NOISE)
-    assert rows(infprof, tmp_path / "out", "SELECT * FROM timeseries") == whole
+    assert query(infprof, tmp_path / "out", "SELECT * FROM timeseries") == whole
 
 
 @pytest.mark.san

@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from program import query
 from test_engine import get, latency_truth, no_engine_of_the_machine  # noqa: F401  (fixtures)
 
 REQUEST = {"prompt": "x", "stream": False}
@@ -73,12 +74,6 @@ threads = [threading.Thread(target=send, args=(i,)) for i in range(int(sys.argv[
 [t.start() for t in threads]; [t.join() for t in threads]
 wait(pages() + 2); time.sleep(0.3)
 """
-
-
-def query(infprof, output, sql):
-    done = subprocess.run([infprof, "query", "-r", str(output), "--json", sql], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def report(infprof, output, *options):

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from conftest import TOP, Run
+from program import query
 
 PAGES = TOP.parent / "shared" / "fixtures" / "engines"
 EXPECTED = TOP / "tests" / "fixtures" / "engines" / "expected.tsv"
@@ -89,12 +90,6 @@ def values(row):
             if value is not None and name not in ("t_ns", "time", "engine")}
 
 
-def query(infprof, run, sql):
-    done = subprocess.run([infprof, "query", "-r", str(run.output), "--json", sql], stdout=subprocess.PIPE, text=True,
-                          timeout=120, check=True)
-    return json.loads(done.stdout)
-
-
 def snapshot_values(group):
     """Members of the snapshot's group that are numbers, in whichever shape a number has."""
     found = {}
@@ -164,7 +159,7 @@ def test_vllm_in_sql(infprof, vllm_run):
     server, run = vllm_run
     wanted = expected("vllm-0.32.0/metrics-after.prom")
     names = sorted(wanted)
-    answer = query(infprof, run, f"SELECT {', '.join(names)} FROM vllm ORDER BY t_ns DESC LIMIT 1")
+    answer = query(infprof, run.output, f"SELECT {', '.join(names)} FROM vllm ORDER BY t_ns DESC LIMIT 1")
     rows = answer["rows"] if isinstance(answer, dict) else answer
     row = rows[0] if isinstance(rows[0], dict) else dict(zip(names, rows[0]))
     near(row, wanted)

@@ -1,5 +1,4 @@
 """What goes wrong outside: full and read-only disks, lost directories, few descriptors, kill -9, a stopped recorder, bad input."""
-import json
 import os
 import pathlib
 import random
@@ -12,13 +11,9 @@ import time
 import pytest
 
 from namespaces import unshare
+from program import query, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own, other user ids")
-
-
-def run(words, **options):
-    options.setdefault("timeout", 60)
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def in_namespace(script, **options):
@@ -26,17 +21,11 @@ def in_namespace(script, **options):
     return run([*unshare(), "sh", "-ec", script], **options)
 
 
-def query(infprof, output, sql):
-    done = run([infprof, "query", "-r", output, "-f", "json", sql])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @needs_root
 def test_live_full_disk(infprof, tmp_path):
     """The disk fills while it records: a sentence, the child goes on, what was written stays readable."""
     done = in_namespace(f"""
-        mount -t tmpfs -o size=1500k tmpfs {tmp_path}
+        mount -t tmpfs -o size=2500k tmpfs {tmp_path}
         set +e
         {infprof} record -o {tmp_path}/out -t 10 --no-finish -- sh -c 'sleep 4; exit 7' 2> /tmp/err.$$
         echo "code=$?"

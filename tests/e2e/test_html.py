@@ -16,6 +16,7 @@ import time
 import pytest
 
 from nvml import machine  # noqa: F401 (fixture)
+from program import query, run
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--"
 MOST_BYTES = 1_500_000
@@ -55,11 +56,6 @@ class Page(html.parser.HTMLParser):
         return [text for attributes, text in self.texts.get(tag, []) if all(attributes.get(k.rstrip("_")) == v for k, v in wanted.items())]
 
 
-def run(words, **options):
-    options.setdefault("timeout", 120)
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
 def page_of(infprof, output, *words):
     done = run([infprof, "report", "-r", output, "--html", "-o", "-", *words])
     assert done.returncode == 0, done.stderr
@@ -68,12 +64,6 @@ def page_of(infprof, output, *words):
 
 def series(data, metric):
     return next(one for panel in data["panels"] for one in panel["series"] if one["metric"] == metric)
-
-
-def rows(infprof, output, sql):
-    done = run([infprof, "query", "-r", output, "--json", sql])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +121,7 @@ def test_it_agrees_with_the_report_and_with_sql(infprof, recorded):
     # A gauge: each sample is in the bucket of its time.
     memory = series(data, "vMemoryFree")
     assert data["is_downsampled"] is False and data["step_ms"] == 100 and len(memory["v"]) == data["n"]
-    samples = rows(infprof, recorded, "select t_ns, epoch_ns(time) as time, vMemoryFree as v from mem order by t_ns")
+    samples = query(infprof, recorded, "select t_ns, epoch_ns(time) as time, vMemoryFree as v from mem order by t_ns")
     spread = max(sample["v"] for sample in samples) - min(sample["v"] for sample in samples)
     hits = sum(abs(memory["v"][int((sample["time"] / 1e6 - data["start_ms"]) / 100)] - sample["v"]) <= max(spread / 100, 1) for sample in samples)
     assert hits >= 0.9 * len(samples), (hits, len(samples))
@@ -139,17 +129,17 @@ def test_it_agrees_with_the_report_and_with_sql(infprof, recorded):
     cpu = series(data, "tree_cpu_ns")
     assert cpu["is_rate"] and cpu["quality"] == "derived"
     sum_s = sum(v for v in cpu["v"] if v is not None) / 100 * 0.1
-    increase = rows(infprof, recorded, "select (max(tree_cpu_ns) - min(tree_cpu_ns)) / 1e9 as s from tree")[0]["s"]
+    increase = query(infprof, recorded, "select (max(tree_cpu_ns) - min(tree_cpu_ns)) / 1e9 as s from tree")[0]["s"]
     assert sum_s == pytest.approx(increase, rel=0.1), (sum_s, increase)
     assert [mark["tag"] for mark in data["marks"]] == ["warm", HOSTILE]
-    marks = rows(infprof, recorded, "select epoch_ns(time) as time from marks order by t_ns")
+    marks = query(infprof, recorded, "select epoch_ns(time) as time from marks order by t_ns")
     assert data["marks"][0]["t"] == pytest.approx(marks[0]["time"] / 1e6 - data["start_ms"], abs=2)
 
 
 @pytest.mark.san
 def test_processes_are_a_tree(infprof, recorded):
     data = page_of(infprof, recorded)[0].data
-    seen = rows(infprof, recorded, "select count(distinct process) as n from processes")[0]["n"]
+    seen = query(infprof, recorded, "select count(distinct process) as n from processes")[0]["n"]
     assert len(data["processes"]) + data["processes_left_out"] == seen
     for i, process in enumerate(data["processes"]):
         assert process["parent"] is None or process["parent"] < i and data["processes"][process["parent"]]["pid"] == process["ppid"]
@@ -349,9 +339,9 @@ def test_spans_of_a_program(infprof, record, tmp_path):
     data = page_of(infprof, done.run.path)[0].data
     spans = data["spans"]
     assert "chat toy-1b" in spans["names"] and len(data["lanes"]) >= 2 and data["lanes"][0]["name"].startswith("serve (")
-    n = rows(infprof, done.run.path, "select count(*) as n from spans")[0]["n"]
+    n = query(infprof, done.run.path, "select count(*) as n from spans")[0]["n"]
     assert len(spans["t"]) + data["spans_left_out"] == n
-    longest = rows(infprof, done.run.path, "select max(duration_ns) / 1e6 as ms from spans")[0]["ms"]
+    longest = query(infprof, done.run.path, "select max(duration_ns) / 1e6 as ms from spans")[0]["ms"]
     assert max(d for d in spans["d"] if d is not None) == pytest.approx(longest, abs=0.01)
     # Of two in one place (lane and depth) none begins before the other has ended.
     places = {}
@@ -360,7 +350,7 @@ def test_spans_of_a_program(infprof, record, tmp_path):
         places[(lane, depth)] = t + (d if d is not None else 1e9)
     program = {panel["title"]: panel for panel in data["panels"] if panel["group"] == "program"}
     assert {"serve.queue", "serve.tokens"} <= set(program)
-    made = rows(infprof, done.run.path, "select max(value) - min(value) as v from counters where name = 'serve.tokens'")[0]["v"]
+    made = query(infprof, done.run.path, "select max(value) - min(value) as v from counters where name = 'serve.tokens'")[0]["v"]
     drawn = sum(v for v in program["serve.tokens"]["series"][0]["v"] if v is not None) * data["step_ms"] / 1000
     assert program["serve.tokens"]["unit"] == "tokens/s" and drawn == pytest.approx(made, rel=0.05)
     assert data["marks"] and data["marks"][0]["source"] == "api" and data["marks"][0]["process"].startswith("serve (")

@@ -9,14 +9,9 @@ import time
 import pyarrow.parquet
 import pytest
 
+from program import run
+
 WITHOUT = {"INFPROF_LIBDUCKDB": "/nowhere/libduckdb.so"}
-
-
-def run(words, **options):
-    options.setdefault("timeout", 120)
-    if "env" in options:
-        options["env"] = {**os.environ, **options["env"]}
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def answer(infprof, output, sql, *words):

@@ -11,13 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from namespaces import unshare
+from program import run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own")
-
-
-def run(words, **options):
-    options.setdefault("timeout", 120)
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def count(infprof, output, table):

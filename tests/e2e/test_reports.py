@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from program import query
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = TOP.parent / "shared" / "fixtures" / "reports"
 
@@ -72,13 +74,6 @@ def record(infprof, tmp_path, root, *options, swap=None, seconds=2.2, period_ms=
     stderr = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, stderr
     return output
-
-
-def query(infprof, output, sql):
-    done = subprocess.run([infprof, "query", "-r", str(output), "-f", "json", sql], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
 
 
 def test_01_iowait_runs_backwards(infprof, tmp_path):

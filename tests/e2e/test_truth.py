@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from program import query
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TRUTH = TOP.parent / "shared" / "truth"
 
@@ -17,13 +19,6 @@ def truth(tmp_path_factory):
     subprocess.run(["make", "-s", "-C", str(TRUTH), f"OUT={out}", f"{out}/proc_tree", f"{out}/io_truth", f"{out}/busy_split"],
                    check=True)
     return out
-
-
-def query(infprof, output, sql):
-    done = subprocess.run([infprof, "query", "-r", str(output), "-f", "json", sql], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
 
 
 def raw_bytes(text):

@@ -1,0 +1,18 @@
+"""Running programs to their end, and asking a run by SQL."""
+import json
+import os
+import subprocess
+
+
+def run(words, **options):
+    """The ended program with its stdout and stderr as text; `env` is added to our own environment."""
+    options.setdefault("timeout", 120)
+    options["env"] = {**os.environ, **options.get("env", {})}
+    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def query(infprof, output, sql):
+    """The rows that `infprof query` gives, as dictionaries."""
+    done = run([infprof, "query", "-r", output, "-f", "json", sql])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
