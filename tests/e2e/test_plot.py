@@ -1,5 +1,4 @@
 """infprof plot: figures as SVG and PNG, of a real recording."""
-import json
 import re
 import struct
 import subprocess
@@ -8,18 +7,10 @@ import zlib
 
 import pytest
 
+from program import query, run
+
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '</text><script>alert(1)</script>&"\' \x1b[31m \u202e \ufffe'
-
-
-def run(words, **options):
-    return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **options)
-
-
-def query(infprof, output, sql):
-    done = run([infprof, "query", "-r", output, "-f", "json", sql])
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
