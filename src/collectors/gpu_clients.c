@@ -128,8 +128,8 @@ static void list_tree(struct gpu_users *users)
 {
         size_t n_pids = 0;
 
-        for (size_t i = 0; i < users->n_tree; i++)
-                take_pid(users, &n_pids, users->tree[i]);
+        for (size_t i = 0; i < users->tree.n; i++)
+                take_pid(users, &n_pids, users->tree.pids[i]);
         swap_lists(users, n_pids);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -14,33 +13,20 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
-#include "collectors/container_name.h"
 #include "model/id.h"
 
-enum { USERS_MAX = 4096, PIDS_MAX = 65536, SHORT_ID = 12, REST = 9 /* times the CPU time of a sample */ };
-
-/* The kernel's first pid namespace has this number on every machine: there alone pids of drivers are ours. */
-static bool pids_are_ours(const struct infp_env *env)
-{
-        char link[64];
-        ssize_t n = readlinkat(env->root_fd, "proc/self/ns/pid", link, sizeof(link) - 1);
-
-        if (n <= 0)
-                return true;
-        link[n] = 0;
-        return !strcmp(link, "pid:[4026531836]");
-}
+enum { USERS_MAX = 4096, REST = 9 /* times the CPU time of a sample */ };
 
 void infp_gpu_users_open(struct gpu_users *users, const struct infp_env *env)
 {
-        users->pids_are_ours = pids_are_ours(env);
+        users->pids_are_ours = infp_gpu_pids_are_ours(env);
         users->all = env->target && infp_target_all(env->target);
         users->has_target = env->target && infp_target_mode(env->target) != INFP_MODE_HOST;
 }
 
 void infp_gpu_users_done(struct gpu_users *users)
 {
-        free(users->tree);
+        infp_gpu_tree_done(&users->tree);
         free(users->looked);
         free(users->merged);
         free(users->clients);
@@ -61,51 +47,9 @@ void infp_gpu_users_end_cost(struct gpu_users *users, const struct infp_env *env
         users->rest_until_ns = env->now_ns(env) + REST * (infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - users->begun_cpu_ns);
 }
 
-static int compare_pids(const void *a, const void *b)
-{
-        int32_t x = *(const int32_t *) a, y = *(const int32_t *) b;
-
-        return x < y ? -1 : x > y;
-}
-
-/* The target gives its roots first and the rest sorted: little is to be moved, and qsort would allocate. */
-static void sort(int32_t *pids, size_t n)
-{
-        for (size_t i = 1; i < n; i++) {
-                const int32_t pid = pids[i];
-                size_t at = i;
-
-                for (; at && pids[at - 1] > pid; at--)
-                        pids[at] = pids[at - 1];
-                pids[at] = pid;
-        }
-}
-
-static void read_tree(struct gpu_users *users, const struct infp_env *env)
-{
-        size_t n = env->target ? infp_target_pids(env->target, users->tree, users->cap_tree) : 0;
-
-        if (n > users->cap_tree && n <= PIDS_MAX) {
-                int32_t *grown = reallocarray(users->tree, n + n / 2, sizeof(*grown));
-
-                if (grown) {
-                        users->tree = grown;
-                        users->cap_tree = n + n / 2;
-                        n = infp_target_pids(env->target, users->tree, users->cap_tree);
-                }
-        }
-        users->n_tree = n < users->cap_tree ? n : users->cap_tree;
-        sort(users->tree, users->n_tree);
-}
-
-bool infp_gpu_users_in_tree(const struct gpu_users *users, int32_t pid)
-{
-        return users->n_tree && bsearch(&pid, users->tree, users->n_tree, sizeof(users->tree[0]), compare_pids);
-}
-
 void infp_gpu_users_begin(struct gpu_users *users, const struct infp_env *env)
 {
-        read_tree(users, env);
+        infp_gpu_tree_read(&users->tree, env);
         for (size_t i = 0; i < users->n_users; i++) {
                 struct gpu_user *user = &users->users[i];
 
@@ -144,32 +88,6 @@ struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, i
         return user;
 }
 
-/* The first line that names one, of all hierarchies. */
-static void read_container(const struct infp_env *env, struct gpu_user *user)
-{
-        struct infp_container_name name;
-        struct infp_span rest, line, path;
-        char file[64], text[4096];
-        ssize_t n;
-
-        snprintf(file, sizeof(file), "proc/%" PRId32 "/cgroup", user->pid);
-        n = infp_read_at(env->root_fd, file, text, sizeof(text));
-        rest = (struct infp_span){ text, n > 0 ? (size_t) n : 0 };
-        *user->container = 0;
-        while (infp_span_line(&rest, &line)) {
-                infp_span_cut(line, ':', &path);
-                infp_span_cut(path, ':', &path);
-                if (!infp_container_name(path, &name))
-                        continue;
-                snprintf(user->container, sizeof(user->container), "%.*s",
-                         infp_is_container_id(name.id)                ? SHORT_ID
-                         : name.id.size < sizeof(user->container) - 1 ? (int) name.id.size
-                                                                      : (int) sizeof(user->container) - 1,
-                         name.id.at);
-                return;
-        }
-}
-
 /* Another process may have the pid by now: all that is known of it is that of the one that was before. False: it has ended. */
 static bool know(const struct infp_env *env, struct gpu_user *user)
 {
@@ -188,7 +106,7 @@ static bool know(const struct infp_env *env, struct gpu_user *user)
         user->start_ticks = process.start_ticks;
         user->id = *env->boot_id ? infp_process_id(env->boot_id, user->pid, process.start_ticks) : 0;
         snprintf(user->name, sizeof(user->name), "%.*s", (int) process.comm_size, process.comm);
-        read_container(env, user);
+        infp_gpu_container(env, user->pid, user->container);
         user->is_known = true;
         return true;
 }
@@ -205,7 +123,7 @@ void infp_gpu_users_end(struct gpu_users *users, const struct infp_env *env)
                         continue;
                 if (users->pids_are_ours && !know(env, user))
                         continue;
-                user->in_tree = infp_gpu_users_in_tree(users, user->pid);
+                user->in_tree = infp_gpu_tree_has(&users->tree, user->pid);
                 if (user->has_kfd_vram && user->kfd_vram_bytes > user->vram_bytes)
                         user->vram_bytes = user->kfd_vram_bytes;
                 user->has_vram |= user->has_kfd_vram;

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "collectors/gpu_card.h"
+#include "collectors/gpu_pids.h"
 
 enum { GPU_FDINFO_TEXT = 16384 };
 
@@ -15,7 +16,7 @@ struct gpu_user {
         struct gpu_card *card;
         int32_t pid;
         uint64_t start_ticks, id; /* id 0: not known */
-        char name[64], container[80];
+        char name[64], container[INFP_GPU_CONTAINER];
         bool is_known, in_tree;
         bool is_live; /* it was seen at this sample */
         bool is_kfd;  /* it computes by way of ROCm */
@@ -49,8 +50,7 @@ struct gpu_looked {
 
 struct gpu_users {
         bool all, has_target, pids_are_ours;
-        int32_t *tree; /* sorted */
-        size_t n_tree, cap_tree;
+        struct infp_gpu_tree tree;
         struct gpu_looked *looked, *merged; /* by pid */
         size_t n_looked, cap_looked, cap_merged;
         uint64_t list_ns;
@@ -78,7 +78,6 @@ void infp_gpu_users_end(struct gpu_users *users, const struct infp_env *env);
 
 /* The entry of a process on a card, made where there is none; NULL: no memory. Valid until the next call. */
 struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, int32_t pid);
-bool infp_gpu_users_in_tree(const struct gpu_users *users, int32_t pid);
 bool infp_gpu_card_is_used(const struct gpu_users *users, const struct gpu_card *card);
 
 /* gProcessCount and gProcesses of a card. */

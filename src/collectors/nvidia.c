@@ -100,7 +100,7 @@ static int nvidia_open(void *state, const struct infp_env *env, struct infp_err 
         struct nvidia *n = state;
 
         n->wants_pcie = infp_env_flag(env, "gpu-pcie");
-        n->pids_are_ours = infp_nvidia_pids_are_ours(env);
+        n->pids_are_ours = infp_gpu_pids_are_ours(env);
         return start(n, env, err);
 }
 
@@ -346,7 +346,7 @@ static void nvidia_close(void *state)
         free(n->records);
         free(n->shares);
         free(n->who);
-        free(n->tree);
+        infp_gpu_tree_done(&n->tree);
         infp_str_done(&n->text);
 }
 

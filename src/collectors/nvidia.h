@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "collect/collector.h"
+#include "collectors/gpu_pids.h"
 #include "collectors/gpu_table.h"
 #include "collectors/nvidia_list.h"
 #include "collectors/nvml.h"
@@ -97,8 +98,9 @@ struct nvidia_device {
 struct nvidia_who {
         uint32_t pid;
         uint64_t start_ticks, id, used; /* used: number of the sample that asked for it last */
-        char name[64], container[80];   /* raw bytes */
-        uint8_t name_size, container_size;
+        char name[64];                  /* raw bytes */
+        char container[INFP_GPU_CONTAINER];
+        uint8_t name_size;
         bool is_known;
 };
 
@@ -118,8 +120,7 @@ struct nvidia {
         size_t shares_size;
         struct nvidia_who *who;
         uint32_t n_who, cap_who;
-        int32_t *tree;
-        size_t n_tree, cap_tree;
+        struct infp_gpu_tree tree; /* empty where the pids are not ours */
         struct infp_str text;
 };
 
@@ -227,10 +228,8 @@ void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct inf
 void infp_nvidia_shares_read(const struct nvidia_reading *reading);
 
 /* nvidia_who.c: names and containers by pid; NULL: nothing is known (another pid namespace, no such process, no memory). */
-bool infp_nvidia_pids_are_ours(const struct infp_env *env);
 void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env);
 const struct nvidia_who *infp_nvidia_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t pid);
-bool infp_nvidia_in_tree(const struct nvidia *nvidia, uint32_t pid);
 
 /* nvidia_say.c */
 void infp_nvidia_say_device(const struct nvidia *nvidia, struct nvidia_device *device, struct infp_emit *emit);

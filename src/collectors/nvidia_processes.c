@@ -251,14 +251,14 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
         if (!nvidia->pids_are_ours)
                 return;
         /* Before the target's processes are known nothing is said of it. */
-        if (nvidia->n_tree || (env->target && infp_target_mode(env->target) == INFP_MODE_HOST))
-                infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_nvidia_in_tree(nvidia, pid));
+        if (nvidia->tree.n || (env->target && infp_target_mode(env->target) == INFP_MODE_HOST))
+                infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_gpu_tree_has(&nvidia->tree, (int32_t) pid));
         if (!who)
                 return;
         infp_row_bytes(row, GPU_PROCESS_NAME, who->name, who->name_size);
         infp_row_id(row, GPU_PROCESS_ID, who->id);
-        if (who->container_size)
-                infp_row_bytes(row, GPU_PROCESS_CONTAINER, who->container, who->container_size);
+        if (*who->container)
+                infp_row_bytes(row, GPU_PROCESS_CONTAINER, who->container, strlen(who->container));
 }
 
 void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct infp_emit *emit)
