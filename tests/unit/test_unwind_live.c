@@ -10,6 +10,7 @@
 #include <ucontext.h>
 
 #include "skip_because.h"
+#include "unwind_space.h"
 
 /* Guessing looks for a return address in the 128 words above; the address sanitizer's frames are larger, and full of old ones. */
 #ifdef __SANITIZE_ADDRESS__
@@ -17,7 +18,6 @@
 #else
 #define NEEDS_SMALL_FRAMES() ((void) 0)
 #endif
-#include "unwind_space.h"
 
 enum { DEPTH = 300, MAX_FRAMES = 1024, STACK_BYTES = 1 << 18 };
 
