@@ -166,7 +166,7 @@ def test_what_the_driver_starts_is_not_the_targets(infprof, record, tmp_path):
     (tmp_path / "spawning.c").write_text(SPAWNING)
     (tmp_path / "lib").mkdir()
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", tmp_path / "lib" / "libnvidia-ml.so.1", tmp_path / "spawning.c"], check=True)
-    done = record("-t", 100, "--", "sleep", 1, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")})
+    done = record("-t", 100, "--", "sleep", 3, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")})
     assert done.returncode == 0, done.stderr
     assert "the kernel driver nvidia is not loaded" in said(done.run)["", "*"][1]
     rows = done.run.table("tree")
