@@ -65,10 +65,10 @@ def start():
 
 @pytest.mark.san
 def test_by_pid(recording, start, run_dir):
-    target = start("sh", "-c", "sleep 100 & sleep 1.5; kill $!; exit 0")
-    time.sleep(0.3)
+    target = start("sh", "-c", "sleep 100 & sleep 101 & read go; kill %1 %2; exit 0", stdin=subprocess.PIPE)
     one = recording("--pid", target.pid)
-    target.wait()
+    wait_for(lambda: len(one.pids()) == 3, "all three are seen")
+    target.communicate(b"go\n")
     assert one.wait() == 0  # it ends with its target
     assert one.stdout == ""
     assert "the target has ended" in one.stderr
@@ -80,10 +80,12 @@ def test_by_pid(recording, start, run_dir):
 
 
 def test_several_pids(recording, start, run_dir):
-    targets = [start("sleep", seconds) for seconds in (1, 2)]
+    targets = [start("cat", stdin=subprocess.PIPE) for _ in range(2)]
     one = recording("--pid", targets[0].pid, "--pid", targets[1].pid)
     for target in targets:
-        target.wait()
+        wait_for(lambda: target.pid in one.pids(), "it is seen")
+    for target in targets:
+        target.communicate()
     assert one.wait() == 0
     assert {target.pid for target in targets} <= one.pids()
 

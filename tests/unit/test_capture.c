@@ -183,6 +183,7 @@ static void test_taken(void **state)
         assert_int_equal(infp_capture_open(&options, &other, &err), -EEXIST);
         assert_non_null(strstr(err.text, "u_output.txt"));
         stop(w);
+        wait_shown(w);
         end(w);
 }
 

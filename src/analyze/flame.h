@@ -1,0 +1,96 @@
+/* The tree of stacks of a run, with names: what flame graphs, tables of functions and foreign formats are made of. Pure function
+ * over scans of stack_samples, stacks, frames, symbols, threads, process.
+ *
+ * A frame of the run becomes one node a level of inlining. Nodes are merged by what names them: (kind, object, function), or
+ * by line too. Numbers: samples (whole) and weight (f64, in the unit). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/stack_tables.h"
+#include "store/run.h"
+
+/* What stands between the root and the stacks, or what leaves are split by. */
+enum infp_flame_by {
+        INFP_FLAME_BY_NOTHING,
+        INFP_FLAME_BY_PROCESS,
+        INFP_FLAME_BY_THREAD,
+        INFP_FLAME_BY_STATE,
+        INFP_FLAME_BY_MODE,
+        INFP_FLAME_BY_MODULE,
+        INFP_FLAME_BY_LINE
+};
+
+struct infp_flame_options {
+        uint64_t t0, t1; /* t1 0: no end */
+        const char *
+                mode; /* NULL: cpu when there are such samples, else the only one; several and none is cpu: -EINVAL that names them */
+        const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
+        enum infp_flame_by by;
+        bool reverse;       /* leaf first: who calls it */
+        bool no_inlined;    /* compiled functions alone */
+        int64_t process;    /* pid; 0: all */
+        uint32_t n_buckets; /* for moments; 0: none */
+};
+
+struct infp_flame_function {
+        const char *name, *object, *file; /* object: base name; file NULL: not known */
+        int64_t line;                     /* where the function begins, else the least line seen; 0: not known */
+        enum infp_frame_kind kind;
+        bool is_guessed, is_inlined, is_unnamed; /* unnamed: a range of an object without a symbol */
+        uint64_t self_samples, total_samples;    /* total: each sample once, however often it recurs in the stack */
+        double self_weight, total_weight;
+};
+
+/* Node 0 is the root; a parent comes before its children; siblings by name. */
+struct infp_flame_node {
+        uint32_t parent, function;          /* function: index; UINT32_MAX for the root */
+        uint32_t first_child, next_sibling; /* 0: none */
+        uint16_t depth;
+        int64_t line; /* with INFP_FLAME_BY_LINE, else 0 */
+        uint64_t self_samples, total_samples;
+        double self_weight, total_weight;
+};
+
+/* When stacks were seen: what a node had of itself within one bucket of [t0, t1). By bucket, then node. */
+struct infp_flame_moment {
+        uint32_t bucket, node;
+        uint64_t samples;
+        double weight;
+};
+
+struct infp_flame {
+        struct infp_flame_node *nodes;
+        uint32_t n_nodes;
+        struct infp_flame_function *functions;
+        uint32_t n_functions;
+        struct infp_flame_moment *moments; /* NULL unless asked for */
+        uint32_t n_moments, n_buckets;
+        /* Of a difference: what the older run has of each node (numbers of the nodes are the newer's); else NULL. */
+        struct infp_flame_base {
+                uint64_t self_samples, total_samples;
+                double self_weight, total_weight;
+        } * base;
+        uint64_t base_samples; /* of the whole older run */
+        double base_weight;
+        char mode[64];
+        const char *unit; /* "seconds", "bytes" ... */
+        uint64_t t0, t1;  /* of the run that was looked at */
+        uint64_t samples;
+        double weight;
+        uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
+        uint64_t unnamed_samples;   /* whose leaf has no name */
+        uint64_t guessed_samples;   /* with a guessed frame */
+        struct infp_flame_memory *memory;
+};
+
+int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
+                    struct infp_err *err);
+/* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
+int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);
+void infp_flame_done(struct infp_flame *flame);
+
+/* The 95 % interval of a share k of n samples (Wilson score), in percent. */
+void infp_flame_interval(uint64_t k, uint64_t n, double *ret_low, double *ret_high);

@@ -1,0 +1,203 @@
+#include "model/stack_tables.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+// clang-format off
+static const struct infp_column mapping_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Mapping."),
+};
+static const struct infp_column mapping_columns[] = {
+        [INFP_MAPPINGS_PROCESS - 1] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that has it."),
+        [INFP_MAPPINGS_START - 1] = INFP_COLUMN(mStart, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address."),
+        [INFP_MAPPINGS_END - 1] = INFP_COLUMN(mEnd, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address behind it."),
+        [INFP_MAPPINGS_OFFSET - 1] = INFP_COLUMN(mOffset, U64, LABEL, bytes, MEASURED, NO, NULL, 0, NULL, "Where in the file it begins."),
+        [INFP_MAPPINGS_PATH - 1] = INFP_COLUMN(mPath, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "File as the process sees it, or [vdso], [anon], memfd:NAME."),
+        [INFP_MAPPINGS_BUILD_ID - 1] = INFP_COLUMN(mBuildId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Build id, hexadecimal; null = the file has none, or could not be read."),
+        [INFP_MAPPINGS_IS_DELETED - 1] = INFP_COLUMN(mIsDeleted, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The file was removed or replaced since it was mapped."),
+};
+
+static const struct infp_column frame_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Frame."),
+};
+static const struct infp_column frame_columns[] = {
+        [INFP_FRAMES_KIND - 1] = INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "native, c++ runtime, kernel, python, go, jit, vdso, unknown."),
+        [INFP_FRAMES_OBJECT - 1] = INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of the object, or the module."),
+        [INFP_FRAMES_BUILD_ID - 1] = INFP_COLUMN(fBuildId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Build id of the object, hexadecimal."),
+        [INFP_FRAMES_ADDRESS - 1] = INFP_COLUMN(fAddress, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Address in the object (of an ELF file as in its headers); of a caller that of the call, not of the return. null = the frame has a name alone."),
+        [INFP_FRAMES_IS_GUESSED - 1] = INFP_COLUMN(fIsGuessed, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Found by looking for a return address on the stack, where no table says how to unwind."),
+};
+
+static const struct infp_column symbol_columns[] = {
+        [INFP_SYMBOLS_FRAME] = INFP_COLUMN(frame, ID64, LABEL, none, MEASURED, NO, "frames", 0, NULL, "Frame that is named."),
+        [INFP_SYMBOLS_LEVEL] = INFP_COLUMN(sLevel, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "0: the function as it was compiled; 1, 2 ...: inlined into the one before."),
+        [INFP_SYMBOLS_NAME] = INFP_COLUMN(sName, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Name, demangled."),
+        [INFP_SYMBOLS_MANGLED] = INFP_COLUMN(sMangled, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name as the object has it, where that differs."),
+        [INFP_SYMBOLS_FILE] = INFP_COLUMN(sFile, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Source file."),
+        [INFP_SYMBOLS_LINE] = INFP_COLUMN(sLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line of the address, or of the inlined call."),
+        [INFP_SYMBOLS_FUNCTION_LINE] = INFP_COLUMN(sFunctionLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line where the function begins."),
+        [INFP_SYMBOLS_FROM] = INFP_COLUMN(sFrom, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: symtab, dynsym, debugdata, dwarf, perf map, jitdump, kallsyms, range (no name: the function's extent by its unwind table), import."),
+};
+
+static const struct infp_column stack_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Node: a frame, and all frames that called it."),
+};
+static const struct infp_column stack_columns[] = {
+        [INFP_STACKS_PARENT - 1] = INFP_COLUMN(parent, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Node of the caller; null = this is the root."),
+        [INFP_STACKS_FRAME - 1] = INFP_COLUMN(frame, ID64, LABEL, none, MEASURED, NO, "frames", 0, NULL, "Its frame."),
+        [INFP_STACKS_DEPTH - 1] = INFP_COLUMN(depth, I64, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Callers above it; 0 = the root."),
+};
+
+static const struct infp_column thread_keys[] = {
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Thread."),
+};
+static const struct infp_column thread_columns[] = {
+        [INFP_THREADS_PROCESS - 1] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Its process."),
+        [INFP_THREADS_TID - 1] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its number."),
+        [INFP_THREADS_NAME - 1] = INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
+};
+
+static const struct infp_column sample_columns[] = {
+        [INFP_STACK_SAMPLES_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
+        [INFP_STACK_SAMPLES_TID] = INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
+        [INFP_STACK_SAMPLES_THREAD] = INFP_COLUMN(thread, ID64, LABEL, none, DERIVED, NO, "threads", 0, NULL, "The thread under the name that it had then."),
+        [INFP_STACK_SAMPLES_CPU] = INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
+        [INFP_STACK_SAMPLES_STACK] = INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
+        [INFP_STACK_SAMPLES_WEIGHT] = INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for: seconds of modes cpu, wall and off-cpu, bytes of heap, else the unit that mode names."),
+        [INFP_STACK_SAMPLES_SAMPLES] = INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row: 1 of our own, more of imported sums."),
+        [INFP_STACK_SAMPLES_STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
+        [INFP_STACK_SAMPLES_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How it was taken: cpu, wall, off-cpu, heap; of an imported profile TYPE/UNIT as it says."),
+        [INFP_STACK_SAMPLES_IS_TRUNCATED] = INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing: the stack was deeper than what could be read."),
+};
+
+static const struct infp_column sampler_columns[] = {
+        [INFP_SAMPLER_MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu: as in stack_samples."),
+        [INFP_SAMPLER_METHOD] = INFP_COLUMN(method, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "How samples are taken: perf events of a tree, of threads, of CPUs, reading /proc."),
+        [INFP_SAMPLER_RATE] = INFP_COLUMN(rate_hz, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "Samples that are asked for a second of what the mode measures."),
+        [INFP_SAMPLER_WANTED] = INFP_COLUMN(wanted, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, NULL, "Samples that the time measured by the kernel's own clock asks for at this rate."),
+        [INFP_SAMPLER_TAKEN] = INFP_COLUMN(taken, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that became rows of stack_samples."),
+        [INFP_SAMPLER_LOST] = INFP_COLUMN(lost, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Records that the kernel had no room for in its buffer."),
+        [INFP_SAMPLER_THROTTLED] = INFP_COLUMN(throttled, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Times that the kernel paused the sampling, since it took too long."),
+        [INFP_SAMPLER_DROPPED] = INFP_COLUMN(dropped, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples that were taken, and dropped by us for want of room."),
+        [INFP_SAMPLER_TRUNCATED] = INFP_COLUMN(truncated, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose stack was larger than its copy, or deeper than the limit: outer frames are missing."),
+        [INFP_SAMPLER_INCOMPLETE] = INFP_COLUMN(incomplete, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples whose unwinding ended for any other reason before the outermost frame."),
+        [INFP_SAMPLER_FRAMES] = INFP_COLUMN(frames, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "User frames of all samples."),
+        [INFP_SAMPLER_GUESSED_FRAMES] = INFP_COLUMN(guessed_frames, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Those of them that were guessed."),
+        [INFP_SAMPLER_SKIPPED_THREADS] = INFP_COLUMN(skipped_threads, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Threads of the target that are not sampled, since a limit does not let us."),
+        [INFP_SAMPLER_OWN_CPU_NS] = INFP_COLUMN(own_cpu_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time of the threads that do it."),
+};
+// clang-format on
+
+const struct infp_table infp_table_mappings = {
+        .name = "mappings",
+        .help = "Files and memory that processes executed from.",
+        .keys = mapping_keys,
+        .n_keys = 1,
+        .columns = mapping_columns,
+        .n_columns = INFP_MAPPINGS_N - 1,
+        .entity = true,
+};
+const struct infp_table infp_table_frames = {
+        .name = "frames",
+        .help = "Places in code that stacks name.",
+        .keys = frame_keys,
+        .n_keys = 1,
+        .columns = frame_columns,
+        .n_columns = INFP_FRAMES_N - 1,
+        .entity = true,
+};
+const struct infp_table infp_table_symbols = {
+        .name = "symbols",
+        .help = "Names of frames, a row a function that was compiled or inlined there.",
+        .columns = symbol_columns,
+        .n_columns = INFP_SYMBOLS_N,
+};
+const struct infp_table infp_table_stacks = {
+        .name = "stacks",
+        .help = "Nodes of the tree of all stacks.",
+        .keys = stack_keys,
+        .n_keys = 1,
+        .columns = stack_columns,
+        .n_columns = INFP_STACKS_N - 1,
+        .entity = true,
+};
+const struct infp_table infp_table_threads = {
+        .name = "threads",
+        .help = "Threads of stacks, a row a name that they had.",
+        .keys = thread_keys,
+        .n_keys = 1,
+        .columns = thread_columns,
+        .n_columns = INFP_THREADS_N - 1,
+        .entity = true,
+};
+const struct infp_table infp_table_sampler = {
+        .name = "sampler",
+        .help = "How well stacks were sampled, a row a mode each second.",
+        .columns = sampler_columns,
+        .n_columns = INFP_SAMPLER_N,
+};
+const struct infp_table infp_table_stack_samples = {
+        .name = "stack_samples",
+        .help = "Samples of stacks, a row each.",
+        .columns = sample_columns,
+        .n_columns = INFP_STACK_SAMPLES_N,
+};
+
+static const char *const kinds[INFP_FRAME_KINDS] = {
+        [INFP_FRAME_NATIVE] = "native", [INFP_FRAME_CXX_RUNTIME] = "c++ runtime",
+        [INFP_FRAME_KERNEL] = "kernel", [INFP_FRAME_PYTHON] = "python",
+        [INFP_FRAME_GO] = "go",         [INFP_FRAME_JIT] = "jit",
+        [INFP_FRAME_VDSO] = "vdso",     [INFP_FRAME_UNKNOWN] = "unknown",
+};
+
+const char *infp_frame_kind_name(enum infp_frame_kind kind)
+{
+        return kinds[kind];
+}
+
+int infp_frame_kind_by_name(const char *name, size_t size)
+{
+        for (unsigned i = 0; i < INFP_FRAME_KINDS; i++)
+                if (strlen(kinds[i]) == size && !memcmp(kinds[i], name, size))
+                        return (int) i;
+        return -ENOENT;
+}
+
+static uint64_t never_0(uint64_t id)
+{
+        return id ? id : 1;
+}
+
+uint64_t infp_frame_id(enum infp_frame_kind kind, const void *object, size_t size, uint64_t address, bool is_guessed)
+{
+        const uint64_t parts[] = { (uint64_t) kind, address, is_guessed, infp_hash64(object, size, 0) };
+
+        return never_0(infp_hash64(parts, sizeof(parts), 0x6672616d65)); /* "frame" */
+}
+
+uint64_t infp_named_frame_id(enum infp_frame_kind kind, const char *object, const char *name, const char *file,
+                             int64_t line)
+{
+        const uint64_t parts[] = { (uint64_t) kind, infp_hash64(object, strlen(object), 0),
+                                   infp_hash64(name, strlen(name), 0), infp_hash64(file, strlen(file), 0),
+                                   (uint64_t) line };
+
+        return never_0(infp_hash64(parts, sizeof(parts), 0x6e616d6564)); /* "named" */
+}
+
+uint64_t infp_thread_id(uint64_t process, int32_t tid, const char *name)
+{
+        const uint64_t parts[] = { process, (uint64_t) tid, infp_hash64(name, strlen(name), 0) };
+
+        return never_0(infp_hash64(parts, sizeof(parts), 0x746872656164)); /* "thread" */
+}
+
+uint64_t infp_stack_id(uint64_t parent, uint64_t frame)
+{
+        const uint64_t parts[] = { parent, frame };
+
+        return never_0(infp_hash64(parts, sizeof(parts), 0x737461636b)); /* "stack" */
+}

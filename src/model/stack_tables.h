@@ -1,0 +1,102 @@
+/* Tables of profiles of stacks: where time, memory or anything else went. A stack is a path in a tree of nodes, root first: a node
+ * is (parent node, frame), so that stacks share what they have in common, in memory, on disk and in a flame graph.
+ * Ids are content hashes, equal in all runs: of a frame its object (build id, else path) and the address in it; of a node its
+ * parent's id and its frame's. Names come later than frames: `symbols` may be written beside the recording or long after. */
+#pragma once
+
+#include "model/schema.h"
+
+extern const struct infp_table infp_table_mappings; /* entity: a file or memory that a process executes from */
+extern const struct infp_table infp_table_frames;   /* entity: a place in code, without its name */
+extern const struct infp_table infp_table_symbols;  /* names of frames; several a frame where functions were inlined */
+extern const struct infp_table infp_table_stacks;   /* entity: nodes */
+extern const struct infp_table infp_table_threads;  /* entity: a thread under one of its names */
+extern const struct infp_table infp_table_stack_samples; /* facts */
+extern const struct infp_table infp_table_sampler; /* facts: how well the sampling went, a row a mode and period */
+
+enum infp_mappings_cell {
+        INFP_MAPPINGS_ID,
+        INFP_MAPPINGS_PROCESS,
+        INFP_MAPPINGS_START,
+        INFP_MAPPINGS_END,
+        INFP_MAPPINGS_OFFSET,
+        INFP_MAPPINGS_PATH,
+        INFP_MAPPINGS_BUILD_ID,
+        INFP_MAPPINGS_IS_DELETED,
+        INFP_MAPPINGS_N,
+};
+enum infp_frames_cell {
+        INFP_FRAMES_ID,
+        INFP_FRAMES_KIND,
+        INFP_FRAMES_OBJECT,
+        INFP_FRAMES_BUILD_ID,
+        INFP_FRAMES_ADDRESS,
+        INFP_FRAMES_IS_GUESSED,
+        INFP_FRAMES_N,
+};
+enum infp_symbols_cell {
+        INFP_SYMBOLS_FRAME,
+        INFP_SYMBOLS_LEVEL,
+        INFP_SYMBOLS_NAME,
+        INFP_SYMBOLS_MANGLED,
+        INFP_SYMBOLS_FILE,
+        INFP_SYMBOLS_LINE,
+        INFP_SYMBOLS_FUNCTION_LINE,
+        INFP_SYMBOLS_FROM,
+        INFP_SYMBOLS_N,
+};
+enum infp_stacks_cell { INFP_STACKS_ID, INFP_STACKS_PARENT, INFP_STACKS_FRAME, INFP_STACKS_DEPTH, INFP_STACKS_N };
+enum infp_threads_cell { INFP_THREADS_ID, INFP_THREADS_PROCESS, INFP_THREADS_TID, INFP_THREADS_NAME, INFP_THREADS_N };
+enum infp_stack_samples_cell {
+        INFP_STACK_SAMPLES_PROCESS,
+        INFP_STACK_SAMPLES_TID,
+        INFP_STACK_SAMPLES_THREAD,
+        INFP_STACK_SAMPLES_CPU,
+        INFP_STACK_SAMPLES_STACK,
+        INFP_STACK_SAMPLES_WEIGHT,
+        INFP_STACK_SAMPLES_SAMPLES,
+        INFP_STACK_SAMPLES_STATE,
+        INFP_STACK_SAMPLES_MODE,
+        INFP_STACK_SAMPLES_IS_TRUNCATED,
+        INFP_STACK_SAMPLES_N,
+};
+
+enum infp_sampler_cell {
+        INFP_SAMPLER_MODE,
+        INFP_SAMPLER_METHOD,
+        INFP_SAMPLER_RATE,
+        INFP_SAMPLER_WANTED,
+        INFP_SAMPLER_TAKEN,
+        INFP_SAMPLER_LOST,
+        INFP_SAMPLER_THROTTLED,
+        INFP_SAMPLER_DROPPED,
+        INFP_SAMPLER_TRUNCATED,
+        INFP_SAMPLER_INCOMPLETE,
+        INFP_SAMPLER_FRAMES,
+        INFP_SAMPLER_GUESSED_FRAMES,
+        INFP_SAMPLER_SKIPPED_THREADS,
+        INFP_SAMPLER_OWN_CPU_NS,
+        INFP_SAMPLER_N,
+};
+
+/* What a frame is; as stored in fKind. Colours and the legend of flame graphs go by it. */
+enum infp_frame_kind {
+        INFP_FRAME_NATIVE,      /* also Rust */
+        INFP_FRAME_CXX_RUNTIME, /* libstdc++, libc++, unwinder: told by the object */
+        INFP_FRAME_KERNEL,
+        INFP_FRAME_PYTHON,
+        INFP_FRAME_GO,
+        INFP_FRAME_JIT,
+        INFP_FRAME_VDSO,
+        INFP_FRAME_UNKNOWN,
+        INFP_FRAME_KINDS,
+};
+const char *infp_frame_kind_name(enum infp_frame_kind kind);
+int infp_frame_kind_by_name(const char *name, size_t size); /* or -ENOENT */
+
+/* Ids. object: the build id's bytes where there is one, else the path's; guessed frames are not those that were proved. */
+uint64_t infp_frame_id(enum infp_frame_kind kind, const void *object, size_t size, uint64_t address, bool is_guessed);
+uint64_t infp_named_frame_id(enum infp_frame_kind kind, const char *object, const char *name, const char *file,
+                             int64_t line);
+uint64_t infp_thread_id(uint64_t process, int32_t tid, const char *name);
+uint64_t infp_stack_id(uint64_t parent, uint64_t frame); /* parent 0: the root */

@@ -1,0 +1,51 @@
+/* perf_event_open: events of a target and what the kernel writes about them, in the order in which it happened.
+ * Opens and maps buffers, merges those of all CPUs by time, and gives each record to one handler. Knows nothing of ELF files. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "unwind/rule.h"
+
+enum { INFP_PERF_MAX_KERNEL_FRAMES = 127 };
+
+/* A moment of a thread. Everything is borrowed for the call. */
+struct infp_perf_sample {
+        uint64_t t_ns; /* CLOCK_MONOTONIC */
+        int32_t pid, tid;
+        int32_t cpu;
+        uint64_t period; /* ns of the clock that this sample stands for */
+        bool is_switch;  /* taken when the thread left its CPU (off-CPU), not by the clock */
+        bool is_in_kernel;
+        const uint64_t *kernel; /* the kernel's own frames, innermost first, without context marks */
+        uint32_t n_kernel;
+        bool has_registers;                   /* false: a kernel thread, or an exiting one: there is no user stack */
+        uint64_t registers[INFP_N_REGISTERS]; /* by DWARF number */
+        const uint8_t *stack;                 /* copy from the stack pointer on */
+        uint32_t stack_size;
+        bool is_cut; /* the copy is as large as was asked for: the stack may go on above it */
+};
+
+struct infp_perf_mapping {
+        uint64_t t_ns;
+        int32_t pid, tid;
+        uint64_t begin, size, offset; /* offset in the file */
+        uint32_t major, minor;
+        uint64_t inode; /* 0 with a build id */
+        const uint8_t *build_id;
+        uint32_t build_id_size; /* 0: not given */
+        const char *path; /* as the kernel says it: may end in " (deleted)", be "//anon", "[vdso]", "/memfd:..." */
+};
+
+struct infp_perf_handler {
+        void *context;
+        void (*sample)(void *context, const struct infp_perf_sample *sample);
+        void (*mapping)(void *context, const struct infp_perf_mapping *mapping); /* executable memory is new */
+        void (*name)(void *context, uint64_t t_ns, int32_t pid, int32_t tid, const char *name, bool is_exec);
+        void (*fork)(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid);
+        void (*exit)(void *context, uint64_t t_ns, int32_t pid, int32_t tid);
+        /* is_in: the thread has a CPU again; without stacks, where stacks of switches are not allowed. May be NULL. */
+        void (*run)(void *context, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in, bool is_preempted);
+};

@@ -1,0 +1,57 @@
+/* The sampler of stacks: what a session starts beside its collectors. Its threads write rows (model/stack_tables.h) into rings of
+ * their own, which the session drains like the collectors'. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "collect/collector.h"
+#include "collect/env.h"
+#include "ring/rowring.h"
+
+enum {
+        INFP_SAMPLER_DEFAULT_HZ = 99,
+        INFP_SAMPLER_MAX_HZ = 4000,
+        INFP_SAMPLER_DEFAULT_WALL_HZ = 20,
+        INFP_SAMPLER_DEFAULT_STACK_BYTES = 32 * 1024,
+        INFP_SAMPLER_DEFAULT_DEPTH = 512,
+        INFP_SAMPLER_MAX_DEPTH = 1024,
+};
+
+struct infp_sampler_options {
+        const struct infp_env *env;  /* with target */
+        double cpu_hz;               /* 0: no on-CPU samples */
+        double wall_hz;              /* 0: no wall-clock samples */
+        bool off_cpu;                /* blocked time per stack */
+        uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most 65,528 */
+        uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
+        const char *cache_directory; /* of unwind tables; NULL: none on disk */
+        int wake_fd;                 /* eventfd that is written when something lies in the rings */
+        struct infp_stats *stats;    /* may be NULL */
+        infp_notice_fn *notice;      /* called from any thread */
+        void *notice_context;
+};
+
+struct infp_sampler;
+
+/* Opens what it may and starts the threads. In mode run nothing is sampled before infp_sampler_launch; in mode pid the threads
+ * of the target are found by infp_sampler_follow. What is not allowed here (perf_event_open refused ...) is no error: it is a
+ * row of `sources` (collector "sampler") with the reason and the fix, one notice, and the next mode. */
+int infp_sampler_start(const struct infp_sampler_options *options, struct infp_sampler **ret, struct infp_err *err);
+
+/* Mode run, before the command is let go from its gate: the events that its whole tree inherits, enabled by its exec. */
+void infp_sampler_launch(struct infp_sampler *sampler, pid_t pid);
+/* Mode pid: whenever the roots of the target may be others than before. Mode run: never. Cheap when nothing changed. */
+void infp_sampler_follow(struct infp_sampler *sampler);
+
+/* Rings to drain, by index, NULL at the end. */
+struct infp_rowring *infp_sampler_ring(struct infp_sampler *sampler, unsigned index);
+uint64_t infp_sampler_dropped(struct infp_sampler *sampler); /* rows that found no room in a ring */
+
+/* What lies in the kernel's buffers is taken, then the threads end: begin returns at once, is_ended says when. Until then rings
+ * are to be drained. At most 5 s: what is not done then is left out and counted. */
+void infp_sampler_stop_begin(struct infp_sampler *sampler);
+bool infp_sampler_is_ended(struct infp_sampler *sampler);
+struct infp_sampler *infp_sampler_free(struct infp_sampler *sampler); /* NULL is fine; returns NULL */

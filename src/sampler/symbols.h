@@ -1,0 +1,57 @@
+/* Names of places in code: functions, what was inlined there, files and lines. Reads files, never a running process's memory;
+ * what they say is input. Used beside a recording for what will be gone when it ends (code made at run time, objects of other
+ * mount namespaces), and after it for the rest. One thread at a time. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/stack_tables.h"
+
+/* One function at an address. Text is borrowed until the next call. */
+struct infp_symbol {
+        const char *name;    /* demangled; of a place without a name "[libfoo.so+0x1200]": the begin of its function */
+        const char *mangled; /* NULL: the same */
+        const char *file;    /* NULL: not known */
+        int64_t line, function_line; /* 0: not known */
+        const char *from;            /* as in symbols.sFrom */
+};
+enum { INFP_SYMBOL_MAX_LEVELS = 64 };
+
+struct infp_symbols_options {
+        int root_fd;                          /* where paths of objects begin: "/" of the target's mount namespace */
+        const char *const *debug_directories; /* searched besides the usual; ended by NULL; may be NULL */
+        bool no_lines;                        /* names alone: no DWARF is read */
+};
+struct infp_symbols;
+int infp_symbols_new(const struct infp_symbols_options *options, struct infp_symbols **ret, struct infp_err *err);
+struct infp_symbols *infp_symbols_free(struct infp_symbols *symbols); /* NULL is fine; returns NULL */
+
+/* An object by what `frames` says of it: a path below root_fd (or an open descriptor, which is borrowed for the call), its build
+ * id in hexadecimal (NULL: none). A file that has another build id is not the object: -ESTALE. Objects are kept, the least
+ * recently used are closed beyond a bound. ret: number for infp_symbols_at. */
+int infp_symbols_object(struct infp_symbols *symbols, const char *path, int fd, const char *build_id, unsigned *ret,
+                        struct infp_err *err);
+
+/* The functions at an address of the object, outermost (level 0: the compiled function) first. Returns their number, at most
+ * INFP_SYMBOL_MAX_LEVELS, 1 with from "range" when nothing names it, 0 when nothing is known at all. */
+unsigned infp_symbols_at(struct infp_symbols *symbols, unsigned object, uint64_t address, struct infp_symbol *ret);
+
+/* Files that name code made at run time: /tmp/perf-PID.map, and jitdump. Addresses are those of the process. Appended files
+ * are read on from where they ended. */
+struct infp_jit_symbols;
+int infp_jit_symbols_new(struct infp_jit_symbols **ret);
+struct infp_jit_symbols *infp_jit_symbols_free(struct infp_jit_symbols *jit);
+int infp_jit_symbols_read_perf_map(struct infp_jit_symbols *jit, int fd, struct infp_err *err);
+int infp_jit_symbols_read_jitdump(struct infp_jit_symbols *jit, int fd, struct infp_err *err);
+/* The newest entry with the address at t_ns (perf maps know no times). False: none. */
+bool infp_jit_symbols_at(const struct infp_jit_symbols *jit, uint64_t address, uint64_t t_ns, struct infp_symbol *ret);
+
+/* The kernel's, by /proc/kallsyms and /proc/modules: 0; -EACCES when addresses are hidden (kptr_restrict). */
+struct infp_kernel_symbols;
+int infp_kernel_symbols_open(int root_fd, struct infp_kernel_symbols **ret, struct infp_err *err);
+struct infp_kernel_symbols *infp_kernel_symbols_free(struct infp_kernel_symbols *kernel);
+bool infp_kernel_symbols_at(const struct infp_kernel_symbols *kernel, uint64_t address, struct infp_symbol *ret,
+                            const char **ret_module);
