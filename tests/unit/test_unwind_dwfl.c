@@ -63,7 +63,7 @@ static int take_frame(Dwfl_Frame *frame, void *context)
 }
 
 /* Only moments that both reach the end of are compared: what a dump of 64 KiB cuts is counted as truncated. */
-static void compare(const char *what, char *const *command, unsigned wait_ms)
+static void compare(const char *what, char *const *command, unsigned cpu_ms)
 {
         static const Dwfl_Callbacks find = { .find_elf = dwfl_linux_proc_find_elf,
                                              .find_debuginfo = dwfl_standard_find_debuginfo };
@@ -80,7 +80,7 @@ static void compare(const char *what, char *const *command, unsigned wait_ms)
 
         if (access(command[0], X_OK) != 0)
                 SKIP_BECAUSE("the program to look at is not installed");
-        pid = traced_begin(command, wait_ms);
+        pid = traced_begin(command, cpu_ms);
         if (pid < 0)
                 SKIP_BECAUSE("ptrace is refused here: no stacks to unwind");
         while (n < N_MOMENTS && traced_take(pid, &moments[n])) {

@@ -22,10 +22,26 @@ struct traced_moment {
         uint8_t stack[TRACED_STACK];
 };
 
-/* Runs a program until it is at work: its process, or -1. */
-static pid_t traced_begin(char *const *command, unsigned wait_ms)
+/* Waits until a process has used so much CPU time, however long a busy machine takes to give it: before, it is still this program,
+ * or in the loader, whose first function has no unwind table. */
+static void traced_wait(pid_t pid, unsigned cpu_ms)
 {
-        const struct timespec wait = { wait_ms / 1000, wait_ms % 1000 * 1000000L };
+        const struct timespec pause = { 0, 5000000 };
+        struct timespec used;
+        clockid_t clock;
+
+        if (clock_getcpuclockid(pid, &clock) != 0)
+                return;
+        for (unsigned i = 0; i < 12000; i++) {
+                if (clock_gettime(clock, &used) < 0 || used.tv_sec * 1000 + used.tv_nsec / 1000000 >= cpu_ms)
+                        return;
+                nanosleep(&pause, NULL);
+        }
+}
+
+/* Runs a program until it is at work: its process, or -1. */
+static pid_t traced_begin(char *const *command, unsigned cpu_ms)
+{
         pid_t pid = fork();
 
         if (pid == 0) {
@@ -33,7 +49,8 @@ static pid_t traced_begin(char *const *command, unsigned wait_ms)
                 execvp(command[0], command);
                 _exit(127);
         }
-        nanosleep(&wait, NULL);
+        if (pid > 0)
+                traced_wait(pid, cpu_ms);
         if (pid > 0 && ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0) {
                 kill(pid, SIGKILL);
                 waitpid(pid, NULL, 0);
