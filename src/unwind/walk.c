@@ -95,14 +95,17 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
         }
         if (save->kind == INFP_SAVE_CFA_VALUE || save->kind == INFP_SAVE_REG_VALUE) {
                 walk->values[save->reg] = place;
+                walk->valid |= UINT32_C(1) << save->reg;
                 return INFP_UNWIND_COMPLETE;
         }
         /* In the epilogue of a realigned frame GCC still says "at rbp" when rbp is the caller's again; so is the rest. */
         if (save->kind == INFP_SAVE_AT_REG && save->from == INFP_RBP && (place >= cfa || place < sp) && !is_vital)
                 return INFP_UNWIND_COMPLETE;
         end = infp_walk_read(walk, place, &walk->values[save->reg]);
-        if (__builtin_expect(end == INFP_UNWIND_COMPLETE, 1))
+        if (__builtin_expect(end == INFP_UNWIND_COMPLETE, 1)) {
+                walk->valid |= UINT32_C(1) << save->reg;
                 return end;
+        }
         /* After the pops of an epilogue GCC still says where the registers were: they have their values again. */
         if (place < sp && !is_vital)
                 return INFP_UNWIND_COMPLETE;
@@ -124,6 +127,7 @@ static enum infp_unwind_end restore_plain(struct infp_walk *walk, const struct i
                 if (__builtin_expect(at > limit, 0))
                         break;
                 memcpy(&walk->values[saves[i].reg], dump->bytes + at, 8);
+                walk->valid |= UINT32_C(1) << saves[i].reg;
         }
         for (; i < rule->n_saves; i++) {
                 const enum infp_unwind_end end = restore(walk, &saves[i], cfa, sp, walk->values);
@@ -208,7 +212,7 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                 if (rule->flags & INFP_RULE_END)
                         return INFP_UNWIND_COMPLETE;
                 /* Where frame pointers are all there is, the outermost one is 0. */
-                if ((flags & INFP_FRAME_FRAME_POINTER) && walk->values[INFP_RBP] == 0)
+                if ((flags & INFP_FRAME_FRAME_POINTER) && (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0)
                         return INFP_UNWIND_COMPLETE;
                 end = step(walk, rule, saves);
                 if (end != INFP_UNWIND_COMPLETE)
@@ -230,7 +234,7 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         walk.n_frames = 0;
         walk.max_frames = max_frames;
         walk.flags = INFP_FRAME_EXACT;
-        walk.valid = ALL_REGISTERS;
+        walk.valid = ALL_REGISTERS & ~start->unknown;
         walk.n_guesses = 0;
         walk.words_left = GUESS_WORDS;
         walk.trials_left = GUESS_TRIALS;

@@ -94,6 +94,9 @@ struct infp_unwind_start {
         uint32_t n_dumps;
         bool may_guess;         /* bridge code without tables (compiled at run time) */
         const uint64_t *values; /* of INFP_N_REGISTERS registers, by DWARF number */
+        /* Bit r: values[r] is not known (a thread that was not stopped). An unwind that needs it before a frame gave it back
+         * ends as broken. */
+        uint32_t unknown;
 };
 
 /* Fills up to max_frames frames, the innermost first. ret_frames has room for them. cache may be NULL. */

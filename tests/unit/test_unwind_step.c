@@ -194,7 +194,7 @@ struct traced {
         uint8_t stack[STACK_BYTES + RED_ZONE];
         struct infp_unwind_frame frames[MAX_FRAMES];
         struct infp_unwind_result result;
-        unsigned n_steps, n_different;
+        unsigned n_steps, n_different, n_whole;
 };
 
 static void take_registers(const struct user_regs_struct *regs, uint64_t values[INFP_N_REGISTERS])
@@ -206,30 +206,43 @@ static void take_registers(const struct user_regs_struct *regs, uint64_t values[
         memcpy(values, all, sizeof(all));
 }
 
+/* Registers that a thread which was not stopped does not tell. */
+static const uint32_t untold =
+        1 << INFP_RAX | 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_R12 | 1 << INFP_R13 | 1 << INFP_R14 | 1 << INFP_R15;
+
 /* below: bytes of the dump below the stack pointer. perf has none. */
-static void unwind(struct traced *traced, uint64_t below)
+static void unwind(struct traced *traced, uint64_t below, uint32_t unknown)
 {
         const uint64_t begin = traced->regs.rsp - below, size = traced->self->stack_end - begin;
         struct infp_unwind_dump dump = { traced->stack, begin, size, false };
         struct iovec local = { traced->stack, size }, remote = { (void *) begin, size };
         uint64_t values[INFP_N_REGISTERS];
-        struct infp_unwind_start start = { &traced->self->space, &dump, 1, false, values };
+        struct infp_unwind_start start = { &traced->self->space, &dump, 1, false, values, unknown };
 
         assert_true(size <= sizeof(traced->stack));
         assert_int_equal(process_vm_readv(traced->pid, &local, 1, &remote, 1, 0), size);
         take_registers(&traced->regs, values);
+        for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
+                if (unknown >> i & 1)
+                        values[i] = traced->regs.rsp + 8 * i; /* what would be taken for a frame pointer */
         infp_unwind(&start, &traced->cache, traced->frames, MAX_FRAMES, &traced->result);
+}
+
+/* No frame that the calls did not make. */
+static bool begins_as_shadow(const struct traced *traced, const struct shadow *shadow)
+{
+        if (traced->result.n_frames > shadow->n + 1 || traced->frames[0].pc != traced->regs.rip)
+                return false;
+        for (unsigned i = 1; i < traced->result.n_frames; i++)
+                if (traced->frames[i].pc != shadow->callers[shadow->n - i])
+                        return false;
+        return true;
 }
 
 static bool is_as_shadow(const struct traced *traced, const struct shadow *shadow)
 {
-        if (traced->result.end != INFP_UNWIND_COMPLETE || traced->result.n_frames != shadow->n + 1 ||
-            traced->frames[0].pc != traced->regs.rip)
-                return false;
-        for (unsigned i = 0; i < shadow->n; i++)
-                if (traced->frames[i + 1].pc != shadow->callers[shadow->n - 1 - i])
-                        return false;
-        return true;
+        return traced->result.end == INFP_UNWIND_COMPLETE && traced->result.n_frames == shadow->n + 1 &&
+               begins_as_shadow(traced, shadow);
 }
 
 static void say(const struct traced *traced, const struct shadow *shadow, const char *how)
@@ -245,11 +258,18 @@ static void say(const struct traced *traced, const struct shadow *shadow, const 
 static void check(struct traced *traced, const struct shadow *shadow)
 {
         for (uint64_t below = 0; below <= RED_ZONE; below += RED_ZONE) {
-                unwind(traced, below);
+                unwind(traced, below, 0);
                 if (!is_as_shadow(traced, shadow)) {
                         if (traced->n_different++ < 10)
                                 say(traced, shadow, below ? "with red zone" : "as perf sees it");
                 }
+        }
+        unwind(traced, RED_ZONE, untold);
+        traced->n_whole += traced->result.end == INFP_UNWIND_COMPLETE;
+        if (traced->result.end == INFP_UNWIND_COMPLETE ? !is_as_shadow(traced, shadow)
+                                                       : !begins_as_shadow(traced, shadow)) {
+                if (traced->n_different++ < 10)
+                        say(traced, shadow, "without its registers");
         }
 }
 
@@ -316,7 +336,7 @@ static void test_each_instruction(void **state)
         assert_true(WIFSTOPPED(status));
         assert_int_equal(ptrace(PTRACE_SETOPTIONS, traced.pid, NULL, (long) PTRACE_O_EXITKILL), 0);
         assert_int_equal(ptrace(PTRACE_GETREGS, traced.pid, NULL, &traced.regs), 0);
-        unwind(&traced, 0);
+        unwind(&traced, 0, 0);
         assert_int_equal(traced.result.end, INFP_UNWIND_COMPLETE);
         for (uint32_t i = traced.result.n_frames; i-- > 1;)
                 push(&shadow, traced.frames[i].pc);
@@ -326,13 +346,16 @@ static void test_each_instruction(void **state)
                 traced.n_steps++;
                 check(&traced, &shadow);
         }
-        print_message("%u instructions, each unwound twice: %u stacks differ from the calls that were made\n",
-                      traced.n_steps, traced.n_different);
+        print_message(
+                "%u instructions, each unwound thrice: %u stacks differ from the calls that were made; %u were whole "
+                "without registers\n",
+                traced.n_steps, traced.n_different, traced.n_whole);
         assert_int_equal(traced.regs.rip, (uint64_t) the_end);
         kill(traced.pid, SIGKILL);
         waitpid(traced.pid, &status, 0);
         assert_int_equal(traced.n_different, 0);
         assert_true(traced.n_steps > 2000);
+        assert_true(traced.n_whole > traced.n_steps / 2);
 }
 
 int main(void)
