@@ -1,0 +1,66 @@
+/* A way of sampling (cpu, wall, off-cpu): a file with one const record, and its line in modes.c. All functions are called by the
+ * sampler's reading thread; a mode that may wait for something does that in a thread of its own, which wakes the reader. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "collect/emit.h"
+#include "sampler/perf.h"
+#include "sampler/perf_front.h"
+#include "sampler/sampler.h"
+#include "sampler/stack.h"
+
+/* What a mode sees of the sampler; stays until its close. */
+struct infp_mode_context {
+        const struct infp_sampler_options *options;
+        struct infp_stacks *stacks;
+        /* Rows of its own (entities of named frames ...): emit->put; and of `sources`: infp_emit_source(emit, NULL ...) speaks
+         * of collector "sampler"; the instance is the mode's name. */
+        struct infp_emit *emit;
+        /* What perf does here; valid after the first turn. */
+        const struct infp_perf *perf; /* NULL: no perf events are allowed */
+        /* Any thread: has turn called soon. */
+        void (*wake)(const struct infp_mode_context *context);
+        int wake_fd;
+        void (*say)(const struct infp_mode_context *context, const char *sentence); /* a notice */
+};
+
+/* A row of table `sampler`, sums since the start. What infp_stacks counts of a mode (taken, dropped, truncated, incomplete,
+ * frames, guessed frames) is filled in by the sampler. */
+struct infp_mode_counts {
+        const char *method;
+        double rate_hz;
+        bool has_wanted;
+        uint64_t wanted, lost, throttled, skipped_threads;
+        uint64_t own_cpu_ns; /* of threads of its own */
+};
+
+struct infp_sampler_mode {
+        enum infp_stack_mode mode;
+        size_t state_size; /* zeroed memory of this size is given */
+        bool (*is_wanted)(const struct infp_sampler_options *options);
+        /* What perf is to deliver for it. NULL: nothing. */
+        void (*ask)(const struct infp_sampler_options *options, struct infp_perf_options *ret);
+        /* 0; else it takes no part: a row of `sources` has err's text, and a notice too. */
+        int (*open)(void *state, const struct infp_mode_context *context, struct infp_err *err);
+        /* Each may be NULL. Samples of switches go to `moved` alone, and those of the CPU clock to `sample`. By then infp_stacks has
+         * taken the record. */
+        void (*sample)(void *state, const struct infp_perf_sample *sample);
+        void (*moved)(void *state, const struct infp_perf_sample *sample);
+        void (*run)(void *state, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in, bool is_preempted);
+        void (*fork)(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid);
+        void (*exit)(void *state, uint64_t t_ns, int32_t pid, int32_t tid);
+        /* Behind each reading of the buffers, and when it is due. Returns when it wants to be called next at the latest (CLOCK_MONOTONIC);
+         * UINT64_MAX: when there is something. */
+        uint64_t (*turn)(void *state, uint64_t now_ns);
+        /* The target ends: what is still open becomes rows now. Before infp_stacks_end. */
+        void (*end)(void *state, uint64_t now_ns);
+        void (*counts)(void *state, struct infp_mode_counts *ret);
+        void (*close)(void *state); /* also of a state whose open failed */
+};
+
+/* modes.c: ended by NULL. */
+extern const struct infp_sampler_mode *const infp_sampler_modes[];
