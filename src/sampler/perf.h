@@ -26,7 +26,7 @@ struct infp_perf_sample {
         /* Bit r: registers[r] is not known: a thread that was read and not stopped (wall.h). Goes into infp_unwind_start.unknown;
          * such a stack is never guessed. 0 in what perf gives. */
         uint32_t unknown;
-        const uint8_t *stack;                 /* copy from the stack pointer on */
+        const uint8_t *stack; /* copy from the stack pointer on */
         uint32_t stack_size;
         bool is_cut; /* the copy is as large as was asked for: the stack may go on above it */
 };

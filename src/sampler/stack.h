@@ -54,6 +54,7 @@ struct infp_stack_found {
         int32_t pid, tid, cpu; /* cpu -1: not told */
         enum infp_stack_mode mode;
         bool is_truncated; /* outer frames are missing */
+        uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
 };
 
 /* Makes a stack of a sample, now or when the tables that it needs are there (a few ms to seconds later; moments of one thread then
@@ -65,6 +66,11 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
 /* Who a thread is, without a stack; writes the entity. name NULL: as the records or /proc say. */
 void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, const char *name,
                         struct infp_stack_found *ret);
+
+/* Puts a frame that has a name alone (a system call, a wait channel, as /proc says them) below a stack, or makes it the root where
+ * there is none. Its name is written into `symbols`, from "proc". In stack_named.c, by the author of wall.c. */
+void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *found, enum infp_frame_kind kind,
+                        const char *name);
 
 /* A row of stack_samples. weight in seconds; state NULL: none. 0 or -ENOSPC (counted as dropped). */
 int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *found, double weight, const char *state);
