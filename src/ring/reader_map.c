@@ -23,10 +23,11 @@ static void on_bus(int number, siginfo_t *info, void *context)
 
         (void) number;
         (void) context;
+        while (map && (uintptr_t) info->si_addr - (uintptr_t) map->at >= map->size)
+                map = map->next;
         /* Zeros in place of the file: no address of the mapping is ever invalid. mmap is a plain system call. */
-        if (map && (uintptr_t) info->si_addr - (uintptr_t) map->at < map->size &&
-            mmap(map->at, map->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-                 -1, 0) != MAP_FAILED)
+        if (map && mmap(map->at, map->size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED)
                 atomic_store(&map->is_lost, true);
         else
                 pass_on();
@@ -57,6 +58,7 @@ int infp_ring_map(struct infp_ring_map *map, int file, size_t size, bool writabl
                 return -errno;
         map->at = at;
         map->size = size;
+        map->next = NULL;
         atomic_store(&map->is_lost, false);
         return 0;
 }
