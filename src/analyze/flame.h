@@ -12,7 +12,8 @@
 #include "model/stack_tables.h"
 #include "store/run.h"
 
-/* What stands between the root and the stacks, or what leaves are split by. */
+/* process, thread, state, mode: a node each between the root and the stacks. module: nodes are objects, not functions; calls within
+ * one are one node. line: nodes of a function are split by the line that was executed there. */
 enum infp_flame_by {
         INFP_FLAME_BY_NOTHING,
         INFP_FLAME_BY_PROCESS,
@@ -27,10 +28,12 @@ struct infp_flame_options {
         uint64_t t0, t1; /* t1 0: no end */
         const char *
                 mode; /* NULL: cpu when there are such samples, else the only one; several and none is cpu: -EINVAL that names them */
+        bool all_modes;     /* every mode that has the unit of the chosen one; by mode does so */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_flame_by by;
-        bool reverse;       /* leaf first: who calls it */
-        bool no_inlined;    /* compiled functions alone */
+        bool reverse;    /* leaf first: who calls it */
+        bool no_inlined; /* compiled functions alone */
+        bool no_numbers; /* by process and thread: those of one name are one, whatever their pid or tid: for differences */
         int64_t process;    /* pid; 0: all */
         uint32_t n_buckets; /* for moments; 0: none */
 };
@@ -39,8 +42,11 @@ struct infp_flame_function {
         const char *name, *object, *file; /* object: base name; file NULL: not known */
         int64_t line;                     /* where the function begins, else the least line seen; 0: not known */
         enum infp_frame_kind kind;
-        bool is_guessed, is_inlined, is_unnamed; /* unnamed: a range of an object without a symbol */
-        uint64_t self_samples, total_samples;    /* total: each sample once, however often it recurs in the stack */
+        bool is_guessed,
+                is_unnamed; /* unnamed: a range of an object without a symbol, or all that has none in an object */
+        bool is_inlined;    /* wherever it was seen */
+        bool is_group;      /* no function: a process, thread, state or mode; or "[truncated]" */
+        uint64_t self_samples, total_samples; /* total: each sample once, however often it recurs in the stack */
         double self_weight, total_weight;
 };
 
@@ -49,6 +55,7 @@ struct infp_flame_node {
         uint32_t parent, function;          /* function: index; UINT32_MAX for the root */
         uint32_t first_child, next_sibling; /* 0: none */
         uint16_t depth;
+        bool is_inlined;
         int64_t line; /* with INFP_FLAME_BY_LINE, else 0 */
         uint64_t self_samples, total_samples;
         double self_weight, total_weight;
@@ -78,15 +85,21 @@ struct infp_flame {
         char mode[64];
         const char *unit; /* "seconds", "bytes" ... */
         uint64_t t0, t1;  /* of the run that was looked at */
-        uint64_t samples;
+        uint64_t samples; /* in the tree */
         double weight;
+        uint64_t all_samples;       /* of the mode in that time, also those that the filter leaves out */
         uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
+        uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
         uint64_t unnamed_samples;   /* whose leaf has no name */
         uint64_t guessed_samples;   /* with a guessed frame */
         struct infp_flame_memory *memory;
 };
 
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
+                    struct infp_err *err);
+/* The same of stacks that were read; takes their strings, so that they are to be done with afterwards. */
+struct infp_stacks;
+int infp_flame_make(struct infp_stacks *stacks, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
 /* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);

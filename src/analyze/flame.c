@@ -1,0 +1,342 @@
+#include "analyze/flame.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/flame_parts.h"
+#include "analyze/stacks_parts.h"
+#include "base/mem.h"
+
+static struct infp_flame_memory *memory_free(struct infp_flame_memory *memory)
+{
+        while (memory) {
+                struct infp_flame_memory *other = memory->other;
+
+                infp_strings_done(&memory->strings);
+                free(memory);
+                memory = other;
+        }
+        return NULL;
+}
+
+void infp_flame_done(struct infp_flame *flame)
+{
+        free(flame->nodes);
+        free(flame->functions);
+        free(flame->moments);
+        free(flame->base);
+        memory_free(flame->memory);
+        *flame = (struct infp_flame){ 0 };
+}
+
+void infp_flame_interval(uint64_t k, uint64_t n, double *ret_low, double *ret_high)
+{
+        const double z = 1.959963984540054, total = (double) n, p = n ? (double) k / total : 0;
+        const double centre = p + z * z / (2 * total), scale = 1 + z * z / total;
+        const double reach = n ? z * sqrt(p * (1 - p) / total + z * z / (4 * total * total)) : 0;
+
+        *ret_low = n && k ? fmax(0, 100 * (centre - reach) / scale) : 0;
+        *ret_high = n && k < n ? fmin(100, 100 * (centre + reach) / scale) : 100;
+}
+
+static void builder_done(struct infp_flame_builder *b)
+{
+        infp_map_done(&b->functions);
+        infp_map_done(&b->place_of_key);
+        infp_map_done(&b->children);
+        infp_map_done(&b->known);
+        free(b->places);
+        free(b->node_places);
+        free(b->level_places);
+        free(b->has_function_line);
+        free(b->sum_nodes);
+        free(b->path);
+}
+
+/* The levels of a stack node below a node of the tree; in reverse the innermost first. */
+static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_t *at, struct infp_err *err)
+{
+        const struct infp_stack_frame *frame = &b->stacks->frames[b->stacks->nodes[stack_node].frame];
+        const bool is_module = b->options->by == INFP_FLAME_BY_MODULE;
+        const uint32_t n = b->options->no_inlined || is_module ? 1 : frame->n_levels;
+
+        for (uint32_t i = 0; i < n; i++) {
+                const uint32_t level = b->options->reverse ? n - 1 - i : i;
+                const uint32_t place = b->level_places[frame->first_level + level];
+
+                if (is_module && *at && b->node_places[*at] == place)
+                        continue; /* a call within the module */
+                INFP_TRY(infp_flame_child(b, *at, place, level > 0, at, err));
+        }
+        return 0;
+}
+
+/* The node of the tree for a stack below `start`; what is known of its callers is not walked again. */
+static int add_stack(struct infp_flame_builder *b, uint32_t start, uint32_t stack_node, uint32_t *ret,
+                     struct infp_err *err)
+{
+        uint32_t n = 0, at = start;
+
+        for (uint32_t i = stack_node; i != INFP_STACKS_NONE; i = b->stacks->nodes[i].parent) {
+                const uint64_t *known = infp_map_get(&b->known, (uint64_t) start << 32 | i);
+
+                if (known) {
+                        at = (uint32_t) *known;
+                        break;
+                }
+                b->path[n++] = i;
+        }
+        while (n) {
+                const uint32_t i = b->path[--n];
+
+                INFP_TRY(add_levels(b, i, &at, err));
+                if (infp_map_put(&b->known, (uint64_t) start << 32 | i, at) < 0)
+                        return infp_stacks_no_memory(err);
+        }
+        *ret = at;
+        return 0;
+}
+
+static int add_reversed(struct infp_flame_builder *b, uint32_t start, uint32_t stack_node, uint32_t *ret,
+                        struct infp_err *err)
+{
+        *ret = start;
+        for (uint32_t i = stack_node; i != INFP_STACKS_NONE; i = b->stacks->nodes[i].parent)
+                INFP_TRY(add_levels(b, i, ret, err));
+        return 0;
+}
+
+static int add_word(struct infp_flame_builder *b, const char *word, uint32_t *at, struct infp_err *err)
+{
+        uint32_t place;
+
+        INFP_TRY(infp_flame_group(b, word, &place, err));
+        return infp_flame_child(b, *at, place, false, at, err);
+}
+
+/* What the sample's innermost function is. */
+static int count_self(struct infp_flame_builder *b, const struct infp_stack_sum *sum, struct infp_err *err)
+{
+        const struct infp_stack_frame *frame;
+        struct infp_flame_function *function;
+        uint32_t place, last;
+
+        if (sum->node == INFP_STACKS_NONE) {
+                INFP_TRY(infp_flame_group(b, "[truncated]", &place, err));
+        } else {
+                frame = &b->stacks->frames[b->stacks->nodes[sum->node].frame];
+                last = b->options->no_inlined ? 0 : frame->n_levels - 1U;
+                place = b->level_places[frame->first_level + last];
+        }
+        function = &b->flame->functions[b->places[place].function];
+        function->self_samples += sum->samples;
+        function->self_weight += sum->weight;
+        b->flame->unnamed_samples += function->is_unnamed ? sum->samples : 0;
+        return 0;
+}
+
+static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *err)
+{
+        const struct infp_stack_sum *sum = &b->stacks->sums[i];
+        const bool is_cut = sum->node == INFP_STACKS_NONE || b->stacks->nodes[sum->node].is_cut;
+        const bool is_truncated = sum->is_truncated || is_cut;
+        uint32_t at = 0, place;
+
+        INFP_TRY(infp_flame_group_of(b, sum, &place, err));
+        if (place != INFP_STACKS_NONE)
+                INFP_TRY(infp_flame_child(b, 0, place, false, &at, err));
+        if (is_truncated && !b->options->reverse)
+                INFP_TRY(add_word(b, "[truncated]", &at, err));
+        if (b->options->reverse)
+                INFP_TRY(add_reversed(b, at, sum->node, &at, err));
+        else
+                INFP_TRY(add_stack(b, at, sum->node, &at, err));
+        if (is_truncated && b->options->reverse)
+                INFP_TRY(add_word(b, "[truncated]", &at, err));
+        b->sum_nodes[i] = at;
+        b->flame->nodes[at].self_samples += sum->samples;
+        b->flame->nodes[at].self_weight += sum->weight;
+        b->flame->samples += sum->samples;
+        b->flame->weight += sum->weight;
+        b->flame->truncated_samples += is_truncated ? sum->samples : 0;
+        b->flame->cut_samples += is_cut ? sum->samples : 0;
+        return count_self(b, sum, err);
+}
+
+/* What is true of a stack when it is of one of its frames: by stack node, callers first. */
+static bool *spread(const struct infp_stacks *s, const bool *of_frame)
+{
+        bool *ret = calloc((size_t) s->n_nodes + 1, sizeof(*ret));
+
+        for (uint32_t i = 0; ret && i < s->n_nodes; i++)
+                ret[i] = of_frame[s->nodes[i].frame] ||
+                         (s->nodes[i].parent != INFP_STACKS_NONE && ret[s->nodes[i].parent]);
+        return ret;
+}
+
+static int match_frames(const struct infp_flame_builder *b, bool *ret, struct infp_err *err)
+{
+        const struct infp_stacks *s = b->stacks;
+        infp_autofree uint8_t *known = calloc((size_t) s->strings.n + 1, 1); /* 1: no, 2: it matches */
+        regex_t re;
+        int r = known ? regcomp(&re, b->options->filter, REG_EXTENDED | REG_NOSUB) : REG_ESPACE;
+        char why[128];
+
+        if (r) {
+                regerror(r, NULL, why, sizeof(why));
+                return infp_fail(err, -EINVAL, "--filter '%.100s' is not a regular expression: %s", b->options->filter,
+                                 why);
+        }
+        for (uint32_t i = 0; i < s->n_frames; i++) {
+                const struct infp_stack_frame *frame = &s->frames[i];
+                const uint32_t n = b->options->no_inlined ? 1 : frame->n_levels;
+
+                for (uint32_t level = frame->first_level; level < frame->first_level + n && !ret[i]; level++) {
+                        const uint32_t name = s->levels[level].name;
+
+                        if (!known[name])
+                                known[name] = regexec(&re, infp_stacks_str(s, name), 0, NULL, 0) ? 1 : 2;
+                        ret[i] = known[name] == 2;
+                }
+        }
+        regfree(&re);
+        return 0;
+}
+
+static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
+{
+        const struct infp_stacks *s = b->stacks;
+        infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
+        infp_autofree bool *guessed = NULL, *matches = NULL;
+
+        if (!frames)
+                return infp_stacks_no_memory(err);
+        for (uint32_t i = 0; i < s->n_frames; i++)
+                frames[i] = s->frames[i].is_guessed;
+        guessed = spread(s, frames);
+        memset(frames, 0, s->n_frames * sizeof(*frames));
+        if (b->options->filter)
+                INFP_TRY(match_frames(b, frames, err));
+        matches = spread(s, frames);
+        if (!guessed || !matches)
+                return infp_stacks_no_memory(err);
+        for (uint32_t i = 0; i < s->n_sums; i++) {
+                const uint32_t node = s->sums[i].node;
+
+                b->sum_nodes[i] = INFP_STACKS_NONE;
+                b->flame->all_samples += s->sums[i].samples;
+                if (b->options->filter && (node == INFP_STACKS_NONE || !matches[node]))
+                        continue;
+                INFP_TRY(add_sum(b, i, err));
+                if (node != INFP_STACKS_NONE && guessed[node])
+                        b->flame->guessed_samples += s->sums[i].samples;
+        }
+        return 0;
+}
+
+static int by_bucket(const void *a, const void *b)
+{
+        const struct infp_flame_moment *x = a, *y = b;
+
+        if (x->bucket != y->bucket)
+                return x->bucket < y->bucket ? -1 : 1;
+        return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Moments of sums to those of nodes. */
+static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struct infp_err *err)
+{
+        const struct infp_stacks *s = b->stacks;
+        struct infp_flame *f = b->flame;
+        uint32_t n = 0;
+
+        f->n_buckets = s->n_buckets;
+        if (!s->n_buckets)
+                return 0;
+        f->moments = calloc((size_t) s->n_moments + 1, sizeof(*f->moments));
+        if (!f->moments)
+                return infp_stacks_no_memory(err);
+        for (uint32_t i = 0; i < s->n_moments; i++) {
+                const struct infp_stack_moment *m = &s->moments[i];
+
+                if (b->sum_nodes[m->sum] != INFP_STACKS_NONE)
+                        f->moments[f->n_moments++] = (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]],
+                                                                                 m->samples, m->weight };
+        }
+        qsort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
+        for (uint32_t i = 0; i < f->n_moments; i++) {
+                struct infp_flame_moment *m = &f->moments[i], *last = n ? &f->moments[n - 1] : NULL;
+
+                if (last && last->bucket == m->bucket && last->node == m->node) {
+                        last->samples += m->samples;
+                        last->weight += m->weight;
+                } else {
+                        f->moments[n++] = *m;
+                }
+        }
+        f->n_moments = n;
+        return 0;
+}
+
+static int build(struct infp_flame_builder *b, struct infp_err *err)
+{
+        struct infp_stacks *s = b->stacks;
+        struct infp_flame *f = b->flame;
+        infp_autofree uint32_t *new = NULL;
+
+        b->sum_nodes = calloc((size_t) s->n_sums + 1, sizeof(*b->sum_nodes));
+        b->path = calloc(INFP_STACKS_DEEPEST + 1, sizeof(*b->path));
+        if (!b->sum_nodes || !b->path)
+                return infp_stacks_no_memory(err);
+        INFP_TRY(infp_stacks_room(&f->nodes, &b->cap_nodes, 0, sizeof(*f->nodes), err));
+        INFP_TRY(infp_stacks_room(&b->node_places, &b->cap_node_places, 0, sizeof(*b->node_places), err));
+        f->nodes[f->n_nodes++] = (struct infp_flame_node){ .function = UINT32_MAX };
+        b->node_places[0] = INFP_STACKS_NONE;
+        INFP_TRY(infp_flame_name_levels(b, err));
+        INFP_TRY(add_sums(b, err));
+        new = calloc(f->n_nodes, sizeof(*new));
+        if (!new)
+                return infp_stacks_no_memory(err);
+        INFP_TRY(infp_flame_order(f, new, err));
+        return make_moments(b, new, err);
+}
+
+int infp_flame_make(struct infp_stacks *stacks, const struct infp_flame_options *options, struct infp_flame *ret,
+                    struct infp_err *err)
+{
+        infp_cleanup(builder_done) struct infp_flame_builder b = { .options = options, .stacks = stacks, .flame = ret };
+        int r;
+
+        *ret = (struct infp_flame){ .unit = stacks->unit, .t0 = stacks->t0, .t1 = stacks->t1 };
+        memcpy(ret->mode, stacks->mode, sizeof(ret->mode));
+        ret->memory = calloc(1, sizeof(*ret->memory));
+        r = ret->memory ? build(&b, err) : infp_stacks_no_memory(err);
+        if (r < 0) {
+                infp_flame_done(ret);
+                return r;
+        }
+        ret->memory->strings = stacks->strings;
+        stacks->strings = (struct infp_strings){ 0 };
+        return 0;
+}
+
+int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
+                    struct infp_err *err)
+{
+        infp_cleanup(infp_stacks_done) struct infp_stacks stacks = { 0 };
+        const struct infp_stacks_options wanted = {
+                .t0 = options->t0,
+                .t1 = options->t1,
+                .mode = options->mode,
+                .all_modes = options->all_modes || options->by == INFP_FLAME_BY_MODE,
+                .process = options->process,
+                .n_buckets = options->n_buckets,
+        };
+
+        *ret = (struct infp_flame){ 0 };
+        INFP_TRY(infp_stacks_read(run, &wanted, &stacks, err));
+        return infp_flame_make(&stacks, options, ret, err);
+}

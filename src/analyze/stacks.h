@@ -1,0 +1,126 @@
+/* The stacks of a run as they were taken: frames with their names, the tree of nodes, and sums of samples. What flame graphs and
+ * foreign formats of profiles are made of. Only what the asked samples reach is kept: memory grows with the number of different
+ * stacks, not with the run; beyond INFP_STACKS_MOST of them it is -E2BIG.
+ *
+ * The run is input: cycles and missing parents cut a stack there (its outer frames are missing), missing frames have no name,
+ * depth is bounded. Each is counted. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/strings.h"
+#include "base/err.h"
+#include "model/stack_tables.h"
+#include "store/run.h"
+
+enum {
+        INFP_STACKS_MOST =
+                1 << 23, /* different (stack, thread, state, mode); nodes; samples that are kept one by one */
+        INFP_STACKS_DEEPEST = 4096,    /* nodes of a stack; outer ones are left out */
+        INFP_STACKS_LEVELS = 64,       /* functions of a frame */
+        INFP_STACKS_NONE = UINT32_MAX, /* no node, thread, process */
+};
+
+/* A function at a frame. Strings are numbers in infp_stacks.strings; 0: none. */
+struct infp_stack_level {
+        uint32_t name, mangled, file;
+        int64_t line, function_line; /* 0: not known */
+        bool is_unnamed;             /* the name says where, not what: "[libfoo.so+0x1200]", "[libfoo.so]" */
+};
+
+struct infp_stack_frame {
+        uint64_t id, address;
+        uint32_t object, build_id;
+        uint32_t first_level; /* level 0, the compiled function, first */
+        uint16_t n_levels;    /* at least 1 */
+        uint8_t kind;
+        bool is_guessed, has_address;
+};
+
+struct infp_stack_node {
+        uint32_t parent; /* INFP_STACKS_NONE: the outermost that is known */
+        uint32_t frame;
+        uint16_t depth;
+        bool is_cut; /* of the outermost: callers are missing, though the sample does not say so */
+};
+
+struct infp_stack_process {
+        uint64_t id;
+        int64_t pid;   /* 0: not known */
+        uint32_t name; /* string, 0: not known */
+};
+
+struct infp_stack_thread {
+        uint64_t id; /* of table threads; 0: samples gave only the number */
+        uint32_t process;
+        int64_t tid;
+        uint32_t name;
+};
+
+/* Samples alike in all of these. */
+struct infp_stack_sum {
+        uint32_t node; /* innermost; INFP_STACKS_NONE: the sample has no stack */
+        uint32_t thread, process;
+        uint32_t state, mode; /* strings; state 0: it ran */
+        bool is_truncated;
+        uint64_t samples;
+        double weight; /* 0 where no row had one */
+};
+
+struct infp_stack_time {
+        uint64_t t_ns;
+        uint32_t sum, samples;
+        double weight;
+};
+
+/* What fell into one of n_buckets equal parts of [t0, t1). */
+struct infp_stack_moment {
+        uint32_t bucket, sum;
+        uint64_t samples;
+        double weight;
+};
+
+struct infp_stacks_options {
+        uint64_t t0, t1;    /* t1 0: no end */
+        const char *mode;   /* as infp_flame_options */
+        bool all_modes;     /* every mode that has the unit of the chosen one */
+        int64_t process;    /* pid; 0: all */
+        bool keeps_times;   /* each sample, in order of time */
+        uint32_t n_buckets; /* of moments; 0: none */
+};
+
+struct infp_stacks {
+        struct infp_strings strings;
+        struct infp_stack_level *levels;
+        struct infp_stack_frame *frames;
+        struct infp_stack_node *nodes; /* parents in any order */
+        struct infp_stack_process *processes;
+        struct infp_stack_thread *threads;
+        struct infp_stack_sum *sums;
+        struct infp_stack_time *times;
+        struct infp_stack_moment *moments;
+        uint32_t n_levels, n_frames, n_nodes, n_processes, n_threads, n_sums, n_times, n_moments, n_buckets;
+        char mode[64];
+        const char *
+                unit; /* of weights: "seconds", "bytes", what the mode says behind its slash, or "samples" where rows have none */
+        uint64_t t0, t1;                /* asked for; t1 just behind the last sample where no end was */
+        uint64_t first_t_ns, last_t_ns; /* samples */
+        uint64_t samples, cut_samples, lost_frames;
+        double weight;
+};
+
+int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *options, struct infp_stacks *ret,
+                     struct infp_err *err);
+void infp_stacks_done(struct infp_stacks *stacks);
+
+const char *infp_stacks_str(const struct infp_stacks *stacks, uint32_t string); /* NULL for 0 */
+const char *infp_stacks_base_name(const char *object);                          /* behind the last slash */
+/* "seconds" of cpu, wall and off-cpu; "bytes" of heap; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */
+const char *infp_stacks_unit(const char *mode);
+/* "python (4711)", or "python" alone. */
+void infp_stacks_process_label(const struct infp_stacks *stacks, uint32_t process, bool with_number, char *ret,
+                               size_t size);
+void infp_stacks_thread_label(const struct infp_stacks *stacks, uint32_t thread, bool with_number, char *ret,
+                              size_t size);

@@ -1,0 +1,56 @@
+/* What the files stacks*.c share. */
+#pragma once
+
+#include "analyze/stacks.h"
+#include "query/scan.h"
+
+/* A column that is wanted: where the table lacks it, or has it as something else, every row is without. */
+struct infp_stacks_column {
+        const char *name;
+        enum infp_type type;
+};
+
+struct infp_stacks_reader {
+        struct infp_run *run;
+        const struct infp_stacks_options *options;
+        struct infp_stacks *stacks;
+        struct infp_catalog catalog;
+        struct infp_map processes, threads, sums, moments, frames; /* ids, or hashes of what is the same, to indices */
+        uint64_t *sum_stacks;                                      /* ids of stacks, of each sum */
+        uint32_t cap_processes, cap_threads, cap_sums, cap_sum_stacks, cap_times, cap_moments, cap_nodes, cap_frames;
+        uint32_t modes[64], n_modes; /* that are taken */
+        bool has_weights;
+};
+
+enum { INFP_STACKS_COLUMNS = 12 };
+
+/* An open table and where the wanted columns are in it (-1: nowhere). */
+struct infp_stacks_scan {
+        struct infp_scan *scan; /* NULL: there is no such table */
+        struct infp_batch batch;
+        uint32_t row;
+        int at[INFP_STACKS_COLUMNS];
+};
+
+int infp_stacks_scan_open(struct infp_stacks_reader *reader, const char *table,
+                          const struct infp_stacks_column *columns, unsigned n, bool in_range,
+                          struct infp_stacks_scan *ret, struct infp_err *err);
+int infp_stacks_scan_next(struct infp_stacks_scan *scan, struct infp_err *err); /* 1: a row; 0: the end */
+void infp_stacks_scan_close(struct infp_stacks_scan *scan);
+
+/* Cells of the row by number of the wanted column. */
+bool infp_stacks_has(const struct infp_stacks_scan *scan, unsigned column);
+uint64_t infp_stacks_id(const struct infp_stacks_scan *scan, unsigned column); /* 0: none */
+int64_t infp_stacks_i64(const struct infp_stacks_scan *scan, unsigned column); /* 0: none */
+bool infp_stacks_bool(const struct infp_stacks_scan *scan, unsigned column);   /* false: none */
+int infp_stacks_text(struct infp_stacks_reader *reader, const struct infp_stacks_scan *scan, unsigned column,
+                     uint32_t *ret, struct infp_err *err); /* 0: none */
+
+/* Room for one more behind n. *array is an array of `size` bytes each. -ENOMEM; -E2BIG beyond INFP_STACKS_MOST. */
+int infp_stacks_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
+int infp_stacks_no_memory(struct infp_err *err);
+
+int infp_stacks_read_samples(struct infp_stacks_reader *reader, struct infp_err *err); /* stacks_read.c */
+int infp_stacks_read_modes(struct infp_stacks_reader *reader, struct infp_err *err);   /* stacks_modes.c */
+int infp_stacks_read_nodes(struct infp_stacks_reader *reader, struct infp_err *err);   /* stacks_nodes.c */
+int infp_stacks_read_frames(struct infp_stacks_reader *reader, struct infp_err *err);  /* stacks_names.c */

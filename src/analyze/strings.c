@@ -1,0 +1,103 @@
+#include "analyze/strings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+enum { CHUNK = 64 * 1024 };
+
+struct infp_strings_chunk {
+        struct infp_strings_chunk *next;
+        size_t size, cap;
+        char text[];
+};
+
+static char *room(struct infp_strings *strings, size_t size)
+{
+        struct infp_strings_chunk *chunk = strings->chunks;
+        const size_t cap = size > CHUNK ? size : CHUNK;
+
+        if (!chunk || chunk->cap - chunk->size < size) {
+                chunk = malloc(sizeof(*chunk) + cap);
+                if (!chunk)
+                        return NULL;
+                *chunk = (struct infp_strings_chunk){ .next = strings->chunks, .cap = cap };
+                strings->chunks = chunk;
+        }
+        chunk->size += size;
+        return chunk->text + chunk->size - size;
+}
+
+static size_t cut(const char *text, size_t size)
+{
+        size_t at = 0;
+
+        while (at < size) {
+                const unsigned n = infp_utf8_length(text + at, size - at);
+
+                if (at + (n ? n : 1) > INFP_STRING_MOST - 3)
+                        break;
+                at += n ? n : 1;
+        }
+        return at;
+}
+
+static int put(struct infp_strings *strings, const char *text, size_t size, uint64_t hash, uint32_t *ret)
+{
+        const size_t kept = size > INFP_STRING_MOST ? cut(text, size) : size;
+        char *copy;
+
+        if (strings->n + 1 >= strings->cap) {
+                const uint32_t cap = strings->cap ? 2 * strings->cap : 256;
+                const char **more = reallocarray(strings->texts, cap, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                strings->texts = more;
+                strings->cap = cap;
+                strings->texts[0] = NULL;
+        }
+        copy = room(strings, kept + (kept < size ? 3 : 0) + 1);
+        if (!copy || infp_map_put(&strings->by_hash, hash, strings->n + 1) < 0)
+                return -ENOMEM;
+        memcpy(copy, text, kept);
+        memcpy(copy + kept, kept < size ? "..." : "", kept < size ? 4 : 1);
+        strings->texts[++strings->n] = copy;
+        *ret = strings->n;
+        return 0;
+}
+
+int infp_strings_add(struct infp_strings *strings, const char *text, size_t size, uint32_t *ret)
+{
+        const size_t length = strnlen(text, size);
+        const uint64_t hash = infp_hash64(text, length, 0);
+        const uint64_t *known;
+
+        *ret = 0;
+        if (!length)
+                return 0;
+        known = infp_map_get(&strings->by_hash, hash);
+        if (!known)
+                return put(strings, text, length, hash, ret);
+        *ret = (uint32_t) *known;
+        return 0;
+}
+
+const char *infp_strings_get(const struct infp_strings *strings, uint32_t number)
+{
+        return number && number <= strings->n ? strings->texts[number] : NULL;
+}
+
+void infp_strings_done(struct infp_strings *strings)
+{
+        for (struct infp_strings_chunk *chunk = strings->chunks, *next; chunk; chunk = next) {
+                next = chunk->next;
+                free(chunk);
+        }
+        free(strings->texts);
+        infp_map_done(&strings->by_hash);
+        *strings = (struct infp_strings){ 0 };
+}

@@ -1,0 +1,21 @@
+/* Texts by number, each once. Number 0 is no text. Texts stay where they are until done. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+
+enum { INFP_STRING_MOST = 8192 }; /* bytes of a text; longer ones are cut, at a character, and end in "..." */
+
+struct infp_strings {
+        const char **texts;
+        uint32_t n, cap;
+        struct infp_map by_hash;
+        struct infp_strings_chunk *chunks;
+};
+
+/* A zeroed struct is empty. Texts end at a zero byte. 0 for an empty text; -ENOMEM. */
+int infp_strings_add(struct infp_strings *strings, const char *text, size_t size, uint32_t *ret);
+const char *infp_strings_get(const struct infp_strings *strings, uint32_t number); /* NULL for 0 */
+void infp_strings_done(struct infp_strings *strings);
