@@ -115,6 +115,8 @@ static inline void unwind_process(struct unwind_self *self, int pid)
                 if (file->bytes && infp_elf_vaddr(&file->elf, offset, &vaddr))
                         mapping->bias = begin - vaddr;
                 mapping->table = file->table;
+                if (pid && file->bytes && path[0] == '/' && offset <= file->size && end - begin <= file->size - offset)
+                        mapping->code = file->bytes + offset;
         }
         if (maps)
                 fclose(maps);

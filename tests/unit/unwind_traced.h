@@ -40,7 +40,7 @@ static void traced_wait(pid_t pid, unsigned cpu_ms)
 }
 
 /* Runs a program until it is at work: its process, or -1. */
-static pid_t traced_begin(char *const *command, unsigned cpu_ms)
+static inline pid_t traced_begin(char *const *command, unsigned cpu_ms)
 {
         pid_t pid = fork();
 
@@ -66,7 +66,7 @@ static void traced_end(pid_t pid)
 }
 
 /* Stops it for a moment. False: it has ended. */
-static bool traced_take(pid_t pid, struct traced_moment *ret)
+static inline bool traced_take(pid_t pid, struct traced_moment *ret)
 {
         struct user_regs_struct r;
         struct iovec local = { ret->stack, sizeof(ret->stack) }, remote;

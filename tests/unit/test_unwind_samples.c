@@ -1,0 +1,329 @@
+/* Samples of programs at work, as a profiler gets them, unwound by us and by elfutils from the same registers and bytes.
+ *
+ *   test_unwind_samples                       the programs below, as tests
+ *   test_unwind_samples NAME HZ N COMMAND...  N samples of one command: figures alone (tests/bench)
+ *   test_unwind_samples NAME HZ N --pid TID   the same of a thread that runs already */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "skip_because.h"
+
+#ifdef HAVE_LIBDW
+#include <elfutils/libdwfl.h>
+
+#include "perf_samples.h"
+#include "unwind_traced.h"
+
+enum { N_SAMPLES = 1500, SAMPLE_HZ = 2000, MAX_FRAMES = 512, WORK_MS = 300, MAX_SECONDS = 60 };
+
+static struct perf_moment *moments;
+
+struct figures {
+        unsigned n, n_full, n_full_guessing, n_truncated, n_equal, n_longer, n_untabled;
+        uint64_t n_frames, n_equal_frames;
+};
+
+/* What elfutils reads, and what it finds. */
+struct theirs {
+        const struct infp_unwind_dump *dump;
+        const uint64_t *values;
+        uint64_t pcs[MAX_FRAMES];
+        unsigned n;
+};
+
+static pid_t next_thread(Dwfl *dwfl, void *context, void **ret)
+{
+        if (*ret)
+                return 0;
+        *ret = context;
+        return dwfl_pid(dwfl);
+}
+
+static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *ret, void *context)
+{
+        const struct infp_unwind_dump *dump = ((struct theirs *) context)->dump;
+
+        (void) dwfl;
+        if (address < dump->begin || dump->size < 8 || address - dump->begin > dump->size - 8)
+                return false;
+        memcpy(ret, dump->bytes + (address - dump->begin), 8);
+        return true;
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *context)
+{
+        Dwarf_Word values[INFP_N_REGISTERS];
+
+        memcpy(values, ((struct theirs *) context)->values, sizeof(values));
+        return dwfl_thread_state_registers(thread, 0, INFP_N_REGISTERS, values);
+}
+
+static int take_frame(Dwfl_Frame *frame, void *context)
+{
+        struct theirs *theirs = context;
+        Dwarf_Addr pc;
+
+        if (!dwfl_frame_pc(frame, &pc, NULL) || theirs->n == MAX_FRAMES)
+                return DWARF_CB_ABORT;
+        theirs->pcs[theirs->n++] = pc;
+        return DWARF_CB_OK;
+}
+
+static void take_all(struct perf_ring *ring, pid_t pid, unsigned wanted, unsigned *ret_n)
+{
+        const struct timespec pause = { 0, 10000000 };
+
+        *ret_n = 0;
+        for (unsigned i = 0; *ret_n < wanted && i < MAX_SECONDS * 100 && kill(pid, 0) == 0; i++) {
+                nanosleep(&pause, NULL);
+                *ret_n += perf_take(ring, moments + *ret_n, wanted - *ret_n);
+        }
+}
+
+static void compare_one(Dwfl *dwfl, pid_t pid, const struct infp_unwind_space *space, const struct perf_moment *moment,
+                        struct theirs *theirs, struct figures *figures)
+{
+        static struct infp_unwind_frame frames[MAX_FRAMES];
+        /* A copy as large as was asked for may have been cut. */
+        const struct infp_unwind_dump dump = { moment->stack, moment->values[INFP_RSP], moment->size,
+                                               moment->size == PERF_STACK_BYTES };
+        struct infp_unwind_start start = { space, &dump, 1, false, moment->values, 0 };
+        struct infp_unwind_result result;
+        bool has_end;
+        unsigned k = 0;
+
+        infp_unwind(&start, NULL, frames, MAX_FRAMES, &result);
+        theirs->dump = &dump;
+        theirs->values = moment->values;
+        theirs->n = 0;
+        has_end = dwfl_getthread_frames(dwfl, pid, take_frame, theirs) == 0;
+        while (k < theirs->n && k < result.n_frames && frames[k].pc == theirs->pcs[k])
+                k++;
+        figures->n++;
+        figures->n_full += result.end == INFP_UNWIND_COMPLETE;
+        figures->n_truncated += result.end == INFP_UNWIND_TRUNCATED;
+        figures->n_equal_frames += k;
+        if (k == result.n_frames && k == theirs->n) {
+                figures->n_equal++;
+                figures->n_frames += k;
+        } else if (!has_end && result.end == INFP_UNWIND_COMPLETE) {
+                figures->n_longer++; /* elfutils stops in some epilogues: no frames to compare with */
+                figures->n_frames += k;
+        } else if (result.end == INFP_UNWIND_NO_TABLE && k == result.n_frames) {
+                figures->n_untabled++; /* elfutils goes on by the frame pointer: a guess, which it does not call so */
+                figures->n_frames += k;
+        } else {
+                figures->n_frames += theirs->n > result.n_frames ? theirs->n : result.n_frames;
+                print_message("  %u frames, %s at %#" PRIx64 "; elfutils %u, equal %u\n", result.n_frames,
+                              infp_unwind_end_name(result.end), result.address, theirs->n, k);
+        }
+        /* As the sampler does it: across code without tables (hand-written, or made at run time). */
+        start.may_guess = true;
+        infp_unwind(&start, NULL, frames, MAX_FRAMES, &result);
+        figures->n_full_guessing += result.end == INFP_UNWIND_COMPLETE;
+}
+
+/* Samples of a process that goes on: its mappings are read behind them. */
+static void compare(pid_t pid, const struct infp_unwind_space *space, unsigned n, struct figures *ret)
+{
+        static const Dwfl_Callbacks find = { .find_elf = dwfl_linux_proc_find_elf,
+                                             .find_debuginfo = dwfl_standard_find_debuginfo };
+        static const Dwfl_Thread_Callbacks callbacks = { .next_thread = next_thread,
+                                                         .memory_read = read_memory,
+                                                         .set_initial_registers = set_registers };
+        static struct theirs theirs;
+        Dwfl *dwfl = dwfl_begin(&find);
+
+        *ret = (struct figures){ 0 };
+        assert_non_null(dwfl);
+        assert_int_equal(dwfl_linux_proc_report(dwfl, pid), 0);
+        assert_int_equal(dwfl_report_end(dwfl, NULL, NULL), 0);
+        assert_true(dwfl_attach_state(dwfl, NULL, pid, &callbacks, &theirs));
+        for (unsigned i = 0; i < n; i++)
+                compare_one(dwfl, pid, space, &moments[i], &theirs, ret);
+        dwfl_end(dwfl);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+        return whole ? 100.0 * (double) part / (double) whole : 0;
+}
+
+static void say(const char *what, const struct figures *f, uint64_t n_lost)
+{
+        print_message("%s: %u stacks, %.1f frames each: %.2f %% full (%.2f %% with guesses), %.2f %% truncated; %.3f "
+                      "%% of frames, %.2f %% of "
+                      "stacks equal to elfutils', %.2f %% longer (full, where elfutils stopped), %.2f %% in code "
+                      "without a table, %" PRIu64 " lost\n",
+                      what, f->n, f->n ? (double) f->n_frames / f->n : 0.0, percent(f->n_full, f->n),
+                      percent(f->n_full_guessing, f->n), percent(f->n_truncated, f->n),
+                      percent(f->n_equal_frames, f->n_frames), percent(f->n_equal, f->n), percent(f->n_longer, f->n),
+                      n_lost);
+}
+
+static int sample(const char *what, char *const *command, pid_t attached, unsigned hz, unsigned wanted,
+                  struct figures *ret)
+{
+        static struct unwind_self space;
+        pid_t pid = attached ? attached : fork();
+        struct perf_ring ring;
+        unsigned n;
+        int r;
+
+        if (pid == 0) {
+                const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                dup2(null, 1);
+                execvp(command[0], command);
+                _exit(127);
+        }
+        if (!attached)
+                traced_wait(pid, WORK_MS);
+        moments = calloc(wanted, sizeof(*moments));
+        r = moments ? perf_open(&ring, pid, hz) : -ENOMEM;
+        if (r == 0) {
+                take_all(&ring, pid, wanted, &n);
+                unwind_process(&space, pid);
+                compare(pid, &space.space, n, ret);
+                say(what, ret, ring.n_lost);
+                perf_close(&ring);
+        }
+        free(moments);
+        moments = NULL;
+        if (!attached)
+                traced_end(pid);
+        return r;
+}
+
+/* The bounds of a healthy build, in percent of the stacks: that end (or are cut), and that do so without a guess. */
+static void check(const char *what, char *const *command, double least_full, double least_exact)
+{
+        struct figures f;
+
+        if (access(command[0], X_OK) != 0)
+                SKIP_BECAUSE("the program to look at is not installed");
+        if (sample(what, command, 0, SAMPLE_HZ, N_SAMPLES, &f) < 0)
+                SKIP_BECAUSE("perf_event_open is refused here: no samples to unwind");
+        assert_true(f.n * 10 >= N_SAMPLES * 9u); /* or the program ended too early */
+        assert_true(percent(f.n_full_guessing, f.n) >= least_full);
+        assert_true(percent(f.n_full_guessing + f.n_truncated, f.n) >= 99.9);
+        assert_true(percent(f.n_full + f.n_truncated, f.n) >= least_exact);
+        assert_true(percent(f.n_equal_frames, f.n_frames) >= 99.9);
+        assert_true(percent(f.n_equal + f.n_longer + f.n_untabled, f.n) >= 99.9);
+        assert_true(percent(f.n_longer, f.n) <= 0.5);
+}
+
+static void test_python(void **state)
+{
+        char *command[] = { (char *) "/usr/bin/python3", (char *) "-c", (char *) TRACED_PYTHON, NULL };
+
+        (void) state;
+        check("python3", command, 99.9, 99.9);
+}
+
+/* Its extension modules are of two compilers; OpenBLAS's innermost loops are hand-written, some without a table. */
+static void test_numpy(void **state)
+{
+        char program[] = "import numpy as np\n"
+                         "r = np.random.default_rng(1)\n"
+                         "while True:\n"
+                         "    a = r.normal(size=(120, 120))\n"
+                         "    np.linalg.svd(a)\n"
+                         "    np.sort(np.exp(a) @ a, axis=0).astype('f4').cumsum().astype(str)\n"
+                         "    np.fft.fft(a); np.einsum('ij,jk->ik', a, a); np.unique(a.round(2))\n";
+        char path[1024];
+        char *command[] = { path, (char *) "-c", program, NULL };
+
+        (void) state;
+        snprintf(path, sizeof(path), "%s/../../.deps/venv/bin/python", getenv("INFP_FIXTURES") ?: "tests/fixtures");
+        setenv("OPENBLAS_NUM_THREADS", "1", 1); /* one thread is sampled */
+        check("numpy", command, 99, 93);
+}
+
+/* A compiler at work on a file that keeps it busy: two large libraries of C++, deep stacks of scattered code. */
+static void test_cxx(void **state)
+{
+        char path[] = "/tmp/infprof-unwind-XXXXXX.c";
+        char *command[] = { (char *) "/usr/bin/clang-14", (char *) "-O2", (char *) "-S", (char *) "-o",
+                            (char *) "/dev/null",         path,           NULL };
+        FILE *file;
+        int fd;
+
+        (void) state;
+        if (access(command[0], X_OK) != 0)
+                SKIP_BECAUSE("clang-14 is not installed: no compiler to look at");
+        fd = mkstemps(path, 2);
+        assert_true(fd >= 0);
+        file = fdopen(fd, "w");
+        assert_non_null(file);
+        for (int i = 0; i < 4000; i++)
+                fprintf(file,
+                        "int f%d(int *a, int n) { int s = %d; for (int i = 0; i < n; i++) { if (a[i] > %d) s += a[i] * "
+                        "%d; else s ^= a[i] / (n + %d); a[i] = s; } return s; }\n",
+                        i, i, i % 7, i % 13, i % 5 + 1);
+        fclose(file);
+        check("C++ (clang)", command, 90, 99.9);
+        unlink(path);
+}
+
+static void test_rust(void **state)
+{
+        char *command[] = { (char *) "/usr/bin/rg",
+                            (char *) "-j1",
+                            (char *) "-c",
+                            (char *) "--no-mmap",
+                            (char *) "(foo|b[aeiou]r)+[0-9]{2,}x?(\\w+)\\s\\p{Greek}",
+                            (char *) "-r",
+                            (char *) "$1",
+                            (char *) "/dev/urandom",
+                            NULL };
+
+        (void) state;
+        if (access(command[0], X_OK) != 0)
+                SKIP_BECAUSE("ripgrep is not installed: no Rust program to look at");
+        check("Rust (ripgrep)", command, 99.9, 99.9);
+}
+
+static int figures_of(char **argv)
+{
+        const bool is_attached = strcmp(argv[4], "--pid") == 0;
+        struct figures f;
+        int r = sample(argv[1], argv + 4, is_attached ? atoi(argv[5]) : 0, (unsigned) atoi(argv[2]),
+                       (unsigned) atoi(argv[3]), &f);
+
+        if (r < 0) {
+                fprintf(stderr, "perf_event_open is refused here: %s\n", strerror(-r));
+                return 77;
+        }
+        return percent(f.n_equal_frames, f.n_frames) < 99.9;
+}
+#else
+static void test_python(void **state)
+{
+        (void) state;
+        SKIP_BECAUSE("libdw-dev is not installed: no unwinder to compare with");
+}
+#define test_numpy test_python
+#define test_cxx test_python
+#define test_rust test_python
+
+static int figures_of(char **argv)
+{
+        (void) argv;
+        return 77;
+}
+#endif
+
+int main(int argc, char **argv)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_python), cmocka_unit_test(test_numpy),
+                                            cmocka_unit_test(test_cxx), cmocka_unit_test(test_rust) };
+
+        if (argc > 4 && !(argc == 5 && argv[4][0] == '-'))
+                return figures_of(argv);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
