@@ -161,7 +161,7 @@ static void say(const char *what, const struct figures *f, uint64_t n_lost)
                       what, f->n, f->n ? (double) f->n_frames / f->n : 0.0, percent(f->n_full, f->n),
                       percent(f->n_full_guessing, f->n), percent(f->n_truncated, f->n),
                       percent(f->n_equal_frames, f->n_frames), percent(f->n_equal, f->n), percent(f->n_longer, f->n),
-                      n_lost);
+                      percent(f->n_untabled, f->n), n_lost);
 }
 
 static int sample(const char *what, char *const *command, pid_t attached, unsigned hz, unsigned wanted,
