@@ -12,12 +12,12 @@ enum {
 };
 
 struct infp_perf_options {
-        double hz;           /* samples of the CPU's clock; 0: none */
-        uint32_t stack_bytes; /* copied of each stack, a multiple of 8 */
-        bool switch_records; /* handler.run: threads get a CPU and lose it */
-        bool switch_samples; /* a sample with is_switch at each loss of a CPU, where that is allowed */
+        double hz;                   /* samples of the CPU's clock; 0: none */
+        uint32_t stack_bytes;        /* copied of each stack, a multiple of 8 */
+        bool switch_records;         /* handler.run: threads get a CPU and lose it */
+        bool switch_samples;         /* a sample with is_switch at each loss of a CPU, where that is allowed */
         uint32_t switch_stack_bytes; /* of these; 0: as stack_bytes */
-        uint32_t ring_bytes; /* a CPU, at most; 0: INFP_PERF_RING_BYTES */
+        uint32_t ring_bytes;         /* a CPU, at most; 0: INFP_PERF_RING_BYTES */
 };
 
 /* What the kernel lets us do; decided by infp_perf_open. */
