@@ -61,7 +61,7 @@ static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_
 {
         const struct infp_stack_frame *frame = &b->stacks->frames[b->stacks->nodes[stack_node].frame];
         const bool is_module = b->options->by == INFP_FLAME_BY_MODULE;
-        const uint32_t n = b->options->no_inlined || is_module ? 1 : frame->n_levels;
+        const uint32_t n = is_module ? 1 : frame->n_levels;
 
         for (uint32_t i = 0; i < n; i++) {
                 const uint32_t level = b->options->reverse ? n - 1 - i : i;
@@ -128,7 +128,7 @@ static int count_self(struct infp_flame_builder *b, const struct infp_stack_sum 
                 INFP_TRY(infp_flame_group(b, "[truncated]", &place, err));
         } else {
                 frame = &b->stacks->frames[b->stacks->nodes[sum->node].frame];
-                last = b->options->no_inlined ? 0 : frame->n_levels - 1U;
+                last = frame->n_levels - 1U;
                 place = b->level_places[frame->first_level + last];
         }
         function = &b->flame->functions[b->places[place].function];
@@ -166,70 +166,20 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         return count_self(b, sum, err);
 }
 
-/* What is true of a stack when it is of one of its frames: by stack node, callers first. */
-static bool *spread(const struct infp_stacks *s, const bool *of_frame)
-{
-        bool *ret = calloc((size_t) s->n_nodes + 1, sizeof(*ret));
-
-        for (uint32_t i = 0; ret && i < s->n_nodes; i++)
-                ret[i] = of_frame[s->nodes[i].frame] ||
-                         (s->nodes[i].parent != INFP_STACKS_NONE && ret[s->nodes[i].parent]);
-        return ret;
-}
-
-static int match_frames(const struct infp_flame_builder *b, bool *ret, struct infp_err *err)
-{
-        const struct infp_stacks *s = b->stacks;
-        infp_autofree uint8_t *known = calloc((size_t) s->strings.n + 1, 1); /* 1: no, 2: it matches */
-        regex_t re;
-        int r = known ? regcomp(&re, b->options->filter, REG_EXTENDED | REG_NOSUB) : REG_ESPACE;
-        char why[128];
-
-        if (r) {
-                regerror(r, NULL, why, sizeof(why));
-                return infp_fail(err, -EINVAL, "--filter '%.100s' is not a regular expression: %s", b->options->filter,
-                                 why);
-        }
-        for (uint32_t i = 0; i < s->n_frames; i++) {
-                const struct infp_stack_frame *frame = &s->frames[i];
-                const uint32_t n = b->options->no_inlined ? 1 : frame->n_levels;
-
-                for (uint32_t level = frame->first_level; level < frame->first_level + n && !ret[i]; level++) {
-                        const uint32_t name = s->levels[level].name;
-
-                        if (!known[name])
-                                known[name] = regexec(&re, infp_stacks_str(s, name), 0, NULL, 0) ? 1 : 2;
-                        ret[i] = known[name] == 2;
-                }
-        }
-        regfree(&re);
-        return 0;
-}
-
 static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_stacks *s = b->stacks;
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
-        infp_autofree bool *guessed = NULL, *matches = NULL;
+        infp_autofree bool *guessed = NULL;
 
-        if (!frames)
-                return infp_stacks_no_memory(err);
-        for (uint32_t i = 0; i < s->n_frames; i++)
+        for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;
-        guessed = spread(s, frames);
-        memset(frames, 0, s->n_frames * sizeof(*frames));
-        if (b->options->filter)
-                INFP_TRY(match_frames(b, frames, err));
-        matches = spread(s, frames);
-        if (!guessed || !matches)
+        guessed = frames ? infp_stacks_spread(s, frames) : NULL;
+        if (!guessed)
                 return infp_stacks_no_memory(err);
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
 
-                b->sum_nodes[i] = INFP_STACKS_NONE;
-                b->flame->all_samples += s->sums[i].samples;
-                if (b->options->filter && (node == INFP_STACKS_NONE || !matches[node]))
-                        continue;
                 INFP_TRY(add_sum(b, i, err));
                 if (node != INFP_STACKS_NONE && guessed[node])
                         b->flame->guessed_samples += s->sums[i].samples;
@@ -262,9 +212,8 @@ static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struc
         for (uint32_t i = 0; i < s->n_moments; i++) {
                 const struct infp_stack_moment *m = &s->moments[i];
 
-                if (b->sum_nodes[m->sum] != INFP_STACKS_NONE)
-                        f->moments[f->n_moments++] = (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]],
-                                                                                 m->samples, m->weight };
+                f->moments[f->n_moments++] =
+                        (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]], m->samples, m->weight };
         }
         qsort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
         for (uint32_t i = 0; i < f->n_moments; i++) {
@@ -310,7 +259,9 @@ int infp_flame_make(struct infp_stacks *stacks, const struct infp_flame_options 
         infp_cleanup(builder_done) struct infp_flame_builder b = { .options = options, .stacks = stacks, .flame = ret };
         int r;
 
-        *ret = (struct infp_flame){ .unit = stacks->unit, .t0 = stacks->t0, .t1 = stacks->t1 };
+        *ret = (struct infp_flame){
+                .unit = stacks->unit, .t0 = stacks->t0, .t1 = stacks->t1, .all_samples = stacks->all_samples
+        };
         memcpy(ret->mode, stacks->mode, sizeof(ret->mode));
         ret->memory = calloc(1, sizeof(*ret->memory));
         r = ret->memory ? build(&b, err) : infp_stacks_no_memory(err);
@@ -332,6 +283,8 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
                 .t1 = options->t1,
                 .mode = options->mode,
                 .all_modes = options->all_modes || options->by == INFP_FLAME_BY_MODE,
+                .filter = options->filter,
+                .no_inlined = options->no_inlined,
                 .process = options->process,
                 .n_buckets = options->n_buckets,
         };

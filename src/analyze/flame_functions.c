@@ -113,7 +113,7 @@ int infp_flame_name_levels(struct infp_flame_builder *b, struct infp_err *err)
 
                         if (b->options->by == INFP_FLAME_BY_MODULE)
                                 INFP_TRY(module_place(b, frame, &b->level_places[at], err));
-                        else if (!level || !b->options->no_inlined)
+                        else
                                 INFP_TRY(level_place(b, frame, &s->levels[at], level > 0, &b->level_places[at], err));
                 }
         }

@@ -1,8 +1,6 @@
 /* What the files flame*.c share. */
 #pragma once
 
-#include <regex.h>
-
 #include "analyze/flame.h"
 #include "analyze/stacks.h"
 
@@ -29,7 +27,7 @@ struct infp_flame_builder {
         uint32_t *level_places; /* of each level of the stacks */
         bool *has_function_line;
         uint32_t cap_nodes, cap_node_places, cap_functions, cap_lines, cap_places, n_places;
-        uint32_t *sum_nodes; /* of each sum: its node of the tree, or INFP_STACKS_NONE */
+        uint32_t *sum_nodes; /* of each sum: its node of the tree */
         uint32_t *path;      /* stack nodes, innermost first */
 };
 

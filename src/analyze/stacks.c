@@ -216,6 +216,9 @@ int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *opt
                 r = infp_stacks_read_nodes(&reader, err);
         if (r >= 0)
                 r = infp_stacks_read_frames(&reader, err);
+        ret->all_samples = ret->samples;
+        if (r >= 0 && options->filter)
+                r = infp_stacks_filter(ret, options->filter, err);
         if (r < 0)
                 infp_stacks_done(ret);
         return r;

@@ -86,6 +86,8 @@ struct infp_stacks_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
         bool all_modes;     /* every mode that has the unit of the chosen one */
+        const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
+        bool no_inlined;    /* frames have level 0 alone */
         int64_t process;    /* pid; 0: all */
         bool keeps_times;   /* each sample, in order of time */
         uint32_t n_buckets; /* of moments; 0: none */
@@ -107,10 +109,13 @@ struct infp_stacks {
                 unit; /* of weights: "seconds", "bytes", what the mode says behind its slash, or "samples" where rows have none */
         uint64_t t0, t1;                /* asked for; t1 just behind the last sample where no end was */
         uint64_t first_t_ns, last_t_ns; /* samples */
-        uint64_t samples, cut_samples, lost_frames;
+        uint64_t samples;               /* in the sums */
+        uint64_t all_samples;           /* with those that the filter leaves out */
+        uint64_t cut_samples, lost_frames;
         double weight;
 };
 
+/* A filter that is no regular expression is -EINVAL in words. */
 int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *options, struct infp_stacks *ret,
                      struct infp_err *err);
 void infp_stacks_done(struct infp_stacks *stacks);

@@ -182,7 +182,7 @@ static int put_level(struct infp_stacks *s, uint32_t *cap, const struct infp_sta
         return 0;
 }
 
-static int name_frames(struct infp_stacks *s, const struct rows *rows, struct infp_err *err)
+static int name_frames(struct infp_stacks *s, const struct rows *rows, bool only_first, struct infp_err *err)
 {
         uint32_t cap = 0;
 
@@ -191,7 +191,8 @@ static int name_frames(struct infp_stacks *s, const struct rows *rows, struct in
 
                 s->lost_frames += frame->n_levels == 0;
                 frame->first_level = s->n_levels;
-                for (uint32_t row = rows->first[i]; row; row = rows->rows[row].next)
+                for (uint32_t row = rows->first[i]; row && (!only_first || s->n_levels == frame->first_level);
+                     row = rows->rows[row].next)
                         INFP_TRY(put_level(s, &cap, frame, &rows->rows[row].is, err));
                 if (s->n_levels == frame->first_level)
                         INFP_TRY(put_level(s, &cap, frame, &(const struct infp_stack_level){ 0 }, err));
@@ -218,5 +219,5 @@ int infp_stacks_read_frames(struct infp_stacks_reader *reader, struct infp_err *
         r = read_symbols(reader, &scan, &rows, err);
         infp_stacks_scan_close(&scan);
         INFP_TRY(r);
-        return name_frames(reader->stacks, &rows, err);
+        return name_frames(reader->stacks, &rows, reader->options->no_inlined, err);
 }

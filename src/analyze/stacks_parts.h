@@ -50,6 +50,10 @@ int infp_stacks_text(struct infp_stacks_reader *reader, const struct infp_stacks
 int infp_stacks_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
 int infp_stacks_no_memory(struct infp_err *err);
 
+/* What is true of a stack when it is of one of its frames: by node; the caller frees. NULL: no memory. */
+bool *infp_stacks_spread(const struct infp_stacks *stacks, const bool *of_frame);
+int infp_stacks_filter(struct infp_stacks *stacks, const char *filter, struct infp_err *err); /* stacks_filter.c */
+
 int infp_stacks_read_samples(struct infp_stacks_reader *reader, struct infp_err *err); /* stacks_read.c */
 int infp_stacks_read_modes(struct infp_stacks_reader *reader, struct infp_err *err);   /* stacks_modes.c */
 int infp_stacks_read_nodes(struct infp_stacks_reader *reader, struct infp_err *err);   /* stacks_nodes.c */

@@ -1,0 +1,99 @@
+/* Samples whose stack has a function that an expression matches. */
+#include <errno.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/stacks_parts.h"
+#include "base/mem.h"
+
+bool *infp_stacks_spread(const struct infp_stacks *s, const bool *of_frame)
+{
+        bool *ret = calloc((size_t) s->n_nodes + 1, sizeof(*ret));
+
+        for (uint32_t i = 0; ret && i < s->n_nodes; i++) /* callers come first */
+                ret[i] = of_frame[s->nodes[i].frame] ||
+                         (s->nodes[i].parent != INFP_STACKS_NONE && ret[s->nodes[i].parent]);
+        return ret;
+}
+
+static void match_frames(const struct infp_stacks *s, const regex_t *re, uint8_t *known, bool *ret)
+{
+        for (uint32_t i = 0; i < s->n_frames; i++) {
+                const struct infp_stack_frame *frame = &s->frames[i];
+
+                for (uint32_t level = frame->first_level; level < frame->first_level + frame->n_levels && !ret[i];
+                     level++) {
+                        const uint32_t name = s->levels[level].name;
+
+                        if (!known[name])
+                                known[name] = regexec(re, infp_stacks_str(s, name), 0, NULL, 0) ? 1 : 2;
+                        ret[i] = known[name] == 2;
+                }
+        }
+}
+
+/* Leaves the sums of matching stacks, and what is of them. */
+static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
+{
+        uint32_t n = 0;
+
+        s->samples = s->cut_samples = 0;
+        s->weight = 0;
+        for (uint32_t i = 0; i < s->n_sums; i++) {
+                const uint32_t node = s->sums[i].node;
+
+                new[i] = INFP_STACKS_NONE;
+                if (node == INFP_STACKS_NONE || !matches[node])
+                        continue;
+                new[i] = n;
+                s->sums[n] = s->sums[i];
+                s->samples += s->sums[n].samples;
+                s->weight += s->sums[n].weight;
+                s->cut_samples += s->nodes[node].is_cut ? s->sums[n].samples : 0;
+                n++;
+        }
+        s->n_sums = n;
+        n = 0;
+        for (uint32_t i = 0; i < s->n_times; i++)
+                if (new[s->times[i].sum] != INFP_STACKS_NONE) {
+                        s->times[n] = s->times[i];
+                        s->times[n].sum = new[s->times[n].sum];
+                        n++;
+                }
+        s->n_times = n;
+        n = 0;
+        for (uint32_t i = 0; i < s->n_moments; i++)
+                if (new[s->moments[i].sum] != INFP_STACKS_NONE) {
+                        s->moments[n] = s->moments[i];
+                        s->moments[n].sum = new[s->moments[n].sum];
+                        n++;
+                }
+        s->n_moments = n;
+}
+
+int infp_stacks_filter(struct infp_stacks *s, const char *filter, struct infp_err *err)
+{
+        infp_autofree uint8_t *known = calloc((size_t) s->strings.n + 1, 1); /* 1: no, 2: it matches */
+        infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
+        infp_autofree uint32_t *new = calloc((size_t) s->n_sums + 1, sizeof(*new));
+        infp_autofree bool *matches = NULL;
+        regex_t re;
+        char why[128];
+        int r;
+
+        if (!known || !frames || !new)
+                return infp_stacks_no_memory(err);
+        r = regcomp(&re, filter, REG_EXTENDED | REG_NOSUB);
+        if (r) {
+                regerror(r, NULL, why, sizeof(why));
+                return infp_fail(err, -EINVAL, "'%.100s' is not a regular expression: %s", filter, why);
+        }
+        match_frames(s, &re, known, frames);
+        regfree(&re);
+        matches = infp_stacks_spread(s, frames);
+        if (!matches)
+                return infp_stacks_no_memory(err);
+        keep(s, matches, new);
+        return 0;
+}
