@@ -1,0 +1,120 @@
+/* infprof import: profiles of other programs as a run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/command.h"
+#include "cli/import_run.h"
+#include "cli/output.h"
+#include "import/format.h"
+
+static const struct infp_option options[] = {
+        { 'o', "output", "DIR", "directory of the run (default: " INFP_DEFAULT_OUTPUT ")", false },
+        { 'f', "format", "FORMAT", "pprof, folded, perf-script, speedscope (default: told by the content)", false },
+        { 0, "name", "NAME", "what the run is called in lists and reports (default: this command line)", false },
+        { 0, "json", NULL, "what was read, as JSON", false },
+        { 0 },
+};
+
+static void say_note(const struct infp_imported_skip *skip)
+{
+        if (skip->where)
+                infp_say("import: %llu %s, first in line %llu", (unsigned long long) skip->n, skip->what,
+                         (unsigned long long) skip->where);
+        else
+                infp_say("import: %llu %s", (unsigned long long) skip->n, skip->what);
+}
+
+static void say(const struct infp_import_made *made)
+{
+        const struct infp_imported *found = &made->found;
+
+        for (unsigned i = 0; i < found->n_skips; i++)
+                say_note(&found->skips[i]);
+        infp_say("import: %llu samples (%s) in run %s; look at them with `infprof flamegraph -r %s`",
+                 (unsigned long long) found->samples, found->format, made->uuid, made->path);
+        if (!made->is_finished)
+                infp_say("import: not finished: `infprof finish -r %s` makes its files", made->path);
+}
+
+static int print_json(const struct infp_import_wishes *wishes, const struct infp_import_made *made,
+                      struct infp_err *err)
+{
+        struct infp_output to;
+        struct infp_json json;
+        int r;
+
+        INFP_TRY(infp_output_open(&to, NULL, "csv", err));
+        infp_json_begin(&json, &to.out.text, 2);
+        infp_json_object(&json);
+        infp_json_member_str(&json, "run", made->uuid);
+        infp_json_member_str(&json, "output", made->path);
+        infp_import_json(&json, wishes, &made->found);
+        infp_json_object_end(&json);
+        infp_str_putc(&to.out.text, '\n');
+        r = infp_output_finish(&to, err);
+        infp_output_done(&to);
+        return r;
+}
+
+static bool knows(const char *format)
+{
+        for (const struct infp_import_format *const *f = infp_import_formats; *f; f++)
+                if (!strcmp((*f)->name, format))
+                        return true;
+        return false;
+}
+
+static int import_it(const struct infp_import_wishes *wishes, bool is_json)
+{
+        struct infp_import_made made = { 0 };
+        struct infp_signals signals;
+        struct infp_err err = { "" };
+        int r = infp_signals_open(&signals, false, &err);
+
+        if (r < 0)
+                return infp_say_failure(&err);
+        r = infp_import_run(wishes, &signals, &made, &err);
+        if (r >= 0 && is_json)
+                r = print_json(wishes, &made, &err);
+        else if (r >= 0)
+                say(&made);
+        infp_signals_close(&signals);
+        free(made.path);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        const char *output = infp_argument(arguments, "output");
+        const struct infp_import_wishes wishes = { .path = arguments->n_rest == 1 ? arguments->rest[0] : NULL,
+                                                   .output = output ? output : INFP_DEFAULT_OUTPUT,
+                                                   .format = infp_argument(arguments, "format"),
+                                                   .name = infp_argument(arguments, "name") };
+
+        if (arguments->n_rest != 1) {
+                infp_say("import: it takes one FILE, - for standard input; see `infprof import -h`");
+                return INFP_EXIT_USAGE;
+        }
+        if (wishes.format && !knows(wishes.format)) {
+                infp_say("import: no format is called '%s'; see `infprof import -h`", wishes.format);
+                return INFP_EXIT_USAGE;
+        }
+        return import_it(&wishes, infp_argument_given(arguments, "json"));
+}
+
+const struct infp_command infp_command_import = {
+        .name = "import",
+        .summary = "read a profile of another program (pprof, folded, perf script, speedscope) as a run",
+        .operands = "FILE",
+        .options = options,
+        .more = "The run is read like one of ours: report, flamegraph, query, tables and export take it. A file may be "
+                "packed by gzip.\n"
+                "\n"
+                "examples:\n"
+                "  infprof import cpu.pb.gz\n"
+                "  perf script | infprof import -\n"
+                "  infprof import stacks.folded --name 'before the change'",
+        .run = run,
+};

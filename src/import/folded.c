@@ -1,0 +1,372 @@
+/* Folded (collapsed) stacks, as FlameGraph, inferno, py-spy, Austin, async-profiler and bcc write them: a line a stack, root first,
+ * frames with ";" between, a blank, a count. A count may be missing (1) or have a fraction (a weight). */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "import/format.h"
+#include "import/name.h"
+
+enum { MAX_KNOWN = 1 << 20, LOOK_LINES = 64 };
+
+struct folded {
+        struct infp_import_input *input;
+        struct infp_import_writer *writer;
+        struct infp_import_text *words; /* frames of the line in hand, as they stand there */
+        size_t n_words, cap_words;
+        uint64_t *frames;
+        size_t n_frames, cap_frames;
+        struct infp_map known; /* hash of a frame's text: its id */
+        struct infp_import_place place;
+        struct infp_import_sample sample;
+};
+
+static bool is_blank(char c)
+{
+        return c == ' ' || c == '\t';
+}
+
+static struct infp_import_text trim(struct infp_import_text text)
+{
+        while (text.size && is_blank(text.data[0])) {
+                text.data++;
+                text.size--;
+        }
+        while (text.size && is_blank(text.data[text.size - 1]))
+                text.size--;
+        return text;
+}
+
+/* "nan", "-inf" and the like, which printf makes of a broken sum. */
+static bool is_not_finite(struct infp_import_text word)
+{
+        char text[16];
+
+        if (word.size >= sizeof(text))
+                return false;
+        memcpy(text, word.data, word.size);
+        text[word.size] = 0;
+        if (text[0] == '-' || text[0] == '+')
+                memmove(text, text + 1, word.size);
+        return !strcasecmp(text, "nan") || !strcasecmp(text, "inf") || !strcasecmp(text, "infinity");
+}
+
+enum count { NO_COUNT, A_COUNT, BAD_COUNT };
+
+static enum count parse_count(struct infp_import_text word, int64_t *ret_samples, double *ret_weight)
+{
+        int r = infp_parse_i64(word.data, word.size, ret_samples);
+
+        if (r == 0) {
+                *ret_weight = (double) *ret_samples;
+                return *ret_samples < 0 ? BAD_COUNT : A_COUNT;
+        }
+        if (r == -ERANGE || is_not_finite(word))
+                return BAD_COUNT;
+        r = infp_parse_f64(word.data, word.size, ret_weight);
+        if (r == -EBADMSG)
+                return NO_COUNT;
+        if (r < 0 || *ret_weight < 0)
+                return BAD_COUNT;
+        *ret_samples = *ret_weight > 0; /* how many it was, the file does not say */
+        if (*ret_weight < 0x1p53 && *ret_weight == floor(*ret_weight))
+                *ret_samples = (int64_t) *ret_weight;
+        return A_COUNT;
+}
+
+/* Splits the count off the end of a line. */
+static enum count take_count(struct infp_import_text *line, int64_t *ret_samples, double *ret_weight)
+{
+        size_t at = line->size;
+        enum count r;
+
+        while (at && !is_blank(line->data[at - 1]))
+                at--;
+        r = parse_count((struct infp_import_text){ line->data + at, line->size - at }, ret_samples, ret_weight);
+        if (r == NO_COUNT) {
+                *ret_samples = 1;
+                *ret_weight = 1;
+        } else
+                line->size = at;
+        return r;
+}
+
+static int add_word(struct folded *f, const char *begin, const char *end)
+{
+        if (f->n_words == f->cap_words) {
+                size_t cap = f->cap_words ? 2 * f->cap_words : 256;
+                struct infp_import_text *grown = realloc(f->words, cap * sizeof(*grown));
+
+                if (!grown)
+                        return -ENOMEM;
+                f->words = grown;
+                f->cap_words = cap;
+        }
+        f->words[f->n_words++] = trim((struct infp_import_text){ begin, (size_t) (end - begin) });
+        return 0;
+}
+
+/* Between brackets a ";" is part of a name: "equals(Ljava/lang/Object;)Z", "struct { a int; b int }". Returns false where the
+ * brackets do not close: then they tell nothing. */
+static int split(struct folded *f, struct infp_import_text stack, bool heed_brackets, bool *ret_closed)
+{
+        const char *word = stack.data, *end = stack.data + stack.size;
+        unsigned depth = 0;
+
+        f->n_words = 0;
+        for (const char *at = word; at < end; at++) {
+                if (*at == ';' && !depth) {
+                        if (add_word(f, word, at) < 0)
+                                return -ENOMEM;
+                        word = at + 1;
+                } else if (heed_brackets && (*at == '(' || *at == '{'))
+                        depth++;
+                else if (depth && (*at == ')' || *at == '}'))
+                        depth--;
+        }
+        *ret_closed = depth == 0;
+        return add_word(f, word, end);
+}
+
+static bool take_suffix(struct infp_import_text *word, const char *suffix)
+{
+        size_t size = strlen(suffix);
+
+        if (word->size < size || memcmp(word->data + word->size - size, suffix, size) != 0)
+                return false;
+        word->size -= size;
+        return true;
+}
+
+static bool is_inlined(struct infp_import_text word)
+{
+        return take_suffix(&word, "_[i]");
+}
+
+static void make_place(struct folded *f, const struct infp_import_text *words, size_t n)
+{
+        struct infp_import_text word = words[0];
+        enum infp_frame_kind kind = INFP_FRAME_KINDS;
+
+        if (take_suffix(&word, "_[k]"))
+                kind = INFP_FRAME_KERNEL;
+        else if (take_suffix(&word, "_[j]"))
+                kind = INFP_FRAME_JIT;
+        else
+                take_suffix(&word, "_[i]");
+        if (!word.size) {
+                word = infp_import_text("[unknown]");
+                infp_import_skip(f->writer, "blank names (shown as [unknown])", 1, infp_import_line_number(f->input));
+        }
+        infp_import_name(word, &f->place);
+        if (kind != INFP_FRAME_KINDS)
+                f->place.kind = kind;
+        for (size_t i = 1; i < n && i < INFP_IMPORT_MAX_LEVELS; i++) {
+                word = words[i];
+                take_suffix(&word, "_[i]");
+                f->place.levels[i] = (struct infp_import_level){ .name = word };
+                f->place.n_levels++;
+        }
+}
+
+/* The id of a frame and of what was inlined there. */
+static int make_frame(struct folded *f, const struct infp_import_text *words, size_t n, uint64_t *ret,
+                      struct infp_err *err)
+{
+        const struct infp_import_text *last = &words[n - 1];
+        const uint64_t key = infp_hash64(words[0].data, (size_t) (last->data + last->size - words[0].data), 0);
+        uint64_t *known = infp_map_get(&f->known, key);
+
+        if (known) {
+                *ret = *known;
+                return 0;
+        }
+        make_place(f, words, n);
+        INFP_TRY(infp_import_frame(f->writer, &f->place, ret, err));
+        if (f->known.n >= MAX_KNOWN)
+                infp_map_done(&f->known);
+        return infp_map_put(&f->known, key, *ret) < 0 ? infp_fail(err, -ENOMEM, "not enough memory to import") : 0;
+}
+
+static int make_frames(struct folded *f, size_t first, struct infp_err *err)
+{
+        f->n_frames = 0;
+        if (f->cap_frames < f->n_words) {
+                free(f->frames);
+                f->frames = malloc(f->cap_words * sizeof(*f->frames));
+                f->cap_frames = f->frames ? f->cap_words : 0;
+                if (!f->frames)
+                        return infp_fail(err, -ENOMEM, "not enough memory to import");
+        }
+        for (size_t i = first; i < f->n_words;) {
+                size_t n = 1;
+
+                while (i + n < f->n_words && is_inlined(f->words[i + n]))
+                        n++;
+                INFP_TRY(make_frame(f, &f->words[i], n, &f->frames[f->n_frames++], err));
+                i += n;
+        }
+        return 0;
+}
+
+static bool parse_id(const char *text, size_t size, int32_t *ret)
+{
+        uint64_t v;
+
+        if (infp_parse_u64(text, size, &v) < 0)
+                return false;
+        *ret = v <= INT32_MAX ? (int32_t) v : 0; /* pthread_self() of some: no number of the kernel's */
+        return true;
+}
+
+/* Austin: P1234;T5678, or T0:5678 with the interpreter's number before it. */
+static size_t take_austin(struct folded *f)
+{
+        const struct infp_import_text p = f->words[0], t = f->n_words > 1 ? f->words[1] : infp_import_text("");
+        const char *colon = t.size ? memchr(t.data, ':', t.size) : NULL, *number = colon ? colon + 1 : t.data + 1;
+        int32_t pid, tid;
+
+        if (p.size < 2 || t.size < 2 || p.data[0] != 'P' || t.data[0] != 'T' ||
+            !parse_id(p.data + 1, p.size - 1, &pid) || !parse_id(number, (size_t) (t.data + t.size - number), &tid))
+                return 0;
+        f->sample.pid = pid;
+        f->sample.tid = tid;
+        return 2;
+}
+
+/* stackcollapse-perf --tid: NAME-PID/TID, where PID may be "?". */
+static size_t take_perf(struct folded *f)
+{
+        const struct infp_import_text word = f->words[0];
+        const char *slash = word.size ? memrchr(word.data, '/', word.size) : NULL,
+                   *dash = slash ? memrchr(word.data, '-', (size_t) (slash - word.data)) : NULL;
+        int32_t pid = 0, tid;
+
+        if (!dash || dash == word.data || slash - dash < 2)
+                return 0;
+        if (!(slash - dash == 2 && dash[1] == '?') && !parse_id(dash + 1, (size_t) (slash - dash - 1), &pid))
+                return 0;
+        if (!parse_id(slash + 1, (size_t) (word.data + word.size - slash - 1), &tid))
+                return 0;
+        f->sample.pid = pid;
+        f->sample.tid = tid;
+        f->sample.thread = (struct infp_import_text){ word.data, (size_t) (dash - word.data) };
+        return 1;
+}
+
+/* Frames that say whose stack it is become its thread. Returns their number. */
+static size_t take_owner(struct folded *f)
+{
+        size_t n = take_austin(f);
+
+        if (!n)
+                n = take_perf(f);
+        if (n < f->n_words && f->words[n].size == 11 && !memcmp(f->words[n].data, "[truncated]", 11)) {
+                f->sample.is_truncated = true;
+                n++;
+        }
+        return n;
+}
+
+static int take_line(struct folded *f, struct infp_import_text line, struct infp_err *err)
+{
+        const uint64_t number = infp_import_line_number(f->input);
+        enum count count;
+        bool is_closed, is_cut;
+
+        f->sample = (struct infp_import_sample){ .cpu = -1, .mode = "samples/count" };
+        count = take_count(&line, &f->sample.samples, &f->sample.weight);
+        line = trim(line);
+        if (count == BAD_COUNT)
+                return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or no number",
+                                 infp_import_path(f->input), (unsigned long long) number);
+        if (count == NO_COUNT)
+                infp_import_skip(f->writer, "lines without a count (each taken as one sample)", 1, number);
+        if (!line.size || !(f->sample.weight > 0)) {
+                infp_import_skip(f->writer, line.size ? "stacks that were counted 0 times" : "lines without a stack", 1,
+                                 number);
+                return 0;
+        }
+        if (split(f, line, true, &is_closed) < 0 || (!is_closed && split(f, line, false, &is_closed) < 0))
+                return infp_fail(err, -ENOMEM, "not enough memory to import");
+        INFP_TRY(make_frames(f, take_owner(f), err));
+        f->sample.t_ns = infp_import_begin_t_ns(f->writer);
+        INFP_TRY(infp_import_stack(f->writer, f->frames, f->n_frames, false, &f->sample.stack, &is_cut, err));
+        f->sample.is_truncated |= is_cut;
+        return infp_import_sample(f->writer, &f->sample, err);
+}
+
+static int read_lines(struct folded *f, struct infp_err *err)
+{
+        struct infp_import_text line;
+        int r;
+
+        while ((r = infp_import_line(f->input, &line.data, &line.size, err)) > 0) {
+                line = trim(line);
+                if (line.size >= 2 && !memcmp(line.data, "# ", 2))
+                        infp_import_skip(f->writer, "comments", 1, infp_import_line_number(f->input));
+                else if (line.size)
+                        INFP_TRY(take_line(f, line, err));
+        }
+        return r;
+}
+
+static int read_folded(struct infp_import_input *input, struct infp_import_writer *writer, struct infp_err *err)
+{
+        struct folded *f = calloc(1, sizeof(*f));
+        int r = f ? 0 : infp_fail(err, -ENOMEM, "not enough memory to import");
+
+        if (r < 0)
+                return r;
+        f->input = input;
+        f->writer = writer;
+        r = infp_import_begin_now(writer, err);
+        if (r >= 0)
+                r = read_lines(f, err);
+        infp_map_done(&f->known);
+        free(f->words);
+        free(f->frames);
+        free(f);
+        return r;
+}
+
+/* Most of its first lines are stacks with a count, or at least stacks. */
+static enum infp_import_sure look(const char *head, size_t size)
+{
+        unsigned n = 0, n_counts = 0, n_stacks = 0;
+
+        if (memchr(head, 0, size) || (size && (head[0] == '{' || head[0] == '<') && !memchr(head, ';', size)))
+                return INFP_IMPORT_NO;
+        while (size && n < LOOK_LINES) {
+                const char *end = memchr(head, '\n', size);
+                struct infp_import_text line = { head, end ? (size_t) (end - head) : size };
+                int64_t samples;
+                double weight;
+
+                head += line.size + (end != NULL);
+                size -= line.size + (end != NULL);
+                if (line.size && line.data[line.size - 1] == '\r')
+                        line.size--;
+                line = trim(line);
+                if (!line.size || line.data[0] == '#')
+                        continue;
+                n++;
+                n_stacks += memchr(line.data, ';', line.size) != NULL;
+                n_counts += take_count(&line, &samples, &weight) != NO_COUNT && line.size;
+        }
+        if (2 * n_counts > n)
+                return 2 * n_stacks > n ? INFP_IMPORT_LIKELY : INFP_IMPORT_MAYBE;
+        return 2 * n_stacks > n ? INFP_IMPORT_MAYBE : INFP_IMPORT_NO;
+}
+
+const struct infp_import_format infp_import_folded = {
+        .name = "folded",
+        .help = "folded stacks: a;b;c 12 (FlameGraph, inferno, py-spy, Austin, async-profiler, bcc)",
+        .look = look,
+        .read = read_folded,
+};

@@ -1,0 +1,183 @@
+#include "import/name.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+
+static bool begins(struct infp_import_text text, const char *with)
+{
+        return text.size >= strlen(with) && !memcmp(text.data, with, strlen(with));
+}
+
+static bool ends(struct infp_import_text text, const char *with)
+{
+        return text.size >= strlen(with) && !memcmp(text.data + text.size - strlen(with), with, strlen(with));
+}
+
+static bool is(struct infp_import_text text, const char *word)
+{
+        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
+}
+
+static struct infp_import_text base_of(struct infp_import_text path)
+{
+        const char *slash = path.size ? memrchr(path.data, '/', path.size) : NULL;
+
+        if (!slash)
+                return path;
+        return (struct infp_import_text){ slash + 1, path.size - (size_t) (slash + 1 - path.data) };
+}
+
+/* "[nf_tables]" of the kernel's modules looks like "[heap]", "[anon]" and "[stack]" of a process. */
+static bool is_own_memory(struct infp_import_text object)
+{
+        static const char *const names[] = { "[heap]", "[stack]", "[anon]", "[unknown]", "[vsyscall]", "[uprobes]" };
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                if (is(object, names[i]))
+                        return true;
+        return begins(object, "[anon:") || begins(object, "[stack:");
+}
+
+static bool is_kernel(struct infp_import_text object)
+{
+        struct infp_import_text base = base_of(object);
+
+        if (begins(object, "[kernel") || begins(object, "[guest.kernel") || begins(base, "vmlinux"))
+                return true;
+        if (ends(base, ".ko") || ends(base, ".ko.xz") || ends(base, ".ko.zst") || ends(base, ".ko.gz"))
+                return true;
+        return begins(object, "bpf_prog_") || is(object, "[bpf]");
+}
+
+static bool is_jit(struct infp_import_text object)
+{
+        struct infp_import_text base = base_of(object);
+
+        return begins(object, "[JIT]") || begins(object, "[JIT ") || (begins(base, "perf-") && ends(base, ".map")) ||
+               (begins(base, "jitted-") && ends(base, ".so"));
+}
+
+enum infp_frame_kind infp_import_kind_of_object(struct infp_import_text object)
+{
+        static const char *const runtime[] = { "libstdc++.", "libc++.", "libc++abi.", "libgcc_s.", "libunwind." };
+        struct infp_import_text base = base_of(object);
+
+        if (!object.size || is(object, "[unknown]"))
+                return INFP_FRAME_UNKNOWN;
+        if (is_kernel(object))
+                return INFP_FRAME_KERNEL;
+        if (is(object, "[vdso]"))
+                return INFP_FRAME_VDSO;
+        if (is_jit(object))
+                return INFP_FRAME_JIT;
+        for (unsigned i = 0; i < INFP_COUNT(runtime); i++)
+                if (begins(base, runtime[i]))
+                        return INFP_FRAME_CXX_RUNTIME;
+        if (object.data[0] == '[' && ends(object, "]") && !is_own_memory(object))
+                return INFP_FRAME_KERNEL; /* a module of it */
+        return INFP_FRAME_NATIVE;
+}
+
+enum infp_frame_kind infp_import_kind_of_file(struct infp_import_text file, enum infp_frame_kind otherwise)
+{
+        if (ends(file, ".py") || ends(file, ".pyx"))
+                return INFP_FRAME_PYTHON;
+        if (ends(file, ".go"))
+                return INFP_FRAME_GO;
+        return otherwise;
+}
+
+static bool parse_line(struct infp_import_text text, int64_t *ret)
+{
+        return infp_parse_i64(text.data, text.size, ret) == 0 && *ret >= 0;
+}
+
+static bool is_python_file(struct infp_import_text file)
+{
+        return ends(file, ".py") || begins(file, "<frozen ") || is(file, "<string>") || is(file, "<stdin>");
+}
+
+/* py-spy and its like: NAME (FILE:LINE), NAME (FILE). */
+static bool take_pyspy(struct infp_import_text name, struct infp_import_level *ret, bool *ret_is_python)
+{
+        const char *open = name.size > 4 && ends(name, ")") ? memrchr(name.data, '(', name.size) : NULL, *colon;
+        struct infp_import_text file;
+        int64_t line = 0;
+
+        if (!open || open < name.data + 2 || open[-1] != ' ')
+                return false;
+        file = (struct infp_import_text){ open + 1, (size_t) (name.data + name.size - 1 - (open + 1)) };
+        colon = file.size ? memrchr(file.data, ':', file.size) : NULL;
+        if (colon) {
+                struct infp_import_text number = { colon + 1, (size_t) (file.data + file.size - (colon + 1)) };
+
+                if (!parse_line(number, &line))
+                        return false;
+                file.size = (size_t) (colon - file.data);
+        }
+        *ret_is_python = is_python_file(file);
+        if (!*ret_is_python)
+                return false;
+        ret->name = (struct infp_import_text){ name.data, (size_t) (open - 1 - name.data) };
+        ret->file = file;
+        ret->line = line;
+        return true;
+}
+
+/* Austin: FILE:NAME:LINE. */
+static bool take_austin(struct infp_import_text name, struct infp_import_level *ret)
+{
+        const char *last = name.size ? memrchr(name.data, ':', name.size) : NULL, *first;
+        struct infp_import_text file, function, number;
+        int64_t line;
+
+        if (!last || last == name.data)
+                return false;
+        first = memrchr(name.data, ':', (size_t) (last - name.data));
+        if (!first)
+                return false;
+        file = (struct infp_import_text){ name.data, (size_t) (first - name.data) };
+        function = (struct infp_import_text){ first + 1, (size_t) (last - (first + 1)) };
+        number = (struct infp_import_text){ last + 1, (size_t) (name.data + name.size - (last + 1)) };
+        if (!function.size || !is_python_file(file) || !parse_line(number, &line))
+                return false;
+        ret->file = file;
+        ret->name = function;
+        ret->line = line;
+        return true;
+}
+
+/* "[libfoo.so]", "[libfoo.so+0x1200]": code of the object that nothing names. */
+static void take_unnamed(struct infp_import_text name, struct infp_import_place *ret)
+{
+        struct infp_import_text object = { name.data + 1, name.size - 2 };
+        const char *plus = object.size ? memrchr(object.data, '+', object.size) : NULL;
+
+        if (plus && object.data + object.size - plus > 3 && plus[1] == '0' && plus[2] == 'x')
+                object.size = (size_t) (plus - object.data);
+        ret->is_unnamed = true;
+        ret->kind = INFP_FRAME_UNKNOWN;
+        if (!object.size || is(object, "unknown"))
+                return;
+        ret->object = object;
+        if (begins(object, "kernel") || begins(object, "guest.kernel") || begins(object, "vmlinux"))
+                ret->kind = INFP_FRAME_KERNEL;
+}
+
+void infp_import_name(struct infp_import_text name, struct infp_import_place *ret)
+{
+        struct infp_import_level *level = &ret->levels[0];
+        bool is_python = false;
+
+        ret->kind = INFP_FRAME_NATIVE;
+        ret->object = ret->build_id = (struct infp_import_text){ NULL, 0 };
+        ret->is_unnamed = false;
+        ret->n_levels = 1;
+        *level = (struct infp_import_level){ .name = name };
+        if (name.size > 2 && name.data[0] == '[' && name.data[name.size - 1] == ']')
+                take_unnamed(name, ret);
+        else if (take_pyspy(name, level, &is_python) || take_austin(name, level))
+                ret->kind = INFP_FRAME_PYTHON;
+}

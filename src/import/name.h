@@ -1,0 +1,13 @@
+/* What a name of a frame tells beside the name: its kind, the object of code without a name, file and line of Python's. */
+#pragma once
+
+#include "import/writer.h"
+
+/* Of an object's path: kernel, vdso, C++ runtime, JIT; INFP_FRAME_NATIVE for any other, INFP_FRAME_UNKNOWN without one. */
+enum infp_frame_kind infp_import_kind_of_object(struct infp_import_text object);
+/* Of a source file: Python, Go; else `otherwise`. */
+enum infp_frame_kind infp_import_kind_of_file(struct infp_import_text file, enum infp_frame_kind otherwise);
+
+/* Fills the one level and the kind of a place from a name alone, as texts have it: "[unknown]", "[libfoo.so]" and
+ * "[libfoo.so+0x1200]" are unnamed, "run (server.py:12)" and "server.py:run:12" are Python's. Points into the name. */
+void infp_import_name(struct infp_import_text name, struct infp_import_place *ret);

@@ -1,0 +1,105 @@
+#include "import/rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, const struct infp_table *const *tables,
+                          unsigned n, struct infp_err *err)
+{
+        *rows = (struct infp_import_rows){ .segment = 1 };
+        rows->text = malloc(INFP_ROW_TEXT);
+        if (!rows->text)
+                return infp_fail(err, -ENOMEM, "not enough memory to import");
+        rows->row.text = rows->text;
+        rows->row.text_cap = INFP_ROW_TEXT;
+        INFP_TRY(infp_store_sink_new(run, NULL, &rows->sink, err));
+        for (unsigned i = 0; i < n; i++) {
+                struct infp_builder *builder = infp_builder_new(tables[i], INFP_BATCH_ROWS);
+
+                if (!builder)
+                        return infp_fail(err, -ENOMEM, "not enough memory to import");
+                rows->tables[rows->n_tables++] = (struct infp_import_table){ tables[i], builder };
+                INFP_TRY(rows->sink->table_begin(rows->sink, tables[i], err));
+        }
+        return 0;
+}
+
+void infp_import_rows_done(struct infp_import_rows *rows)
+{
+        for (unsigned i = 0; i < rows->n_tables; i++)
+                infp_builder_free(rows->tables[i].builder);
+        infp_store_sink_free(rows->sink);
+        free(rows->text);
+        *rows = (struct infp_import_rows){ 0 };
+}
+
+struct infp_row *infp_import_row(struct infp_import_rows *rows, const struct infp_table *table, uint64_t t_ns)
+{
+        infp_row_begin(&rows->row, table, t_ns);
+        return &rows->row;
+}
+
+static int flush(struct infp_import_rows *rows, struct infp_import_table *t, struct infp_err *err)
+{
+        struct infp_batch batch = infp_builder_batch(t->builder, 0);
+
+        INFP_TRY(rows->sink->batch(rows->sink, &batch, err));
+        infp_builder_reset(t->builder);
+        return 0;
+}
+
+/* What a row names is on disk before it: tables stand in that order. */
+static int flush_all(struct infp_import_rows *rows, struct infp_err *err)
+{
+        for (unsigned i = 0; i < rows->n_tables; i++)
+                if (infp_builder_rows(rows->tables[i].builder))
+                        INFP_TRY(flush(rows, &rows->tables[i], err));
+        return 0;
+}
+
+static struct infp_import_table *find(struct infp_import_rows *rows, const struct infp_table *table)
+{
+        unsigned i = 0;
+
+        while (rows->tables[i].table != table)
+                i++;
+        return &rows->tables[i];
+}
+
+int infp_import_put(struct infp_import_rows *rows, struct infp_err *err)
+{
+        struct infp_import_table *t = find(rows, rows->row.table);
+        int64_t unix_ns = (int64_t) (rows->row.t_ns + (uint64_t) rows->unix_offset_ns);
+        int r = infp_builder_append(t->builder, &rows->row, unix_ns);
+
+        if (r != -ENOSPC)
+                return r;
+        INFP_TRY(flush_all(rows, err));
+        r = infp_builder_append(t->builder, &rows->row, unix_ns);
+        if (r == -ENOSPC && infp_builder_grow(t->builder, rows->row.text_size) == 0)
+                r = infp_builder_append(t->builder, &rows->row, unix_ns);
+        return r < 0 ? infp_fail(err, -ENOMEM, "not enough memory to import") : 0;
+}
+
+int infp_import_rotate(struct infp_import_rows *rows, bool *ret_rotated, struct infp_err *err)
+{
+        *ret_rotated = rows->sink->wants_rotation;
+        if (!*ret_rotated)
+                return 0;
+        INFP_TRY(flush_all(rows, err));
+        rows->sink->wants_rotation = false;
+        return rows->sink->rotate(rows->sink, ++rows->segment, err);
+}
+
+/* A disk that is slow to say that it has everything is no failure: the rows are written. */
+int infp_import_rows_end(struct infp_import_rows *rows, struct infp_err *err)
+{
+        int r;
+
+        INFP_TRY(flush_all(rows, err));
+        r = rows->sink->end(rows->sink, err);
+        return r == -ETIMEDOUT ? 0 : r;
+}

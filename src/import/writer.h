@@ -1,0 +1,87 @@
+/* What the formats hand over: places, stacks, threads, samples. Ids are made, each thing is written once, rows go to the store. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "import/import.h"
+#include "model/stack_tables.h"
+
+enum {
+        INFP_IMPORT_MAX_DEPTH =
+                4096, /* frames of a stack; outer ones are left out, and the sample is marked truncated */
+        INFP_IMPORT_MAX_LEVELS = 64,     /* functions inlined in one place; further ones are left out */
+        INFP_IMPORT_MAX_TEXT = 16 << 10, /* bytes of one name; longer ones are cut */
+};
+
+/* A piece of text; data NULL: none. */
+struct infp_import_text {
+        const char *data;
+        size_t size;
+};
+struct infp_import_text infp_import_text(const char *text); /* of a C string, NULL too */
+
+struct infp_import_level {
+        struct infp_import_text name, file;
+        struct infp_import_text mangled;
+        int64_t line, function_line; /* 0: not known */
+};
+
+struct infp_import_place {
+        enum infp_frame_kind kind;
+        struct infp_import_text object, build_id;
+        bool is_unnamed; /* the name says where, not what */
+        unsigned n_levels;
+        struct infp_import_level levels[INFP_IMPORT_MAX_LEVELS]; /* the compiled function, then what was inlined */
+};
+
+struct infp_import_sample {
+        uint64_t t_ns;
+        int32_t pid, tid;                /* 0: not known */
+        struct infp_import_text thread;  /* its name */
+        struct infp_import_text process; /* its name; none: the thread's, until the main thread shows up */
+        int32_t cpu;                     /* -1: not known */
+        uint64_t stack;                  /* 0: without frames */
+        bool is_truncated;
+        int64_t samples;
+        double weight;
+        const char *mode, *state; /* state NULL: it was running, or nobody knows */
+};
+
+struct infp_import_writer;
+int infp_import_writer_new(struct infp_run *run, const struct infp_table *process, struct infp_imported *found,
+                           struct infp_import_writer **ret, struct infp_err *err);
+struct infp_import_writer *infp_import_writer_free(struct infp_import_writer *writer);
+
+/* The time line: t_ns of the file's rows, and the wall clock at one moment of it. Before anything else. */
+int infp_import_begin(struct infp_import_writer *writer, uint64_t t_ns, int64_t unix_ns, struct infp_err *err);
+/* The same for a file that knows no times: all of it is now. Nothing where it has begun. */
+int infp_import_begin_now(struct infp_import_writer *writer, struct infp_err *err);
+uint64_t infp_import_begin_t_ns(const struct infp_import_writer *writer);
+
+/* Id of the place into *ret. */
+int infp_import_frame(struct infp_import_writer *writer, const struct infp_import_place *place, uint64_t *ret,
+                      struct infp_err *err);
+/* Id of the innermost node into *ret, 0 without frames. is_leaf_first: the order of `frames`. Of more than
+ * INFP_IMPORT_MAX_DEPTH the outer ones are left out: *ret_truncated. */
+int infp_import_stack(struct infp_import_writer *writer, const uint64_t *frames, size_t n, bool is_leaf_first,
+                      uint64_t *ret, bool *ret_truncated, struct infp_err *err);
+int infp_import_sample(struct infp_import_writer *writer, const struct infp_import_sample *sample,
+                       struct infp_err *err);
+
+struct infp_import_mapping {
+        int32_t pid; /* 0: not known */
+        struct infp_import_text path, build_id;
+        bool has_range, is_deleted;
+        uint64_t start, end, offset;
+};
+int infp_import_mapping(struct infp_import_writer *writer, const struct infp_import_mapping *mapping,
+                        struct infp_err *err);
+
+/* Counts what is in the file and not in the run. what: static text in the plural. */
+void infp_import_skip(struct infp_import_writer *writer, const char *what, uint64_t n, uint64_t where);
+struct infp_imported *infp_import_found(struct infp_import_writer *writer);
+
+/* The last rows, and the end of the segments. */
+int infp_import_writer_end(struct infp_import_writer *writer, struct infp_err *err);
