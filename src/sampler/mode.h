@@ -20,8 +20,8 @@ struct infp_mode_context {
         /* Rows of its own (entities of named frames ...): emit->put; and of `sources`: infp_emit_source(emit, NULL ...) speaks
          * of collector "sampler"; the instance is the mode's name. */
         struct infp_emit *emit;
-        /* What perf does here; valid after the first turn. */
         const struct infp_perf *perf; /* NULL: no perf events are allowed */
+        const char *perf_problem;     /* why */
         /* Any thread: has turn called soon. */
         void (*wake)(const struct infp_mode_context *context);
         int wake_fd;
@@ -29,10 +29,10 @@ struct infp_mode_context {
 };
 
 /* A row of table `sampler`, sums since the start. What infp_stacks counts of a mode (taken, dropped, truncated, incomplete,
- * frames, guessed frames) is filled in by the sampler. */
+ * frames, guessed frames) is filled in by the sampler, and of a mode without a method of its own all that perf counts. */
 struct infp_mode_counts {
-        const char *method;
-        double rate_hz;
+        const char *method; /* NULL: perf's */
+        double rate_hz;     /* 0: there is no rate */
         bool has_wanted;
         uint64_t wanted, lost, throttled, skipped_threads;
         uint64_t own_cpu_ns; /* of threads of its own */

@@ -145,6 +145,11 @@ uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler 
         return n;
 }
 
+uint64_t infp_perf_lost(const struct infp_perf *perf)
+{
+        return perf->reader.n_lost;
+}
+
 void infp_perf_stop(struct infp_perf *perf)
 {
         if (perf->is_stopped)

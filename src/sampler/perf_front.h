@@ -64,6 +64,9 @@ unsigned infp_perf_cpus(const struct infp_perf *perf);
  * still write an older one. Returns their number. */
 uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, bool all);
 
+/* Records that the kernel has said it lost, as far as they were drained. */
+uint64_t infp_perf_lost(const struct infp_perf *perf);
+
 /* Ends the sampling. What lies in the rings can still be read. */
 void infp_perf_stop(struct infp_perf *perf);
 

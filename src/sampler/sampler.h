@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/collector.h"
+#include "collect/run_one.h"
 #include "collect/env.h"
 #include "ring/rowring.h"
 
@@ -36,22 +36,25 @@ struct infp_sampler_options {
 
 struct infp_sampler;
 
-/* Opens what it may and starts the threads. In mode run nothing is sampled before infp_sampler_launch; in mode pid the threads
- * of the target are found by infp_sampler_follow. What is not allowed here (perf_event_open refused ...) is no error: it is a
- * row of `sources` (collector "sampler") with the reason and the fix, one notice, and the next mode. */
+/* Opens what it may and starts the threads. In mode run nothing is sampled before infp_sampler_launch; in mode pid before
+ * infp_sampler_follow; in mode host everybody is at once. What is not allowed here (perf_event_open refused ...) is no error: it is
+ * a row of `sources` (collector "sampler") with the reason and the fix, one notice, and the next mode. */
 int infp_sampler_start(const struct infp_sampler_options *options, struct infp_sampler **ret, struct infp_err *err);
 
-/* Mode run, before the command is let go from its gate: the events that its whole tree inherits, enabled by its exec. */
+/* Mode run, before the command is let go from its gate: the events that its whole tree inherits, enabled by its exec. Waits until they
+ * are there, at most 5 s. */
 void infp_sampler_launch(struct infp_sampler *sampler, pid_t pid);
-/* Mode pid: whenever the roots of the target may be others than before. Mode run: never. Cheap when nothing changed. */
-void infp_sampler_follow(struct infp_sampler *sampler);
+/* Mode pid: the roots of the target are these now. Returns at once. */
+void infp_sampler_follow(struct infp_sampler *sampler, const pid_t *roots, size_t n);
 
 /* Rings to drain, by index, NULL at the end. */
 struct infp_rowring *infp_sampler_ring(struct infp_sampler *sampler, unsigned index);
 uint64_t infp_sampler_dropped(struct infp_sampler *sampler); /* rows that found no room in a ring */
 
 /* What lies in the kernel's buffers is taken, then the threads end: begin returns at once, is_ended says when. Until then rings
- * are to be drained. At most 5 s: what is not done then is left out and counted. */
+ * are to be drained. At most 5 s: what is not done then is left out. */
 void infp_sampler_stop_begin(struct infp_sampler *sampler);
 bool infp_sampler_is_ended(struct infp_sampler *sampler);
-struct infp_sampler *infp_sampler_free(struct infp_sampler *sampler); /* NULL is fine; returns NULL */
+/* NULL is fine. False: a thread is in a call that has not returned; it keeps the sampler's memory, and what env points to must stay
+ * as well. */
+bool infp_sampler_free(struct infp_sampler *sampler);

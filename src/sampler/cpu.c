@@ -1,0 +1,42 @@
+/* Samples of what runs, by the clock of the CPU: infp_stacks makes rows of them by itself. */
+#include <errno.h>
+
+#include "sampler/modes.h"
+
+struct cpu {
+        const struct infp_mode_context *context;
+};
+
+static bool is_wanted(const struct infp_sampler_options *options)
+{
+        return options->cpu_hz > 0;
+}
+
+static void ask(const struct infp_sampler_options *options, struct infp_perf_options *ret)
+{
+        ret->hz = options->cpu_hz;
+}
+
+static int open_cpu(void *state, const struct infp_mode_context *context, struct infp_err *err)
+{
+        struct cpu *cpu = state;
+
+        cpu->context = context;
+        return context->perf ? 0 : infp_fail(err, -EACCES, "%s", context->perf_problem);
+}
+
+static void counts(void *state, struct infp_mode_counts *ret)
+{
+        const struct cpu *cpu = state;
+
+        ret->rate_hz = cpu->context->options->cpu_hz;
+}
+
+const struct infp_sampler_mode infp_sampler_mode_cpu = {
+        .mode = INFP_STACK_CPU,
+        .state_size = sizeof(struct cpu),
+        .is_wanted = is_wanted,
+        .ask = ask,
+        .open = open_cpu,
+        .counts = counts,
+};

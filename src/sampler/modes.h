@@ -1,0 +1,6 @@
+/* The ways of sampling, each in a file of its name. */
+#pragma once
+
+#include "sampler/mode.h"
+
+extern const struct infp_sampler_mode infp_sampler_mode_cpu;
