@@ -1,0 +1,123 @@
+#include "sampler/symbol_range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/elf_image.h"
+
+/* What the reader of call frame information looks at. Without section headers it is found by a segment, and ends nobody says where:
+ * all that is loaded as data is read then. */
+static void read_pieces(struct infp_image *image)
+{
+        static const char *const wanted[] = { ".eh_frame", ".eh_frame_hdr", ".debug_frame" };
+        bool has_eh_frame = false;
+
+        for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+                const Elf64_Shdr *section = infp_image_section(image, wanted[i], 0);
+
+                has_eh_frame |= infp_image_data(image, section) && i == 0;
+        }
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
+                const Elf64_Phdr *s = &image->segments[i];
+
+                if (s->p_type == PT_GNU_EH_FRAME || (!has_eh_frame && s->p_type == PT_LOAD && !(s->p_flags & PF_X)))
+                        infp_image_need(image, s->p_offset, s->p_filesz);
+        }
+}
+
+void infp_ranges_read(struct infp_image *image, struct infp_ranges *ret)
+{
+        struct infp_unwind_room room;
+        const struct infp_unwind_table *table;
+        struct infp_elf elf;
+        void *memory, *fitted;
+
+        *ret = (struct infp_ranges){ 0 };
+        read_pieces(image);
+        if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || infp_unwind_table_measure(&elf, &room) < 0)
+                return;
+        memory = malloc(room.bytes);
+        if (!memory)
+                return;
+        if (infp_unwind_table_build(&elf, &room, memory, &table) < 0 || !table->n_functions) {
+                free(memory);
+                return;
+        }
+        fitted = realloc(memory, table->size);
+        ret->memory = fitted ? fitted : memory;
+        ret->table = ret->memory;
+}
+
+void infp_ranges_done(struct infp_ranges *ranges)
+{
+        free(ranges->memory);
+        *ranges = (struct infp_ranges){ 0 };
+}
+
+static const Elf64_Shdr *section_of(const struct infp_image *image, uint64_t address)
+{
+        for (unsigned i = 1; i < image->n_sections; i++) {
+                const Elf64_Shdr *s = &image->sections[i];
+
+                if ((s->sh_flags & SHF_EXECINSTR) && address >= s->sh_addr && address - s->sh_addr < s->sh_size)
+                        return s;
+        }
+        return NULL;
+}
+
+/* The end of the last function before the address. */
+static uint64_t end_before(const struct infp_unwind_table *table, uint64_t address, uint64_t least)
+{
+        const uint32_t *pcs = infp_unwind_table_pcs(table);
+        const uint16_t *rules = infp_unwind_table_row_rules(table);
+        int64_t row = infp_unwind_table_row(table, address);
+        uint64_t end = least;
+
+        if (row >= 0 && rules[row] == INFP_RULE_NONE && table->base + pcs[row] > least)
+                end = table->base + pcs[row];
+        return end;
+}
+
+bool infp_ranges_find(const struct infp_ranges *ranges, const struct infp_image *image, uint64_t address,
+                      uint64_t *ret_begin, uint64_t *ret_end)
+{
+        const Elf64_Shdr *section;
+
+        if (ranges->table && infp_unwind_table_function(ranges->table, address, ret_begin, ret_end))
+                return true;
+        section = section_of(image, address);
+        *ret_begin = section ? section->sh_addr : address;
+        *ret_end = section ? section->sh_addr + section->sh_size : address + 1;
+        if (ranges->table && section)
+                *ret_begin = end_before(ranges->table, address, section->sh_addr);
+        return false;
+}
+
+enum { MOST_WAIT = 4096, NEAR = 16 };
+
+/* `pause`, and soon behind it a short jump within the function: a loop that spins. */
+static bool spins(const uint8_t *code, uint64_t size)
+{
+        for (uint64_t i = 0; i + NEAR + 2 < size; i++) {
+                if (code[i] != 0xf3 || code[i + 1] != 0x90)
+                        continue;
+                for (uint64_t j = i + 2; j < i + NEAR; j++) {
+                        const int64_t to = (int64_t) j + 2 + (int8_t) code[j + 1];
+
+                        if (((code[j] & 0xf0) == 0x70 || code[j] == 0xeb) && to >= 0 && to < (int64_t) j)
+                                return true;
+                }
+        }
+        return false;
+}
+
+bool infp_range_is_openmp_wait(struct infp_image *image, const char *path, uint64_t begin, uint64_t end)
+{
+        const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+        const uint8_t *code;
+
+        if (strncmp(base, "libgomp", 7) != 0 || end <= begin || end - begin > MOST_WAIT)
+                return false;
+        code = infp_image_at(image, begin, end - begin);
+        return code && spins(code, end - begin);
+}
