@@ -52,6 +52,7 @@ struct infp_stack_found {
         uint64_t process, thread,
                 stack;         /* ids; stack 0: there is none (a kernel thread whose frames may not be seen) */
         int32_t pid, tid, cpu; /* cpu -1: not told */
+        uint32_t depth; /* of the stack's innermost node, as in stacks.depth; what infp_stacks_extend counts on */
         enum infp_stack_mode mode;
         bool is_truncated; /* outer frames are missing */
         uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
