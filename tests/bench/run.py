@@ -17,6 +17,9 @@ MONITORS = TOP.parent / "shared" / "truth" / "monitors.py"
 ENGINES = TOP.parent / "shared" / "fixtures" / "engines"
 PAGE_MB_S = 300
 RING_FACTOR = 2  # beyond so many times its budget a call fails the run: caches are shared with whoever else runs
+SAMPLER = (("cost", "what it costs a program (CPU time, interleaved pairs)"), ("own", "its own CPU, bytes a sample"),
+           ("torch", "PyTorch"), ("peers", "beside other profilers (one JSON line each)"), ("unwind", "stacks against elfutils"),
+           ("go", "a Go program against its own profile"), ("harm", "attached and killed, again and again"))
 UNWIND_FACTOR = 2  # the same of a frame
 
 
@@ -92,6 +95,9 @@ def main():
     code |= ring()
     title("Unwinding (CPU time)")
     code |= unwind()
+    for verb, what in SAMPLER:
+        title(f"Sampling of stacks: {what}")
+        code |= run([sys.executable, HERE / "bench_sampler.py", verb, "--infprof", options.infprof, *(["--quick"] if options.quick else [])])
     print("\nAll budgets are kept." if code == 0 else "\nA budget is broken: see the lines `over budget` above.")
     return 1 if code else 0
 

@@ -33,5 +33,6 @@ install_psrecord() {
 setup_bench() {
         install_item "pidstat, node_exporter" "measured beside infprof; unpacked in .deps, no service is started" \
                 monitors_are_ready install_monitors || die "pidstat and node_exporter could not be fetched (apt-get update, as root, may help)."
-        install_item "psrecord" "measured beside infprof" psrecord_is_ready install_psrecord || die "psrecord could not be installed."
+        install_item "psrecord, py-spy" "measured beside infprof" psrecord_is_ready install_psrecord ||
+                die "psrecord and py-spy could not be installed."
 }

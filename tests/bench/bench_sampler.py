@@ -1,0 +1,456 @@
+#!/usr/bin/env python3
+"""What --cpu costs, one verb a measurement, each within five minutes on a quiet machine:
+
+  bench_sampler.py cost        CPU of a program at 99 Hz over its own (60 interleaved pairs), at 1,000 Hz over bare-IP sampling
+  bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet
+  bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
+  bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
+  bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
+  bench_sampler.py go          a Go program against its own pprof
+  bench_sampler.py harm        10,000 times attached and killed
+  [--infprof PATH] [--quick] [--json FILE]
+
+CPU time and memory have budgets (design: section 7), which fail the run; wall-clock figures are printed. Ratios are taken inside
+the program, between its own clocks, in interleaved pairs: the bound is that of the median of all pairs' means (Hodges and
+Lehmann), which single disturbed pairs do not move.
+"""
+import argparse
+import glob
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+TRUTH = TOP.parent / "shared" / "truth"
+TABLES = ("stack_samples", "stacks", "frames", "symbols", "mappings", "threads", "sampler")
+TORCH = """
+import os, sys, time
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3), torch.nn.Flatten(),
+                            torch.nn.Linear(32 * 28 * 28, 128), torch.nn.LayerNorm(128), torch.nn.GELU(), torch.nn.Linear(128, 10))
+lstm = torch.nn.LSTM(64, 64)
+x, y = torch.rand(4, 3, 32, 32), torch.rand(20, 4, 64)
+print("ready", flush=True)
+with torch.no_grad():
+    while True:
+        model(x).softmax(-1).argmax()
+        lstm(y)
+"""
+
+
+class Work:
+    """Programs and a folder for outputs, which stay until the end (see bench_cost.py)."""
+
+    def __init__(self, infprof):
+        self.infprof = os.path.abspath(infprof)
+        self.folder = tempfile.TemporaryDirectory(prefix="infprof-bench-")
+        self.path = pathlib.Path(self.folder.name)
+        self.n = 0
+        self.figures, self.broken = {}, []
+        os.environ["XDG_RUNTIME_DIR"] = self.folder.name  # other recordings of this machine do not find ours
+        os.environ.setdefault("INFPROF_LIBDUCKDB", str(TOP / ".deps" / "duckdb" / "libduckdb.so"))
+
+    def output(self):
+        self.n += 1
+        return self.path / f"out-{self.n}"
+
+    def truth(self, *names):
+        subprocess.run(["make", "-s", "-C", str(TRUTH), f"OUT={self.path}", *(f"{self.path}/{name}" for name in names)], check=True)
+
+    def tool(self, folder, name):
+        """A program of ours, built where tests are; --tools names a build folder."""
+        program = pathlib.Path(folder) / "tests" / name if folder else TOP / "build-gcc" / "tests" / name
+        if not folder:
+            subprocess.run([TOP / "tools" / "build", "build-gcc", f"tests/{name}"], check=True, stdout=subprocess.DEVNULL)
+        return str(program)
+
+    def budget(self, name, value, limit, text):
+        is_over = value > limit
+        print(f"{text} (budget {limit}){'  OVER' if is_over else ''}", flush=True)
+        self.figures[name] = value
+        if is_over:
+            self.broken.append(f"{name}: {value:.5g} is over the budget of {limit}")
+
+
+def own_line(text):
+    return json.loads(next(line for line in text.splitlines() if line.startswith('{"program"')))
+
+
+def cpu_of(words):
+    """CPU seconds of the program by its own clock."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{words[0]} failed: {done.stderr[-500:]}")
+    return own_line(done.stdout)["cpu_s"]
+
+
+def centre(ratios):
+    """Hodges-Lehmann estimate and its 95 % interval (normal approximation of Wilcoxon's signed ranks)."""
+    n = len(ratios)
+    means = sorted((ratios[i] + ratios[j]) / 2 for i in range(n) for j in range(i, n))
+    k = max(0, math.floor(n * (n + 1) / 4 - 1.96 * math.sqrt(n * (n + 1) * (2 * n + 1) / 24)))
+    return statistics.median(means), means[k], means[-1 - k]
+
+
+def said(ratio):
+    return f"{ratio[0]:.4f} [{ratio[1]:.4f}, {ratio[2]:.4f}]"
+
+
+def record_words(work, hz, output, *options):
+    return [work.infprof, "record", "-o", output, "--no-snapshots", f"--cpu={hz}", *options]
+
+
+def cost(work, options):
+    work.truth("busy_split")
+    program = [work.path / "busy_split", "-s", 1 if not options.quick else 0.3, "-r", 30]
+    n_pairs = 60 if not options.quick else 4
+    ratios = []
+    for i in range(n_pairs):  # the order changes: what warms up, or slows down, favours neither
+        pair = {}
+        for is_sampled in ((False, True) if i % 2 else (True, False)):
+            words = [*record_words(work, 99, work.output(), "--no-finish"), "--", *program] if is_sampled else program
+            pair[is_sampled] = cpu_of(words)
+        ratios.append(pair[True] / pair[False])
+    middle = centre(ratios)
+    work.budget("cost_99", middle[2], 1.005, f"99 Hz: {said(middle)} of the program's CPU alone, {n_pairs} pairs")
+    work.figures["cost_99_middle"] = middle[0]
+    sample_ip = work.tool(options.tools, "bench/sample_ip")
+    runs = {"alone": [], "ip": [], "infprof": []}
+    for i in range(20 if not options.quick else 3):
+        words = {"alone": program, "ip": [sample_ip, 1000, *program],
+                 "infprof": [*record_words(work, 1000, work.output(), "--no-finish"), "--", *program]}
+        names = list(words)
+        for name in names[i % 3:] + names[:i % 3]:
+            runs[name].append(cpu_of(words[name]))
+    ip = centre([b / a for a, b in zip(runs["alone"], runs["ip"])])
+    ours = centre([b / a for a, b in zip(runs["alone"], runs["infprof"])])
+    over = centre([b / a for a, b in zip(runs["ip"], runs["infprof"])])
+    print(f"1,000 Hz: bare IP {said(ip)}, infprof {said(ours)} of the program's CPU alone")
+    work.figures.update(ip_1000=ip[0], infprof_1000=ours[0])
+    work.budget("cost_1000_over_ip", over[0], 1.01, f"1,000 Hz: infprof over bare IP {said(over)}")
+
+
+def tree_cpu_after(process):
+    """CPU seconds of an ended child and of what it waited for."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
+
+
+def rows_of(work, output, sql):
+    done = subprocess.run([work.infprof, "query", "-r", str(output), "-f", "json", sql], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True)
+    if done.returncode:
+        sys.exit(f"query failed: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def bytes_of(output, tables, suffix):
+    return sum(os.path.getsize(path) for table in tables for path in glob.glob(f"{output}/*.infprof/{table}/*{suffix}"))
+
+
+def attached(work, pid, hz, seconds, output, *options):
+    """Records a running process: CPU seconds of all of infprof, its peak memory, when its first sample was."""
+    began = time.monotonic_ns()
+    process = subprocess.Popen([str(word) for word in record_words(work, hz, output, "--duration", seconds, *options, "--pid", pid)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak, anonymous = 0, 0
+    end = time.monotonic() + seconds - 0.2
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        try:
+            with open(f"/proc/{process.pid}/status") as file:
+                text = file.read()
+            peak = max(peak, int(re.search(r"VmHWM:\s+(\d+)", text)[1]) * 1024)
+            anonymous = max(anonymous, int(re.search(r"RssAnon:\s+(\d+)", text)[1]) * 1024)
+        except (OSError, TypeError):
+            break
+    return {"own_cpu_s": tree_cpu_after(process), "peak": peak, "anonymous": anonymous, "began": began}
+
+
+def own_figures(work, name, pid, seconds, hz=1000, *options):
+    """Own CPU of two recordings of a process, with and without --cpu: what sampling takes is the difference."""
+    output, bare = work.output(), work.output()
+    got = attached(work, pid, hz, seconds, output, *options)
+    words = [work.infprof, "record", "-o", bare, "--no-snapshots", "--duration", seconds, "--pid", pid]
+    without = tree_cpu_after(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    last = rows_of(work, output, "SELECT max(taken) AS taken, max(lost) AS lost, max(dropped) AS dropped, max(truncated) AS truncated, "
+                                 "max(incomplete) AS incomplete, max(frames) AS frames, max(guessed_frames) AS guessed, "
+                                 "max(own_cpu_ns) AS own FROM sampler WHERE mode = 'cpu'")[0]
+    first = rows_of(work, output, "SELECT min(t_ns)::VARCHAR AS t, count(*) AS n FROM stack_samples")[0]
+    n = max(1, first["n"])
+    work.figures[name] = {**got, **last, "without_s": without, "samples": n}
+    print(f"{name}: {n} samples, {last['lost']} lost, {last['dropped']} dropped; {100 * (1 - last['truncated'] / n):.2f} % of stacks not "
+          f"truncated, {100 * last['incomplete'] / n:.3f} % incomplete, {100 * (last['guessed'] or 0) / max(1, last['frames']):.3f} % of "
+          f"frames guessed, {last['frames'] / n:.1f} frames a stack")
+    print(f"{name}: sampling threads {(last['own'] or 0) / 1e3 / n:.2f} us a sample; all of infprof {got['own_cpu_s']:.3f} s of CPU, "
+          f"{without:.3f} s without --cpu, finish and symbols included")
+    work.budget(f"{name}_own_cpu", 100 * (got["own_cpu_s"] - without) / seconds, 3.0,
+                f"{name}: sampling at {hz} Hz, with symbols: {100 * (got['own_cpu_s'] - without) / seconds:.2f} % of a core over {seconds} s")
+    print(f"{name}: first sample {(int(first['t']) - got['began']) / 1e6:.0f} ms after infprof's start (wall clock; aim 100 ms)")
+    work.figures[name]["ready_ms"] = (int(first["t"]) - got["began"]) / 1e6
+    return output, got, n
+
+
+def own(work, options):
+    work.truth("busy_split")
+    seconds = 20 if not options.quick else 4
+    # One busy core.
+    target = subprocess.Popen([str(work.path / "busy_split"), "-s", "1000", "-r", "30"], stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.5)
+        finished, _, n = own_figures(work, "busy_split", target.pid, seconds)
+        live = work.output()
+        attached(work, target.pid, 1000, seconds / 2, live, "--no-finish")
+        # Python has many different stacks.
+        target.kill()
+        target.wait()
+        script = TRUTH / "busy_split.py"
+        target = subprocess.Popen(["/usr/bin/python3", str(script), "-s", "1000", "-m", "recursion"], stdout=subprocess.DEVNULL)
+        time.sleep(1)
+        own_figures(work, "python", target.pid, seconds)
+    finally:
+        target.kill()
+        target.wait()
+    n_live = rows_of(work, live, "SELECT count(*) AS n FROM stack_samples")[0]["n"]
+    print(f"bytes a sample: {bytes_of(live, TABLES, '.arrows') / n_live:.1f} in segments, {bytes_of(finished, TABLES, '.parquet') / n:.1f} "
+          f"in Parquet, all seven tables")
+    work.figures["bytes_segment"] = bytes_of(live, TABLES, ".arrows") / n_live
+    work.figures["bytes_parquet"] = bytes_of(finished, TABLES, ".parquet") / n
+
+
+class TorchTarget:
+    def __enter__(self):
+        python = next((path for path in ("/usr/bin/python3",) if not subprocess.run(
+            [path, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode), None)
+        if python is None:
+            print("python3-torch is not installed (tools/setup bench): nothing to measure")
+            return None
+        self.process = subprocess.Popen([python, "-c", TORCH], stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+        time.sleep(1)
+        return self.process.pid
+
+    def __exit__(self, *_):
+        if hasattr(self, "process"):
+            self.process.kill()
+            self.process.wait()
+
+
+def torch(work, options):
+    with TorchTarget() as pid:
+        if pid is None:
+            return
+        with open(f"/proc/{pid}/maps") as file:
+            objects = {line.split()[-1] for line in file if " r-xp " in line and "/" in line}
+        print(f"torch: {len(objects)} objects")
+        shutil.rmtree(os.path.expanduser("~/.cache/infprof"), ignore_errors=True) if options.cold else None
+        _, got, _ = own_figures(work, "torch", pid, 20 if not options.quick else 5)
+        limit = 60 + os.cpu_count()
+        work.budget("torch_rss", got["peak"] / 2**20, limit, f"torch: {got['peak'] / 2**20:.1f} MiB peak, {got['anonymous'] / 2**20:.1f} "
+                                                             f"MiB of it anonymous")
+
+
+def peers(work, options):
+    """../shared/truth/peers.sh with the peers that sample native stacks."""
+    if not (TRUTH / "peers.sh").exists():
+        print(f"{TRUTH}/peers.sh is not here: no comparison with peers")
+        return
+    folder = work.path / "peers"
+    folder.mkdir()
+    venv = TOP / ".deps" / "bench" / "venv"
+    os.symlink(venv, folder / "venv")
+    subprocess.run(["make", "-s", "-C", str(TRUTH), f"OUT={folder}/build", f"PYTHON={venv}/bin/python"], check=False)
+    environment = {**os.environ, "INFPROF": f"{work.infprof} record --cpu=$HZ --no-snapshots -o $OUT.d -- $CMD",
+                   "INFPROF_FOLD": f"{work.infprof} flamegraph --folded -r $OUT.d -o $OUT.fold",
+                   "PATH": f"{os.path.dirname(work.infprof)}:{os.environ['PATH']}"}
+    pairs = 3 if not options.quick else 1
+    for tool, hz, *program in (("infprof", 99, "busy_split", "-s", "2.5"), ("perf-dwarf", 99, "busy_split", "-s", "2.5"),
+                               ("infprof", 1000, "busy_split", "-s", "2.5"), ("perf-dwarf", 1000, "busy_split", "-s", "2.5"),
+                               ("perf-fp", 1000, "busy_split_fp", "-s", "2.5"),
+                               ("infprof", 1000, "busy_split", "-s", "2", "-r", "200"),
+                               ("perf-dwarf", 1000, "busy_split", "-s", "2", "-r", "200"),
+                               ("infprof", 1000, "mixed.py", "-s", "2"), ("perf-dwarf", 1000, "mixed.py", "-s", "2"),
+                               ("py-spy-native", 1000, "mixed.py", "-s", "2")):
+        done = subprocess.run(["bash", str(TRUTH / "peers.sh"), "run", str(folder), tool, str(hz), str(pairs), *program], env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        print(done.stdout.strip() or f"{tool} {hz} {program}: {done.stderr.strip()[-300:]}", flush=True)
+        if done.stdout.startswith("{"):
+            line = json.loads(done.stdout)
+            work.figures.setdefault("peers", []).append(line)
+            if tool == "infprof" and line.get("impossible_share"):
+                work.broken.append(f"impossible stacks: {line}")
+
+
+def unwind(work, options):
+    program = work.tool(options.tools, "unit/test_unwind_samples")
+    n = "3000" if not options.quick else "500"
+    with TorchTarget() as pid:
+        if pid is not None and subprocess.run([program, "torch", "1000", n, "--pid", str(pid)], check=False).returncode == 1:
+            work.broken.append("torch: less than 99.9 % of frames are elfutils'")
+    server, model = TOP / ".deps" / "llama" / "llama-server", next(iter(glob.glob(str(TOP / ".deps" / "models" / "*.gguf"))), None)
+    if not server.exists() or model is None:
+        print("the demo's server is not here (make demo-deps): no stacks of it")
+        return
+    port = "18123"
+    process = subprocess.Popen([str(server), "-m", model, "--port", port, "-t", "1", "-np", "1"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        body = json.dumps({"prompt": "Tell me a long story.", "n_predict": 100000, "ignore_eos": True})
+        words = ["curl", "-s", "-o", "/dev/null", "--retry", "60", "--retry-delay", "1", "--retry-all-errors", "-d", body,
+                 f"http://127.0.0.1:{port}/completion"]
+        client = subprocess.Popen(words)
+        busiest = None
+        for _ in range(60):
+            time.sleep(1)
+            busiest = busiest_thread(process.pid)
+            if busiest and busiest[1] > 300:
+                break
+        if busiest and subprocess.run([program, "llama-server", "1000", n, "--pid", str(busiest[0])], check=False).returncode == 1:
+            work.broken.append("llama-server: less than 99.9 % of frames are elfutils'")
+        client.kill()
+        client.wait()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def busiest_thread(root):
+    """(tid, ticks of CPU) of the thread below root that used most."""
+    pids, grown = {root}, True
+    while grown:
+        grown = False
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(path) as file:
+                    pid, parent = int(path.split("/")[2]), int(file.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if parent in pids and pid not in pids:
+                pids.add(pid)
+                grown = True
+    best = None
+    for path in [path for pid in pids for path in glob.glob(f"/proc/{pid}/task/*/stat")]:
+        try:
+            with open(path) as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        ticks = int(fields[11]) + int(fields[12])
+        if best is None or ticks > best[1]:
+            best = int(path.split("/")[4]), ticks
+    return best
+
+
+def go(work, options):
+    compiler = shutil.which("go")
+    if compiler is None:
+        print("Go is not installed (tools/setup bench): no program of it to compare with its own profile")
+        return
+    environment = {**os.environ, "GOCACHE": str(work.path / "go-cache"), "GOPATH": str(work.path / "go"), "GOFLAGS": "-mod=mod",
+                   "GO111MODULE": "off", "HOME": str(work.path)}
+    program, seconds = work.path / "go-program", 10 if not options.quick else 3
+    subprocess.run([compiler, "build", "-o", str(program), str(HERE / "go_program.go")], check=True, env=environment)
+    output, own_profile = work.output(), work.path / "own.pprof"
+    subprocess.run([str(word) for word in [*record_words(work, 1000, output), "--", program, seconds, own_profile]], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    theirs = subprocess.run([compiler, "tool", "pprof", "-raw", str(program), str(own_profile)], check=True, env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    folded = subprocess.run([work.infprof, "flamegraph", "--folded", "-r", str(output)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    want, ours = go_shares(theirs), {}
+    total = 0
+    for line in folded.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        names = [name for name in stack.split(";") if name.startswith("main.")]
+        if names:
+            ours[names[-1]] = ours.get(names[-1], 0) + int(count)
+            total += int(count)
+    worst = 0.0
+    for name in sorted(set(want) | set(ours), key=lambda name: -want.get(name, 0)):
+        share = ours.get(name, 0) / max(1, total)
+        worst = max(worst, abs(share - want.get(name, 0)))
+        print(f"  {name:30s} its own pprof {100 * want.get(name, 0):6.2f} %, infprof {100 * share:6.2f} %")
+    rooted = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if re.search(r"runtime\.goexit|runtime\.main|runtime\.mstart", line))
+    everything = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines())
+    print(f"go: {everything} samples, {100 * rooted / max(1, everything):.2f} % reach the goroutine's begin")
+    # Its profile has 100 samples a second: three sigma of the largest difference of a few shares.
+    work.budget("go_share_difference", worst, 3.5 * math.sqrt(0.25 / (100 * seconds)), f"go: largest difference of a share {worst:.4f}")
+
+
+def go_shares(raw):
+    """Shares by innermost function of main, from `go tool pprof -raw`."""
+    names, counts, section = {}, {}, ""
+    samples = []
+    for line in raw.splitlines():
+        if line.rstrip().endswith(":") and not line.startswith(" "):
+            section = line.strip().rstrip(":")
+        elif section == "Samples" and ":" in line:
+            values, locations = line.split(":", 1)
+            if values.split() and values.split()[0].isdigit():
+                samples.append((int(values.split()[0]), [int(word) for word in locations.split() if word.isdigit()]))
+        elif section == "Locations":
+            found = re.match(r"\s+(\d+): 0x\S+(?: M=\d+)? (.*)", line)
+            if found:
+                location = int(found[1])
+                names[location] = [found[2].split()[0]]
+            elif line.strip():
+                names[location].append(line.split()[0])
+        elif line.startswith("samples/count"):
+            section = "Samples"
+        if line.startswith("Locations"):
+            section = "Locations"
+        elif line.startswith("Mappings"):
+            section = "Mappings"
+    for count, locations in samples:
+        inner = next((name for location in locations for name in names.get(location, []) if name.startswith("main.")), None)
+        if inner:
+            counts[inner] = counts.get(inner, 0) + count
+    total = sum(counts.values()) or 1
+    return {name: count / total for name, count in counts.items()}
+
+
+def harm(work, options):
+    rounds = "10000" if not options.quick else "200"
+    environment = {**os.environ, "INFPROF": work.infprof, "INFPROF_ATTACH_ROUNDS": rounds}
+    words = [TOP / ".deps" / "venv" / "bin" / "python", "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--timeout=3600",
+             TOP / "tests" / "e2e" / "test_cpu_harm.py", "-k", "coming_and_going"]
+    if subprocess.run([str(word) for word in words], env=environment).returncode:
+        work.broken.append(f"attached {rounds} times: the target was not left alone")
+
+
+VERBS = {"cost": cost, "own": own, "torch": torch, "peers": peers, "unwind": unwind, "go": go, "harm": harm}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("--infprof", default=str(TOP / "build" / "infprof"))
+    parser.add_argument("--tools", help="build folder with tests; built in build-gcc where it is not given")
+    parser.add_argument("--quick", action="store_true", help="short: to see that it runs")
+    parser.add_argument("--cold", action="store_true", help="remove the cache of unwind tables before (torch)")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    work = Work(options.infprof)
+    VERBS[options.verb](work, options)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(work.figures, file, indent=1)
+    for line in work.broken:
+        print("over budget:", line)
+    return 1 if work.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
