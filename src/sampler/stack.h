@@ -96,8 +96,10 @@ struct infp_stack_counts {
 struct infp_stacks_counts {
         struct infp_stack_counts modes[INFP_STACK_MODES];
         uint64_t n_waiting, waiting_bytes;
-        uint64_t n_processes, n_mappings, n_objects;
-        uint64_t n_tables, table_bytes, n_built, n_from_cache, build_ns;
+        uint64_t n_processes, n_threads, n_objects; /* that are known now */
+        uint64_t n_tables, table_bytes;             /* in memory now */
+        uint64_t n_built, n_from_cache;
+        uint64_t helper_cpu_ns; /* of the threads that open files and build tables */
         uint64_t n_unread; /* objects that samples hit and that could not be read: gone, not allowed, no ELF file */
         uint64_t n_mappings_missed; /* too many for one process */
         uint64_t n_frame_rows, n_stack_rows;

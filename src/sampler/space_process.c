@@ -1,0 +1,395 @@
+#include "sampler/space_process.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "collect/process_stat.h"
+#include "model/id.h"
+#include "model/stack_tables.h"
+
+enum {
+        MAX_PROCESSES = 65536,
+        MAX_THREADS = 262144,
+        MAPS_BYTES = 16 << 20, /* of text: 65,530 mappings with long paths */
+        SWEEP_S = 2,           /* samples come in the order of time: this much after its end is late */
+};
+static const uint64_t first_pause_ns = INFP_NS_PER_S, last_pause_ns = 60 * INFP_NS_PER_S;
+
+static struct infp_space_process *find_process(const struct infp_processes *all, int32_t pid)
+{
+        const uint64_t *at = infp_map_get(&all->by_pid, (uint32_t) pid);
+
+        return at ? (struct infp_space_process *) (uintptr_t) *at : NULL;
+}
+
+static struct infp_space_thread *find_thread(const struct infp_processes *all, int32_t tid)
+{
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
+
+        return at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
+}
+
+static void free_process(struct infp_space_process *process)
+{
+        infp_space_unref(process->space);
+        free(process->jitdump);
+        free(process);
+}
+
+/* space: consumed. */
+static struct infp_space_process *add_process(struct infp_processes *all, int32_t pid, struct infp_space *space)
+{
+        struct infp_space_process *process = find_process(all, pid);
+
+        if (!space)
+                return NULL;
+        if (process) { /* its number was given to another one */
+                infp_space_unref(process->space);
+                free(process->jitdump);
+        } else {
+                process = all->by_pid.n < MAX_PROCESSES ? malloc(sizeof(*process)) : NULL;
+                if (!process || infp_map_put(&all->by_pid, (uint32_t) pid, (uintptr_t) process) < 0) {
+                        free(process);
+                        infp_space_unref(space);
+                        return NULL;
+                }
+        }
+        *process = (struct infp_space_process){ .pid = pid, .space = space, .lost = all->lost };
+        return process;
+}
+
+static struct infp_space_thread *add_thread(struct infp_processes *all, int32_t pid, int32_t tid)
+{
+        struct infp_space_thread *thread = find_thread(all, tid);
+
+        if (!thread) {
+                thread = all->by_tid.n < MAX_THREADS ? malloc(sizeof(*thread)) : NULL;
+                if (!thread || infp_map_put(&all->by_tid, (uint32_t) tid, (uintptr_t) thread) < 0) {
+                        free(thread);
+                        return NULL;
+                }
+        }
+        *thread = (struct infp_space_thread){ .pid = pid, .tid = tid };
+        return thread;
+}
+
+static void set_name(struct infp_space_thread *thread, const char *name)
+{
+        if (thread->is_named && strncmp(thread->name, name, sizeof(thread->name) - 1) == 0)
+                return;
+        snprintf(thread->name, sizeof(thread->name), "%s", name);
+        thread->is_named = true;
+        thread->id = 0;
+}
+
+static void drop_thread(struct infp_processes *all, int32_t tid)
+{
+        free(find_thread(all, tid));
+        infp_map_delete(&all->by_tid, (uint32_t) tid);
+}
+
+int infp_processes_init(struct infp_processes *all, const struct infp_env *env, struct infp_objects *objects)
+{
+        *all = (struct infp_processes){ .env = env, .objects = objects };
+        all->boottime_offset_ns = (int64_t) (infp_clock_ns(CLOCK_BOOTTIME) - infp_clock_ns(CLOCK_MONOTONIC));
+        return 0;
+}
+
+void infp_processes_done(struct infp_processes *all)
+{
+        for (size_t i = 0; i < all->by_pid.cap; i++)
+                if (all->by_pid.slots[i].key)
+                        free_process((struct infp_space_process *) (uintptr_t) all->by_pid.slots[i].value);
+        for (size_t i = 0; i < all->by_tid.cap; i++)
+                if (all->by_tid.slots[i].key)
+                        free((void *) (uintptr_t) all->by_tid.slots[i].value);
+        infp_map_done(&all->by_pid);
+        infp_map_done(&all->by_tid);
+}
+
+/* One mapping into the process's space. */
+static void map(struct infp_processes *all, struct infp_space_process *process, const struct infp_perf_mapping *mapping)
+{
+        struct infp_object *object = infp_objects_get(all->objects, mapping);
+
+        if (!object) {
+                all->n_mappings_missed++;
+                return;
+        }
+        if (object->is_jitdump && !process->jitdump)
+                process->jitdump = strdup(object->name);
+        if (infp_space_map(&process->space, mapping->begin, mapping->begin + mapping->size, mapping->offset, object) <
+            0)
+                all->n_mappings_missed++;
+}
+
+/* Takes the process's mappings as they are now. */
+static void read_maps(struct infp_processes *all, struct infp_space_process *process)
+{
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        char path[40], *text = NULL, *at;
+        struct infp_maps_line line;
+        struct infp_space *space;
+
+        snprintf(path, sizeof(path), "proc/%d/maps", (int) process->pid);
+        process->asked_ns = now;
+        process->lost = all->lost;
+        if (infp_read_all_at(all->env->root_fd, path, MAPS_BYTES, &text) <= 0)
+                return;
+        space = infp_space_new();
+        if (space) {
+                process->read_ns = now;
+                infp_space_unref(process->space);
+                process->space = space;
+                at = text;
+                while (infp_maps_next(&at, &line)) {
+                        const struct infp_perf_mapping mapping = {
+                                .t_ns = now,
+                                .pid = process->pid,
+                                .begin = line.begin,
+                                .size = line.end - line.begin,
+                                .offset = line.offset,
+                                .major = line.major,
+                                .minor = line.minor,
+                                .inode = line.inode,
+                                .path = line.path,
+                        };
+                        map(all, process, &mapping);
+                }
+        }
+        free(text);
+}
+
+static struct infp_space_process *read_process(struct infp_processes *all, int32_t pid)
+{
+        struct infp_space_process *process = add_process(all, pid, infp_space_new());
+
+        if (process)
+                read_maps(all, process);
+        return process;
+}
+
+void infp_processes_map(struct infp_processes *all, const struct infp_perf_mapping *mapping)
+{
+        struct infp_space_process *process = find_process(all, mapping->pid);
+
+        if (!process) {
+                read_process(all, mapping->pid);
+                return;
+        }
+        if (mapping->t_ns >= process->read_ns && mapping->begin + mapping->size > mapping->begin)
+                map(all, process, mapping);
+}
+
+/* Its old code is gone; records of what it has now follow. */
+static void begin_exec(struct infp_processes *all, struct infp_space_process *process, uint64_t t_ns)
+{
+        struct infp_space *space;
+
+        if (t_ns < process->read_ns)
+                return;
+        space = infp_space_new();
+        if (!space)
+                return;
+        infp_space_unref(process->space);
+        process->space = space;
+        process->lost = all->lost;
+        process->ended_ns = 0;
+        free(process->jitdump);
+        process->jitdump = NULL;
+}
+
+void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, const char *name,
+                         bool is_exec)
+{
+        struct infp_space_process *process = find_process(all, pid);
+        struct infp_space_thread *thread = find_thread(all, tid);
+
+        if (is_exec && process)
+                begin_exec(all, process, t_ns);
+        else if (is_exec) {
+                process = add_process(all, pid, infp_space_new());
+                if (process)
+                        process->begin_ns = 0;
+        }
+        if (!thread || thread->pid != pid)
+                thread = add_thread(all, pid, tid);
+        if (thread)
+                set_name(thread, name);
+}
+
+void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid,
+                         int32_t parent_tid)
+{
+        const struct infp_space_thread *parent_thread = find_thread(all, parent_tid);
+        struct infp_space_process *parent, *process;
+        struct infp_space_thread *thread;
+
+        if (pid != parent_pid) {
+                parent = find_process(all, parent_pid);
+                if (!parent)
+                        parent = read_process(all, parent_pid);
+                process = add_process(all, pid, parent ? infp_space_ref(parent->space) : infp_space_new());
+                if (process) {
+                        process->begin_ns = t_ns;
+                        process->lost = parent ? parent->lost : 0;
+                }
+        }
+        /* It has its parent's name. The record of a thread that nobody has asked for costs nothing more. */
+        if (parent_thread && parent_thread->is_named) {
+                char name[INFP_THREAD_NAME];
+
+                memcpy(name, parent_thread->name, sizeof(name));
+                thread = add_thread(all, pid, tid);
+                if (thread)
+                        set_name(thread, name);
+        } else {
+                drop_thread(all, tid);
+        }
+}
+
+void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid)
+{
+        struct infp_space_process *process = find_process(all, pid);
+
+        if (tid != pid)
+                drop_thread(all, tid);
+        else if (process)
+                process->ended_ns = t_ns;
+}
+
+/* By /proc, or by the record of its fork when it is gone: the kernel notes both within microseconds, ids count in 10 ms. */
+static uint64_t process_id(const struct infp_processes *all, const struct infp_space_process *process)
+{
+        const int64_t ticks_per_s = all->env->ticks_per_s ? all->env->ticks_per_s : 100;
+        struct infp_process stat = { 0 };
+        char path[40], text[1024];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/stat", (int) process->pid);
+        n = infp_read_at(all->env->root_fd, path, text, sizeof(text));
+        if (n > 0 && infp_process_stat_parse(text, (size_t) n, &stat) == 0)
+                return infp_process_id(all->env->boot_id, process->pid, stat.start_ticks);
+        if (!process->begin_ns)
+                return infp_process_id(all->env->boot_id, process->pid, 0);
+        return infp_process_id(all->env->boot_id, process->pid,
+                               (uint64_t) ((int64_t) process->begin_ns + all->boottime_offset_ns) /
+                                       (INFP_NS_PER_S / (uint64_t) ticks_per_s));
+}
+
+struct infp_space_process *infp_processes_get(struct infp_processes *all, int32_t pid, uint64_t t_ns)
+{
+        struct infp_space_process *process = find_process(all, pid);
+
+        if (!process)
+                process = read_process(all, pid);
+        if (!process)
+                return NULL;
+        if (process->lost != all->lost)
+                read_maps(all, process);
+        if (!process->id)
+                process->id = process_id(all, process);
+        if (process->ended_ns)
+                process->ended_ns = t_ns;
+        return process;
+}
+
+bool infp_processes_reread(struct infp_processes *all, struct infp_space_process *process, uint64_t t_ns)
+{
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+
+        if (process->read_ns > t_ns || now < process->asked_ns + process->pause_ns)
+                return false;
+        process->pause_ns = process->pause_ns ? process->pause_ns * 2 : first_pause_ns;
+        if (process->pause_ns > last_pause_ns)
+                process->pause_ns = last_pause_ns;
+        read_maps(all, process);
+        return true;
+}
+
+/* The name that /proc has now: the thread was not told of, so it was there before. */
+static void read_name(const struct infp_processes *all, struct infp_space_thread *thread)
+{
+        char path[64], name[INFP_THREAD_NAME];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/task/%d/comm", (int) thread->pid, (int) thread->tid);
+        n = infp_read_at(all->env->root_fd, path, name, sizeof(name));
+        if (n > 0 && name[n - 1] == '\n')
+                name[n - 1] = 0;
+        set_name(thread, n > 0 ? name : "");
+}
+
+struct infp_space_thread *infp_processes_thread(struct infp_processes *all, const struct infp_space_process *process,
+                                                int32_t tid, const char *name)
+{
+        struct infp_space_thread *thread = find_thread(all, tid);
+
+        if (!thread || thread->pid != process->pid)
+                thread = add_thread(all, process->pid, tid);
+        if (!thread)
+                return NULL;
+        if (name)
+                set_name(thread, name);
+        else if (!thread->is_named)
+                read_name(all, thread);
+        if (!thread->id || thread->process != process->id) {
+                thread->process = process->id;
+                thread->id = infp_thread_id(process->id, tid, thread->name);
+        }
+        return thread;
+}
+
+/* Its first thread may end before the others; then it is still there. */
+static bool has_ended(const struct infp_space_process *process, uint64_t now_ns)
+{
+        return process->ended_ns && now_ns > process->ended_ns + SWEEP_S * INFP_NS_PER_S && kill(process->pid, 0) < 0 &&
+               errno == ESRCH;
+}
+
+/* Records of ends may have been lost. */
+static bool is_gone(int32_t tid)
+{
+        return kill(tid, 0) < 0 && errno == ESRCH;
+}
+
+static void sweep_map(struct infp_processes *all, struct infp_map *map, uint64_t now_ns)
+{
+        const bool is_many = map->n > MAX_PROCESSES / 4 * 3;
+
+        /* A deletion moves others: from the end, and what moves in front of it was looked at or will be next time. */
+        for (size_t i = map->cap; i-- > 0;) {
+                const uint64_t key = map->slots[i].key;
+
+                if (!key)
+                        continue;
+                if (map == &all->by_pid) {
+                        struct infp_space_process *process = (void *) (uintptr_t) map->slots[i].value;
+
+                        if (has_ended(process, now_ns) || (is_many && is_gone(process->pid))) {
+                                infp_map_delete(map, key);
+                                free_process(process);
+                        }
+                } else if (is_many ? is_gone((int32_t) key)
+                                   : !find_process(
+                                             all,
+                                             ((struct infp_space_thread *) (uintptr_t) map->slots[i].value)->pid)) {
+                        drop_thread(all, (int32_t) key);
+                }
+        }
+}
+
+void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns)
+{
+        if (now_ns < all->swept_ns + SWEEP_S * INFP_NS_PER_S)
+                return;
+        all->swept_ns = now_ns;
+        sweep_map(all, &all->by_pid, now_ns);
+        sweep_map(all, &all->by_tid, now_ns);
+}
