@@ -1,0 +1,131 @@
+/* Names of looks, and the sentences that both pictures say. */
+#include "view/flame_look.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "view/flame_words.h"
+#include "view/human.h"
+
+static const char *const themes[INFP_FLAME_THEMES] = {
+        [INFP_FLAME_BY_KIND] = "kind",    [INFP_FLAME_HOT] = "hot",   [INFP_FLAME_COLD] = "cold",
+        [INFP_FLAME_RAINBOW] = "rainbow", [INFP_FLAME_MONO] = "mono",
+};
+
+const char *infp_flame_theme_name(enum infp_flame_theme theme)
+{
+        return (unsigned) theme < INFP_FLAME_THEMES ? themes[theme] : themes[INFP_FLAME_BY_KIND];
+}
+
+int infp_flame_theme_by_name(const char *name)
+{
+        for (unsigned i = 0; i < INFP_FLAME_THEMES; i++)
+                if (!strcmp(themes[i], name))
+                        return (int) i;
+        /* Words that people and other tools have for them. */
+        if (!strcmp(name, "monochrome"))
+                return INFP_FLAME_MONO;
+        return -ENOENT;
+}
+
+void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look)
+{
+        static const struct {
+                const char *mode, *title;
+        } titles[] = { { "cpu", "CPU" },
+                       { "wall", "Wall-clock" },
+                       { "off_cpu", "Off-CPU" },
+                       { "off-cpu", "Off-CPU" },
+                       { "heap", "Heap" } };
+        const char *what = flame->mode;
+
+        if (look->title) {
+                infp_str_puts(out, look->title);
+                return;
+        }
+        for (unsigned i = 0; i < INFP_COUNT(titles); i++)
+                if (!strcmp(titles[i].mode, flame->mode))
+                        what = titles[i].title;
+        infp_str_printf(out, "%s%sflame graph%s", what, *what ? " " : "", flame->base ? ", what changed" : "");
+}
+
+/* "12,345" */
+void infp_flame_count(struct infp_str *out, uint64_t n)
+{
+        char digits[24];
+        const int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long) n);
+
+        for (int i = 0; i < size; i++) {
+                if (i && (size - i) % 3 == 0)
+                        infp_str_putc(out, ',');
+                infp_str_putc(out, digits[i]);
+        }
+}
+
+void infp_flame_weight(struct infp_str *out, double weight, const char *unit)
+{
+        if (unit && !strcmp(unit, "seconds"))
+                infp_human_seconds(out, weight);
+        else if (unit && !strcmp(unit, "bytes"))
+                infp_human_bytes(out, weight);
+        else {
+                infp_human_number(out, weight);
+                if (unit && *unit)
+                        infp_str_printf(out, " %s", unit);
+        }
+}
+
+/* "4,950 samples, 50 s, over 12.5 s" */
+void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_flame_count(out, flame->samples);
+        infp_str_puts(out, flame->samples == 1 ? " sample" : " samples");
+        if (flame->unit && *flame->unit && strcmp(flame->unit, "samples") != 0) {
+                infp_str_puts(out, ", ");
+                infp_flame_weight(out, flame->weight, flame->unit);
+        }
+        if (flame->t1 > flame->t0) {
+                infp_str_puts(out, ", over ");
+                infp_human_seconds(out, (double) (flame->t1 - flame->t0) / 1e9);
+        }
+        if (flame->base) {
+                infp_str_puts(out, "; before: ");
+                infp_flame_count(out, flame->base_samples);
+                infp_str_puts(out, flame->base_samples == 1 ? " sample" : " samples");
+        }
+}
+
+static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame *flame, const char *rest)
+{
+        if (!k || !flame->samples)
+                return false;
+        infp_flame_count(out, k);
+        infp_str_puts(out, " of ");
+        infp_flame_count(out, flame->samples);
+        infp_str_printf(out, " samples (%.2g %%) %s", 100.0 * (double) k / (double) flame->samples, rest);
+        return true;
+}
+
+bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
+                      unsigned i)
+{
+        infp_str_clear(out);
+        switch (i) {
+        case 0:
+                return put_share(out, flame->truncated_samples, flame,
+                                 "were cut short at the root: their stack was deeper than what was copied of it.");
+        case 1:
+                return put_share(out, flame->guessed_samples, flame,
+                                 "have a frame that was guessed, for want of unwind tables.");
+        case 2:
+                return put_share(out, flame->unnamed_samples, flame,
+                                 "end in code without a name: its object has no symbols here.");
+        default:
+                if (i - INFP_FLAME_DOUBTS >= look->n_notes)
+                        return false;
+                infp_str_puts(out, look->notes[i - INFP_FLAME_DOUBTS]);
+                return true;
+        }
+}

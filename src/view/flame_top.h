@@ -1,0 +1,26 @@
+/* Functions by self and by total: for people, and as one JSON object. */
+#pragma once
+
+#include "analyze/flame_top.h"
+#include "analyze/sampling.h"
+#include "base/json.h"
+#include "view/format.h"
+
+struct infp_flame_top_view {
+        const struct infp_flame *flame;
+        const struct infp_sampling *sampling; /* may be NULL */
+        const char *run;                      /* uuid */
+        uint32_t most;                        /* functions a list */
+        double seconds;                       /* of the range */
+};
+
+/* Two tables, and how far they can be trusted. 0 or -ENOMEM. */
+int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view);
+int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *view);
+
+/* Parts of it, for reports: one table of functions; the lists into an open object: total_samples, top_functions ...; sentences. */
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most);
+int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
+/* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. */
+void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
+                         const struct infp_sampling_mode *sampling);

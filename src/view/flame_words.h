@@ -1,0 +1,19 @@
+/* What a flame graph says in words, as page and as picture alike. Plain text: the writer escapes it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/flame.h"
+#include "base/str.h"
+#include "view/flame_look.h"
+
+void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look);
+void infp_flame_count(struct infp_str *out, uint64_t n); /* "12,345" */
+void infp_flame_weight(struct infp_str *out, double weight, const char *unit);
+void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
+
+/* How far it can be trusted: sentence i of INFP_FLAME_DOUBTS + look->n_notes; false: there is nothing to say of it. */
+enum { INFP_FLAME_DOUBTS = 3 };
+bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
+                      unsigned i);

@@ -1,0 +1,61 @@
+/* Colours of frames come from C (facts.light, facts.dark), those of the page from flame.css; canvases ask here. */
+
+const SHADES = 12, STEPS = 5, GUESSED = 8;
+const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome' };
+const palette = {};
+
+const darkRule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+  .find((rule) => rule instanceof CSSMediaRule && rule.media.mediaText.includes('prefers-color-scheme'));
+const systemsChoice = darkRule?.media.mediaText;
+const isDark = () => matchMedia(darkRule?.media.mediaText ?? 'not all').matches;
+
+/* 'light', 'dark', 'paper'; anything else: as the system has it. */
+function setScheme(name) {
+  if (darkRule) darkRule.media.mediaText = name === 'dark' ? 'screen' : name === 'light' || name === 'paper' ? 'not all' : systemsChoice;
+  readPalette();
+}
+
+function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ['text', 'soft', 'ground', 'card', 'edge', 'accent', 'sliver', 'on-frame', 'match', 'on-match', 'veil', 'band', 'bar'])
+    palette[name] = style.getPropertyValue(`--${name}`).trim();
+  palette.font = `12px ${style.getPropertyValue('--font').trim()}`;
+  palette.frames = isDark() ? facts.dark : facts.light;
+}
+
+/* Of a difference: a step from less to more, 0 where chance alone may have made it; as src/view/flame_palette.c has it. */
+function changeStep(k, n, before, beforeN, isNormalised) {
+  const scale = isNormalised && beforeN ? n / beforeN : 1;
+  const then = before * scale, larger = Math.max(k, then);
+  if (larger <= 0 || Math.abs(k - then) <= 1.959964 * Math.sqrt(k + then * scale)) return 0;
+  const share = (k - then) / larger;
+  return Math.sign(share) * Math.ceil(Math.sqrt(Math.abs(share)) * STEPS - 1e-9);
+}
+
+/* Number of a frame's colour in colorList(). */
+function colorOf(tree, i) {
+  const fn = tree.fn[i];
+  if (tree.before) return STEPS + changeStep(tree.total[i], tree.total[0], tree.beforeTotal[i], facts.base_samples, isNormalised());
+  if (fn < 0) return view.theme === 'kind' ? 7 * SHADES + 3 : 0;
+  return (view.theme === 'kind' ? model.functions.kind[fn] * SHADES : 0) + model.functions.shade[fn];
+}
+const colorList = () => (facts.has_base ? palette.frames.change : palette.frames[view.theme]);
+
+/* What the colours mean: [text, colour, title]. Shares are of samples by the kind of the frame where they were taken. */
+function legendOf(tree) {
+  if (facts.has_base) {
+    const text = (step) => (step === 0 ? 'no certain change' : step > 0 ? `more${step === STEPS ? ', or new' : ''}` : `less${step === -STEPS ? ', or gone' : ''}`);
+    return [-STEPS, -3, -1, 0, 1, 3, STEPS].map((step) => [Math.abs(step) === STEPS || step === 0 ? text(step) : changeText(step), palette.frames.change[STEPS + step], stepTitle(step)]);
+  }
+  if (view.theme !== 'kind') return [];
+  const own = new Float64Array(facts.classes.length);
+  for (let i = 1; i < tree.n; i++) own[model.functions.kind[tree.fn[i]]] += tree.self[i];
+  const seen = new Set(model.functions.kind);
+  return facts.classes.map((name, kind) => [name, palette.frames.kind[kind * SHADES + 4], `${percent(own[kind], tree.total[0])} of samples were taken in ${name} code`, own[kind], kind])
+    .filter(([, , , , kind]) => seen.has(kind)).map(([name, color, title, own_]) => [own_ ? `${name} ${percent(own_, tree.total[0])}` : name, color, title]);
+}
+
+/* The relative change from which on a step is used: (step - 1)² / 25. */
+const changeText = (step) => `${step > 0 ? '+' : '−'}${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} %`;
+const stepTitle = (step) => (step ? `${step > 0 ? 'More' : 'Fewer'} samples than before, by at least ${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} % of the larger number, and too many for chance (95 %)`
+  : 'The number of samples is about the same, or so small that chance may have made the difference (95 %)');
