@@ -85,10 +85,8 @@ static void set_times(struct infp_run *run, struct infp_imported *found, uint64_
 {
         struct infp_run_info *info = &run->info;
 
-        if (!found->rows)
-                found->first_t_ns = found->last_t_ns = begin_t_ns;
         info->started_t_ns = begin_t_ns < found->first_t_ns ? begin_t_ns : found->first_t_ns;
-        info->ended_t_ns = found->last_t_ns + 1; /* the last sample lies before the end */
+        info->ended_t_ns = infp_import_last_t_ns(found, begin_t_ns) + 1; /* the last sample lies before it */
         info->ended_unix_ns = info->started_unix_ns + (int64_t) (info->ended_t_ns - info->started_t_ns);
 }
 

@@ -25,14 +25,15 @@ enum { INFP_IMPORT_MODES = 16, INFP_IMPORT_SKIPS = 16, INFP_IMPORT_MODE_TEXT = 9
 struct infp_imported {
         const char *format;
         bool is_compressed;
-        char by[96];              /* the program that wrote the file, as it says itself; "" */
-        uint64_t bytes, unpacked; /* of the file; of its content */
-        uint64_t rows, samples;   /* of stack_samples */
-        uint64_t stacks, frames;  /* different ones: nodes, places */
-        uint64_t truncated;       /* rows whose stack lost its outer frames */
-        bool has_times;           /* of samples, as the file says them */
-        int64_t unix_ns;          /* when the profile was taken, as the file says; 0: it does not */
-        uint64_t first_t_ns, last_t_ns;
+        char by[96];                    /* the program that wrote the file, as it says itself; "" */
+        uint64_t bytes, unpacked;       /* of the file; of its content */
+        uint64_t rows, samples;         /* of stack_samples */
+        uint64_t stacks, frames;        /* different ones: nodes, places */
+        uint64_t truncated;             /* rows whose stack lost its outer frames */
+        bool has_times;                 /* of samples, as the file says them */
+        int64_t unix_ns;                /* when the profile was taken, as the file says; 0: it does not */
+        uint64_t duration_ns;           /* of the profile, as the file says; 0: it does not */
+        uint64_t first_t_ns, last_t_ns; /* of samples */
         struct infp_imported_mode {
                 char mode[INFP_IMPORT_MODE_TEXT];
                 uint64_t rows, samples;

@@ -106,17 +106,21 @@ static int put_columns(struct infp_import_writer *w, const struct infp_table *ta
         return 0;
 }
 
+static int put_anchor(struct infp_import_writer *w, uint64_t t_ns, const char *reason, struct infp_err *err)
+{
+        struct infp_row *row = infp_import_row(&w->rows, &infp_table_clock, t_ns);
+
+        infp_row_ts(row, INFP_CLOCK_REALTIME, (int64_t) (t_ns + (uint64_t) w->rows.unix_offset_ns));
+        infp_row_str(row, INFP_CLOCK_REASON, reason);
+        return infp_import_put(&w->rows, err);
+}
+
 int infp_import_begin(struct infp_import_writer *w, uint64_t t_ns, int64_t unix_ns, struct infp_err *err)
 {
-        struct infp_row *row;
-
         w->has_begun = true;
         w->begin_t_ns = t_ns;
         w->rows.unix_offset_ns = (int64_t) ((uint64_t) unix_ns - t_ns);
-        row = infp_import_row(&w->rows, &infp_table_clock, t_ns);
-        infp_row_ts(row, INFP_CLOCK_REALTIME, unix_ns);
-        infp_row_str(row, INFP_CLOCK_REASON, "import");
-        INFP_TRY(infp_import_put(&w->rows, err));
+        INFP_TRY(put_anchor(w, t_ns, "start", err));
         if (w->process)
                 INFP_TRY(put_columns(w, w->process, err));
         for (unsigned i = 0; i < INFP_COUNT(tables); i++)
@@ -403,8 +407,7 @@ static int put_sample(struct infp_import_writer *w, const struct infp_import_sam
                 infp_row_id(row, INFP_STACK_SAMPLES_STACK, sample->stack);
         infp_row_f64(row, INFP_STACK_SAMPLES_WEIGHT, sample->weight);
         infp_row_i64(row, INFP_STACK_SAMPLES_SAMPLES, sample->samples);
-        if (sample->state)
-                infp_row_str(row, INFP_STACK_SAMPLES_STATE, sample->state);
+        put_text(w, row, INFP_STACK_SAMPLES_STATE, sample->state);
         infp_row_str(row, INFP_STACK_SAMPLES_MODE, sample->mode);
         infp_row_bool(row, INFP_STACK_SAMPLES_IS_TRUNCATED, sample->is_truncated);
         return infp_import_put(&w->rows, err);
@@ -460,8 +463,16 @@ int infp_import_mapping(struct infp_import_writer *w, const struct infp_import_m
         return infp_import_put(&w->rows, err);
 }
 
+uint64_t infp_import_last_t_ns(const struct infp_imported *found, uint64_t begin_t_ns)
+{
+        const uint64_t end = begin_t_ns + found->duration_ns;
+
+        return found->rows && found->last_t_ns > end ? found->last_t_ns : end;
+}
+
 int infp_import_writer_end(struct infp_import_writer *w, struct infp_err *err)
 {
         INFP_TRY(infp_import_begin_now(w, err));
+        INFP_TRY(put_anchor(w, infp_import_last_t_ns(w->found, w->begin_t_ns), "end", err));
         return infp_import_rows_end(&w->rows, err);
 }

@@ -46,7 +46,8 @@ struct infp_import_sample {
         bool is_truncated;
         int64_t samples;
         double weight;
-        const char *mode, *state; /* state NULL: it was running, or nobody knows */
+        const char *mode;
+        struct infp_import_text state; /* none: it was running, or nobody knows */
 };
 
 struct infp_import_writer;
@@ -82,6 +83,9 @@ int infp_import_mapping(struct infp_import_writer *writer, const struct infp_imp
 /* Counts what is in the file and not in the run. what: static text in the plural. */
 void infp_import_skip(struct infp_import_writer *writer, const char *what, uint64_t n, uint64_t where);
 struct infp_imported *infp_import_found(struct infp_import_writer *writer);
+
+/* When what was imported ends: with its last sample, or as long after its begin as the file says. */
+uint64_t infp_import_last_t_ns(const struct infp_imported *found, uint64_t begin_t_ns);
 
 /* The last rows, and the end of the segments. */
 int infp_import_writer_end(struct infp_import_writer *writer, struct infp_err *err);

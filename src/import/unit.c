@@ -1,0 +1,80 @@
+#include "import/unit.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+static bool is(struct infp_import_text text, const char *word)
+{
+        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
+}
+
+double infp_import_seconds(struct infp_import_text unit)
+{
+        static const struct {
+                const char *name;
+                double seconds;
+        } units[] = {
+                { "nanoseconds", 1e-9 }, { "nanosecond", 1e-9 }, { "ns", 1e-9 },           { "microseconds", 1e-6 },
+                { "microsecond", 1e-6 }, { "us", 1e-6 },         { "milliseconds", 1e-3 }, { "millisecond", 1e-3 },
+                { "ms", 1e-3 },          { "seconds", 1 },       { "second", 1 },          { "s", 1 },
+        };
+
+        for (unsigned i = 0; i < INFP_COUNT(units); i++)
+                if (is(unit, units[i].name))
+                        return units[i].seconds;
+        return 0;
+}
+
+/* Our own modes whose unit is seconds, and how other profilers call them. */
+static const char *time_mode(struct infp_import_text type)
+{
+        static const char *const names[][2] = {
+                { "cpu", "cpu" },         { "cpu-time", "cpu" },    { "cpu_time", "cpu" },
+                { "wall", "wall" },       { "wall-time", "wall" },  { "wall_time", "wall" },
+                { "off-cpu", "off-cpu" }, { "off_cpu", "off-cpu" }, { "offcpu", "off-cpu" },
+        };
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                if (is(type, names[i][0]))
+                        return names[i][1];
+        return NULL;
+}
+
+/* Control characters and what is no UTF-8 are no part of a mode's name. */
+static size_t put(char *to, size_t cap, struct infp_import_text text)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < text.size && n < cap;) {
+                unsigned length = infp_utf8_length(text.data + i, text.size - i);
+
+                if (!length || (unsigned char) text.data[i] < ' ' || n + length > cap) {
+                        to[n++] = '?';
+                        i++;
+                        continue;
+                }
+                memcpy(to + n, text.data + i, length);
+                n += length;
+                i += length;
+        }
+        return n;
+}
+
+double infp_import_mode(struct infp_import_text type, struct infp_import_text unit, char ret[INFP_IMPORT_MODE_TEXT])
+{
+        const double seconds = infp_import_seconds(unit);
+        const char *mode = seconds > 0 ? time_mode(type) : NULL;
+        size_t n;
+
+        if (mode) {
+                strcpy(ret, mode);
+                return seconds;
+        }
+        n = put(ret, 60, type.size ? type : infp_import_text("value"));
+        ret[n++] = '/';
+        n += put(ret + n, 30, unit.size ? unit : infp_import_text("none"));
+        ret[n] = 0;
+        return 1;
+}
