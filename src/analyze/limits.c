@@ -160,7 +160,7 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
         struct infp_limit found[INFP_LIMIT_RESOURCES] = { 0 };
 
         *ret = (struct infp_limits){ 0 };
-        if (!strcmp(report->run->info.mode, "load"))
+        if (!strcmp(report->run->info.mode, "load") || !strcmp(report->run->info.mode, "import"))
                 return;
         for (unsigned i = 0; i < INFP_LIMIT_RESOURCES; i++)
                 found[i].resource = i;

@@ -350,8 +350,8 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         infp_report_gpus(out, report);
         infp_report_energy(out, report);
         infp_report_facts(out, report);
-        if (!strcmp(report->run->info.mode, "load")) /* of the machine nothing was recorded */
-                return;
+        if (!strcmp(report->run->info.mode, "load") || !strcmp(report->run->info.mode, "import"))
+                return; /* of the machine nothing was recorded */
         put_tree_cpu(out, report);
         put_cores(out, report);
         infp_report_processes(out, report);
