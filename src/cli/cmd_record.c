@@ -31,7 +31,8 @@
 /* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
 enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };
 enum { SHOW_PATIENCE_MS = 2000, LAST_PATIENCE_MS = 10000 };
-enum { ENOUGH_DESCRIPTORS = 4096, FEW_DESCRIPTORS = 24 };
+/* Perf events of a running target take one a thread and CPU. */
+enum { ENOUGH_DESCRIPTORS = 4096, MANY_DESCRIPTORS = 1 << 17, FEW_DESCRIPTORS = 24 };
 
 /* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
 static struct record {
@@ -95,14 +96,14 @@ static int open_target(struct record *r, struct infp_err *err)
 }
 
 /* Sources keep files open. Only ours: the command has its own limit by now. How many there may be. */
-static rlim_t raise_descriptor_limit(void)
+static rlim_t raise_descriptor_limit(rlim_t wanted)
 {
         struct rlimit limit;
 
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
                 return RLIM_INFINITY;
-        if (limit.rlim_cur < ENOUGH_DESCRIPTORS && limit.rlim_cur < limit.rlim_max) {
-                limit.rlim_cur = limit.rlim_max < ENOUGH_DESCRIPTORS ? limit.rlim_max : ENOUGH_DESCRIPTORS;
+        if (limit.rlim_cur < wanted && limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
                 setrlimit(RLIMIT_NOFILE, &limit);
         }
         return limit.rlim_cur;
@@ -182,7 +183,7 @@ static int begin(struct record *r, struct infp_err *err)
         snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
         INFP_TRY(open_child(r, err));
         INFP_TRY(open_sinks(r, err));
-        n = raise_descriptor_limit();
+        n = raise_descriptor_limit(infp_sampler_is_asked(&r->options.sampler) ? MANY_DESCRIPTORS : ENOUGH_DESCRIPTORS);
         if (n < INFP_ENOUGH_FDS)
                 infp_say("record: only %d descriptors are allowed (ulimit -n): engines, containers and energy are not "
                          "recorded%s",
@@ -230,6 +231,7 @@ static int run_session(struct record *r, struct infp_err *err)
                 .bytes_written = bytes_written,
                 .bytes_context = r->store,
                 .ring_bytes = RING_BYTES,
+                .sampler = infp_sampler_is_asked(&r->options.sampler) ? &r->options.sampler : NULL,
                 .duration_ns = r->options.duration_ns,
                 .baseline_ns = r->options.baseline_ns,
                 .child_only = r->options.child_only,

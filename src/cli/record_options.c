@@ -27,6 +27,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "capture-limit", "SIZE", "keep this much of the end of it on disk (default: all)", false },
         { 0, "own-cgroup", NULL, "run the command in a cgroup of its own, where that is allowed", false },
         { 0, "energy-baseline", "TIME", "measure the idle power for so long before the command starts", false },
+        INFP_SAMPLER_OPTIONS,
         INFP_SOURCE_OPTIONS,
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
         { 0, "no-finish", NULL, "leave the run as it was written; `infprof finish` does the rest", false },
@@ -181,6 +182,7 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_times(arguments, ret, err));
         INFP_TRY(read_target(arguments, ret, err));
         INFP_TRY(read_command(arguments, ret, err));
+        INFP_TRY(infp_sampler_options_read(arguments, &ret->sampler, err));
         return infp_source_settings(arguments, ret->settings, err);
 }
 

@@ -93,6 +93,7 @@ static const struct infp_column sampler_columns[] = {
 
 const struct infp_table infp_table_mappings = {
         .name = "mappings",
+        .bulk = true,
         .help = "Files and memory that processes executed from.",
         .keys = mapping_keys,
         .n_keys = 1,
@@ -102,6 +103,7 @@ const struct infp_table infp_table_mappings = {
 };
 const struct infp_table infp_table_frames = {
         .name = "frames",
+        .bulk = true,
         .help = "Places in code that stacks name.",
         .keys = frame_keys,
         .n_keys = 1,
@@ -111,12 +113,14 @@ const struct infp_table infp_table_frames = {
 };
 const struct infp_table infp_table_symbols = {
         .name = "symbols",
+        .bulk = true,
         .help = "Names of frames, a row a function that was compiled or inlined there.",
         .columns = symbol_columns,
         .n_columns = INFP_SYMBOLS_N,
 };
 const struct infp_table infp_table_stacks = {
         .name = "stacks",
+        .bulk = true,
         .help = "Nodes of the tree of all stacks.",
         .keys = stack_keys,
         .n_keys = 1,
@@ -126,6 +130,7 @@ const struct infp_table infp_table_stacks = {
 };
 const struct infp_table infp_table_threads = {
         .name = "threads",
+        .bulk = true,
         .help = "Threads of stacks, a row a name that they had.",
         .keys = thread_keys,
         .n_keys = 1,
@@ -141,6 +146,7 @@ const struct infp_table infp_table_sampler = {
 };
 const struct infp_table infp_table_stack_samples = {
         .name = "stack_samples",
+        .bulk = true,
         .help = "Samples of stacks, a row each.",
         .columns = sample_columns,
         .n_columns = INFP_STACK_SAMPLES_N,

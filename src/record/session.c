@@ -14,6 +14,8 @@
 
 /* How long the command waits for the first sample of sources that may block. */
 static const uint64_t first_sample_ns = INFP_NS_PER_S;
+/* Of stacks there are many more than of processes, and each node is an entity. */
+static const size_t stack_entity_bytes = 64 << 20;
 static const uint64_t reader_look_ns = INFP_NS_PER_S, reader_flush_ns = INFP_NS_PER_S;
 
 uint64_t infp_session_now(void)
@@ -66,7 +68,8 @@ static void drain(struct infp_session *s)
         s->has_more = false;
         for (unsigned i = 0; (ring = infp_sched_ring(s->sched, i)); i++)
                 s->has_more |= infp_recorder_drain(s->recorder, ring) == INFP_DRAIN_TICKS;
-        dropped = infp_sched_dropped(s->sched);
+        infp_session_drain_sampler(s);
+        dropped = infp_sched_dropped(s->sched) + (s->sampler ? infp_sampler_dropped(s->sampler) : 0);
         if (dropped == s->n_ring_drops)
                 return;
         if (s->n_ring_drops == 0)
@@ -176,7 +179,9 @@ static void wind_up(struct infp_session *s)
 {
         infp_rings_drain(s->rings);
         infp_sched_stop_begin(s->sched);
-        while (!infp_sched_is_ended(s->sched)) {
+        if (s->sampler)
+                infp_sampler_stop_begin(s->sampler);
+        while (!infp_sched_is_ended(s->sched) || !infp_session_is_sampler_ended(s)) {
                 wait_for_news(s, s->has_more ? 0 : infp_session_now() + INFP_NS_PER_S / 4);
                 drain(s);
                 infp_session_take_signals(s);
@@ -202,6 +207,7 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
         const struct infp_recorder_options recorder_options = {
                 .tables = infp_all_tables(),
                 .period_ns = options->env->period_ms * INFP_NS_PER_MS,
+                .entity_bytes = options->sampler ? stack_entity_bytes : 0,
                 .notices = options->notices,
         };
         const struct infp_sched_options sched_options = {
@@ -227,7 +233,9 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                                 &s->rings, err));
         INFP_TRY(infp_session_start_output(s, err));
         infp_session_follow_target(s); /* the first sample is of the target already */
-        return infp_sched_start(&sched_options, &s->sched, err);
+        INFP_TRY(infp_sched_start(&sched_options, &s->sched, err));
+        infp_session_start_sampler(s);
+        return 0;
 }
 
 static void note_result(struct infp_session *s, uint64_t end_ns)
@@ -261,7 +269,7 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
                 note_result(&s, infp_recorder_end(s.recorder));
                 if (s.exec_code)
                         *err = s.exec_err;
-                ret->is_hung = !infp_sched_free(s.sched);
+                ret->is_hung = !infp_sched_free(s.sched) || !infp_sampler_free(s.sampler);
         }
         infp_rings_free(s.rings);
         infp_recorder_free(s.recorder);

@@ -12,6 +12,7 @@
 #include "record/follow.h"
 #include "record/notice.h"
 #include "record/signals.h"
+#include "sampler/sampler.h"
 #include "store/live.h"
 
 struct infp_session_options {
@@ -29,6 +30,8 @@ struct infp_session_options {
         uint64_t (*bytes_written)(void *context); /* of the store, for the own figures */
         void *bytes_context;
         size_t ring_bytes;
+        /* NULL: no stacks are sampled. What the session itself knows (env, wake_fd, stats, notice) is filled in by it. */
+        const struct infp_sampler_options *sampler;
         uint64_t duration_ns;        /* 0: until the end of the target, or a signal */
         uint64_t baseline_ns;        /* quiet time before the command goes, for the idle power; 0: none */
         bool child_only;             /* ends with the command itself, not with its whole tree */

@@ -12,7 +12,8 @@ struct infp_session {
         struct infp_session_result *result;
         struct infp_recorder *recorder;
         struct infp_sched *sched;
-        struct infp_rings *rings; /* of programs that record themselves */
+        struct infp_sampler *sampler; /* NULL: none */
+        struct infp_rings *rings;     /* of programs that record themselves */
         int wake_fd;
         uint64_t start_ns, release_ns;
 
@@ -50,6 +51,12 @@ void infp_session_follow_child(struct infp_session *s);
 void infp_session_follow_target(struct infp_session *s);
 uint64_t infp_session_target_due_ns(const struct infp_session *s);
 void infp_session_take_signals(struct infp_session *s);
+
+/* session_sampler.c: stacks. All of it does nothing where none are sampled. */
+void infp_session_start_sampler(struct infp_session *s);
+void infp_session_follow_sampler(struct infp_session *s); /* the roots of an attached target are known, or others */
+void infp_session_drain_sampler(struct infp_session *s);
+bool infp_session_is_sampler_ended(struct infp_session *s);
 
 /* session_output.c: what the command writes, when that is captured. */
 int infp_session_start_output(struct infp_session *s, struct infp_err *err);

@@ -23,6 +23,8 @@ void infp_session_release(struct infp_session *s)
                 return;
         for (unsigned i = 0; i < child->n_strangers; i++)
                 infp_target_exclude(s->options->env->target, child->strangers[i]);
+        if (s->sampler)
+                infp_sampler_launch(s->sampler, child->pid);
         if (infp_child_release(child, &err) < 0)
                 infp_notice(&s->options->notices, "%s", err.text);
 }
@@ -142,6 +144,7 @@ void infp_session_follow_target(struct infp_session *s)
         infp_target_set_missing(s->options->env->target, follow->is_denied, follow->reason);
         if (is_changed) {
                 set_roots(s);
+                infp_session_follow_sampler(s);
                 say_target(s, s->has_target);
         }
         say_problem(s);

@@ -76,7 +76,7 @@ static int table_begin(struct infp_sink *sink, const struct infp_table *table, s
         struct tail *tail = tail_of(sink);
         struct infp_shelf *shelves, *s;
 
-        if (shelf_find(tail, table->name))
+        if (table->bulk || shelf_find(tail, table->name))
                 return 0;
         shelves = reallocarray(tail->shelves, tail->n_shelves + 1, sizeof(*shelves));
         if (!shelves)
