@@ -104,7 +104,7 @@ static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame 
         infp_flame_count(out, k);
         infp_str_puts(out, " of ");
         infp_flame_count(out, flame->samples);
-        infp_str_printf(out, " samples (%.2g %%) %s", 100.0 * (double) k / (double) flame->samples, rest);
+        infp_str_printf(out, " samples (%.1f %%) %s", 100.0 * (double) k / (double) flame->samples, rest);
         return true;
 }
 

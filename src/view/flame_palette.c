@@ -14,7 +14,7 @@ static const struct {
         struct shades light;
         float dark_chroma;
 } classes[INFP_FLAME_CLASSES] = {
-        [INFP_FRAME_NATIVE] = { "native", { 74, 44, 0.098F, 0.855F, 0.05F }, 0.085F },
+        [INFP_FRAME_NATIVE] = { "native", { 66, 40, 0.098F, 0.855F, 0.05F }, 0.085F },
         [INFP_FRAME_CXX_RUNTIME] = { "C++ runtime", { 318, 16, 0.085F, 0.82F, 0.05F }, 0.095F },
         [INFP_FRAME_KERNEL] = { "kernel", { 250, 20, 0.085F, 0.81F, 0.06F }, 0.085F },
         [INFP_FRAME_PYTHON] = { "Python", { 148, 22, 0.105F, 0.85F, 0.06F }, 0.085F },
@@ -90,10 +90,12 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
         const double depth = (shade % 3) / 2.0;
         const double hue = shades->hue + shades->hue_spread * (across - 0.5);
         const double spread = shades->lightness_spread * (depth - 0.5);
+        /* Yellow that is no lighter than orange is olive. */
+        const double lift = 0.05 * exp(-pow((hue - 98) / 28, 2)) * (shades->chroma > 0.05F);
 
         if (is_dark)
-                return colour(0.46 + 0.8 * spread, is_by_kind ? classes[at].dark_chroma : 0.85 * shades->chroma, hue);
-        return colour(shades->lightness + spread, shades->chroma, hue);
+                return colour(0.68 + spread + lift, is_by_kind ? classes[at].dark_chroma : 0.9 * shades->chroma, hue);
+        return colour(shades->lightness + spread + lift, shades->chroma, hue);
 }
 
 uint32_t infp_flame_change_colour(int step, bool is_dark)
@@ -101,9 +103,9 @@ uint32_t infp_flame_change_colour(int step, bool is_dark)
         const double share = fmin(1, fabs((double) step) / INFP_FLAME_STEPS);
 
         if (step == 0)
-                return is_dark ? colour(0.37, 0.008, 250) : colour(0.915, 0.006, 250);
+                return is_dark ? colour(0.60, 0.008, 250) : colour(0.915, 0.006, 250);
         if (is_dark)
-                return colour(0.40 + 0.14 * share, 0.04 + 0.12 * share, step > 0 ? 30 : 253);
+                return colour(0.64 + 0.03 * share, 0.03 + 0.13 * share, step > 0 ? 30 : 248);
         return colour(0.90 - 0.20 * share, 0.035 + 0.12 * share, step > 0 ? 32 : 250);
 }
 

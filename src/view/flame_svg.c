@@ -67,7 +67,7 @@ static void put_heading(struct sheet *sheet)
 /* A swatch and its word; on the next line when there is no room. */
 static void put_key(struct sheet *sheet, double *x, unsigned colour, const char *text)
 {
-        const double width = 22 + 6.6 * (double) strlen(text);
+        const double width = 24 + 7.3 * (double) strlen(text);
 
         if (*x + width > sheet->width - MARGIN) {
                 *x = MARGIN;
@@ -118,11 +118,11 @@ static void put_legend(struct sheet *sheet)
                 put_kinds(sheet, &x);
                 return;
         }
-        put_key(sheet, &x, 0, "less, or gone");
+        put_key(sheet, &x, 0, "less: -64 % or gone");
         put_key(sheet, &x, INFP_FLAME_STEPS - 3, "-16 %");
         put_key(sheet, &x, INFP_FLAME_STEPS, "no certain change");
         put_key(sheet, &x, INFP_FLAME_STEPS + 3, "+16 %");
-        put_key(sheet, &x, 2 * INFP_FLAME_STEPS, "more, or new");
+        put_key(sheet, &x, 2 * INFP_FLAME_STEPS, "more: +64 % or new");
 }
 
 static void put_note(struct sheet *sheet)

@@ -172,6 +172,24 @@ static void take_mode(struct maker *maker, char *fields)
                 flame->base = calloc(1024, sizeof *flame->base);
 }
 
+/* What functions have in all: each sample once a stack. */
+static void sum_functions(struct infp_flame *flame)
+{
+        for (uint32_t i = 1; i < flame->n_nodes; i++) {
+                const struct infp_flame_node *node = &flame->nodes[i];
+                uint32_t above = node->parent;
+
+                flame->functions[node->function].self_samples += node->self_samples;
+                flame->functions[node->function].self_weight += node->self_weight;
+                while (above && flame->nodes[above].function != node->function)
+                        above = flame->nodes[above].parent;
+                if (above)
+                        continue;
+                flame->functions[node->function].total_samples += node->total_samples;
+                flame->functions[node->function].total_weight += node->total_weight;
+        }
+}
+
 static int by_bucket(const void *a, const void *b)
 {
         const struct infp_flame_moment *x = a, *y = b;
@@ -244,6 +262,7 @@ int main(int argc, char **argv)
         for (int i = 2; i < argc; i++)
                 take_option(&look, argv[i], &note);
         read_tree(&maker);
+        sum_functions(&maker.flame);
         before = clock();
         r = argc > 1 && !strcmp(argv[1], "svg") ? infp_flame_svg(&out, &maker.flame, &look, &err)
                                                 : infp_flame_html(&out, &maker.flame, &look, &err);

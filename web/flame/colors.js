@@ -44,8 +44,8 @@ const colorList = () => (facts.has_base ? palette.frames.change : palette.frames
 /* What the colours mean: [text, colour, title]. Shares are of samples by the kind of the frame where they were taken. */
 function legendOf(tree) {
   if (facts.has_base) {
-    const text = (step) => (step === 0 ? 'no certain change' : step > 0 ? `more${step === STEPS ? ', or new' : ''}` : `less${step === -STEPS ? ', or gone' : ''}`);
-    return [-STEPS, -3, -1, 0, 1, 3, STEPS].map((step) => [Math.abs(step) === STEPS || step === 0 ? text(step) : changeText(step), palette.frames.change[STEPS + step], stepTitle(step)]);
+    const text = (step) => (step === 0 ? 'no certain change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
+    return [-STEPS, -4, -3, 0, 3, 4, STEPS].map((step) => [text(step), palette.frames.change[STEPS + step], stepTitle(step)]);
   }
   if (view.theme !== 'kind') return [];
   const own = new Float64Array(facts.classes.length);

@@ -14,6 +14,7 @@ class Graph {
     this.redraw = coalesce(() => this.draw());
     this.stage.addEventListener('scroll', () => { this.hideTip(); this.redraw(); });
     new ResizeObserver(() => this.draw()).observe(this.stage);
+    new ResizeObserver(coalesce(() => { if (this.panes.length && view.page !== 'table') render(); })).observe(document.getElementById('page'));
     addPointers(this);
     this.stage.addEventListener('keydown', (event) => { if (graphKey(this, event)) event.preventDefault(); });
     this.stage.addEventListener('focus', () => { if (!this.focus) this.setFocus(this.panes.length - 1, view.zoom); });
@@ -40,7 +41,7 @@ class Graph {
     if (panes.length === 1) { panes[0].isUp = view.isBelow; panes[0].rowOf = view.isBelow ? (depth) => this.rows - 1 - depth : (depth) => depth; }
     if (view.pane >= panes.length) view.pane = 0;
     if (!(view.zoom < panes[view.pane].tree.n)) Object.assign(view, { zoom: 0, from: 0, to: 1 });
-    this.filler.style.setProperty('height', `${this.rows * ROW}px`);
+    this.spare = this.fit();
     const layout = [made.tree, view.isBelow].join();
     if (this.layout !== layout) {
       this.layout = layout;
@@ -48,6 +49,16 @@ class Graph {
       this.stage.scrollTop = panes.length === 2 ? (root + 0.5) * ROW - this.stage.clientHeight / 2 : root * ROW;
     }
     this.moveTo();
+  }
+
+  /* As tall as its rows, which are taller where there is room, within what the window leaves. Returns what stays free. */
+  fit() {
+    const page = document.getElementById('page'), box = parts.graphBox;
+    const room = Math.max(160, page.clientHeight - (box.offsetTop - page.offsetTop) - parts.details.offsetHeight - 2);
+    ROW = Math.max(18, Math.min(24, Math.floor((room - 4) / this.rows)));
+    this.filler.style.setProperty('height', `${this.rows * ROW}px`);
+    this.stage.style.setProperty('height', `${Math.min(room, this.rows * ROW + 2)}px`);
+    return room - this.rows * ROW;
   }
 
   rangesWanted() { return this.panes.map((_, p) => (p === view.pane || this.panes.length === 1 ? [view.from, view.to] : [0, 1])); }

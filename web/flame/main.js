@@ -8,10 +8,11 @@ function render() {
   if (view.scheme !== render.scheme) { render.scheme = view.scheme; setScheme(view.scheme); }
   applyQuery();
   const isTable = view.page === 'table';
-  table.node.hidden = !isTable;
   parts.graphBox.hidden = isTable;
   if (!isTable) graph.update();
-  table.update();
+  /* Below a small graph there is room for the functions. */
+  table.node.hidden = !isTable && graph.spare < 190;
+  if (!table.node.hidden) table.update();
   renderStatus();
   renderControls();
   strip?.update();

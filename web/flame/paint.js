@@ -1,6 +1,6 @@
 /* Draws a pane's frames on a canvas: only those in sight, a pixel's worth of narrower ones as one sliver. */
 
-const ROW = 18;
+let ROW = 18; /* the height of a row: more where there is room */
 const painted = { frames: 0, texts: 0, slivers: 0, ms: 0 };
 
 /* A run of slivers in a row grows until there is a gap. */
@@ -121,16 +121,17 @@ function paint(context, panes, ranges, width, height, top, focus) {
     veil(context, pane, found, yOf, p === view.pane || panes.length === 1 ? view.zoom : 0);
     writeNames(context, pane, found, yOf);
   });
+  if (panes.length === 2) outline(context, panes[1], ranges[1], width, 0, top, palette.text);
   if (focus) outline(context, panes[focus.pane], ranges[focus.pane], width, focus.node, top);
   painted.ms = performance.now() - begun;
 }
 
-function outline(context, pane, [from, to], width, node, top) {
+function outline(context, pane, [from, to], width, node, top, color = palette.accent) {
   const { x, value, depth } = pane.tree;
   const whole = value[0] || 1, scale = width / ((to - from) * whole);
   const x0 = Math.max(0, (x[node] - from * whole) * scale), x1 = Math.min(width, (x[node] + value[node] - from * whole) * scale);
   if (x1 < 0 || x0 > width) return;
-  context.strokeStyle = palette.accent;
+  context.strokeStyle = color;
   context.lineWidth = 2;
   context.strokeRect(x0 + 1, pane.rowOf(depth[node]) * ROW - top + 1, Math.max(2, x1 - x0 - 3), ROW - 3);
 }

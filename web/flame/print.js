@@ -3,14 +3,15 @@
 function beginPrint() {
   addEventListener('beforeprint', () => {
     setScheme('paper');
-    graph.stage.style.setProperty('height', `${Math.min(graph.rows * ROW, 50 * ROW)}px`);
     render();
+    ROW = 18;
+    graph.filler.style.setProperty('height', `${graph.rows * ROW}px`);
+    graph.stage.style.setProperty('height', `${Math.min(graph.rows, 50) * ROW}px`);
     graph.shown = graph.rangesWanted();
     graph.draw();
   });
   addEventListener('afterprint', () => {
     setScheme(view.scheme);
-    graph.stage.style.removeProperty('height');
     render();
   });
 }

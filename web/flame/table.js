@@ -43,7 +43,6 @@ class Table {
   }
 
   update() {
-    if (view.page !== 'table') return;
     const key = [made.source, search.query, view.sort, view.isUp, view.measure, view.normalised].join();
     if (this.key === key) return;
     this.key = key;
@@ -75,7 +74,7 @@ class Table {
 
   row(fn) {
     return h('tr', {}, this.columns.map((column) => {
-      if (column.id === 'name') return h('th', { scope: 'row', class: 'name' }, this.swatch(fn), button(model.functions.name[fn].slice(0, 500), { title: 'Callers and callees', class: 'link' }, () => openSandwich(fn)));
+      if (column.id === 'name') return h('th', { scope: 'row', class: 'name' }, h('span', { class: 'name-cell' }, this.swatch(fn), button(model.functions.name[fn].slice(0, 500), { title: 'Callers and callees', class: 'link' }, () => openSandwich(fn))));
       if (column.id === 'change') return this.changeCell(fn);
       if (column.text) return h('td', { class: column.id }, column.text(fn));
       const samples = this.sums[column.sum][fn], value = this.valueOf(column, fn), whole = measureOf(sourceTree(), 'total')[0];
