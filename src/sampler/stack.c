@@ -199,9 +199,9 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         infp_row_str(row, INFP_STACK_SAMPLES_MODE, infp_stack_mode_name(found->mode));
         r = infp_stack_put_row(stacks);
         if (r < 0)
-                stacks->counts.modes[found->mode].dropped++;
+                stacks->counts.modes[found->mode].dropped += found->samples;
         else
-                stacks->counts.modes[found->mode].taken++;
+                stacks->counts.modes[found->mode].taken += found->samples;
         return r;
 }
 

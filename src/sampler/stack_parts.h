@@ -67,6 +67,9 @@ bool infp_stack_unwind(struct infp_stacks *stacks, struct infp_space *space, con
 /* Writes the frames and nodes that were not written yet. Returns the innermost node, 0 for none. */
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
                           const struct infp_unwound *user, const uint64_t *kernel, uint32_t n_kernel);
+/* A node that is new, or was not told of for long. */
+void infp_stack_put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id,
+                         uint64_t parent, uint64_t frame, uint32_t depth);
 /* Writes the thread, when that was not done yet. */
 void infp_stack_thread_row(struct infp_stacks *stacks, uint64_t t_ns, const struct infp_space_thread *thread);
 /* Puts the row that was filled. */

@@ -148,9 +148,8 @@ static uint64_t user_frame(struct infp_stacks *stacks, const struct infp_stack_f
         return place.id;
 }
 
-/* A node that is new, or was not told of for long. */
-static void put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id, uint64_t parent,
-                     uint64_t frame, uint32_t depth)
+void infp_stack_put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id,
+                         uint64_t parent, uint64_t frame, uint32_t depth)
 {
         infp_row_begin(&stacks->row, &infp_table_stacks, moment->t_ns);
         infp_row_id(&stacks->row, INFP_STACKS_ID, id);
@@ -179,7 +178,7 @@ uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_fo
                         const struct infp_frame_place place = user_place(user, &user->frames[i], moment->process);
 
                         put_frame(stacks, moment, &place);
-                        put_node(stacks, moment, id, node, frame, depth);
+                        infp_stack_put_node(stacks, moment, id, node, frame, depth);
                 }
                 node = id;
         }
@@ -189,7 +188,7 @@ uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_fo
 
                 if (!infp_seen_has(&stacks->seen, id)) {
                         put_frame(stacks, moment, &place);
-                        put_node(stacks, moment, id, node, place.id, depth);
+                        infp_stack_put_node(stacks, moment, id, node, place.id, depth);
                 }
                 node = id;
         }
