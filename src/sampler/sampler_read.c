@@ -23,7 +23,8 @@ static void on_sample(void *context, const struct infp_perf_sample *sample)
 {
         struct infp_sampler *sampler = context;
 
-        sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
+        if (sampler->options.cpu_hz > 0 || sample->is_switch) /* else the clock is there for --wall alone */
+                sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
         EACH_MODE(sampler, own)
         {
                 if (sample->is_switch && own->mode->moved)
