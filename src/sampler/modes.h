@@ -4,3 +4,5 @@
 #include "sampler/mode.h"
 
 extern const struct infp_sampler_mode infp_sampler_mode_cpu;
+extern const struct infp_sampler_mode infp_sampler_mode_wall;
+extern const struct infp_sampler_mode infp_sampler_mode_off_cpu;

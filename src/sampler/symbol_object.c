@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -63,13 +64,28 @@ static int open_image(const struct infp_debug_places *places, const char *path, 
         return infp_image_open(ret, own, path, err);
 }
 
+static bool was_changed(const struct infp_debug_places *places, const struct infp_image *image)
+{
+        struct stat st;
+
+        return places->ran_unix_ns && image->fd >= 0 && fstat(image->fd, &st) == 0 &&
+               (int64_t) st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec > places->ran_unix_ns;
+}
+
 static int open_right_image(const struct infp_debug_places *places, const char *path, int fd, const char *build_id,
                             struct infp_image *ret, struct infp_err *err)
 {
+        bool is_right;
+
         INFP_TRY(open_image(places, path, fd, ret, err));
-        if (!*build_id || infp_image_is_build(ret, build_id))
+        is_right = *build_id ? infp_image_is_build(ret, build_id) : fd >= 0 || !was_changed(places, ret);
+        if (is_right)
                 return 0;
         infp_image_close(ret);
+        if (!*build_id)
+                return infp_fail(err, -ESTALE,
+                                 "%s was changed since it ran, and has no build id to tell what is the same: no names",
+                                 path);
         return infp_fail(err, -ESTALE,
                          "%s is not the file that ran: its build id is another one; names need that file, or its debug "
                          "symbols in --debug-dir",

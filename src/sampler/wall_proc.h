@@ -1,0 +1,81 @@
+/* What /proc says of a thread that nobody stops. A thread that is blocked in the kernel does not move: what is read of it, and is
+ * still the same afterwards, is true. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "unwind/rule.h"
+
+enum {
+        INFP_WALL_WCHAN = 64,
+        INFP_WALL_CALL_TEXT = 208, /* /proc/TID/syscall: a number and eight of 18 digits */
+        INFP_WALL_SCHED_TEXT = 72, /* /proc/TID/schedstat: three numbers */
+};
+
+/* A moment of a thread. */
+struct infp_wall_moment {
+        uint64_t t_ns;
+        char letter;                 /* as in stat: R (runs, or would if it had a CPU), S, D, T, t ...; 0: not told */
+        bool has_call;               /* `call` is known; else the kernel hides it, or the thread runs */
+        int64_t call;                /* its system call; -1: it blocked elsewhere, in a page fault for instance */
+        char wchan[INFP_WALL_WCHAN]; /* kernel function that it waits in; "": not told */
+        bool has_registers;
+        uint64_t registers[INFP_N_REGISTERS]; /* by DWARF number */
+        uint32_t unknown;                     /* bit r: registers[r] is not told */
+};
+
+/* The text of /proc/TID/syscall: letter ('R' or 0), the call and the registers. 0 or -EBADMSG. */
+int infp_wall_parse_call(const char *text, size_t size, struct infp_wall_moment *ret);
+/* The state in the text of /proc/TID/stat; 0 when there is none. */
+char infp_wall_parse_letter(const char *text, size_t size);
+
+/* Descriptors that may be kept. */
+struct infp_wall_keeper {
+        uint32_t n_kept, cap;
+};
+
+enum infp_wall_file { INFP_WALL_SCHEDSTAT, INFP_WALL_CHECK, INFP_WALL_FILES };
+
+struct infp_wall_thread {
+        int32_t pid, tid;
+        int fd[INFP_WALL_FILES]; /* -1: not kept */
+        bool hides_call;         /* /proc/TID/syscall is refused: the check is by stat */
+        bool is_known;           /* what was read last is below */
+        bool was_blocked;
+        uint32_t stack_bytes; /* to copy next time */
+        uint8_t sched_size, check_size;
+        char sched[INFP_WALL_SCHED_TEXT];
+        char check[INFP_WALL_CALL_TEXT];
+};
+
+enum infp_wall_found {
+        INFP_WALL_IDLE,    /* it has not run since it was read last */
+        INFP_WALL_CHANGED, /* ret_moment is new */
+        INFP_WALL_TORN,    /* the same, but it moved while its stack was read, twice: there is none */
+        INFP_WALL_GONE,    /* it has ended, or is about to */
+        INFP_WALL_FAILED,  /* no descriptor was to be had: not read this time */
+};
+
+/* What of it could not be had, for table `sources`; errno's, 0 when nothing was refused. */
+struct infp_wall_refused {
+        int call, stack;
+        int32_t pid;
+};
+
+void infp_wall_thread_init(struct infp_wall_thread *thread, int32_t pid, int32_t tid, uint32_t stack_bytes);
+void infp_wall_thread_close(struct infp_wall_keeper *keeper, struct infp_wall_thread *thread);
+
+/* Reads it. stack: room of cap bytes for a copy of the stack from the stack pointer on, NULL: none is wanted; *ret_size: what was
+ * copied, 0 where that is not possible. */
+enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int proc_fd,
+                                           struct infp_wall_thread *thread, struct infp_wall_moment *ret,
+                                           uint8_t *stack, uint32_t cap, uint32_t *ret_size,
+                                           struct infp_wall_refused *refused);
+
+/* "sys_futex": the frame of its system call; "" when that is not told. */
+void infp_wall_call_name(const struct infp_wall_moment *moment, char *ret, size_t cap);
+/* "sleeping in futex". */
+void infp_wall_state(const struct infp_wall_moment *moment, char *ret, size_t cap);
