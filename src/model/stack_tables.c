@@ -7,17 +7,15 @@
 #include "base/mem.h"
 
 // clang-format off
-static const struct infp_column mapping_keys[] = {
-        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Mapping."),
-};
 static const struct infp_column mapping_columns[] = {
-        [INFP_MAPPINGS_PROCESS - 1] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that has it."),
-        [INFP_MAPPINGS_START - 1] = INFP_COLUMN(mStart, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address."),
-        [INFP_MAPPINGS_END - 1] = INFP_COLUMN(mEnd, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address behind it."),
-        [INFP_MAPPINGS_OFFSET - 1] = INFP_COLUMN(mOffset, U64, LABEL, bytes, MEASURED, NO, NULL, 0, NULL, "Where in the file it begins."),
-        [INFP_MAPPINGS_PATH - 1] = INFP_COLUMN(mPath, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "File as the process sees it, or [vdso], [anon], memfd:NAME."),
-        [INFP_MAPPINGS_BUILD_ID - 1] = INFP_COLUMN(mBuildId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Build id, hexadecimal; null = the file has none, or could not be read."),
-        [INFP_MAPPINGS_IS_DELETED - 1] = INFP_COLUMN(mIsDeleted, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The file was removed or replaced since it was mapped."),
+        [INFP_MAPPINGS_ID] = INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Mapping: a row each time that it was met again after long."),
+        [INFP_MAPPINGS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that has it."),
+        [INFP_MAPPINGS_START] = INFP_COLUMN(mStart, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address."),
+        [INFP_MAPPINGS_END] = INFP_COLUMN(mEnd, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address behind it."),
+        [INFP_MAPPINGS_OFFSET] = INFP_COLUMN(mOffset, U64, LABEL, bytes, MEASURED, NO, NULL, 0, NULL, "Where in the file it begins."),
+        [INFP_MAPPINGS_PATH] = INFP_COLUMN(mPath, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "File as the process sees it, or [vdso], [anon], memfd:NAME."),
+        [INFP_MAPPINGS_BUILD_ID] = INFP_COLUMN(mBuildId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Build id, hexadecimal; null = the file has none, or could not be read."),
+        [INFP_MAPPINGS_IS_DELETED] = INFP_COLUMN(mIsDeleted, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The file was removed or replaced since it was mapped."),
 };
 
 static const struct infp_column frame_keys[] = {
@@ -95,11 +93,8 @@ const struct infp_table infp_table_mappings = {
         .name = "mappings",
         .bulk = true,
         .help = "Files and memory that processes executed from.",
-        .keys = mapping_keys,
-        .n_keys = 1,
         .columns = mapping_columns,
-        .n_columns = INFP_MAPPINGS_N - 1,
-        .entity = true,
+        .n_columns = INFP_MAPPINGS_N,
 };
 const struct infp_table infp_table_frames = {
         .name = "frames",

@@ -6,7 +6,7 @@
 
 #include "model/schema.h"
 
-extern const struct infp_table infp_table_mappings; /* entity: a file or memory that a process executes from */
+extern const struct infp_table infp_table_mappings; /* facts: a file or memory that a process executes from */
 extern const struct infp_table infp_table_frames;   /* entity: a place in code, without its name */
 extern const struct infp_table infp_table_symbols;  /* names of frames; several a frame where functions were inlined */
 extern const struct infp_table infp_table_stacks;   /* entity: nodes */
