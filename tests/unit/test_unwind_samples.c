@@ -17,12 +17,12 @@
 #include "perf_samples.h"
 #include "unwind_traced.h"
 
-enum { N_SAMPLES = 1500, SAMPLE_HZ = 2000, MAX_FRAMES = 512, WORK_MS = 300, MAX_SECONDS = 60 };
+enum { N_SAMPLES = 1500, SAMPLE_HZ = 2000, MAX_FRAMES = 512, WORK_MS = 300, MAX_SECONDS = 60, MAX_SHOWN = 10 };
 
 static struct perf_moment *moments;
 
 struct figures {
-        unsigned n, n_full, n_full_guessing, n_truncated, n_equal, n_longer, n_untabled;
+        unsigned n, n_full, n_full_guessing, n_truncated, n_equal, n_longer, n_untabled, n_shown;
         uint64_t n_frames, n_equal_frames;
 };
 
@@ -117,8 +117,9 @@ static void compare_one(Dwfl *dwfl, pid_t pid, const struct infp_unwind_space *s
                 figures->n_frames += k;
         } else {
                 figures->n_frames += theirs->n > result.n_frames ? theirs->n : result.n_frames;
-                print_message("  %u frames, %s at %#" PRIx64 "; elfutils %u, equal %u\n", result.n_frames,
-                              infp_unwind_end_name(result.end), result.address, theirs->n, k);
+                if (figures->n_shown++ < MAX_SHOWN)
+                        print_message("  %u frames, %s at %#" PRIx64 "; elfutils %u, equal %u\n", result.n_frames,
+                                      infp_unwind_end_name(result.end), result.address, theirs->n, k);
         }
         /* As the sampler does it: across code without tables (hand-written, or made at run time). */
         start.may_guess = true;

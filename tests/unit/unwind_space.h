@@ -72,7 +72,7 @@ static inline int unwind_open_vdso(struct unwind_file *file)
         return at ? unwind_build(file) : -1;
 }
 
-enum { UNWIND_MAPPINGS = 256 };
+enum { UNWIND_MAPPINGS = 1024 };
 struct unwind_self {
         struct infp_unwind_space space;
         struct infp_unwind_mapping mappings[UNWIND_MAPPINGS];
