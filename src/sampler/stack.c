@@ -68,6 +68,7 @@ struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks)
                 infp_processes_done(&stacks->processes);
                 infp_objects_free(stacks->objects);
                 infp_seen_done(&stacks->seen);
+                infp_map_done(&stacks->named);
                 free(stacks);
         }
         return NULL;

@@ -5,20 +5,27 @@
 
 static const char object_name[] = "[kernel]", no_object[] = "", from[] = "proc";
 
-static void put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const char *name)
+enum { MAX_NAMED = 65536 };
+
+/* Its name, once: whoever joins names to frames would count twice what has two. */
+static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const char *name)
 {
+        if (infp_map_get(&stacks->named, frame))
+                return true;
+        if (stacks->named.n >= MAX_NAMED)
+                return false;
         infp_row_begin(&stacks->row, &infp_table_symbols, t_ns);
         infp_row_id(&stacks->row, INFP_SYMBOLS_FRAME, frame);
         infp_row_i64(&stacks->row, INFP_SYMBOLS_LEVEL, 0);
         infp_row_bytes(&stacks->row, INFP_SYMBOLS_NAME, name, strlen(name));
         infp_row_str(&stacks->row, INFP_SYMBOLS_FROM, from);
-        infp_stack_put_row(stacks);
+        return infp_stack_put_row(stacks) == 0 && infp_map_put(&stacks->named, frame, 1) == 0;
 }
 
 static void put_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, enum infp_frame_kind kind,
                       const char *name)
 {
-        if (infp_seen_has(&stacks->seen, frame))
+        if (infp_seen_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, name))
                 return;
         infp_row_begin(&stacks->row, &infp_table_frames, t_ns);
         infp_row_id(&stacks->row, INFP_FRAMES_ID, frame);
@@ -30,7 +37,6 @@ static void put_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame,
                 return;
         infp_seen_add(&stacks->seen, frame);
         stacks->counts.n_frame_rows++;
-        put_symbol(stacks, t_ns, frame, name);
 }
 
 void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *found, enum infp_frame_kind kind,

@@ -41,6 +41,7 @@ struct infp_stacks {
         struct infp_nameless *nameless;
         size_t n_nameless, cap_nameless;
         struct infp_map nameless_ids;
+        struct infp_map named; /* frames whose names were written here; never forgotten: a name is told once */
 };
 
 /* One frame as rows have it. */
