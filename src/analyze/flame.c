@@ -169,6 +169,7 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
 static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_stacks *s = b->stacks;
+        double squares = 0;
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL;
 
@@ -181,9 +182,11 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
                 const uint32_t node = s->sums[i].node;
 
                 INFP_TRY(add_sum(b, i, err));
+                squares += s->sums[i].squares;
                 if (node != INFP_STACKS_NONE && guessed[node])
                         b->flame->guessed_samples += s->sums[i].samples;
         }
+        b->flame->effective_samples = squares > 0 ? b->flame->weight * b->flame->weight / squares : 0;
         return 0;
 }
 

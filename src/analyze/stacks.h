@@ -66,7 +66,8 @@ struct infp_stack_sum {
         uint32_t state, mode; /* strings; state 0: it ran */
         bool is_truncated;
         uint64_t samples;
-        double weight; /* 0 where no row had one */
+        double weight;  /* 0 where no row had one */
+        double squares; /* of the weights, a sample */
 };
 
 struct infp_stack_time {

@@ -206,6 +206,7 @@ static int add_row(struct infp_stacks_reader *reader, const struct infp_stacks_s
         INFP_TRY(sum_of(reader, &is, infp_stacks_id(scan, STACK), &i, err));
         s->sums[i].samples += (uint64_t) n;
         s->sums[i].weight += weight;
+        s->sums[i].squares += weight * weight / (double) n;
         s->samples += (uint64_t) n;
         s->weight += weight;
         s->first_t_ns = s->first_t_ns && s->first_t_ns < t_ns ? s->first_t_ns : t_ns;
@@ -221,7 +222,7 @@ static void weigh_by_samples(struct infp_stacks *s)
         s->unit = "samples";
         s->weight = (double) s->samples;
         for (uint32_t i = 0; i < s->n_sums; i++)
-                s->sums[i].weight = (double) s->sums[i].samples;
+                s->sums[i].weight = s->sums[i].squares = (double) s->sums[i].samples;
         for (uint32_t i = 0; i < s->n_times; i++)
                 s->times[i].weight = s->times[i].samples;
         for (uint32_t i = 0; i < s->n_moments; i++)

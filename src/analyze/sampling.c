@@ -1,0 +1,136 @@
+#include "analyze/sampling.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyze/report_scan.h"
+#include "base/mem.h"
+
+enum { MODE, METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
+enum { N_COUNTERS = 9 };
+static const char *const columns[] = {
+        [MODE] = "mode",
+        [METHOD] = "method",
+        [RATE] = "rate_hz",
+        [SKIPPED] = "skipped_threads",
+        [OWN_CPU] = "own_cpu_ns",
+        [COUNTERS] = "wanted",
+        "taken",
+        "lost",
+        "throttled",
+        "dropped",
+        "truncated",
+        "incomplete",
+        "frames",
+        "guessed_frames",
+        NULL,
+};
+enum { N_COLUMNS = COUNTERS + N_COUNTERS };
+
+/* Counters are sums since the sampling began: what a range has is the last row in it less the last row before. */
+struct counted {
+        double before[N_COUNTERS + 1], last[N_COUNTERS + 1]; /* the last one: own CPU, ns */
+};
+
+static double *counter_of(struct infp_sampling_mode *m, unsigned i)
+{
+        double *const counters[N_COUNTERS] = { &m->wanted,     &m->taken,   &m->lost,
+                                               &m->throttled,  &m->dropped, &m->truncated,
+                                               &m->incomplete, &m->frames,  &m->guessed_frames };
+
+        return counters[i];
+}
+
+static int mode_of(struct infp_sampling *s, struct counted *counted, const char *name, size_t size)
+{
+        const size_t n = size < sizeof(s->modes->mode) ? size : sizeof(s->modes->mode) - 1;
+        struct infp_sampling_mode *m;
+
+        for (unsigned i = 0; i < s->n; i++)
+                if (strlen(s->modes[i].mode) == n && !memcmp(s->modes[i].mode, name, n))
+                        return (int) i;
+        if (s->n == INFP_SAMPLING_MODES)
+                return -1;
+        m = &s->modes[s->n];
+        *m = (struct infp_sampling_mode){ .rate_hz = NAN, .skipped_threads = NAN, .own_cpu_s = NAN };
+        memcpy(m->mode, name, n);
+        for (unsigned i = 0; i <= N_COUNTERS; i++)
+                counted[s->n].before[i] = 0, counted[s->n].last[i] = NAN;
+        return (int) s->n++;
+}
+
+static void add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
+                    uint32_t row, uint64_t t0)
+{
+        const bool is_before = (uint64_t) infp_batch_i64(batch, 0, row) < t0;
+        struct infp_sampling_mode *m;
+        size_t size;
+        const char *text = at[MODE] < 0 ? "" : infp_batch_str(batch, (unsigned) at[MODE], row, &size);
+        const int i = mode_of(s, counted, text, at[MODE] < 0 ? 0 : size);
+
+        if (i < 0)
+                return;
+        m = &s->modes[i];
+        for (unsigned c = 0; c <= N_COUNTERS; c++) {
+                const int column = c < N_COUNTERS ? at[COUNTERS + c] : at[OWN_CPU];
+                const double v = column < 0 ? NAN : infp_batch_number(batch, (unsigned) column, row);
+
+                if (!isnan(v))
+                        *(is_before ? &counted[i].before[c] : &counted[i].last[c]) = v;
+        }
+        if (is_before)
+                return;
+        if (at[RATE] >= 0 && infp_batch_has(batch, (unsigned) at[RATE], row))
+                m->rate_hz = infp_batch_number(batch, (unsigned) at[RATE], row);
+        if (at[SKIPPED] >= 0)
+                m->skipped_threads = fmax(m->skipped_threads, infp_batch_number(batch, (unsigned) at[SKIPPED], row));
+        if (at[METHOD] >= 0 && infp_batch_has(batch, (unsigned) at[METHOD], row)) {
+                text = infp_batch_str(batch, (unsigned) at[METHOD], row, &size);
+                size = size < sizeof(m->method) ? size : sizeof(m->method) - 1;
+                memcpy(m->method, text, size);
+                m->method[size] = 0;
+        }
+}
+
+int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err)
+{
+        infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
+        struct infp_scan_options options = { .t1 = t1, .catalog = &catalog };
+        struct counted counted[INFP_SAMPLING_MODES];
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int at[N_COLUMNS], r;
+
+        *ret = (struct infp_sampling){ .n = 0 };
+        INFP_TRY(infp_catalog_read(run, &catalog, err));
+        r = infp_report_scan(run, "sampler", columns, &options, &scan, err);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        for (unsigned i = 0; i < N_COLUMNS; i++) {
+                const struct infp_table *table = infp_scan_table(scan);
+
+                at[i] = infp_table_find(table, columns[i]);
+                if (at[i] >= 0 &&
+                    (infp_table_column(table, (unsigned) at[i])->type == INFP_STR) != (i == MODE || i == METHOD))
+                        at[i] = -1; /* a foreign run's */
+        }
+        while ((r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++)
+                        add_row(ret, counted, &batch, at, row, t0);
+        infp_scan_close(scan);
+        for (unsigned i = 0; i < ret->n; i++) {
+                for (unsigned c = 0; c < N_COUNTERS; c++)
+                        *counter_of(&ret->modes[i], c) = counted[i].last[c] - counted[i].before[c];
+                ret->modes[i].own_cpu_s = (counted[i].last[N_COUNTERS] - counted[i].before[N_COUNTERS]) / 1e9;
+        }
+        return r;
+}
+
+const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, const char *mode)
+{
+        for (unsigned i = 0; i < sampling->n; i++)
+                if (!strcmp(sampling->modes[i].mode, mode))
+                        return &sampling->modes[i];
+        return NULL;
+}

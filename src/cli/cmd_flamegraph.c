@@ -1,0 +1,238 @@
+/* infprof flamegraph: where the time went, as a picture, as a table, as other programs want it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/range.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "cli/command.h"
+#include "cli/flame_formats.h"
+#include "cli/flame_write.h"
+#include "cli/output.h"
+#include "cli/reader.h"
+
+static const struct infp_option options[] = {
+        { 'r', "run", "RUN",
+          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+        { 0, "html", NULL,
+          "a page that opens from disk: zoom, search, time, callers and callees (default; file on a terminal: "
+          "UUID_flamegraph.html beside the run)",
+          false },
+        { 0, "svg", NULL, "a picture that also reads without script", false },
+        { 0, "folded", NULL, "a line a stack, root first, with its number of samples", false },
+        { 0, "pprof", NULL, "for `go tool pprof` and all that reads profile.proto", false },
+        { 0, "speedscope", NULL, "for speedscope.app: a profile a thread, or by --by", false },
+        { 0, "chrome", NULL, "for ui.perfetto.dev and chrome://tracing: a track a thread", false },
+        { 0, "perf-script", NULL, "as `perf script` prints samples", false },
+        { 0, "top", "[N]", "the first N functions by self and by total with 95 % intervals (default: 20)", false },
+        { 0, "json", NULL, "the same as one JSON object", false },
+        { 0, "diff", "RUN", "what changed since that run: red is more, blue is less", false },
+        { 0, "reverse", NULL, "leaf first: what calls the functions that take the time", false },
+        { 0, "by", "WHAT", "process, thread, state or mode: one graph each; module instead of functions; line too",
+          false },
+        { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or what an imported profile has (default: cpu)", false },
+        { 0, "pid", "PID", "of one process alone", false },
+        { 0, "filter", "RE", "only stacks with a function that matches (POSIX extended)", false },
+        { 0, "from", "WHEN", "begin there: a mark's tag, a clock time, +30s (after the start) or -5m (before the end)",
+          false },
+        { 0, "to", "WHEN", "end there", false },
+        { 0, "no-inlined", NULL, "functions as they were compiled", false },
+        { 0, "min-width-percent", "P", "do not draw at first what has less than this share (pictures)", false },
+        { 0, "colors", "THEME", "kind, hot, cold, rainbow or monochrome (default: kind)", false },
+        { 0, "title", "TEXT", "above the picture", false },
+        { 'o', "output", "FILE", "write there, by default in the format of its extension; -: standard output", false },
+        { 0 },
+};
+
+enum { DEFAULT_TOP = 20, MOST_TOP = 100000, BUCKETS = 200 };
+
+static const struct {
+        const char *word;
+        enum infp_flame_by by;
+} bys[] = {
+        { "process", INFP_FLAME_BY_PROCESS }, { "thread", INFP_FLAME_BY_THREAD }, { "line", INFP_FLAME_BY_LINE },
+        { "module", INFP_FLAME_BY_MODULE },   { "state", INFP_FLAME_BY_STATE },   { "mode", INFP_FLAME_BY_MODE },
+};
+
+static int usage(const char *format, const char *value)
+{
+        char text[512];
+
+        snprintf(text, sizeof(text), format, value);
+        infp_say("flamegraph: %s", text);
+        return INFP_EXIT_USAGE;
+}
+
+/* What it is: as said, else by the file's extension, else a page. */
+static int take_format(const struct infp_arguments *arguments, struct infp_flame_request *ret)
+{
+        const bool is_json = infp_argument_given(arguments, "json");
+        int by_path = -1;
+        unsigned n = 0;
+
+        ret->format = is_json ? INFP_FLAME_TOP : INFP_FLAME_HTML;
+        for (int i = 0; i < INFP_FLAME_FORMATS; i++)
+                if (infp_argument_given(arguments, infp_flame_formats[i].option)) {
+                        ret->format = (enum infp_flame_format) i;
+                        n++;
+                }
+        if (n > 1)
+                return usage("%s", "one format at a time: --html, --svg, --folded, --pprof, --speedscope, --chrome, "
+                                   "--perf-script or --top");
+        if (is_json && ret->format != INFP_FLAME_TOP)
+                return usage("--json is the table of functions, not with --%s", infp_flame_formats[ret->format].option);
+        if (!n && !is_json && !infp_output_is_stdout(ret->path))
+                by_path = infp_flame_format_of(ret->path);
+        if (by_path >= 0)
+                ret->format = (enum infp_flame_format) by_path;
+        ret->is_json = is_json;
+        return INFP_EXIT_OK;
+}
+
+static int take_top(const struct infp_arguments *arguments, struct infp_flame_request *ret)
+{
+        const char *top = infp_argument(arguments, "top");
+        uint64_t n = DEFAULT_TOP;
+
+        if (top && *top && (infp_parse_u64(top, strlen(top), &n) < 0 || !n || n > MOST_TOP))
+                return usage("--top=%s: how many functions, 1 to 100000", top);
+        ret->top = (uint32_t) n;
+        return INFP_EXIT_OK;
+}
+
+static int take_by(const struct infp_arguments *arguments, struct infp_flame_request *ret)
+{
+        const char *by = infp_argument(arguments, "by");
+
+        for (unsigned i = 0; by && i < INFP_COUNT(bys); i++)
+                if (!strcmp(by, bys[i].word)) {
+                        ret->flame.by = bys[i].by;
+                        return INFP_EXIT_OK;
+                }
+        return by ? usage("--by %s: process, thread, line, module, state or mode", by) : INFP_EXIT_OK;
+}
+
+static int take_look(const struct infp_arguments *arguments, struct infp_flame_request *ret)
+{
+        const char *colors = infp_argument(arguments, "colors"), *width = infp_argument(arguments, "min-width-percent");
+        const int theme = !colors                        ? 0
+                          : strcmp(colors, "monochrome") ? infp_flame_theme_by_name(colors)
+                                                         : INFP_FLAME_MONO;
+        double percent = 0;
+
+        if (theme < 0)
+                return usage("--colors %s: kind, hot, cold, rainbow or monochrome", colors);
+        if (width && (infp_parse_f64(width, strlen(width), &percent) < 0 || percent < 0 || percent >= 100))
+                return usage("--min-width-percent %s: a share in percent, such as 0.1", width);
+        if (colors)
+                ret->look.theme = (enum infp_flame_theme) theme;
+        ret->look.min_width_percent = percent;
+        ret->look.title = infp_argument(arguments, "title");
+        ret->look.is_reversed = ret->flame.reverse;
+        return INFP_EXIT_OK;
+}
+
+/* Options that this format has no place for are said, not ignored. */
+static int refuse(const struct infp_arguments *arguments, const struct infp_flame_request *request)
+{
+        static const char *const of_pictures[] = { "min-width-percent", "colors", "title" };
+        const struct infp_flame_format_is *is = &infp_flame_formats[request->format];
+        char text[128];
+
+        for (unsigned i = 0; i < INFP_COUNT(of_pictures); i++)
+                if (!is->is_picture && infp_argument_given(arguments, of_pictures[i])) {
+                        snprintf(text, sizeof(text), "--%s is for --html and --svg, not for --%%s", of_pictures[i]);
+                        return usage(text, is->option);
+                }
+        if (request->older && !is->is_picture)
+                return usage("--diff is for --html and --svg, not for --%s", is->option);
+        if (request->flame.reverse && !is->is_tree)
+                return usage("--reverse is for --html, --svg and --folded: readers of --%s turn stacks over themselves",
+                             is->option);
+        if (!is->is_tree && request->flame.by &&
+            (request->format != INFP_FLAME_SPEEDSCOPE || request->flame.by >= INFP_FLAME_BY_MODULE))
+                return usage("--by is not for --%s (--speedscope takes process, thread, state and mode): threads and "
+                             "states stand beside the samples",
+                             is->option);
+        return INFP_EXIT_OK;
+}
+
+static int check(const struct infp_arguments *arguments, struct infp_flame_request *ret)
+{
+        const char *pid = infp_argument(arguments, "pid");
+        uint64_t number = 0;
+        int r;
+
+        *ret = (struct infp_flame_request){
+                .run = infp_argument(arguments, "run"),
+                .older = infp_argument(arguments, "diff"),
+                .path = infp_argument(arguments, "output"),
+                .from = infp_argument(arguments, "from"),
+                .to = infp_argument(arguments, "to"),
+                .flame = { .mode = infp_argument(arguments, "mode"),
+                           .filter = infp_argument(arguments, "filter"),
+                           .reverse = infp_argument_given(arguments, "reverse"),
+                           .no_inlined = infp_argument_given(arguments, "no-inlined") },
+        };
+        if (arguments->n_rest)
+                return usage("it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
+        if (pid && (infp_parse_u64(pid, strlen(pid), &number) < 0 || !number || number > INT32_MAX))
+                return usage("--pid %s: the number of a process", pid);
+        ret->flame.process = (int64_t) number;
+        ret->flame.no_numbers = ret->older != NULL;
+        r = take_format(arguments, ret);
+        if (!r)
+                r = take_top(arguments, ret);
+        if (!r)
+                r = take_by(arguments, ret);
+        if (!r)
+                r = take_look(arguments, ret);
+        if (r)
+                return r;
+        if (ret->format == INFP_FLAME_HTML)
+                ret->flame.n_buckets = BUCKETS;
+        return refuse(arguments, ret);
+}
+
+static int run(const struct infp_arguments *arguments)
+{
+        struct infp_flame_request request;
+        struct infp_run *recording = NULL;
+        struct infp_err err = { "" };
+        infp_autoclose int lock = -1;
+        int r = check(arguments, &request);
+
+        if (r)
+                return r;
+        r = infp_reader_open(request.run, &recording, &lock, &err);
+        if (r >= 0)
+                r = infp_flame_write(recording, &request, &err);
+        infp_run_close(recording);
+        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+}
+
+const struct infp_command infp_command_flamegraph = {
+        .name = "flamegraph",
+        .summary = "where the time went: flame graphs, tables of functions, pprof, Speedscope, Perfetto",
+        .options = options,
+        .more = "Stacks come from `infprof record --cpu`, --wall, --off-cpu, and from `infprof import`. "
+                "docs/flamegraph.md "
+                "says\n"
+                "how each format is opened. Percentages of functions stand with the interval that they have 95 % of "
+                "the "
+                "time.\n\n"
+                "examples:\n"
+                "  infprof flamegraph                             a page of the newest run\n"
+                "  infprof flamegraph --top                       the functions, in the terminal\n"
+                "  infprof flamegraph -o cpu.svg --colors hot     a picture\n"
+                "  infprof flamegraph --from warm --to done       between two marks\n"
+                "  infprof flamegraph --by thread --filter matmul\n"
+                "  infprof flamegraph --diff 0198f3               what changed since that run\n"
+                "  infprof flamegraph --pprof -o cpu.pb.gz && go tool pprof -http : cpu.pb.gz\n"
+                "  infprof flamegraph --top --json | jq .cpu.top_functions[0]",
+        .run = run,
+};

@@ -1,0 +1,201 @@
+#include "cli/flame_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/range.h"
+#include "analyze/sampling.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/output.h"
+#include "cli/reader.h"
+#include "cli/run_words.h"
+#include "view/flame_html.h"
+#include "view/flame_svg.h"
+#include "view/flame_top.h"
+#include "view/human.h"
+#include "view/profile.h"
+
+struct writing {
+        struct infp_run *run;
+        const struct infp_flame_request *request;
+        struct infp_flame_options options;
+        struct infp_range range;
+        struct infp_sampling sampling;
+        int64_t begin_unix_ns;
+        struct infp_str words; /* of the run: one line */
+};
+
+static int read_older(struct writing *w, struct infp_flame *ret, struct infp_err *err)
+{
+        struct infp_flame_options options = w->options;
+        struct infp_run *older = NULL;
+        infp_autoclose int lock = -1;
+        int r = infp_reader_open(w->request->older, &older, &lock, err);
+
+        options.t0 = options.t1 = 0; /* the range is one of the newer run */
+        options.n_buckets = 0;
+        if (r >= 0)
+                r = infp_flame_read(older, &options, ret, err);
+        infp_run_close(older);
+        return r;
+}
+
+static int read_tree(struct writing *w, struct infp_flame *ret, struct infp_err *err)
+{
+        struct infp_flame older = { 0 }, newer = { 0 };
+        int r = infp_flame_read(w->run, &w->options, &newer, err);
+
+        if (r >= 0 && w->request->older)
+                r = read_older(w, &older, err);
+        if (r >= 0 && w->request->older)
+                return infp_flame_diff(&older, &newer, ret, err);
+        *ret = newer;
+        return r;
+}
+
+static int write_picture(struct writing *w, struct infp_out *out, const struct infp_flame *flame, struct infp_err *err)
+{
+        infp_autostr struct infp_str trust = { 0 };
+        struct infp_flame_look look = w->request->look;
+        const char *notes[1];
+
+        infp_sampling_words(&trust, flame, infp_sampling_find(&w->sampling, flame->mode));
+        notes[0] = trust.data;
+        if (trust.data && *trust.data) {
+                look.notes = notes;
+                look.n_notes = 1;
+        }
+        look.subtitle = w->words.data;
+        look.is_normalised = w->request->older != NULL;
+        return w->request->format == INFP_FLAME_HTML ? infp_flame_html(&out->text, flame, &look, err)
+                                                     : infp_flame_svg(&out->text, flame, &look, err);
+}
+
+static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *err)
+{
+        infp_cleanup(infp_flame_done) struct infp_flame flame = { 0 };
+        struct infp_flame_top_view view = { .flame = &flame,
+                                            .sampling = &w->sampling,
+                                            .run = w->run->info.uuid,
+                                            .most = w->request->top,
+                                            .seconds = (double) (w->range.t1 - w->range.t0) / 1e9 };
+        int r;
+
+        INFP_TRY(read_tree(w, &flame, err));
+        if (w->request->format == INFP_FLAME_FOLDED)
+                return infp_folded_write(out, &flame, err);
+        if (w->request->format != INFP_FLAME_TOP)
+                return write_picture(w, out, &flame, err);
+        r = w->request->is_json ? infp_flame_top_json(out, &view) : infp_flame_top_text(out, &view);
+        return r < 0 ? infp_fail(err, r, "no memory for the table of functions") : 0;
+}
+
+static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err *err)
+{
+        infp_cleanup(infp_stacks_done) struct infp_stacks stacks = { 0 };
+        const struct infp_flame_options *o = &w->options;
+        const struct infp_stacks_options wanted = { .t0 = o->t0,
+                                                    .t1 = o->t1,
+                                                    .mode = o->mode,
+                                                    .all_modes = o->by == INFP_FLAME_BY_MODE,
+                                                    .filter = o->filter,
+                                                    .no_inlined = o->no_inlined,
+                                                    .process = o->process,
+                                                    .keeps_times = w->request->format != INFP_FLAME_PPROF };
+        const struct infp_sampling_mode *sampling;
+        struct infp_profile_about about = {
+                .name = w->words.data, .run = w->run->info.uuid, .begin_unix_ns = w->begin_unix_ns, .by = o->by
+        };
+
+        INFP_TRY(infp_stacks_read(w->run, &wanted, &stacks, err));
+        sampling = infp_sampling_find(&w->sampling, stacks.mode);
+        about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;
+        if (w->request->format == INFP_FLAME_PPROF)
+                return infp_pprof_write(out, &stacks, &about, err);
+        if (w->request->format == INFP_FLAME_SPEEDSCOPE)
+                return infp_speedscope_write(out, &stacks, &about, err);
+        if (w->request->format == INFP_FLAME_CHROME)
+                return infp_chrome_write(out, &stacks, &about, err);
+        return infp_perf_script_write(out, &stacks, err);
+}
+
+/* "python serve.py, 58.3 s, 99 Hz" */
+static void describe(struct writing *w)
+{
+        const struct infp_sampling_mode *s = w->sampling.n ? &w->sampling.modes[0] : NULL;
+
+        infp_run_words(&w->words, w->run, 0);
+        if (!w->words.size)
+                infp_str_printf(&w->words, "run %.8s", w->run->info.uuid);
+        infp_str_puts(&w->words, ", ");
+        infp_human_seconds(&w->words, (double) (w->range.t1 - w->range.t0) / 1e9);
+        if (s && s->rate_hz > 0) {
+                infp_str_puts(&w->words, ", ");
+                infp_human_number(&w->words, s->rate_hz);
+                infp_str_puts(&w->words, " Hz");
+        }
+}
+
+static int prepare(struct writing *w, struct infp_err *err)
+{
+        struct infp_anchors anchors;
+
+        INFP_TRY(infp_range_find(w->run, w->request->from, w->request->to, 0, &w->range, err));
+        w->options = w->request->flame;
+        w->options.t0 = w->range.t0;
+        w->options.t1 = w->range.t1;
+        if (infp_anchors_read(w->run, &anchors, NULL) >= 0) {
+                w->begin_unix_ns = infp_anchors_unix_ns(&anchors, w->range.t0);
+                infp_anchors_done(&anchors);
+        }
+        INFP_TRY(infp_sampling_read(w->run, w->range.t0, w->range.t1, &w->sampling, err));
+        describe(w);
+        return w->words.failed ? infp_fail(err, -ENOMEM, "out of memory") : 0;
+}
+
+/* On a terminal, what is not for reading goes into a file beside the run. */
+static int choose_path(const struct writing *w, char **ret, struct infp_err *err)
+{
+        const struct infp_flame_format_is *is = &infp_flame_formats[w->request->format];
+        const bool is_for_a_file = is->is_picture || w->request->format == INFP_FLAME_PPROF ||
+                                   w->request->format == INFP_FLAME_SPEEDSCOPE ||
+                                   w->request->format == INFP_FLAME_CHROME;
+
+        *ret = NULL;
+        if (w->request->path || !is_for_a_file || !isatty(STDOUT_FILENO))
+                return 0;
+        if (asprintf(ret, "%s/%s_%s%.*s", w->run->output, w->run->info.uuid, is->is_picture ? "flamegraph" : "profile",
+                     (int) strcspn(is->extensions, " "), is->extensions) < 0) {
+                *ret = NULL;
+                return infp_fail(err, -ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        struct writing w = { .run = run, .request = request };
+        infp_autofree char *beside = NULL;
+        int r = prepare(&w, err);
+
+        if (r >= 0)
+                r = choose_path(&w, &beside, err);
+        if (r >= 0)
+                r = infp_output_open(&output, beside ? beside : request->path, "csv", err);
+        if (r < 0 && beside && err)
+                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
+        if (r >= 0)
+                r = infp_flame_formats[request->format].is_tree ? write_tree(&w, &output.out, err)
+                                                                : write_stacks(&w, &output.out, err);
+        if (r >= 0)
+                r = infp_output_finish(&output, err);
+        infp_str_done(&w.words);
+        if (r >= 0 && beside)
+                printf("%s\n", beside);
+        return r;
+}

@@ -1,0 +1,19 @@
+/* What `flamegraph` was asked for, and its writing. */
+#pragma once
+
+#include "analyze/flame.h"
+#include "cli/flame_formats.h"
+#include "store/run.h"
+#include "view/flame_look.h"
+
+struct infp_flame_request {
+        struct infp_flame_options flame; /* t0, t1 follow from from and to */
+        struct infp_flame_look look;
+        enum infp_flame_format format;
+        bool is_json;
+        uint32_t top;
+        const char *run, *older, *path, *from, *to; /* older: of --diff */
+};
+
+/* Says the file's name on standard output where it chose it. */
+int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err);

@@ -1,0 +1,305 @@
+/* Chrome's Trace Event format (docs: "Trace Event Format", JSON object form), which Perfetto, Speedscope and chrome://tracing open: a
+ * track a thread. A sample stands for the stretch of its weight before its moment; a frame that neighbouring stretches share is
+ * one slice, so that slices of a track are strictly nested. Times are microseconds from a base, for doubles lose nanoseconds
+ * beyond 2^53; the base is in metadata.
+ *
+ * `args.samples` of a slice counts the samples in it: those of the outermost slices add up to all. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "view/profile.h"
+
+enum { FIRST_MADE_UP_TID = 1 << 30 };
+
+struct slice {
+        uint32_t name;
+        uint64_t begin;
+        uint64_t samples;
+};
+
+/* One thread at a time: its samples stand together. */
+struct writer {
+        const struct infp_stacks *stacks;
+        struct infp_out *out;
+        struct infp_json json;
+        struct infp_map track_of_thread;
+        uint32_t *tracks; /* of each thread: number */
+        struct order {
+                uint32_t track, time;
+        } * order;
+        struct slice *open; /* outermost first */
+        uint32_t n_open, cap_open;
+        uint32_t *path,
+                *names; /* of a sample: stack nodes, innermost first; strings, outermost first, 0: [truncated] */
+        uint32_t n_names, cap_names;
+        uint64_t base, last; /* end of what was written of the track */
+        double scale;        /* weight to nanoseconds */
+        bool failed;
+};
+
+static void writer_done(struct writer *w)
+{
+        infp_map_done(&w->track_of_thread);
+        free(w->tracks);
+        free(w->order);
+        free(w->open);
+        free(w->path);
+        free(w->names);
+}
+
+/* A thread that changed its name is one track. */
+static int find_tracks(struct writer *w)
+{
+        const struct infp_stacks *s = w->stacks;
+
+        w->tracks = calloc((size_t) s->n_threads + 1, sizeof(*w->tracks));
+        if (!w->tracks)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < s->n_threads; i++) {
+                const struct infp_stack_thread *t = &s->threads[i];
+                const uint64_t parts[] = { t->process, (uint64_t) t->tid, t->tid ? 0 : i + 1 };
+                const uint64_t key = infp_hash64(parts, sizeof(parts), 0),
+                               *known = infp_map_get(&w->track_of_thread, key);
+
+                w->tracks[i] = known ? (uint32_t) *known : i;
+                if (!known && infp_map_put(&w->track_of_thread, key, i) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int by_track(const void *a, const void *b)
+{
+        const struct order *x = a, *y = b;
+
+        if (x->track != y->track)
+                return x->track < y->track ? -1 : 1;
+        return (x->time > y->time) - (x->time < y->time); /* times are sorted */
+}
+
+static int64_t tid_of(const struct infp_stacks *s, uint32_t thread)
+{
+        return s->threads[thread].tid ? s->threads[thread].tid : FIRST_MADE_UP_TID + (int64_t) thread;
+}
+
+static void put_us(struct infp_json *json, const char *key, uint64_t ns)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        infp_str_printf(&text, "%llu.%03u", (unsigned long long) (ns / 1000), (unsigned) (ns % 1000));
+        infp_json_key(json, key);
+        infp_json_raw(json, text.data, text.size);
+}
+
+static void put_name(struct writer *w, uint32_t thread, const char *what, const char *name)
+{
+        const struct infp_stacks *s = w->stacks;
+
+        infp_json_object(&w->json);
+        infp_json_member_str(&w->json, "ph", "M");
+        infp_json_member_str(&w->json, "name", what);
+        infp_json_member_i64(&w->json, "pid", s->processes[s->threads[thread].process].pid);
+        infp_json_member_i64(&w->json, "tid", tid_of(s, thread));
+        infp_json_key(&w->json, "args");
+        infp_json_object(&w->json);
+        infp_json_member_str(&w->json, "name", name);
+        infp_json_object_end(&w->json);
+        infp_json_object_end(&w->json);
+}
+
+static void put_names(struct writer *w, uint32_t track)
+{
+        const struct infp_stacks *s = w->stacks;
+        const char *process = infp_stacks_str(s, s->processes[s->threads[track].process].name), *thread = NULL;
+
+        for (uint32_t i = 0; i < s->n_threads; i++)
+                if (w->tracks[i] == track && s->threads[i].name)
+                        thread = infp_stacks_str(s, s->threads[i].name);
+        if (process)
+                put_name(w, track, "process_name", process);
+        if (thread)
+                put_name(w, track, "thread_name", thread);
+}
+
+/* Ends all slices deeper than n. */
+static void close_to(struct writer *w, uint32_t track, uint32_t n)
+{
+        const struct infp_stacks *s = w->stacks;
+
+        while (w->n_open > n) {
+                const struct slice *slice = &w->open[--w->n_open];
+
+                infp_json_object(&w->json);
+                infp_json_member_str(&w->json, "ph", "X");
+                infp_json_member_str(&w->json, "name", slice->name ? infp_stacks_str(s, slice->name) : "[truncated]");
+                infp_json_member_str(&w->json, "cat", *s->mode ? s->mode : "samples");
+                infp_json_member_i64(&w->json, "pid", s->processes[s->threads[track].process].pid);
+                infp_json_member_i64(&w->json, "tid", tid_of(s, track));
+                put_us(&w->json, "ts", slice->begin - w->base);
+                put_us(&w->json, "dur", w->last - slice->begin);
+                infp_json_key(&w->json, "args");
+                infp_json_object(&w->json);
+                infp_json_member_u64(&w->json, "samples", slice->samples);
+                infp_json_object_end(&w->json);
+                infp_json_object_end(&w->json);
+                infp_out_drain(w->out);
+        }
+}
+
+static void push_name(struct writer *w, uint32_t name)
+{
+        if (w->n_names == w->cap_names) {
+                const uint32_t cap = w->cap_names ? 2 * w->cap_names : 256;
+                uint32_t *more = reallocarray(w->names, cap, sizeof(*more));
+
+                if (!more) {
+                        w->failed = true;
+                        return;
+                }
+                w->names = more;
+                w->cap_names = cap;
+        }
+        w->names[w->n_names++] = name;
+}
+
+static void find_names(struct writer *w, const struct infp_stack_sum *sum)
+{
+        const struct infp_stacks *s = w->stacks;
+        bool is_truncated = sum->is_truncated || sum->node == INFP_STACKS_NONE;
+        uint32_t n = 0;
+
+        w->n_names = 0;
+        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent) {
+                w->path[n++] = i;
+                is_truncated |= s->nodes[i].is_cut;
+        }
+        if (is_truncated)
+                push_name(w, 0);
+        while (n) {
+                const struct infp_stack_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
+
+                for (uint32_t level = 0; level < frame->n_levels; level++)
+                        push_name(w, s->levels[frame->first_level + level].name);
+        }
+}
+
+static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
+{
+        if (w->n_open == w->cap_open) {
+                const uint32_t cap = w->cap_open ? 2 * w->cap_open : 256;
+                struct slice *more = reallocarray(w->open, cap, sizeof(*more));
+
+                if (!more) {
+                        w->failed = true;
+                        return;
+                }
+                w->open = more;
+                w->cap_open = cap;
+        }
+        w->open[w->n_open++] = (struct slice){ name, begin, 0 };
+}
+
+/* The stretch of a sample goes to its moment; half of its length of a gap before it is the unevenness of sampling. Imported
+ * profiles without times lie at one moment: there stretches follow each other. */
+static void put_sample(struct writer *w, uint32_t track, const struct infp_stack_time *time, bool has_times)
+{
+        const uint64_t length = (uint64_t) llround(fabs(time->weight) * w->scale);
+        uint64_t begin = has_times ? time->t_ns - (length < time->t_ns ? length : time->t_ns) : w->last;
+        const uint64_t end = has_times ? time->t_ns : begin + length;
+        uint32_t same = 0;
+
+        if (begin < w->last || (w->n_open && begin - w->last <= length / 2))
+                begin = w->last;
+        find_names(w, &w->stacks->sums[time->sum]);
+        if (begin == w->last)
+                while (same < w->n_open && same < w->n_names && w->open[same].name == w->names[same])
+                        same++;
+        close_to(w, track, same);
+        for (uint32_t i = same; i < w->n_names && !w->failed; i++)
+                open_slice(w, w->names[i], begin);
+        for (uint32_t i = 0; i < w->n_open; i++)
+                w->open[i].samples += time->samples;
+        w->last = end > begin ? end : begin;
+}
+
+static int put_tracks(struct writer *w)
+{
+        const struct infp_stacks *s = w->stacks;
+        const bool has_times = s->first_t_ns != s->last_t_ns;
+        uint32_t track = INFP_STACKS_NONE;
+
+        w->order = calloc((size_t) s->n_times + 1, sizeof(*w->order));
+        w->path = calloc(INFP_STACKS_DEEPEST + 1, sizeof(*w->path));
+        if (!w->order || !w->path)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < s->n_times; i++)
+                w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
+        if (s->n_times)
+                qsort(w->order, s->n_times, sizeof(*w->order), by_track);
+        for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed; i++) {
+                if (w->order[i].track != track) {
+                        close_to(w, track, 0);
+                        track = w->order[i].track;
+                        put_names(w, track);
+                        w->last = w->base;
+                }
+                put_sample(w, track, &s->times[w->order[i].time], has_times);
+        }
+        close_to(w, track, 0);
+        return w->failed ? -ENOMEM : 0;
+}
+
+/* What lies before the first sample: the longest stretch that a first sample reaches back. */
+static uint64_t find_base(const struct writer *w)
+{
+        const struct infp_stacks *s = w->stacks;
+        uint64_t base = s->first_t_ns;
+
+        for (uint32_t i = 0; i < s->n_times; i++) {
+                const uint64_t length = (uint64_t) llround(fabs(s->times[i].weight) * w->scale), t = s->times[i].t_ns;
+
+                base = t - (length < t ? length : t) < base ? t - (length < t ? length : t) : base;
+        }
+        return s->first_t_ns == s->last_t_ns ? s->first_t_ns : base;
+}
+
+int infp_chrome_write(struct infp_out *out, const struct infp_stacks *s, const struct infp_profile_about *about,
+                      struct infp_err *err)
+{
+        infp_cleanup(writer_done) struct writer w = { .stacks = s, .out = out };
+        int r;
+
+        w.scale = !strcmp(s->unit, "seconds") ? 1e9 : !strcmp(s->unit, "nanoseconds") ? 1 : 0;
+        if (w.scale == 0)
+                return infp_fail(
+                        err, -EINVAL,
+                        "a trace has times, and samples of mode '%s' stand for %s: take --speedscope or --pprof",
+                        s->mode, s->unit);
+        w.base = find_base(&w);
+        infp_json_begin(&w.json, &out->text, 0);
+        infp_json_object(&w.json);
+        infp_json_key(&w.json, "traceEvents");
+        infp_json_array(&w.json);
+        r = find_tracks(&w);
+        if (r >= 0)
+                r = put_tracks(&w);
+        infp_json_array_end(&w.json);
+        infp_json_member_str(&w.json, "displayTimeUnit", "ms");
+        infp_json_key(&w.json, "metadata");
+        infp_json_object(&w.json);
+        infp_json_member_str(&w.json, "run", about->run);
+        infp_json_member_str(&w.json, "name", about->name);
+        infp_json_member_u64(&w.json, "baseTimeNanoseconds", w.base); /* CLOCK_MONOTONIC */
+        if (about->begin_unix_ns > 0)
+                infp_json_member_i64(&w.json, "baseUnixNanoseconds", about->begin_unix_ns + (int64_t) (w.base - s->t0));
+        infp_json_object_end(&w.json);
+        infp_json_object_end(&w.json);
+        infp_str_putc(&out->text, '\n');
+        return r < 0 || out->text.failed ? infp_fail(err, -ENOMEM, "no memory for the trace") : 0;
+}

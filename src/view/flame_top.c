@@ -1,0 +1,234 @@
+#include "view/flame_top.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/stacks.h"
+#include "base/mem.h"
+#include "view/human.h"
+
+enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
+
+static void put_weight(struct infp_str *out, double weight, const char *unit)
+{
+        if (!strcmp(unit, "seconds"))
+                infp_human_seconds(out, weight);
+        else if (!strcmp(unit, "nanoseconds"))
+                infp_human_seconds(out, weight / 1e9);
+        else if (!strcmp(unit, "bytes"))
+                infp_human_bytes(out, weight);
+        else
+                infp_human_number(out, weight);
+}
+
+/* "name (object) file:line"; a guess is called one. */
+static void put_function(struct infp_str *out, const struct infp_flame_function *f)
+{
+        infp_str_puts(out, f->name);
+        if (f->is_guessed)
+                infp_str_puts(out, " (guessed)");
+        else if (f->is_inlined)
+                infp_str_puts(out, " (inlined)");
+        if (f->object && !f->is_unnamed)
+                infp_str_printf(out, "  %s", f->object);
+        if (f->file)
+                infp_str_printf(out, "  %s", infp_stacks_base_name(f->file));
+        if (f->file && f->line > 0)
+                infp_str_printf(out, ":%lld", (long long) f->line);
+}
+
+static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
+                    bool by_total)
+{
+        const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
+        const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
+        const struct infp_flame_share *by = by_total ? &total : &self;
+        infp_autostr struct infp_str words = { 0 }, tame = { 0 }, weight = { 0 };
+        size_t size;
+
+        put_weight(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
+        put_function(&words, f);
+        infp_text_tame(&tame, words.data ? words.data : "", words.size);
+        size = tame.size;
+        if (out->width > FIGURES_WIDTH + NARROWEST)
+                size = infp_text_fit(tame.data ? tame.data : "", tame.size, out->width - FIGURES_WIDTH, NULL);
+        infp_str_printf(&out->text, "  %6.2f %%  %6.2f %%  %6.2f to %6.2f  %9s  ", self.percent, total.percent, by->low,
+                        by->high, weight.data ? weight.data : "");
+        infp_str_put(&out->text, tame.data ? tame.data : "", size);
+        infp_str_putc(&out->text, '\n');
+}
+
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most)
+{
+        infp_autofree uint32_t *top = calloc((size_t) most + 1, sizeof(*top));
+        uint32_t n, all;
+
+        if (!top)
+                return -ENOMEM;
+        n = infp_flame_top(flame, by_total, most, top, &all);
+        infp_str_printf(&out->text, "  %8s  %8s  %16s  %9s  %s\n", "self", "total",
+                        by_total ? "95 % of total" : "95 % of self", flame->unit,
+                        by_total ? "function with what it calls" : "function");
+        for (uint32_t i = 0; i < n; i++)
+                put_row(out, flame, &flame->functions[top[i]], by_total);
+        if (all > n)
+                infp_str_printf(&out->text, "  ... and %u more\n", all - n);
+        return 0;
+}
+
+static void put_count(struct infp_str *out, double v, const char *one, const char *many)
+{
+        infp_human_number(out, v);
+        infp_str_printf(out, " %s", v == 1 ? one : many);
+}
+
+static void put_share(struct infp_str *out, double part, double whole)
+{
+        infp_str_printf(out, "%.*f %%", part > 0 && part / whole < 0.001 ? 3 : 1, whole > 0 ? 100 * part / whole : 0);
+}
+
+static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        if (isnan(s->taken))
+                return;
+        infp_str_puts(out, "Taken: ");
+        put_count(out, s->taken, "sample", "samples");
+        if (!isnan(s->wanted) && s->wanted > 0) {
+                infp_str_puts(out, " of ");
+                infp_human_number(out, s->wanted);
+                infp_str_puts(out, " wanted (");
+                put_share(out, s->taken, s->wanted);
+                infp_str_putc(out, ')');
+        }
+        if (!isnan(s->rate_hz)) {
+                infp_str_puts(out, " at ");
+                infp_human_number(out, s->rate_hz);
+                infp_str_puts(out, " Hz");
+        }
+        if (*s->method)
+                infp_str_printf(out, " by %s", s->method);
+        infp_str_puts(out, ". ");
+}
+
+static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        const struct {
+                double n;
+                const char *one, *many;
+        } losses[] = {
+                { s->lost, "record lost by the kernel", "records lost by the kernel" },
+                { s->dropped, "dropped for want of room", "dropped for want of room" },
+                { s->throttled, "pause by the kernel", "pauses by the kernel" },
+                { s->skipped_threads, "thread not sampled", "threads not sampled" },
+        };
+        bool is_first = true;
+
+        for (unsigned i = 0; i < INFP_COUNT(losses); i++)
+                if (losses[i].n > 0) {
+                        infp_str_puts(out, is_first ? "Missing: " : ", ");
+                        put_count(out, losses[i].n, losses[i].one, losses[i].many);
+                        is_first = false;
+                }
+        infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
+}
+
+static void put_ends(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
+{
+        const double n = (double) f->samples;
+
+        if (!f->samples)
+                return;
+        infp_str_puts(out, "Stacks without their outer frames: ");
+        put_share(out, (double) f->truncated_samples, n);
+        if (s && s->taken > 0 && !isnan(s->incomplete)) {
+                infp_str_puts(out, "; that end early for another reason: ");
+                put_share(out, s->incomplete, s->taken);
+        }
+        if (f->cut_samples) {
+                infp_str_puts(out, "; cut, since the run's tables are torn: ");
+                put_share(out, (double) f->cut_samples, n);
+        }
+        infp_str_puts(out, ". Samples with a guessed frame: ");
+        put_share(out, (double) f->guessed_samples, n);
+        if (s && s->frames > 0 && !isnan(s->guessed_frames)) {
+                infp_str_puts(out, " (of all frames: ");
+                put_share(out, s->guessed_frames, s->frames);
+                infp_str_putc(out, ')');
+        }
+        infp_str_puts(out, "; whose innermost function has no name: ");
+        put_share(out, (double) f->unnamed_samples, n);
+        infp_str_puts(out, ". ");
+}
+
+void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
+{
+        if (s) {
+                put_taken(out, s);
+                put_lost(out, s);
+        }
+        put_ends(out, flame, s);
+        if (s && !isnan(s->own_cpu_s)) {
+                infp_str_puts(out, "Sampling took ");
+                infp_human_seconds(out, s->own_cpu_s);
+                infp_str_puts(out, " of CPU.");
+        }
+        while (out->size && out->data[out->size - 1] == ' ')
+                out->data[--out->size] = 0;
+}
+
+static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_view *view)
+{
+        return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
+}
+
+static void put_wrapped(struct infp_out *out, const char *text)
+{
+        const unsigned width = out->width ? out->width : 100;
+        unsigned used = 0;
+
+        for (const char *at = text; *at;) {
+                const size_t word = strcspn(at, " ");
+
+                if (used && used + 1 + word > width) {
+                        infp_str_putc(&out->text, '\n');
+                        used = 0;
+                } else if (used) {
+                        infp_str_putc(&out->text, ' ');
+                        used++;
+                }
+                infp_str_put(&out->text, at, word);
+                used += (unsigned) word;
+                at += word;
+                at += strspn(at, " ");
+        }
+        infp_str_putc(&out->text, '\n');
+}
+
+int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view)
+{
+        const struct infp_flame *f = view->flame;
+        infp_autostr struct infp_str words = { 0 }, weight = { 0 };
+
+        put_weight(&weight, f->weight, f->unit);
+        infp_str_printf(&out->text, "Mode %s: ", *f->mode ? f->mode : "unknown");
+        put_count(&out->text, (double) f->samples, "sample", "samples");
+        if (f->all_samples > f->samples) {
+                infp_str_puts(&out->text, " of ");
+                infp_human_number(&out->text, (double) f->all_samples);
+        }
+        if (strcmp(f->unit, "samples") != 0)
+                infp_str_printf(&out->text, ", %s%s%s", weight.data ? weight.data : "",
+                                strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? " " : "",
+                                strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? f->unit : "");
+        infp_str_puts(&out->text, "\n\n");
+        INFP_TRY(infp_flame_top_table(out, f, false, view->most));
+        infp_str_putc(&out->text, '\n');
+        INFP_TRY(infp_flame_top_table(out, f, true, view->most));
+        infp_str_putc(&out->text, '\n');
+        infp_sampling_words(&words, f, sampling_of(view));
+        put_wrapped(out, words.data ? words.data : "");
+        return words.failed || out->text.failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,68 @@
+/* Folded stacks: root first, names with ';' between them, a blank, the number of samples. What would break a line apart is
+ * replaced as stackcollapse-perf.pl does. Kernel frames end in _[k], code made at run time in _[j]: flamegraph.pl and inferno
+ * colour by it and show the name alone. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/stacks.h"
+#include "base/mem.h"
+#include "view/profile.h"
+
+static void put_name(struct infp_str *out, const char *name)
+{
+        for (; *name; name++)
+                if (*name == ';')
+                        infp_str_putc(out, ':');
+                else
+                        infp_str_putc(out, (unsigned char) *name < ' ' || *name == 127 ? ' ' : *name);
+}
+
+static void put_frame(struct infp_str *out, const struct infp_flame *f, const struct infp_flame_node *node)
+{
+        const struct infp_flame_function *function = &f->functions[node->function];
+
+        put_name(out, function->name);
+        if (node->line) {
+                infp_str_puts(out, " (");
+                if (function->file) {
+                        put_name(out, infp_stacks_base_name(function->file));
+                        infp_str_putc(out, ':');
+                }
+                infp_str_i64(out, node->line);
+                infp_str_putc(out, ')');
+        }
+        if (function->kind == INFP_FRAME_KERNEL)
+                infp_str_puts(out, "_[k]");
+        else if (function->kind == INFP_FRAME_JIT)
+                infp_str_puts(out, "_[j]");
+}
+
+int infp_folded_write(struct infp_out *out, const struct infp_flame *f, struct infp_err *err)
+{
+        infp_autostr struct infp_str path = { 0 };
+        infp_autofree size_t *ends = NULL; /* of the path at each depth */
+        uint32_t deepest = 0;
+
+        for (uint32_t i = 0; i < f->n_nodes; i++)
+                deepest = f->nodes[i].depth > deepest ? f->nodes[i].depth : deepest;
+        ends = calloc((size_t) deepest + 1, sizeof(*ends));
+        for (uint32_t i = 1; ends && i < f->n_nodes && !out->error; i++) {
+                const struct infp_flame_node *node = &f->nodes[i];
+
+                path.size = ends[node->depth - 1];
+                if (node->depth > 1)
+                        infp_str_putc(&path, ';');
+                put_frame(&path, f, node);
+                ends[node->depth] = path.size;
+                if (!node->self_samples)
+                        continue;
+                infp_str_put(&out->text, path.data, path.size);
+                infp_str_putc(&out->text, ' ');
+                infp_str_u64(&out->text, node->self_samples);
+                infp_str_putc(&out->text, '\n');
+                infp_out_drain(out);
+        }
+        return !ends || path.failed || out->text.failed ? infp_fail(err, -ENOMEM, "no memory for the folded stacks")
+                                                        : 0;
+}
