@@ -114,7 +114,16 @@ static void forked(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t
         (void) t_ns;
         (void) parent_pid;
         (void) parent_tid;
+        infp_wall_reader_hint(off_cpu->reader, pid);
         infp_off_cpu_fork(&off_cpu->waits, pid, tid);
+}
+
+static void executed(void *state, uint64_t t_ns, int32_t pid)
+{
+        struct off_cpu *off_cpu = state;
+
+        (void) t_ns;
+        infp_wall_reader_hint(off_cpu->reader, pid);
 }
 
 static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
@@ -185,6 +194,7 @@ const struct infp_sampler_mode infp_sampler_mode_off_cpu = {
         .moved = moved,
         .run = run,
         .fork = forked,
+        .exec = executed,
         .exit = exited,
         .turn = turn,
         .end = end,

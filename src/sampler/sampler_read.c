@@ -43,9 +43,12 @@ static void on_mapping(void *context, const struct infp_perf_mapping *mapping)
 
 static void on_name(void *context, uint64_t t_ns, int32_t pid, int32_t tid, const char *name, bool is_exec)
 {
-        const struct infp_sampler *sampler = context;
+        struct infp_sampler *sampler = context;
 
         sampler->stacks_handler.name(sampler->stacks_handler.context, t_ns, pid, tid, name, is_exec);
+        EACH_MODE(sampler, own)
+        if (is_exec && own->mode->exec)
+                own->mode->exec(own->state, t_ns, pid);
 }
 
 static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)

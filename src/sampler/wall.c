@@ -74,7 +74,27 @@ static void sample(void *state, const struct infp_perf_sample *sample)
 {
         struct wall *wall = state;
 
+        infp_wall_reader_hint(wall->reader, sample->pid);
         infp_wall_rows_ran(&wall->rows, sample);
+}
+
+static void forked(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+{
+        struct wall *wall = state;
+
+        (void) t_ns;
+        (void) tid;
+        (void) parent_pid;
+        (void) parent_tid;
+        infp_wall_reader_hint(wall->reader, pid);
+}
+
+static void executed(void *state, uint64_t t_ns, int32_t pid)
+{
+        struct wall *wall = state;
+
+        (void) t_ns;
+        infp_wall_reader_hint(wall->reader, pid);
 }
 
 static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
@@ -213,6 +233,8 @@ const struct infp_sampler_mode infp_sampler_mode_wall = {
         .ask = ask,
         .open = open_wall,
         .sample = sample,
+        .fork = forked,
+        .exec = executed,
         .exit = exited,
         .turn = turn,
         .end = end,

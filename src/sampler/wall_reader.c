@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/time.h"
 #include "sampler/wall_threads.h"
 
@@ -13,6 +14,8 @@ enum {
         QUEUE_BYTES = 2 << 20,
         TIDS = 4096, /* slots of sizes of stacks; threads may share one */
         MAX_DOUBLINGS = 8,
+        HINTS = 64,
+        MAX_HINTED = 4096,
         WHOLE_COST = 4, /* reading a thread that has run costs so many reads of one that has not */
         JOIN_S = 2,
 };
@@ -25,6 +28,9 @@ struct infp_wall_reader {
         pthread_mutex_t lock;
         pthread_cond_t changed;
         _Atomic bool is_stopped; /* set under lock */
+        int32_t hints[HINTS];    /* under lock */
+        unsigned n_hints;
+        struct infp_map hinted; /* pids that were named; of the thread that names them */
 
         struct infp_wall_queue *queue;
         struct infp_wall_threads threads;
@@ -146,6 +152,29 @@ static void read_process(struct infp_wall_reader *reader, struct infp_wall_proce
                         infp_wall_threads_ended(&reader->threads, process, i);
 }
 
+static void take_hints(struct infp_wall_reader *reader, uint64_t now_ns)
+{
+        pthread_mutex_lock(&reader->lock);
+        for (unsigned i = 0; i < reader->n_hints; i++)
+                infp_wall_threads_hint(&reader->threads, reader->hints[i], now_ns);
+        reader->n_hints = 0;
+        pthread_mutex_unlock(&reader->lock);
+}
+
+void infp_wall_reader_hint(struct infp_wall_reader *reader, int32_t pid)
+{
+        if (infp_map_get(&reader->hinted, (uint64_t) pid))
+                return;
+        if (reader->hinted.n >= MAX_HINTED)
+                infp_map_done(&reader->hinted); /* numbers are given anew */
+        if (infp_map_put(&reader->hinted, (uint64_t) pid, 1) < 0)
+                return;
+        pthread_mutex_lock(&reader->lock);
+        if (reader->n_hints < HINTS)
+                reader->hints[reader->n_hints++] = pid;
+        pthread_mutex_unlock(&reader->lock);
+}
+
 static void run_round(struct infp_wall_reader *reader)
 {
         const uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
@@ -153,6 +182,7 @@ static void run_round(struct infp_wall_reader *reader)
         struct infp_wall_message *message;
 
         reader->n_whole = 0;
+        take_hints(reader, t_ns);
         if (infp_wall_threads_refresh(threads, reader->options.env, t_ns) < 0)
                 return;
         for (uint32_t i = 0; i < threads->n_processes; i++)
@@ -287,6 +317,7 @@ struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
                 return NULL;
         infp_wall_threads_close(&reader->threads);
         infp_wall_queue_free(reader->queue);
+        infp_map_done(&reader->hinted);
         pthread_cond_destroy(&reader->changed);
         pthread_mutex_destroy(&reader->lock);
         free(reader);

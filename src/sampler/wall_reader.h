@@ -33,6 +33,10 @@ const struct infp_wall_message *infp_wall_reader_next(struct infp_wall_reader *r
 /* The copy of this thread's stack was too small: the next one is larger, if it may. */
 void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid);
 
+/* A process of the target that may be new: it is read from the next round on, before the target's own scan has found it. Cheap
+ * when it was named before. */
+void infp_wall_reader_hint(struct infp_wall_reader *reader, int32_t pid);
+
 struct infp_wall_reader_counts {
         double rate_hz;  /* of rounds, now */
         uint64_t wanted; /* threads times rounds */

@@ -18,6 +18,7 @@
 /* Of all descriptors a quarter: perf events, processes and engines need theirs. */
 enum { RESERVE = 128, SHARE = 4, MOST_KEPT = 16384, FIRST_MEMBERS = 64, FIRST_TIDS = 64 };
 #define LIST_NS INFP_NS_PER_S
+#define HINT_NS (3 * INFP_NS_PER_S) /* the target scans once a tick */
 
 static void init_keeper(struct infp_wall_keeper *keeper)
 {
@@ -112,23 +113,19 @@ static ssize_t read_members(struct infp_wall_threads *threads, const struct infp
         return (ssize_t) n;
 }
 
-static struct infp_wall_process *find_process(struct infp_wall_threads *threads,
-                                              const struct infp_target_member *member)
+static struct infp_wall_process *find_process(const struct infp_wall_threads *threads, int32_t pid)
 {
         uint32_t low = 0, high = threads->n_processes;
 
         while (low < high) {
                 const uint32_t middle = low + (high - low) / 2;
 
-                if (threads->processes[middle].pid < member->pid)
+                if (threads->processes[middle].pid < pid)
                         low = middle + 1;
                 else
                         high = middle;
         }
-        return low < threads->n_processes && threads->processes[low].pid == member->pid &&
-                               threads->processes[low].start_ticks == member->start_ticks
-                       ? &threads->processes[low]
-                       : NULL;
+        return low < threads->n_processes && threads->processes[low].pid == pid ? &threads->processes[low] : NULL;
 }
 
 static int compare_processes(const void *a, const void *b)
@@ -138,7 +135,7 @@ static int compare_processes(const void *a, const void *b)
         return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static int add_process(struct infp_wall_threads *threads, const struct infp_target_member *member)
+static int add_process(struct infp_wall_threads *threads, int32_t pid, uint64_t start_ticks, uint64_t hinted_ns)
 {
         if (threads->n_processes == threads->cap_processes) {
                 const uint32_t cap = threads->cap_processes ? 2 * threads->cap_processes : 16;
@@ -150,9 +147,16 @@ static int add_process(struct infp_wall_threads *threads, const struct infp_targ
                 threads->cap_processes = cap;
         }
         threads->processes[threads->n_processes++] = (struct infp_wall_process){
-                .pid = member->pid, .start_ticks = member->start_ticks, .dir_fd = -1, .is_seen = true
+                .pid = pid, .start_ticks = start_ticks, .hinted_ns = hinted_ns, .dir_fd = -1, .is_seen = true
         };
         return 0;
+}
+
+void infp_wall_threads_hint(struct infp_wall_threads *threads, int32_t pid, uint64_t now_ns)
+{
+        if (find_process(threads, pid) || add_process(threads, pid, 0, now_ns) < 0)
+                return;
+        qsort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
 }
 
 static void sweep_processes(struct infp_wall_threads *threads)
@@ -172,31 +176,37 @@ static void sweep_processes(struct infp_wall_threads *threads)
         threads->n_processes = n;
 }
 
+/* Whether the member is a process that we have; another one may have had its pid. */
+static bool is_known(struct infp_wall_threads *threads, const struct infp_target_member *member)
+{
+        struct infp_wall_process *process = find_process(threads, member->pid);
+
+        if (!process || (process->start_ticks && process->start_ticks != member->start_ticks))
+                return false;
+        process->start_ticks = member->start_ticks;
+        return process->is_seen = true;
+}
+
 /* The table of processes as the target's. */
-static int take_members(struct infp_wall_threads *threads, const struct infp_env *env)
+static int take_members(struct infp_wall_threads *threads, const struct infp_env *env, uint64_t now_ns)
 {
         const ssize_t n = read_members(threads, env);
-        const uint32_t n_before = threads->n_processes;
-        uint32_t n_seen = 0, n_new = 0;
+        uint32_t n_new = 0;
 
         if (n < 0)
                 return (int) n;
-        for (uint32_t i = 0; i < n_before; i++)
-                threads->processes[i].is_seen = false;
-        for (ssize_t i = 0; i < n; i++) {
-                struct infp_wall_process *known = find_process(threads, &threads->members[i]);
+        for (uint32_t i = 0; i < threads->n_processes; i++) {
+                struct infp_wall_process *process = &threads->processes[i];
 
-                if (known) {
-                        known->is_seen = true;
-                        threads->members[i].pid = -1;
-                        n_seen++;
-                }
+                process->is_seen = !process->start_ticks && now_ns - process->hinted_ns < HINT_NS;
         }
-        if (n_seen < n_before)
-                sweep_processes(threads);
+        for (ssize_t i = 0; i < n; i++)
+                if (is_known(threads, &threads->members[i]))
+                        threads->members[i].pid = -1;
+        sweep_processes(threads);
         for (ssize_t i = 0; i < n; i++)
                 if (threads->members[i].pid >= 0) {
-                        INFP_TRY(add_process(threads, &threads->members[i]));
+                        INFP_TRY(add_process(threads, threads->members[i].pid, threads->members[i].start_ticks, 0));
                         n_new++;
                 }
         if (n_new)
@@ -320,7 +330,7 @@ static void keep_dir(struct infp_wall_threads *threads, struct infp_wall_process
 
 int infp_wall_threads_refresh(struct infp_wall_threads *threads, const struct infp_env *env, uint64_t now_ns)
 {
-        INFP_TRY(take_members(threads, env));
+        INFP_TRY(take_members(threads, env, now_ns));
         for (uint32_t i = 0; i < threads->n_processes; i++) {
                 struct infp_wall_process *process = &threads->processes[i];
                 ssize_t n;

@@ -7,8 +7,9 @@
 
 struct infp_wall_process {
         int32_t pid;
-        uint64_t start_ticks;
-        int dir_fd; /* of its task directory, -1: not kept */
+        uint64_t start_ticks; /* 0: the target has not found it yet */
+        uint64_t hinted_ns;   /* when perf named it */
+        int dir_fd;           /* of its task directory, -1: not kept */
         bool is_listed, must_list, is_seen;
         uint64_t n_links, listed_ns;
         struct infp_wall_thread *threads; /* by tid */
@@ -36,5 +37,7 @@ void infp_wall_threads_close(struct infp_wall_threads *threads); /* also half-op
 
 /* Takes in who is new and lets go who is not: 0 or -ENOMEM. */
 int infp_wall_threads_refresh(struct infp_wall_threads *threads, const struct infp_env *env, uint64_t now_ns);
+/* A process that the target will find later, or not at all. */
+void infp_wall_threads_hint(struct infp_wall_threads *threads, int32_t pid, uint64_t now_ns);
 /* Thread number i of a process has ended. */
 void infp_wall_threads_ended(struct infp_wall_threads *threads, struct infp_wall_process *process, uint32_t i);
