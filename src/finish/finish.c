@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "finish/lock.h"
 #include "finish/say.h"
+#include "finish/symbolize.h"
 #include "finish/tables.h"
 #include "finish/timeseries.h"
 
@@ -38,14 +39,33 @@ static int explain(int r, const struct infp_run *run, struct infp_err *err)
                          why.text, run->output, run->info.uuid);
 }
 
+/* Before DuckDB has threads, since a child is made for it; and before Parquet, which is to have the names. A recording without names
+ * is worth having: only a full disk ends it here. */
+static int name_code(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+        const int r =
+                infp_symbolize_frames(run, &(struct infp_symbolize_options){ .root_fd = -1 }, notices, NULL, &why);
+
+        if (r == -ENOSPC || r == -EDQUOT)
+                return infp_fail(err, r, "%s", why.text);
+        if (r < 0)
+                infp_finish_say(notices, "code has no names: %s; `infprof symbolize -r %s` tries it again", why.text,
+                                run->info.uuid);
+        return 0;
+}
+
 static int do_all(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
                   struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
         const char *format = run->info.format && *run->info.format ? run->info.format : "parquet";
         struct infp_err why = { "" };
-        int r = infp_duck_open(&duck, &why);
+        int r = name_code(run, notices, err);
 
+        if (r < 0)
+                return r;
+        r = infp_duck_open(&duck, &why);
         if (r < 0 && r != -ENOPKG)
                 return infp_fail(err, r, "%s", why.text);
         if (r < 0 && strcmp(format, "parquet") == 0)

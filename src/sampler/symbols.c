@@ -46,7 +46,8 @@ int infp_symbols_new(const struct infp_symbols_options *options, struct infp_sym
 
         if (!symbols)
                 return infp_fail(err, -ENOMEM, "no memory for symbols");
-        symbols->places = (struct infp_debug_places){ options->root_fd, options->debug_directories, options->ran_unix_ns };
+        symbols->places =
+                (struct infp_debug_places){ options->root_fd, options->debug_directories, options->ran_unix_ns };
         symbols->no_lines = options->no_lines;
         symbols->no_demangling = options->no_demangling;
         *ret = symbols;

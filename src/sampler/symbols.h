@@ -24,6 +24,8 @@ enum { INFP_SYMBOL_MAX_LEVELS = 64 };
 struct infp_symbols_options {
         int root_fd;                          /* where paths of objects begin: "/" of the target's mount namespace */
         const char *const *debug_directories; /* searched besides the usual; ended by NULL; may be NULL */
+        /* When the program began: a file without a build id that was changed since is not what ran. 0: it is taken as it is. */
+        int64_t ran_unix_ns;
         bool no_lines;      /* no DWARF is read, which takes elfutils and can crash on hostile files */
         bool no_demangling; /* names as the object has them: demangling can crash on hostile names */
 };

@@ -1,0 +1,94 @@
+/* Inside the naming of frames: what is to be named, by whom, and what came of it. */
+#pragma once
+
+#include "base/map.h"
+#include "base/str.h"
+#include "finish/symbolize.h"
+#include "model/stack_tables.h"
+#include "sampler/symbols.h"
+
+/* How good a name is: a better one replaces it. */
+enum infp_name_rank {
+        INFP_NAME_NONE,
+        INFP_NAME_RANGE,
+        INFP_NAME_DYNSYM,
+        INFP_NAME_DEBUGDATA,
+        INFP_NAME_SYMTAB,
+        INFP_NAME_DWARF,
+        INFP_NAME_FIXED, /* of another kind: nothing that is done here is better */
+};
+enum infp_name_rank infp_name_rank(const char *from, size_t size);
+
+struct infp_asked_frame {
+        uint64_t id, address;
+        uint32_t object; /* of `objects`; UINT32_MAX: none that can be read */
+        uint8_t kind, rank, new_rank;
+        bool has_line, is_asked, is_done;
+        char *raw; /* a mangled name that the recorder wrote: it is only to be demangled. NULL: none */
+        uint8_t raw_rank;
+};
+
+struct infp_asked_object {
+        char *path, *build_id; /* "": none */
+        bool is_kernel;
+        uint8_t tries;     /* children that died of it */
+        uint32_t first, n; /* in `order`: frames that are asked for, by address */
+        uint64_t n_named, n_ranges;
+        char *names, *debug_file, *problem;
+        bool has_lines, is_left_out;
+        int why; /* errno of the problem; 0: none */
+};
+
+struct infp_naming {
+        struct infp_run *run;
+        const struct infp_symbolize_options *options;
+        const struct infp_finish_notices *notices;
+        struct infp_asked_frame *frames;
+        uint32_t n_frames, cap_frames;
+        struct infp_map by_id; /* frame id to index */
+        struct infp_asked_object *objects;
+        uint32_t n_objects, cap_objects;
+        struct infp_map by_object; /* hash of path and build id to index */
+        uint32_t *order;           /* frames by object and address */
+        uint32_t n_asked;
+        uint64_t last_t_ns; /* of rows of `symbols` that were there */
+        struct infp_sink *sink;
+        struct infp_builder *builder;
+        struct infp_row *row;
+        char *scratch;
+        uint64_t t_ns, n_written;
+};
+
+/* symbolize_read.c: what the run has, and who is to be asked for. */
+int infp_naming_read(struct infp_naming *naming, struct infp_err *err);
+
+/* symbolize_child.c: runs children until every object was asked, or given up. */
+int infp_naming_ask(struct infp_naming *naming, struct infp_err *err);
+/* symbolize_work.c: what a child does; writes messages to fd. */
+void infp_naming_work(struct infp_naming *naming, int fd);
+
+/* symbolize_write.c: a set of rows of one frame; what is no better than what is there is left out. */
+int infp_naming_put(struct infp_naming *naming, uint32_t frame, const struct infp_symbol *levels, unsigned n,
+                    struct infp_err *err);
+int infp_naming_put_source(struct infp_naming *naming, const char *instance, const char *state, const char *reason,
+                           const char *fix, struct infp_err *err);
+int infp_naming_end(struct infp_naming *naming, struct infp_err *err);
+void infp_naming_free_writer(struct infp_naming *naming);
+
+/* symbolize_say.c: notices and rows of `sources` of what has no name. */
+int infp_naming_say(struct infp_naming *naming, struct infp_err *err);
+
+/* A message of a child: this, then `size` bytes. */
+enum infp_naming_message_type {
+        INFP_NAMING_BEGIN = 1,
+        INFP_NAMING_ABOUT,
+        INFP_NAMING_PROBLEM,
+        INFP_NAMING_FRAME,
+        INFP_NAMING_END
+};
+struct infp_naming_message {
+        uint32_t type, index; /* of the object, or of the frame */
+        uint32_t n;           /* levels of the frame; has_lines; errno of the problem */
+        uint32_t
+                size; /* texts, each with a 0 behind it ("" for none); of a level 5: name, mangled, file, from, and lines */
+};

@@ -1,0 +1,111 @@
+/* What has no name, and why: one notice for each reason, and rows of `sources`. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "finish/say.h"
+#include "finish/symbolize_parts.h"
+
+enum { MOST_LISTED = 3, MOST_SOURCES = 20 };
+
+static const char *base_name(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}
+
+static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_frames)
+{
+        if (n < MOST_LISTED)
+                infp_str_printf(list, "%s%s (%llu)", n ? ", " : "", base_name(path), (unsigned long long) n_frames);
+        else if (n == MOST_LISTED)
+                infp_str_puts(list, " ...");
+}
+
+/* Functions whose extent alone is known. */
+static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
+{
+        infp_autostr struct infp_str list = { 0 }, text = { 0 }, fix = { 0 };
+        uint64_t n_frames = 0;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < naming->n_objects; i++) {
+                const struct infp_asked_object *object = &naming->objects[by_need[i]];
+
+                if (!object->n_ranges)
+                        continue;
+                add(&list, n++, object->path, object->n_ranges);
+                n_frames += object->n_ranges;
+        }
+        if (!n)
+                return 0;
+        infp_str_printf(&text,
+                        "%llu of %u places in code are named by the extent of their function alone: %u file%s "
+                        "stripped or without symbols there: %s",
+                        (unsigned long long) n_frames, naming->n_frames, n, n == 1 ? " is" : "s are", list.data);
+        infp_str_printf(&fix,
+                        "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or have them in "
+                        "a directory, and run `infprof symbolize -r %s --debug-dir DIR`",
+                        naming->run->info.uuid);
+        if (text.failed || fix.failed)
+                return 0;
+        infp_finish_say(naming->notices, "%s; %s", text.data, fix.data);
+        return infp_naming_put_source(naming, NULL, "absent", text.data, fix.data, err);
+}
+
+static const char *state_of(int why)
+{
+        return why == -EACCES || why == -EPERM ? "denied" : why == -ENOENT ? "absent" : "broken";
+}
+
+/* Files that are gone, changed, or crashed who read them; the kernel when it hides its addresses. */
+static int say_problems(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
+{
+        unsigned n_said = 0, n_more = 0;
+
+        for (uint32_t i = 0; i < naming->n_objects; i++) {
+                const struct infp_asked_object *object = &naming->objects[by_need[i]];
+
+                if (!object->problem)
+                        continue;
+                if (n_said < MOST_LISTED || object->is_kernel)
+                        infp_finish_say(naming->notices, "%s", object->problem);
+                else
+                        n_more++;
+                if (n_said++ < MOST_SOURCES)
+                        INFP_TRY(infp_naming_put_source(naming, object->path, state_of(object->why), object->problem,
+                                                        NULL, err));
+        }
+        if (n_more)
+                infp_finish_say(naming->notices, "%u more files have no names for such reasons: see table sources",
+                                n_more);
+        return 0;
+}
+
+static int by_need(const void *left, const void *right, void *context)
+{
+        const struct infp_naming *naming = context;
+        const struct infp_asked_object *a = &naming->objects[*(const uint32_t *) left],
+                                       *b = &naming->objects[*(const uint32_t *) right];
+        const uint64_t a_n = a->n - a->n_named, b_n = b->n - b->n_named;
+
+        return a_n != b_n ? (a_n > b_n ? -1 : 1) : strcmp(a->path, b->path);
+}
+
+int infp_naming_say(struct infp_naming *naming, struct infp_err *err)
+{
+        uint32_t *order = malloc((naming->n_objects + 1) * sizeof(*order));
+        int r;
+
+        if (!order)
+                return infp_fail(err, -ENOMEM, "no memory for the files of the run");
+        for (uint32_t i = 0; i < naming->n_objects; i++)
+                order[i] = i;
+        qsort_r(order, naming->n_objects, sizeof(*order), by_need, naming);
+        r = say_ranges(naming, order, err);
+        if (r == 0)
+                r = say_problems(naming, order, err);
+        free(order);
+        return r;
+}
