@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-enum { MAX_WORDS = 4096, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
+enum { MAX_WORDS = 4096, MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
 
 const char *infp_off_cpu_word(struct infp_off_cpu_waits *waits, const char *text)
 {
@@ -146,6 +146,7 @@ void infp_off_cpu_places_done(struct infp_off_cpu_waits *waits)
                 if (waits->words.slots[i].key)
                         free((void *) (uintptr_t) waits->words.slots[i].value);
         infp_map_done(&waits->words);
+        infp_map_done(&waits->states);
         waits->open = waits->closed = waits->telling = NULL;
 }
 
@@ -217,6 +218,7 @@ void infp_off_cpu_wait_find(struct infp_off_cpu_waits *waits, struct infp_off_cp
         place->wait = wait;
         place->pid = wait->pid;
         place->tid = wait->tid;
+        wait->has_kernel = copy && copy->sample.n_kernel;
         wait->is_closing = true; /* found at once: whoever called tells it */
         if (copy)
                 infp_stacks_take(waits->stacks, &copy->sample, INFP_STACK_OFF_CPU, on_found, waits,
@@ -227,13 +229,24 @@ void infp_off_cpu_wait_find(struct infp_off_cpu_waits *waits, struct infp_off_cp
         infp_off_cpu_copy_free(waits, copy);
 }
 
-static const char *state_of(struct infp_off_cpu_waits *waits, const struct infp_off_cpu_wait *wait)
+/* The state of a wait by what the reader says. Where it did not come by in time: of an earlier wait with the very same stack, the
+ * kernel's frames included, since that waits for the same. */
+static const char *state_of(struct infp_off_cpu_waits *waits, const struct infp_off_cpu_wait *wait, uint64_t stack)
 {
+        const char *state = wait->state ? wait->state : wait->place->state;
+        const uint64_t *learned;
+
         if (wait->is_preempted)
                 return infp_off_cpu_word(waits, "runnable");
-        if (wait->state)
-                return wait->state;
-        return wait->place->state ? wait->place->state : infp_off_cpu_word(waits, "blocked");
+        if (!wait->has_kernel)
+                return state ? state : infp_off_cpu_word(waits, "blocked");
+        learned = infp_map_get(&waits->states, stack);
+        if (state) {
+                if (!learned && waits->states.n < MAX_STATES)
+                        infp_map_put(&waits->states, stack, (uint64_t) (uintptr_t) state);
+                return state;
+        }
+        return learned ? (const char *) (uintptr_t) *learned : infp_off_cpu_word(waits, "blocked");
 }
 
 void infp_off_cpu_wait_tell(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait, uint64_t until_ns)
@@ -255,7 +268,7 @@ void infp_off_cpu_wait_tell(struct infp_off_cpu_waits *waits, struct infp_off_cp
                 found.t_ns = wait->told_ns;
                 found.samples = !wait->has_row;
                 infp_stacks_put(waits->stacks, &found, (double) (until_ns - wait->told_ns) / 1e9,
-                                state_of(waits, wait));
+                                state_of(waits, wait, found.stack));
                 waits->n_taken += !wait->has_row;
                 wait->has_row = true;
                 wait->told_ns = until_ns;

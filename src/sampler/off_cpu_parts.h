@@ -27,6 +27,7 @@ struct infp_off_cpu_wait {
         int32_t pid, tid;
         uint64_t out_ns, in_ns, told_ns; /* told: up to there it stands in rows */
         bool is_preempted, is_over, has_row;
+        bool has_kernel;   /* its stack has the kernel's frames */
         bool is_closing;   /* its place is being looked for */
         const char *state; /* as the reader says; NULL: it does not */
         struct infp_off_cpu_copy *copy;

@@ -125,17 +125,6 @@ void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf
         thread->copy = infp_off_cpu_copy_new(waits, sample);
 }
 
-void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid)
-{
-        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
-
-        if (!thread || thread->dead_ns)
-                return;
-        if (thread->wait)
-                end_wait(waits, thread, t_ns);
-        thread->dead_ns = t_ns;
-}
-
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
 {
         struct infp_off_cpu_thread *thread = find_thread(waits, tid);
@@ -287,6 +276,33 @@ static void tell_short(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thr
         thread->short_ns[is_preempted] = 0;
 }
 
+static void tell_closed(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
+{
+        infp_off_cpu_wait_unlink(wait);
+        infp_off_cpu_wait_link(&waits->telling, wait);
+        infp_off_cpu_wait_find(waits, wait);
+        infp_off_cpu_wait_tell(waits, wait, wait->in_ns);
+}
+
+/* What it has is told now: behind its end nobody knows its name. */
+void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid)
+{
+        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
+
+        if (!thread || thread->dead_ns)
+                return;
+        if (thread->wait)
+                end_wait(waits, thread, t_ns);
+        for (struct infp_off_cpu_wait *wait = waits->closed, *next; wait; wait = next) {
+                next = wait->next;
+                if (wait->tid == tid)
+                        tell_closed(waits, wait);
+        }
+        tell_short(waits, thread, false, waits->told_ns ? waits->told_ns : t_ns);
+        tell_short(waits, thread, true, waits->told_ns ? waits->told_ns : t_ns);
+        thread->dead_ns = t_ns;
+}
+
 /* All sums, and threads that ended long enough ago. */
 static void tell_sums(struct infp_off_cpu_waits *waits, uint64_t now_ns, bool is_end)
 {
@@ -319,14 +335,8 @@ void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns)
                 if (now_ns > wait->told_ns && now_ns - wait->told_ns > LONG_NS)
                         infp_off_cpu_wait_tell(waits, wait, now_ns);
         }
-        while (waits->closed) {
-                struct infp_off_cpu_wait *wait = waits->closed;
-
-                infp_off_cpu_wait_unlink(wait);
-                infp_off_cpu_wait_link(&waits->telling, wait);
-                infp_off_cpu_wait_find(waits, wait);
-                infp_off_cpu_wait_tell(waits, wait, wait->in_ns);
-        }
+        while (waits->closed)
+                tell_closed(waits, waits->closed);
         if (now_ns - waits->told_ns < TELL_NS)
                 return;
         tell_sums(waits, now_ns, false);

@@ -18,6 +18,7 @@ struct infp_off_cpu_waits {
         void *enlarge_context;
         struct infp_map threads;           /* tid -> struct sleeper */
         struct infp_map words;             /* hash -> text */
+        struct infp_map states;            /* stack -> text: what those who wait there wait for */
         struct infp_off_cpu_wait *open;    /* a thread waits */
         struct infp_off_cpu_wait *closed;  /* over; what was read during it may still come */
         struct infp_off_cpu_wait *telling; /* over; their stacks are not known yet */
