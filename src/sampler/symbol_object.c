@@ -148,6 +148,7 @@ int infp_symbol_object_open(const struct infp_debug_places *places, const char *
 {
         struct infp_symbol_object *object = calloc(1, sizeof(*object));
         struct infp_err why = { "" };
+        char own_id[2 * INFP_IMAGE_MAX_BUILD_ID + 1] = "";
         bool is_whole;
         int r;
 
@@ -156,13 +157,15 @@ int infp_symbol_object_open(const struct infp_debug_places *places, const char *
         object->path = strdup(path);
         r = object->path ? open_right_image(places, path, fd, build_id, &object->image, &why) : -ENOMEM;
         object->has_image = r == 0;
+        for (unsigned i = 0; object->has_image && i < object->image.build_id_size; i++)
+                snprintf(own_id + 2 * i, 3, "%02x", object->image.build_id[i]);
         /* A file that has it all needs no other one. */
         is_whole = object->has_image && infp_image_section(&object->image, NULL, SHT_SYMTAB) &&
                    (!with_lines || has_dwarf(&object->image));
         if (object->path && !is_whole && *path == '/')
-                object->has_debug_file =
-                        infp_debug_file_find(places, object->has_image ? &object->image : NULL, path, build_id,
-                                             &object->debug_file, object->debug_path, sizeof(object->debug_path)) == 0;
+                object->has_debug_file = infp_debug_file_find(places, object->has_image ? &object->image : NULL, path,
+                                                              *build_id ? build_id : own_id, &object->debug_file,
+                                                              object->debug_path, sizeof(object->debug_path)) == 0;
         if (!object->has_image && !object->has_debug_file) {
                 infp_symbol_object_close(object);
                 return infp_fail(err, r, "%s", why.text);
