@@ -153,9 +153,11 @@ static bool is_go(const struct infp_elf *elf)
 static int read_elf(struct infp_object_image *image, struct infp_tables_cache *cache)
 {
         struct infp_elf elf;
+        Elf64_Ehdr head;
 
-        if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0)
+        if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || !infp_elf_copy(&elf, 0, &head, sizeof(head)))
                 return 0;
+        image->entry = head.e_entry;
         image->is_elf = true;
         image->loads = malloc(elf.n_loads * sizeof(*image->loads));
         if (!image->loads)

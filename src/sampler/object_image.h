@@ -31,6 +31,7 @@ struct infp_object_image {
         uint8_t build_id[INFP_MAX_BUILD_ID];
         uint32_t build_id_size;
         char build_id_text[2 * INFP_MAX_BUILD_ID + 1]; /* "": none */
+        uint64_t entry;                                /* where a program or its loader begins: nobody calls it */
         struct infp_elf_load *loads;
         unsigned n_loads;
         const struct infp_unwind_table *table; /* NULL: it has none */

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "sampler/object_memory.h"
 #include "sampler/tables_cache.h"
 
 /* Two, so that a large table does not keep the small ones waiting. */
@@ -160,6 +161,17 @@ static bool may_keep_fd(struct infp_loader *loader, int fd)
         return may;
 }
 
+/* Where programs put objects that they remove again. */
+static bool is_temporary(const char *path)
+{
+        static const char *const folders[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
+
+        for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+                if (strncmp(path, folders[i], strlen(folders[i])) == 0)
+                        return true;
+        return false;
+}
+
 /* By one way. -ESTALE: that is another file. */
 static int load_by(struct infp_loader *loader, struct infp_object_job *job, enum infp_object_way way)
 {
@@ -173,10 +185,10 @@ static int load_by(struct infp_loader *loader, struct infp_object_job *job, enum
                 return fd;
         image = find_image(loader, &identity);
         if (!image) {
-                r = infp_object_image_read(fd, &identity, loader->cache, &image);
+                r = infp_object_image_read(fd, &identity, way == INFP_BY_MEMORY ? NULL : loader->cache, &image);
                 if (r < 0)
                         return r;
-                image->is_reachable = way == INFP_BY_OUR_ROOT;
+                image->is_reachable = way == INFP_BY_OUR_ROOT && !is_temporary(place->path);
                 if (!image->is_reachable && image->is_elf && may_keep_fd(loader, fd)) {
                         image->fd = fd;
                         fd = -1;
@@ -203,7 +215,12 @@ static void load(struct infp_loader *loader, struct infp_object_job *job)
                 return;
         }
         for (enum infp_object_way way = 0; way < INFP_OBJECT_WAYS && !job->image; way++) {
-                const int r = load_by(loader, job, way);
+                int r;
+
+                /* It is not under its path: how the process has it now tells more than the record did. */
+                if (way == INFP_BY_MAP_FILES && !infp_object_find(loader->root_fd, &job->place))
+                        break;
+                r = load_by(loader, job, way);
 
                 /* What is said last is not why: the file that is not there by its path is. */
                 if (way == 0 || r == 0 || job->error == -ENOENT || job->error == -ESTALE)

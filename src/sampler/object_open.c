@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "sampler/object_memory.h"
 
 enum { MAX_FDS = 1024 };
 
@@ -124,6 +125,8 @@ int infp_object_open(int root_fd, const struct infp_object_place *place, enum in
                 return open_at(AT_FDCWD, path, place, ret);
         case INFP_BY_FD:
                 return place->inode ? open_held(place, ret) : -ENOENT;
+        case INFP_BY_MEMORY:
+                return infp_object_from_memory(root_fd, place, ret);
         default:
                 return -EINVAL;
         }

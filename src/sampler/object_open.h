@@ -26,6 +26,7 @@ enum infp_object_way {
         INFP_BY_MAP_FILES, /* deleted files too; root alone may */
         INFP_BY_EXE,       /* a deleted program */
         INFP_BY_FD,        /* memory files that it holds open */
+        INFP_BY_MEMORY,    /* what of it is mapped (object_memory.h) */
         INFP_OBJECT_WAYS,
 };
 

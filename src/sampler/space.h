@@ -50,10 +50,11 @@ int infp_space_view(struct infp_space *space, const struct infp_objects *objects
 /* The mapping with address in it, or NULL. */
 struct infp_space_mapping *infp_space_find(const struct infp_space *space, uint64_t address);
 
-/* Reads the text of /proc/PID/maps: each executable mapping, in their order. Lines that are none are left out. */
+/* Reads the text of /proc/PID/maps: its lines in their order. What is no such line is left out. */
 struct infp_maps_line {
         uint64_t begin, end, offset, inode;
         uint32_t major, minor;
+        bool is_readable, is_executable;
         const char *path; /* borrowed from the text, which is changed: ended by 0; "" for none */
 };
 bool infp_maps_next(char **text, struct infp_maps_line *ret);

@@ -50,14 +50,15 @@ static void restore_newlines(char *path)
                 *into = 0;
 }
 
-static bool read_line(char *at, struct infp_maps_line *ret, bool *ret_is_executable)
+static bool read_line(char *at, struct infp_maps_line *ret)
 {
         uint64_t major, minor;
 
         if (!take_number(&at, 16, &ret->begin) || !take_char(&at, '-') || !take_number(&at, 16, &ret->end) ||
             !take_char(&at, ' ') || strnlen(at, 5) < 5 || ret->begin >= ret->end)
                 return false;
-        *ret_is_executable = at[2] == 'x';
+        ret->is_readable = at[0] == 'r';
+        ret->is_executable = at[2] == 'x';
         at += 4;
         if (!take_char(&at, ' ') || !take_number(&at, 16, &ret->offset) || !take_char(&at, ' ') ||
             !take_number(&at, 16, &major) || !take_char(&at, ':') || !take_number(&at, 16, &minor) ||
@@ -75,12 +76,11 @@ bool infp_maps_next(char **text, struct infp_maps_line *ret)
 {
         while (**text) {
                 char *line = *text, *end = strchr(line, '\n');
-                bool is_executable;
 
                 if (end)
                         *end = 0;
                 *text = end ? end + 1 : line + strlen(line);
-                if (read_line(line, ret, &is_executable) && is_executable)
+                if (read_line(line, ret))
                         return true;
         }
         return false;

@@ -129,6 +129,24 @@ static void map(struct infp_processes *all, struct infp_space_process *process, 
                 all->n_mappings_missed++;
 }
 
+static void map_line(struct infp_processes *all, struct infp_space_process *process, const struct infp_maps_line *line,
+                     uint64_t now_ns)
+{
+        const struct infp_perf_mapping mapping = {
+                .t_ns = now_ns,
+                .pid = process->pid,
+                .begin = line->begin,
+                .size = line->end - line->begin,
+                .offset = line->offset,
+                .major = line->major,
+                .minor = line->minor,
+                .inode = line->inode,
+                .path = line->path,
+        };
+
+        map(all, process, &mapping);
+}
+
 /* Takes the process's mappings as they are now. */
 static void read_maps(struct infp_processes *all, struct infp_space_process *process)
 {
@@ -148,20 +166,9 @@ static void read_maps(struct infp_processes *all, struct infp_space_process *pro
                 infp_space_unref(process->space);
                 process->space = space;
                 at = text;
-                while (infp_maps_next(&at, &line)) {
-                        const struct infp_perf_mapping mapping = {
-                                .t_ns = now,
-                                .pid = process->pid,
-                                .begin = line.begin,
-                                .size = line.end - line.begin,
-                                .offset = line.offset,
-                                .major = line.major,
-                                .minor = line.minor,
-                                .inode = line.inode,
-                                .path = line.path,
-                        };
-                        map(all, process, &mapping);
-                }
+                while (infp_maps_next(&at, &line))
+                        if (line.is_executable)
+                                map_line(all, process, &line, now);
         }
         free(text);
 }
@@ -200,6 +207,7 @@ static void begin_exec(struct infp_processes *all, struct infp_space_process *pr
         infp_space_unref(process->space);
         process->space = space;
         process->lost = all->lost;
+        process->exec_ns = t_ns;
         process->ended_ns = 0;
         free(process->jitdump);
         process->jitdump = NULL;
@@ -216,7 +224,7 @@ void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid,
         else if (is_exec) {
                 process = add_process(all, pid, infp_space_new());
                 if (process)
-                        process->begin_ns = 0;
+                        process->exec_ns = t_ns;
         }
         if (!thread || thread->pid != pid)
                 thread = add_thread(all, pid, tid);

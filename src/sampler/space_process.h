@@ -23,6 +23,7 @@ struct infp_space_process {
         uint64_t asked_ns; /* when that was tried last */
         uint64_t pause_ns; /* until it may be tried again, without a reason that is sure to be one */
         uint64_t lost;     /* as of infp_processes.lost, then */
+        uint64_t exec_ns;  /* of its last exec that was told of; 0: none */
         uint64_t ended_ns; /* 0: its first thread has not ended */
         struct infp_space *space;
         char *jitdump; /* path; NULL: none was seen */

@@ -105,10 +105,16 @@ static bool resolve(struct infp_stacks *stacks, struct infp_space *space, const 
         return true;
 }
 
-/* A mapping that nobody told of, where the unwind ended: what /proc has now is looked at, sometimes. */
+/* A mapping that nobody told of: what /proc has now is looked at, sometimes. */
 static bool is_unmapped(const struct infp_space *space, const struct infp_perf_sample *sample)
 {
         return sample->has_registers && !infp_space_find(space, sample->registers[INFP_RIP]);
+}
+
+/* Within exec the memory is the new program's already, while the registers are still those of the call: they lead nowhere. */
+static bool is_in_exec(const struct infp_space_process *process, const struct infp_perf_sample *sample)
+{
+        return sample->is_in_kernel && process->exec_ns && sample->t_ns < process->exec_ns + INFP_NS_PER_S;
 }
 
 static bool put_waiting(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
@@ -135,6 +141,7 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
         struct infp_space_process *process = infp_processes_get(&stacks->processes, sample->pid, sample->t_ns);
         const struct infp_object *object = NULL;
         struct infp_stack_found moment;
+        struct infp_perf_sample own;
         struct infp_space *space;
 
         infp_stacks_thread(stacks, sample->pid, sample->tid, NULL, &moment);
@@ -145,8 +152,13 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
                 found(context, cookie, &moment);
                 return;
         }
-        if (is_unmapped(process->space, sample))
+        if (is_unmapped(process->space, sample) && !is_in_exec(process, sample))
                 infp_processes_reread(&stacks->processes, process, sample->t_ns);
+        if (is_in_exec(process, sample) && is_unmapped(process->space, sample)) {
+                own = *sample;
+                own.has_registers = false;
+                sample = &own;
+        }
         space = process->space;
         if (stacks->wait.n_by_thread[infp_wait_bucket(sample->tid)] == 0 &&
             resolve(stacks, space, sample, true, &moment, &object)) {
