@@ -263,7 +263,7 @@ const struct infp_command infp_command_query = {
                 "sample),\n"
                 "engine_quantiles (percentiles of engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) "
                 "those of\n"
-                "a window), energy_watts. Where a row names a thing by its id, the thing's own columns stand behind it "
+                "a window), energy_watts, samples_named (samples of stacks with their functions). Where a row names a thing by its id, the thing's own columns stand behind it "
                 "(processes: pName, pCmdline). time is UTC with nanoseconds, "
                 "shown as Unix\n"
                 "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "

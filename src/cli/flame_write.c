@@ -10,6 +10,7 @@
 #include "analyze/sampling.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/time.h"
 #include "cli/output.h"
 #include "cli/reader.h"
 #include "cli/run_words.h"
@@ -131,8 +132,10 @@ static void describe(struct writing *w)
         infp_run_words(&w->words, w->run, 0);
         if (!w->words.size)
                 infp_str_printf(&w->words, "run %.8s", w->run->info.uuid);
-        infp_str_puts(&w->words, ", ");
-        infp_human_seconds(&w->words, (double) (w->range.t1 - w->range.t0) / 1e9);
+        if (w->range.t1 - w->range.t0 >= INFP_NS_PER_MS) { /* imported sums have no length */
+                infp_str_puts(&w->words, ", ");
+                infp_human_seconds(&w->words, (double) (w->range.t1 - w->range.t0) / 1e9);
+        }
         if (s && s->rate_hz > 0) {
                 infp_str_puts(&w->words, ", ");
                 infp_human_number(&w->words, s->rate_hz);

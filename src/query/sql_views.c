@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "query/engine_quantiles.h"
+#include "query/samples_named.h"
 
 // clang-format off
 static const struct infp_column watts_columns[] = {
@@ -36,6 +37,7 @@ const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {
         { &infp_engine_quantiles_table, "engine_samples", "SELECT * FROM " INFP_QUANTILES_FUNCTION "(NULL, NULL)",
           false },
         { &watts_table, "energy", watts, true },
+        { &infp_samples_named_table, "stack_samples", infp_samples_named_sql, true },
 };
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name)

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "view/profile.h"
 
-enum { FIRST_MADE_UP_TID = 1 << 30 };
+enum { FIRST_MADE_UP_TID = 1 << 30, MOST_SLICES = 5000000 };
 
 struct slice {
         uint32_t name;
@@ -40,6 +40,7 @@ struct writer {
         uint32_t n_names, cap_names;
         uint64_t base, last; /* end of what was written of the track */
         double scale;        /* weight to nanoseconds */
+        uint32_t n_slices;
         bool failed;
 };
 
@@ -135,6 +136,8 @@ static void close_to(struct writer *w, uint32_t track, uint32_t n)
         while (w->n_open > n) {
                 const struct slice *slice = &w->open[--w->n_open];
 
+                if (w->n_slices++ >= MOST_SLICES)
+                        continue;
                 infp_json_object(&w->json);
                 infp_json_member_str(&w->json, "ph", "X");
                 infp_json_member_str(&w->json, "name", slice->name ? infp_stacks_str(s, slice->name) : "[truncated]");
@@ -242,7 +245,7 @@ static int put_tracks(struct writer *w)
                 w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
         if (s->n_times)
                 qsort(w->order, s->n_times, sizeof(*w->order), by_track);
-        for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed; i++) {
+        for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_slices <= MOST_SLICES; i++) {
                 if (w->order[i].track != track) {
                         close_to(w, track, 0);
                         track = w->order[i].track;
@@ -301,5 +304,11 @@ int infp_chrome_write(struct infp_out *out, const struct infp_stacks *s, const s
         infp_json_object_end(&w.json);
         infp_json_object_end(&w.json);
         infp_str_putc(&out->text, '\n');
+        if (r >= 0 && w.n_slices > MOST_SLICES)
+                return infp_fail(
+                        err, -E2BIG,
+                        "the trace has more than %d slices, which no viewer opens; --from and --to take a part of "
+                        "the run, --pprof and --speedscope all of it",
+                        MOST_SLICES);
         return r < 0 || out->text.failed ? infp_fail(err, -ENOMEM, "no memory for the trace") : 0;
 }

@@ -103,6 +103,10 @@ static void name_profile(const struct writer *w, const struct infp_stack_sum *su
                 snprintf(ret, size, "%.500s", sum->mode ? infp_stacks_str(s, sum->mode) : "[no mode]");
                 break;
         default:
+                if (!s->threads[sum->thread].id && !s->threads[sum->thread].tid) { /* an import that knows none */
+                        snprintf(ret, size, "%.500s", w->about->name);
+                        break;
+                }
                 infp_stacks_thread_label(s, sum->thread, true, ret, size);
         }
 }

@@ -240,7 +240,7 @@ def test_tables(infprof, output):
     assert all(row["help"] for row in rows.values())
     columns = {row["column_name"]: row for row in json.loads(run([infprof, "tables", "cpu", "-r", output, "--json"]).stdout)}
     assert columns["vCpuTime"]["unit"] == "cs" and columns["vCpuTime"]["kind"] == "counter" and columns["vCpuTimeIOWait"]["reset"] == "none"
-    for view in ("engine_quantiles", "energy_watts"):  # made when they are read: their rows are not known before
+    for view in ("engine_quantiles", "energy_watts", "samples_named"):  # made when they are read: their rows are not known before
         assert rows[view]["rows"] is None
         names = [row["column_name"] for row in json.loads(run([infprof, "tables", view, "-r", output, "--json"]).stdout)]
         assert len(names) == rows[view]["columns"]

@@ -1,0 +1,84 @@
+/* Runs with known stacks, on disk, for tests that drive the binary (tests/e2e) and for benches.
+ *
+ *   stack_tool DIR               the run of stack_rows.h
+ *   stack_tool DIR SAMPLES NODES as many samples (1 ms apart, 10 ms each) over a tree of so many nodes, 40 deep */
+#include <stdio.h>
+
+#include "stack_rows.h"
+
+enum { DEPTH = 40, THREADS = 4, FUNCTIONS = 2000 };
+
+/* Node i + 1 hangs below a node that came shortly before, so that the tree is as deep as real ones; the order is always the same. */
+static void put_large(struct sample_run *s, unsigned samples, unsigned nodes)
+{
+        const uint64_t process = put_process(s, 42, "server");
+        uint64_t threads[THREADS], frames[FUNCTIONS], *ids = calloc(nodes, sizeof(*ids)), random = 1;
+        unsigned *depths = calloc(nodes, sizeof(*depths));
+        char name[64];
+
+        assert(ids && depths);
+        for (unsigned i = 0; i < THREADS; i++)
+                threads[i] = put_thread(s, process, (int32_t) (42 + i), "worker");
+        for (unsigned i = 0; i < FUNCTIONS; i++) {
+                snprintf(name, sizeof(name), "ns::function_%u(int, char const*)", i);
+                frames[i] =
+                        put_frame(s, INFP_FRAME_NATIVE, i % 3 ? "/usr/bin/a.out" : "/lib/lib.so", 16 * i + 16, false);
+                put_symbol(s, frames[i], 0, name, "/src/a.c", 10, 5, "dwarf");
+        }
+        for (unsigned i = 0; i < nodes; i++) {
+                unsigned parent = 0;
+
+                random = random * 6364136223846793005U + 1442695040888963407U;
+                if (i) {
+                        parent = i - 1 - (unsigned) (random >> 33) % (i < 8 ? i : 8);
+                        while (depths[parent] >= DEPTH)
+                                parent /= 2;
+                        depths[i] = depths[parent] + 1;
+                }
+                ids[i] = put_stack(s, i ? ids[parent] : 0, frames[(random >> 40) % FUNCTIONS]);
+                if (i % 4096 == 4095)
+                        sample_flush(s);
+        }
+        for (unsigned i = 0; i < samples; i++) {
+                const struct stack_sample is = { .t_ns = S + i * UINT64_C(1000000),
+                                                 .process = process,
+                                                 .thread = threads[i % THREADS],
+                                                 .tid = 42 + i % THREADS,
+                                                 .stack = ids[(i * UINT64_C(2654435761)) % nodes],
+                                                 .mode = "cpu",
+                                                 .weight = 0.01 };
+
+                put_samples(s, &is, 1);
+                if (i % 4096 == 4095)
+                        sample_flush(s);
+        }
+        free(ids);
+        free(depths);
+}
+
+int main(int argc, char **argv)
+{
+        struct sample_run *s = stack_begin();
+
+        if (argc != 2 && argc != 4) {
+                fprintf(stderr, "usage: stack_tool DIR [SAMPLES NODES]\n");
+                return 2;
+        }
+        if (argc == 2)
+                put_known(s);
+        else
+                put_large(s, (unsigned) atoi(argv[2]), (unsigned) atoi(argv[3]));
+        sample_end(s);
+        /* A run's end is behind its last row. */
+        s->run->info.started_t_ns = S;
+        s->run->info.started_unix_ns = SAMPLE_UNIX + (int64_t) S;
+        s->run->info.ended_t_ns = S + (argc == 2 ? 6 * S : (uint64_t) atoi(argv[2]) * 1000000);
+        s->run->info.ended_unix_ns = SAMPLE_UNIX + (int64_t) s->run->info.ended_t_ns;
+        sample_check(s, infp_run_save(s->run, &s->err));
+        if (rename(s->directory, argv[1]) != 0) {
+                perror(argv[1]);
+                return 1;
+        }
+        sample_free(s);
+        return 0;
+}
