@@ -69,7 +69,8 @@ static const char *title_of(const char *group)
 {
         static const char *const titles[][2] = {
                 { "sources", "Sources" },        { "engines", "Engines" }, { "gpus", "GPUs" },
-                { "cgroups", "Control groups" }, { "kernel", "Kernel" },   { "program", "infprof itself" },
+                { "cgroups", "Control groups" }, { "kernel", "Kernel" },   { "sampling", "Stacks" },
+                { "program", "infprof itself" },
         };
 
         for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
@@ -181,8 +182,10 @@ static int run(const struct infp_arguments *arguments)
         if (r >= 0) {
                 infp_doctor_kernel(&findings, root ? root : "/");
                 /* A tree of files says nothing about the machine that infprof runs on. */
-                if (!root || !strcmp(root, "/"))
+                if (!root || !strcmp(root, "/")) {
+                        infp_doctor_sampler(&findings);
                         infp_doctor_program(&findings);
+                }
                 if (findings.failed)
                         r = infp_fail(&err, -ENOMEM, "no memory for the findings");
         }

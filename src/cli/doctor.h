@@ -36,5 +36,7 @@ void infp_doctor_gpus(struct infp_findings *findings, const struct infp_one_shot
 void infp_doctor_cgroups(struct infp_findings *findings, const struct infp_one_shot *shot);
 /* Settings of the kernel that decide what can be seen; read below root. */
 void infp_doctor_kernel(struct infp_findings *findings, const char *root);
+/* doctor_sampler.c: which stacks may be sampled, of this machine. */
+void infp_doctor_sampler(struct infp_findings *findings);
 /* What infprof itself needs here: places to write, DuckDB, descriptors. */
 void infp_doctor_program(struct infp_findings *findings);
