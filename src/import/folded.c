@@ -264,13 +264,7 @@ static size_t take_owner(struct folded *f)
 {
         size_t n = take_austin(f);
 
-        if (!n)
-                n = take_perf(f);
-        if (n < f->n_words && f->words[n].size == 11 && !memcmp(f->words[n].data, "[truncated]", 11)) {
-                f->sample.is_truncated = true;
-                n++;
-        }
-        return n;
+        return n ? n : take_perf(f);
 }
 
 static int take_line(struct folded *f, struct infp_import_text line, struct infp_err *err)

@@ -35,6 +35,7 @@ static const struct {
         { "PK\x03\x04", 4, "a zip archive" },
         { "\0\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16,
           "of gperftools: `google-pprof --collapsed PROGRAM FILE | infprof import -` reads it" },
+        { "{", 1, "JSON, but not that of speedscope, whose frames stand in \"shared\"" },
         { "<", 1, "XML, SVG or HTML: import the data that it was drawn from" },
 };
 

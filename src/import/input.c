@@ -249,6 +249,8 @@ int infp_import_peek(struct infp_import_input *input, const char **ret, size_t *
                 r = fill(input, err);
         if (r < 0)
                 return r;
+        if (input->end - input->begin >= 3 && !memcmp(input->data + input->begin, "\xef\xbb\xbf", 3))
+                input->begin += 3; /* a byte order mark */
         *ret = input->data + input->begin;
         *ret_size = input->end - input->begin < INFP_IMPORT_HEAD ? input->end - input->begin : INFP_IMPORT_HEAD;
         if (input->is_gzip && is_gzip(*ret, *ret_size))

@@ -136,16 +136,17 @@ static bool is_thread(struct infp_import_text word, struct infp_perf_head *ret)
         return true;
 }
 
-/* Letters behind an event's last colon or slash that say how it was counted. */
+/* Letters behind an event's last colon or slash say how it was counted: "cycles:u", "cpu_core/cycles/P". */
 static struct infp_import_text without_modifiers(struct infp_import_text event)
 {
-        const char *colon = event.size ? memrchr(event.data, ':', event.size) : NULL;
-        struct infp_import_text letters = colon ? from(event, colon + 1) : infp_import_text("");
+        size_t n = event.size;
 
-        for (size_t i = 0; i < letters.size; i++)
-                if (!strchr("ukhGHpPSDIWeb", letters.data[i]))
-                        return event;
-        return letters.size && colon > event.data ? upto(event, colon) : event;
+        while (n && strchr("ukhGHpPSDIWeb", event.data[n - 1]))
+                n--;
+        if (n < 2 || n == event.size || (event.data[n - 1] != ':' && event.data[n - 1] != '/'))
+                return event;
+        event.size = event.data[n - 1] == ':' ? n - 1 : n;
+        return event;
 }
 
 static bool is_event(struct infp_import_text word)

@@ -114,6 +114,12 @@ static enum infp_frame_kind kind_of(const struct perf_script *p, const struct fu
         return p->place.is_unnamed ? INFP_FRAME_UNKNOWN : INFP_FRAME_NATIVE;
 }
 
+/* "[libfoo.so+0x1200]" says where, not what. */
+static bool is_bracketed(struct infp_import_text name)
+{
+        return name.size > 2 && name.data[0] == '[' && name.data[name.size - 1] == ']';
+}
+
 static void make_place(struct perf_script *p)
 {
         const struct function *f = &p->functions[p->n_functions - 1];
@@ -121,7 +127,7 @@ static void make_place(struct perf_script *p)
 
         place->object = piece(p, f->object, f->object_size);
         place->build_id = infp_import_text(NULL);
-        place->is_unnamed = !f->name_size;
+        place->is_unnamed = !f->name_size || is_bracketed(piece(p, f->name, f->name_size));
         place->kind = kind_of(p, f);
         place->n_levels = p->n_functions;
         for (unsigned i = 0; i < p->n_functions; i++) {
@@ -214,31 +220,45 @@ static int end_sample(struct perf_script *p, struct infp_err *err)
         INFP_TRY(infp_import_stack(p->writer, p->frames,
                                    p->n_frames < INFP_IMPORT_MAX_DEPTH ? p->n_frames : INFP_IMPORT_MAX_DEPTH, true,
                                    &p->sample.stack, &is_cut, err));
-        p->sample.is_truncated = p->n_frames > INFP_IMPORT_MAX_DEPTH;
+        p->sample.is_truncated = is_cut || p->n_frames > INFP_IMPORT_MAX_DEPTH;
         if (p->thread.failed)
                 return no_memory(err);
         p->sample.thread = (struct infp_import_text){ p->thread.data, p->thread.size };
         return infp_import_sample(p->writer, &p->sample, err);
 }
 
-static bool is_clock(struct infp_import_text event)
+static bool is(struct infp_import_text text, const char *word)
 {
-        return (event.size == 9 && !memcmp(event.data, "cpu-clock", 9)) ||
-               (event.size == 10 && !memcmp(event.data, "task-clock", 10));
+        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
 }
 
-/* A clock's period is CPU time in ns; other events stand for so many of themselves. */
+/* What a clock measures, in ns; "": the event is none. The last two are what we write ourselves. */
+static const char *clock_of(struct infp_import_text event)
+{
+        if (is(event, "cpu-clock") || is(event, "task-clock"))
+                return "cpu";
+        return is(event, "wall") ? "wall" : is(event, "off-cpu") ? "off-cpu" : "";
+}
+
+/* A clock's period is time; other events stand for so many of themselves. "TYPE/UNIT" is of an import of ours. */
 static void weigh(struct perf_script *p, const struct infp_perf_head *head)
 {
-        const struct infp_import_text count = infp_import_text("count");
+        struct infp_import_text type = infp_import_text(head->has_period ? clock_of(head->event) : ""),
+                                unit = infp_import_text("nanoseconds");
+        const char *slash = head->event.size ? memrchr(head->event.data, '/', head->event.size) : NULL;
 
+        if (!type.size) {
+                type = head->event.size ? head->event : infp_import_text("samples");
+                unit = infp_import_text("count");
+        }
+        if (slash && slash + 1 < head->event.data + head->event.size) {
+                type.size = (size_t) (slash - type.data);
+                unit = (struct infp_import_text){ slash + 1,
+                                                  (size_t) (head->event.data + head->event.size - (slash + 1)) };
+        }
         p->sample.samples = 1;
-        p->sample.weight = head->has_period ? (double) head->period : 1;
         p->sample.mode = p->mode;
-        if (head->has_period && is_clock(head->event))
-                p->sample.weight *= infp_import_mode(infp_import_text("cpu"), infp_import_text("nanoseconds"), p->mode);
-        else
-                infp_import_mode(head->event.size ? head->event : infp_import_text("samples"), count, p->mode);
+        p->sample.weight = infp_import_mode(type, unit, p->mode) * (head->has_period ? (double) head->period : 1);
 }
 
 static int begin(struct perf_script *p, const struct infp_perf_head *head, struct infp_err *err)

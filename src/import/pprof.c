@@ -170,7 +170,7 @@ static int take_sample(struct pprof *p, struct sample *s, const struct infp_prot
         INFP_TRY(infp_import_stack(p->writer, s->frames,
                                    s->n_frames < INFP_IMPORT_MAX_DEPTH ? s->n_frames : INFP_IMPORT_MAX_DEPTH, true,
                                    &s->row.stack, &is_cut, err));
-        s->row.is_truncated = s->n_frames > INFP_IMPORT_MAX_DEPTH;
+        s->row.is_truncated = is_cut || s->n_frames > INFP_IMPORT_MAX_DEPTH;
         return put_rows(p, s, err);
 }
 

@@ -24,6 +24,7 @@ struct infp_import_writer {
         uint64_t begin_t_ns;
         struct infp_ids frames;   /* of the run: a symbol is written once */
         struct infp_ids entities; /* of this segment: nodes, threads, processes */
+        uint64_t truncated;       /* frame that stands for outer ones that are missing; 0: not seen */
         uint64_t *nodes;          /* of the stack in hand */
         char *text;               /* of the name in hand */
 };
@@ -230,8 +231,16 @@ static int put_levels(struct infp_import_writer *w, const struct infp_import_pla
         return 0;
 }
 
-int infp_import_frame(struct infp_import_writer *w, const struct infp_import_place *place, uint64_t *ret,
-                      struct infp_err *err)
+/* What our own writers, and others, put above a stack whose outer frames are missing. */
+static bool is_truncated(const struct infp_import_place *place)
+{
+        const struct infp_import_text name = place->levels[0].name;
+
+        return place->n_levels == 1 && name.size == 11 && !memcmp(name.data, "[truncated]", 11);
+}
+
+static int add_frame(struct infp_import_writer *w, const struct infp_import_place *place, uint64_t *ret,
+                     struct infp_err *err)
 {
         struct infp_row *row;
         int r;
@@ -251,6 +260,21 @@ int infp_import_frame(struct infp_import_writer *w, const struct infp_import_pla
         put_text(w, row, INFP_FRAMES_BUILD_ID, place->build_id);
         INFP_TRY(infp_import_put(&w->rows, err));
         return put_levels(w, place, *ret, err);
+}
+
+int infp_import_frame(struct infp_import_writer *w, const struct infp_import_place *place, uint64_t *ret,
+                      struct infp_err *err)
+{
+        static const struct infp_import_place truncated = { .kind = INFP_FRAME_UNKNOWN,
+                                                            .is_unnamed = true,
+                                                            .n_levels = 1,
+                                                            .levels = { { .name = { "[truncated]", 11 } } } };
+
+        if (!is_truncated(place))
+                return add_frame(w, place, ret, err);
+        INFP_TRY(add_frame(w, &truncated, ret, err));
+        w->truncated = *ret;
+        return 0;
 }
 
 /* 1: to be written now. A full set forgets all: what is written twice is the same. */
@@ -289,6 +313,11 @@ int infp_import_stack(struct infp_import_writer *w, const uint64_t *frames, size
         n -= left_out;
         if (!is_leaf_first)
                 frames += left_out;
+        if (n && w->truncated && frames[is_leaf_first ? n - 1 : 0] == w->truncated) {
+                *ret_truncated = true;
+                n--;
+                frames += !is_leaf_first;
+        }
         for (size_t i = 0; i < n; i++) {
                 const uint64_t frame = frames[is_leaf_first ? n - 1 - i : i];
 

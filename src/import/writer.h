@@ -65,7 +65,7 @@ uint64_t infp_import_begin_t_ns(const struct infp_import_writer *writer);
 int infp_import_frame(struct infp_import_writer *writer, const struct infp_import_place *place, uint64_t *ret,
                       struct infp_err *err);
 /* Id of the innermost node into *ret, 0 without frames. is_leaf_first: the order of `frames`. Of more than
- * INFP_IMPORT_MAX_DEPTH the outer ones are left out: *ret_truncated. */
+ * INFP_IMPORT_MAX_DEPTH the outer ones are left out: *ret_truncated; so it is where the outermost is called "[truncated]". */
 int infp_import_stack(struct infp_import_writer *writer, const uint64_t *frames, size_t n, bool is_leaf_first,
                       uint64_t *ret, bool *ret_truncated, struct infp_err *err);
 int infp_import_sample(struct infp_import_writer *writer, const struct infp_import_sample *sample,

@@ -1,0 +1,373 @@
+/* speedscope's own JSON: profiles of samples, or of frames that open and close, with one list of frames. Profiles become threads.
+ * What has a unit of time lies where the file says, counted from the least of its begins. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/time.h"
+#include "import/format.h"
+#include "import/json_load.h"
+#include "import/name.h"
+#include "import/unit.h"
+
+enum {
+        SPEEDSCOPE_MAX = 64 << 20,   /* of text */
+        SPEEDSCOPE_MEMORY = 1 << 30, /* its numbers take ten times that */
+        DEPTH_MAX = 100000,          /* frames that are open at once */
+        NAME_MAX_ = 80,
+};
+
+static const double most_seconds = 100.0 * 366 * 86400; /* a century: of broken numbers */
+
+struct speedscope {
+        struct infp_import_input *input;
+        struct infp_import_writer *writer;
+        json_t *all;
+        uint64_t *frames; /* ids of the list */
+        size_t n_frames;
+        const char *own_mode; /* of a file that we wrote; else NULL */
+        bool is_ours;
+        double start; /* least startValue of profiles in time, in seconds */
+        /* The profile in hand. */
+        const char *name;
+        char shown[NAME_MAX_ + 1]; /* its name, for messages */
+        char mode[INFP_IMPORT_MODE_TEXT];
+        double seconds; /* of one of its unit; 0: no time */
+        struct infp_import_sample sample;
+        uint64_t *stack;
+        int64_t *open; /* the same as numbers of frames */
+        size_t n_stack, cap_stack;
+};
+
+static int broken(const struct speedscope *s, const char *what, struct infp_err *err)
+{
+        return infp_fail(err, -EBADMSG, "%s is no whole speedscope profile: %s%s%s%s", infp_import_path(s->input), what,
+                         *s->shown ? " (profile '" : "", s->shown, *s->shown ? "')" : "");
+}
+
+static int no_memory(struct infp_err *err)
+{
+        return infp_fail(err, -ENOMEM, "not enough memory to import");
+}
+
+/* Of a member, or of `json` itself without a name. Not finite cannot be. */
+static bool number(const json_t *json, const char *member, double *ret)
+{
+        const json_t *value = member ? json_object_get(json, member) : json;
+
+        if (!json_is_number(value))
+                return false;
+        *ret = json_number_value(value);
+        return true;
+}
+
+static struct infp_import_text text(const json_t *json, const char *member)
+{
+        const json_t *value = json_object_get(json, member);
+
+        return (struct infp_import_text){ json_string_value(value), json_string_length(value) };
+}
+
+static int make_frame(struct speedscope *s, const json_t *frame, struct infp_import_place *place, uint64_t *ret,
+                      struct infp_err *err)
+{
+        struct infp_import_text name = text(frame, "name"), file = text(frame, "file");
+        const int64_t line = json_integer_value(json_object_get(frame, "line"));
+
+        if (!name.data)
+                return broken(s, "a frame has no name", err);
+        infp_import_name(name.size ? name : infp_import_text("[unknown]"), place);
+        if (file.size) {
+                place->levels[0].file = file;
+                place->levels[0].line = line > 0 ? line : 0;
+                place->kind = infp_import_kind_of_file(file, place->kind);
+        }
+        return infp_import_frame(s->writer, place, ret, err);
+}
+
+static int make_frames(struct speedscope *s, struct infp_err *err)
+{
+        const json_t *frames = json_object_get(json_object_get(s->all, "shared"), "frames");
+        infp_autofree struct infp_import_place *place = calloc(1, sizeof(*place));
+
+        if (!json_is_array(frames))
+                return broken(s, "it has no shared.frames", err);
+        s->n_frames = json_array_size(frames);
+        s->frames = calloc(s->n_frames + 1, sizeof(*s->frames));
+        if (!place || !s->frames)
+                return no_memory(err);
+        for (size_t i = 0; i < s->n_frames; i++)
+                INFP_TRY(make_frame(s, json_array_get(frames, i), place, &s->frames[i], err));
+        return 0;
+}
+
+/* Opens a frame on the stack in hand. */
+static int push(struct speedscope *s, const json_t *frame, struct infp_err *err)
+{
+        const json_int_t i = json_is_integer(frame) ? json_integer_value(frame) : -1;
+
+        if (i < 0 || (size_t) i >= s->n_frames)
+                return broken(s, "a frame is not in the list of frames", err);
+        if (s->n_stack == DEPTH_MAX)
+                return broken(s, "a stack has more than 100,000 frames", err);
+        if (s->n_stack == s->cap_stack) {
+                size_t cap = s->cap_stack ? 2 * s->cap_stack : 256;
+                uint64_t *stack = realloc(s->stack, cap * sizeof(*stack));
+                int64_t *open;
+
+                if (!stack)
+                        return no_memory(err);
+                s->stack = stack;
+                open = realloc(s->open, cap * sizeof(*open));
+                if (!open)
+                        return no_memory(err);
+                s->open = open;
+                s->cap_stack = cap;
+        }
+        s->open[s->n_stack] = i;
+        s->stack[s->n_stack++] = s->frames[i];
+        return 0;
+}
+
+/* The stack in hand for `weight` of the profile's unit, from `at` on. */
+static int put(struct speedscope *s, double at, double weight, struct infp_err *err)
+{
+        const double seconds = s->seconds > 0 ? at * s->seconds - s->start : 0;
+
+        if (!(weight >= 0))
+                return broken(s, "a weight is negative", err);
+        if (!(seconds >= 0 && seconds < most_seconds))
+                return broken(s, "a time lies before its begin, or a century behind it", err);
+        s->sample.t_ns = infp_import_begin_t_ns(s->writer) + (uint64_t) (seconds * 1e9 + 0.5);
+        s->sample.weight = weight * (s->seconds > 0 ? s->seconds : 1);
+        s->sample.samples = 1;
+        /* A mode that counts samples: so many, where we said so ourselves. */
+        if (s->own_mode && !strcmp(s->own_mode, "samples/count") && weight < 0x1p53 && weight == floor(weight))
+                s->sample.samples = (int64_t) weight;
+        INFP_TRY(infp_import_stack(s->writer, s->stack, s->n_stack, false, &s->sample.stack, &s->sample.is_truncated,
+                                   err));
+        return infp_import_sample(s->writer, &s->sample, err);
+}
+
+static int take_sampled(struct speedscope *s, const json_t *profile, struct infp_err *err)
+{
+        const json_t *samples = json_object_get(profile, "samples"), *weights = json_object_get(profile, "weights");
+        double at;
+
+        if (!json_is_array(samples) || !json_is_array(weights))
+                return broken(s, "a sampled profile has no samples or no weights", err);
+        if (json_array_size(samples) != json_array_size(weights))
+                return broken(s, "it has not as many weights as samples", err);
+        if (!number(profile, "startValue", &at))
+                at = 0;
+        for (size_t i = 0; i < json_array_size(samples); i++) {
+                const json_t *stack = json_array_get(samples, i);
+                double weight;
+
+                if (!json_is_array(stack) || !number(json_array_get(weights, i), NULL, &weight))
+                        return broken(s, "a sample is no list of frames, or its weight is no number", err);
+                s->n_stack = 0;
+                for (size_t k = 0; k < json_array_size(stack); k++)
+                        INFP_TRY(push(s, json_array_get(stack, k), err));
+                INFP_TRY(put(s, at, weight, err));
+                at += weight;
+        }
+        return 0;
+}
+
+static int take_event(struct speedscope *s, const json_t *event, double *at, struct infp_err *err)
+{
+        const char *type = json_string_value(json_object_get(event, "type"));
+        const json_t *frame = json_object_get(event, "frame");
+        double next;
+
+        if (!type || !number(event, "at", &next) || (strcmp(type, "O") != 0 && strcmp(type, "C") != 0))
+                return broken(s, "an event has no type O or C, or no time", err);
+        if (next < *at)
+                return broken(s, "its events run backwards", err);
+        if (s->n_stack && next > *at)
+                INFP_TRY(put(s, *at, next - *at, err));
+        *at = next;
+        if (*type == 'O')
+                return push(s, frame, err);
+        if (!s->n_stack || !json_is_integer(frame) || s->open[s->n_stack - 1] != json_integer_value(frame))
+                return broken(s, "a frame is closed that is not the innermost open one", err);
+        s->n_stack--;
+        return 0;
+}
+
+/* What is open at the end ends there. */
+static int take_evented(struct speedscope *s, const json_t *profile, struct infp_err *err)
+{
+        const json_t *events = json_object_get(profile, "events");
+        double at, end;
+
+        if (!json_is_array(events))
+                return broken(s, "an evented profile has no events", err);
+        if (!number(profile, "startValue", &at))
+                at = 0;
+        s->n_stack = 0;
+        for (size_t i = 0; i < json_array_size(events); i++)
+                INFP_TRY(take_event(s, json_array_get(events, i), &at, err));
+        if (s->n_stack && number(profile, "endValue", &end) && end > at)
+                INFP_TRY(put(s, at, end - at, err));
+        return 0;
+}
+
+/* "NAME (TID)" is how we write it ourselves. */
+static void take_thread(struct speedscope *s, struct infp_import_text name)
+{
+        const char *open = name.size > 3 && name.data[name.size - 1] == ')' ? memrchr(name.data, '(', name.size) : NULL;
+        uint64_t tid;
+
+        s->sample.thread = name;
+        if (!s->is_ours || !open || open - name.data < 2 || open[-1] != ' ')
+                return;
+        if (infp_parse_u64(open + 1, (size_t) (name.data + name.size - 1 - (open + 1)), &tid) < 0 || tid > INT32_MAX)
+                return;
+        s->sample.tid = (int32_t) tid;
+        s->sample.thread.size = (size_t) (open - 1 - name.data);
+}
+
+static void take_unit(struct speedscope *s, const json_t *profile)
+{
+        const struct infp_import_text unit = text(profile, "unit");
+
+        s->seconds = infp_import_seconds(unit);
+        if (s->own_mode)
+                strncpy(s->mode, s->own_mode, sizeof(s->mode) - 1);
+        else if (s->seconds > 0)
+                strcpy(s->mode, "time/seconds");
+        else
+                infp_import_mode(infp_import_text("weight"), unit, s->mode);
+        if (s->own_mode && strchr(s->own_mode, '/'))
+                s->seconds = 0; /* its unit stays its unit */
+}
+
+static void show_name(struct speedscope *s, struct infp_import_text name)
+{
+        size_t n = 0;
+
+        for (; n < name.size && n < NAME_MAX_; n++)
+                s->shown[n] = (unsigned char) name.data[n] < ' ' ? ' ' : name.data[n];
+        s->shown[n] = 0;
+}
+
+static int take_profile(struct speedscope *s, const json_t *profile, struct infp_err *err)
+{
+        const char *type = json_string_value(json_object_get(profile, "type"));
+        const struct infp_import_text name = text(profile, "name");
+
+        show_name(s, name);
+        s->sample = (struct infp_import_sample){ .cpu = -1, .mode = s->mode };
+        take_thread(s, name);
+        take_unit(s, profile);
+        if (type && !strcmp(type, "sampled"))
+                return take_sampled(s, profile, err);
+        if (type && !strcmp(type, "evented"))
+                return take_evented(s, profile, err);
+        return broken(s, "a profile is neither sampled nor evented", err);
+}
+
+static void find_start(struct speedscope *s, const json_t *profiles)
+{
+        bool is_first = true;
+
+        s->start = 0;
+        for (size_t i = 0; i < json_array_size(profiles); i++) {
+                const json_t *profile = json_array_get(profiles, i);
+                const double seconds = infp_import_seconds(text(profile, "unit"));
+                double start;
+
+                if (seconds <= 0)
+                        continue;
+                infp_import_found(s->writer)->has_times = true;
+                if (!number(profile, "startValue", &start))
+                        start = 0;
+                if (is_first || start * seconds < s->start)
+                        s->start = start * seconds;
+                is_first = false;
+        }
+}
+
+static void take_exporter(struct speedscope *s)
+{
+        const struct infp_import_text exporter = text(s->all, "exporter"), mode = text(s->all, "infprof_mode");
+        struct infp_imported *found = infp_import_found(s->writer);
+        size_t n = exporter.size < sizeof(found->by) ? exporter.size : sizeof(found->by) - 1;
+
+        if (n)
+                memcpy(found->by, exporter.data, n);
+        found->by[n] = 0;
+        s->is_ours = n > 8 && !memcmp(found->by, "infprof@", 8);
+        if (s->is_ours && mode.size && mode.size < INFP_IMPORT_MODE_TEXT)
+                s->own_mode = mode.data;
+}
+
+static int take_all(struct speedscope *s, struct infp_err *err)
+{
+        const json_t *profiles = json_object_get(s->all, "profiles");
+
+        if (!json_is_array(profiles))
+                return broken(s, "it has no profiles", err);
+        INFP_TRY(infp_import_begin_now(s->writer, err));
+        take_exporter(s);
+        INFP_TRY(make_frames(s, err));
+        find_start(s, profiles);
+        for (size_t i = 0; i < json_array_size(profiles); i++)
+                INFP_TRY(take_profile(s, json_array_get(profiles, i), err));
+        return 0;
+}
+
+static int read_json(struct speedscope *s, struct infp_err *err)
+{
+        const char *data;
+        size_t size;
+
+        INFP_TRY(infp_import_all(s->input, SPEEDSCOPE_MAX, &data, &size, err));
+        INFP_TRY(infp_import_json_load(infp_import_path(s->input), data, size, SPEEDSCOPE_MEMORY, &s->all, err));
+        return take_all(s, err);
+}
+
+static int read_speedscope(struct infp_import_input *input, struct infp_import_writer *writer, struct infp_err *err)
+{
+        struct speedscope *s = calloc(1, sizeof(*s));
+        int r;
+
+        if (!s)
+                return no_memory(err);
+        s->input = input;
+        s->writer = writer;
+        r = read_json(s, err);
+        infp_import_json_free(s->all);
+        free(s->frames);
+        free(s->stack);
+        free(s->open);
+        free(s);
+        return r;
+}
+
+static enum infp_import_sure look(const char *head, size_t size)
+{
+        size_t at = 0;
+
+        while (at < size && strchr(" \t\r\n", head[at]))
+                at++;
+        if (at == size || head[at] != '{' || memchr(head, 0, size))
+                return INFP_IMPORT_NO;
+        if (memmem(head, size, "speedscope", 10) ||
+            (memmem(head, size, "\"shared\"", 8) && memmem(head, size, "\"frames\"", 8)))
+                return INFP_IMPORT_SURE;
+        return INFP_IMPORT_NO;
+}
+
+const struct infp_import_format infp_import_speedscope = {
+        .name = "speedscope",
+        .help = "speedscope's own JSON, sampled or evented (py-spy, rbspy, Austin, 0x, speedscope.app)",
+        .look = look,
+        .read = read_speedscope,
+};
