@@ -261,6 +261,8 @@ static int write_all(struct writer *w)
         infp_json_member_str(&w->json, "name", w->about->name);
         infp_json_member_str(&w->json, "exporter", "infprof@" INFP_VERSION);
         infp_json_member_u64(&w->json, "activeProfileIndex", 0);
+        if (w->about->by != INFP_FLAME_BY_MODE) /* for infprof import: the format knows units alone */
+                infp_json_member_str(&w->json, "infprof_mode", w->stacks->mode);
         INFP_TRY(put_frames(w));
         INFP_TRY(find_profiles(w));
         infp_json_key(&w->json, "profiles");
