@@ -138,6 +138,14 @@ int infp_record_info(const struct infp_record_options *options, const struct inf
         ret->started_unix_ns = (int64_t) infp_clock_ns(CLOCK_REALTIME);
         ret->started_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         ret->exit_code = -1;
+        if (infp_sampler_is_asked(&options->sampler))
+                ret->sampling = (struct infp_run_sampling){
+                        .cpu_hz = options->sampler.cpu_hz,
+                        .wall_hz = options->sampler.wall_hz,
+                        .off_cpu = options->sampler.off_cpu,
+                        .stack_bytes = options->sampler.stack_bytes,
+                        .max_depth = options->sampler.max_depth,
+                };
         memcpy(ret->boot_id, env->boot_id, sizeof(ret->boot_id));
         if (ret->command && ret->mode && ret->format && ret->version && ret->hostname &&
             add_target(&options->follow, ret) && add_collectors(env, ret))

@@ -44,6 +44,11 @@ struct infp_run_info {
                 char *tables; /* names with one blank between */
         } * collectors;
         unsigned n_collectors;
+        struct infp_run_sampling { /* of stacks, as it was asked for; all 0: none */
+                double cpu_hz, wall_hz;
+                bool off_cpu;
+                uint32_t stack_bytes, max_depth;
+        } sampling;
 };
 
 void infp_run_info_done(struct infp_run_info *info);

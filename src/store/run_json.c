@@ -128,6 +128,20 @@ static void put_collectors(struct infp_json *json, const struct infp_run_info *i
         infp_json_array_end(json);
 }
 
+static void put_sampling(struct infp_json *json, const struct infp_run_sampling *sampling)
+{
+        if (!sampling->stack_bytes)
+                return;
+        infp_json_key(json, "sampling");
+        infp_json_object(json);
+        infp_json_member_f64(json, "cpu_hz", sampling->cpu_hz);
+        infp_json_member_f64(json, "wall_hz", sampling->wall_hz);
+        infp_json_member_bool(json, "off_cpu", sampling->off_cpu);
+        infp_json_member_u64(json, "stack_bytes", sampling->stack_bytes);
+        infp_json_member_u64(json, "max_depth", sampling->max_depth);
+        infp_json_object_end(json);
+}
+
 /* Whom an attached run is about: by what the user named it, and who that was. */
 static void put_target(struct infp_json *json, const struct infp_run_info *info)
 {
@@ -183,6 +197,7 @@ void infp_run_json_write(struct infp_str *out, const struct infp_run_info *info,
         infp_json_member_u64(&json, "recorder_start_ticks", info->recorder_start_ticks);
         infp_json_member_u64(&json, "last_seq", info->last_seq);
         put_collectors(&json, info);
+        put_sampling(&json, &info->sampling);
         infp_json_object_end(&json);
         infp_str_putc(out, '\n');
 }
@@ -314,6 +329,28 @@ static void get_target(struct reader *r, struct infp_run_info *ret)
                 r->fault = "target";
 }
 
+static double get_rate(struct reader *r, const char *key)
+{
+        const json_t *value = json_object_get(r->object, key);
+
+        if (value && !json_is_number(value) && !r->fault)
+                r->fault = key;
+        return json_number_value(value);
+}
+
+static void get_sampling(struct reader *r, struct infp_run_sampling *ret)
+{
+        struct reader inner = { .object = json_object_get(r->object, "sampling") };
+
+        ret->cpu_hz = get_rate(&inner, "cpu_hz");
+        ret->wall_hz = get_rate(&inner, "wall_hz");
+        ret->off_cpu = json_is_true(json_object_get(inner.object, "off_cpu"));
+        ret->stack_bytes = (uint32_t) get_number(&inner, "stack_bytes", 0, UINT32_MAX, 0);
+        ret->max_depth = (uint32_t) get_number(&inner, "max_depth", 0, UINT32_MAX, 0);
+        if (inner.fault && !r->fault)
+                r->fault = "sampling";
+}
+
 static void get_all(struct reader *r, struct infp_run_info *ret, bool *ret_finished)
 {
         get_fixed(r, "uuid", ret->uuid, sizeof(ret->uuid));
@@ -334,6 +371,7 @@ static void get_all(struct reader *r, struct infp_run_info *ret, bool *ret_finis
         ret->exit_code = (int) get_number(r, "exit_code", -1, INT_MAX, -1);
         ret->last_seq = (uint32_t) get_number(r, "last_seq", 0, UINT32_MAX, 0);
         get_collectors(r, ret);
+        get_sampling(r, &ret->sampling);
         *ret_finished = json_is_true(json_object_get(r->object, "finished"));
 }
 

@@ -118,6 +118,7 @@ static void keeps_all_of_run_json(void **state)
         run->info.ended_t_ns = UINT64_C(9007199254740993); /* 2^53 + 1 */
         run->info.exit_code = 137;
         run->info.last_seq = 9;
+        run->info.sampling = (struct infp_run_sampling){ 99.5, 20, true, 32768, 512 };
         run->state = INFP_RUN_FINISHED;
         assert_int_equal(infp_run_save(run, &err), 0);
         again = open_ok(in_dir("a/b/out"), NULL);
@@ -140,6 +141,9 @@ static void keeps_all_of_run_json(void **state)
         assert_int_equal(is->ended_t_ns, UINT64_C(9007199254740993));
         assert_int_equal(is->exit_code, 137);
         assert_int_equal(is->last_seq, 9);
+        assert_true(is->sampling.cpu_hz == 99.5 && is->sampling.wall_hz == 20 && is->sampling.off_cpu);
+        assert_int_equal(is->sampling.stack_bytes, 32768);
+        assert_int_equal(is->sampling.max_depth, 512);
         assert_int_equal(is->n_collectors, 1);
         assert_string_equal(is->collectors[0].name, "cpu");
         assert_int_equal(is->collectors[0].period_ms, 1000);
@@ -207,6 +211,7 @@ static void reads_what_others_wrote(void **state)
                 { "{\"started_t_ns\": \"12x\"}", -EBADMSG, "member \"started_t_ns\" is not what it should be" },
                 { "{\"collectors\": [{\"period_ms\": true}]}", -EBADMSG,
                   "member \"collectors\" is not what it should be" },
+                { "{\"sampling\": {\"cpu_hz\": \"x\"}}", -EBADMSG, "member \"sampling\" is not what it should be" },
                 { "{\"a\": 1, \"a\": 2}", -EBADMSG, NULL },
                 { "{\"command\": \"\\ud800\"}", -EBADMSG, NULL },
         };
