@@ -126,14 +126,6 @@ static void executed(void *state, uint64_t t_ns, int32_t pid)
         infp_wall_reader_hint(off_cpu->reader, pid);
 }
 
-static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
-{
-        struct off_cpu *off_cpu = state;
-
-        (void) pid;
-        infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
-}
-
 static bool take(struct off_cpu *off_cpu, unsigned most)
 {
         const struct infp_wall_message *message;
@@ -145,6 +137,16 @@ static bool take(struct off_cpu *off_cpu, unsigned most)
                 infp_off_cpu_take(&off_cpu->waits, message);
         }
         return true;
+}
+
+static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
+{
+        struct off_cpu *off_cpu = state;
+
+        (void) pid;
+        while (take(off_cpu, MESSAGES_A_TURN)) /* behind its end nobody knows its name */
+                ;
+        infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
 
 static uint64_t turn(void *state, uint64_t now_ns)

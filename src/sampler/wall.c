@@ -11,6 +11,7 @@
 
 enum { MESSAGES_A_TURN = 512, REASON = 256 };
 #define TURN_NS (200 * INFP_NS_PER_MS) /* the reader wakes us; this is for what it cannot say */
+#define SLOW_NS INFP_NS_PER_S          /* a burst of new threads is no lasting state */
 #define MAPPINGS_NS INFP_NS_PER_S      /* without perf nobody tells of new mappings: they are read again so often */
 
 struct wall {
@@ -18,6 +19,7 @@ struct wall {
         struct infp_wall_reader *reader;
         struct infp_wall_rows rows;
         uint64_t mappings_ns;
+        uint64_t slow_ns; /* since when the rate has been reduced; 0: it is not */
         double said_rate; /* the reduced rate that `sources` has; 0: none */
         bool has_said_refused;
 };
@@ -97,12 +99,27 @@ static void executed(void *state, uint64_t t_ns, int32_t pid)
         infp_wall_reader_hint(wall->reader, pid);
 }
 
+static bool take(struct wall *wall, unsigned most)
+{
+        const struct infp_wall_message *message;
+
+        while (most-- > 0) {
+                message = infp_wall_reader_next(wall->reader);
+                if (!message)
+                        return false;
+                infp_wall_rows_take(&wall->rows, message);
+        }
+        return true;
+}
+
 static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
 {
         struct wall *wall = state;
 
         (void) t_ns;
         (void) pid;
+        while (take(wall, MESSAGES_A_TURN)) /* behind its end nobody knows its name */
+                ;
         infp_wall_rows_exited(&wall->rows, tid);
 }
 
@@ -134,7 +151,7 @@ static bool is_near(double a, double b)
 }
 
 /* Fewer rounds than asked for, said again when that changes by much. */
-static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *counts)
+static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *counts, uint64_t now_ns)
 {
         const double asked = wall->context->options->wall_hz;
         char reason[REASON];
@@ -144,8 +161,13 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
                         infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_OK, NULL,
                                          NULL);
                 wall->said_rate = 0;
+                wall->slow_ns = 0;
                 return;
         }
+        if (!wall->slow_ns)
+                wall->slow_ns = now_ns;
+        if (now_ns - wall->slow_ns < SLOW_NS)
+                return;
         if (wall->said_rate > 0 && is_near(counts->rate_hz, wall->said_rate))
                 return;
         wall->said_rate = counts->rate_hz;
@@ -158,19 +180,6 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
 }
 
 /* ---- */
-
-static bool take(struct wall *wall, unsigned most)
-{
-        const struct infp_wall_message *message;
-
-        while (most-- > 0) {
-                message = infp_wall_reader_next(wall->reader);
-                if (!message)
-                        return false;
-                infp_wall_rows_take(&wall->rows, message);
-        }
-        return true;
-}
 
 static uint64_t turn(void *state, uint64_t now_ns)
 {
@@ -187,7 +196,7 @@ static uint64_t turn(void *state, uint64_t now_ns)
         wall->context->emit->t_ns = now_ns;
         say_refused(wall, &counts.refused);
         if (counts.wanted)
-                say_rate(wall, &counts);
+                say_rate(wall, &counts, now_ns);
         return now_ns + TURN_NS;
 }
 

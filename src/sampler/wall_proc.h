@@ -37,7 +37,13 @@ struct infp_wall_keeper {
         uint32_t n_kept, cap;
 };
 
-enum infp_wall_file { INFP_WALL_SCHEDSTAT, INFP_WALL_CHECK, INFP_WALL_FILES };
+enum infp_wall_file {
+        INFP_WALL_FILE_SCHEDSTAT,
+        INFP_WALL_FILE_CHECK, /* syscall, or stat where that is refused */
+        INFP_WALL_FILE_STAT,
+        INFP_WALL_FILE_WCHAN,
+        INFP_WALL_FILES,
+};
 
 struct infp_wall_thread {
         int32_t pid, tid;
@@ -45,6 +51,7 @@ struct infp_wall_thread {
         bool hides_call;         /* /proc/TID/syscall is refused: the check is by stat */
         bool is_known;           /* what was read last is below */
         bool was_blocked;
+        uint8_t n_whole;      /* times that it was read whole; stops at a few */
         uint32_t stack_bytes; /* to copy next time */
         uint8_t sched_size, check_size;
         char sched[INFP_WALL_SCHED_TEXT];

@@ -10,11 +10,13 @@
 #include "base/time.h"
 #include "sampler/wall_proc.h"
 
-enum { PATH_SIZE = 64, TRIES = 2, PAGE = 4096, MAX_PIECES = 256 };
+enum { OFTEN = 3, PATH_SIZE = 64, TRIES = 2, PAGE = 4096, MAX_PIECES = 256 };
 
 void infp_wall_thread_init(struct infp_wall_thread *thread, int32_t pid, int32_t tid, uint32_t stack_bytes)
 {
-        *thread = (struct infp_wall_thread){ .pid = pid, .tid = tid, .fd = { -1, -1 }, .stack_bytes = stack_bytes };
+        *thread = (struct infp_wall_thread){ .pid = pid, .tid = tid, .stack_bytes = stack_bytes };
+        for (unsigned i = 0; i < INFP_WALL_FILES; i++)
+                thread->fd[i] = -1;
 }
 
 static void drop(struct infp_wall_keeper *keeper, int *fd)
@@ -51,30 +53,38 @@ static ssize_t read_once(int fd, char *buffer, size_t cap)
         return n < 0 ? -errno : n;
 }
 
-static ssize_t read_file(int proc_fd, const struct infp_wall_thread *thread, const char *name, char *buffer, size_t cap)
+static const char *name_of(const struct infp_wall_thread *thread, enum infp_wall_file file)
 {
-        infp_autoclose int fd = open_file(proc_fd, thread, name);
+        static const char *const names[INFP_WALL_FILES] = { "schedstat", "syscall", "stat", "wchan" };
 
-        return fd < 0 ? fd : read_once(fd, buffer, cap);
+        return names[file == INFP_WALL_FILE_CHECK && thread->hides_call ? INFP_WALL_FILE_STAT : file];
 }
 
-/* A file that is read each time, its descriptor kept if there is room. */
+/* The first two are read each time, the others only of threads that have run. */
+static bool is_worth_keeping(const struct infp_wall_keeper *keeper, const struct infp_wall_thread *thread,
+                             enum infp_wall_file file)
+{
+        if (file <= INFP_WALL_FILE_CHECK)
+                return keeper->n_kept < keeper->cap;
+        return thread->n_whole >= OFTEN && keeper->n_kept < keeper->cap / 2;
+}
+
+/* A file whose descriptor is kept if there is room. */
 static ssize_t read_kept(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
                          enum infp_wall_file file, char *buffer, size_t cap)
 {
-        const char *const name = file == INFP_WALL_SCHEDSTAT ? "schedstat" : thread->hides_call ? "stat" : "syscall";
         int *kept = &thread->fd[file], fd = *kept;
         ssize_t n;
 
         if (fd < 0)
-                fd = open_file(proc_fd, thread, name);
+                fd = open_file(proc_fd, thread, name_of(thread, file));
         if (fd < 0)
                 return fd;
         n = read_once(fd, buffer, cap);
         if (fd == *kept) {
                 if (n < 0)
                         drop(keeper, kept);
-        } else if (n >= 0 && keeper->n_kept < keeper->cap && !infp_fd_is_scarce(fd)) {
+        } else if (n >= 0 && is_worth_keeping(keeper, thread, file) && !infp_fd_is_scarce(fd)) {
                 *kept = fd;
                 keeper->n_kept++;
         } else {
@@ -111,14 +121,14 @@ static ssize_t read_stack(int32_t pid, uint64_t from, uint8_t *stack, uint32_t c
 static ssize_t read_check(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread, char *text,
                           struct infp_wall_refused *refused)
 {
-        ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_CHECK, text, INFP_WALL_CALL_TEXT);
+        ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_CHECK, text, INFP_WALL_CALL_TEXT);
 
         const int why = (int) -n;
 
         if (n >= 0 || thread->hides_call || n == -ESRCH || n == -EMFILE || n == -ENFILE)
                 return n;
         thread->hides_call = true;
-        n = read_kept(keeper, proc_fd, thread, INFP_WALL_CHECK, text, INFP_WALL_CALL_TEXT);
+        n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_CHECK, text, INFP_WALL_CALL_TEXT);
         if (n >= 0) { /* it is there, and the kernel has no such file, or does not let us */
                 refused->call = why;
                 refused->pid = thread->pid;
@@ -126,17 +136,18 @@ static ssize_t read_check(struct infp_wall_keeper *keeper, int proc_fd, struct i
         return n;
 }
 
-static char read_letter(int proc_fd, const struct infp_wall_thread *thread)
+static char read_letter(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread)
 {
         char text[512];
-        ssize_t n = read_file(proc_fd, thread, "stat", text, sizeof(text));
+        ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_STAT, text, sizeof(text));
 
         return n > 0 ? infp_wall_parse_letter(text, (size_t) n) : 0;
 }
 
-static void read_wchan(int proc_fd, const struct infp_wall_thread *thread, struct infp_wall_moment *moment)
+static void read_wchan(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                       struct infp_wall_moment *moment)
 {
-        ssize_t n = read_file(proc_fd, thread, "wchan", moment->wchan, sizeof(moment->wchan) - 1);
+        ssize_t n = read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_WCHAN, moment->wchan, sizeof(moment->wchan) - 1);
 
         moment->wchan[n > 0 ? n : 0] = 0;
         moment->wchan[strcspn(moment->wchan, "\n")] = 0;
@@ -165,7 +176,8 @@ static bool is_proof(const struct texts *now)
 static int read_texts(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread, struct texts *ret,
                       struct infp_wall_refused *refused)
 {
-        ret->sched_size = read_kept(keeper, proc_fd, thread, INFP_WALL_SCHEDSTAT, ret->sched, INFP_WALL_SCHED_TEXT);
+        ret->sched_size =
+                read_kept(keeper, proc_fd, thread, INFP_WALL_FILE_SCHEDSTAT, ret->sched, INFP_WALL_SCHED_TEXT);
         if (ret->sched_size == -ESRCH || ret->sched_size == -EMFILE || ret->sched_size == -ENFILE)
                 return (int) ret->sched_size;
         if (ret->sched_size < 0) /* a kernel without it: each thread is read whole each time */
@@ -185,8 +197,8 @@ static void remember(struct infp_wall_thread *thread, const struct texts *texts,
 }
 
 /* State, system call and registers by the texts. */
-static void understand(int proc_fd, const struct infp_wall_thread *thread, const struct texts *texts,
-                       struct infp_wall_moment *ret)
+static void understand(struct infp_wall_keeper *keeper, int proc_fd, struct infp_wall_thread *thread,
+                       const struct texts *texts, struct infp_wall_moment *ret)
 {
         *ret = (struct infp_wall_moment){ .unknown = ~UINT32_C(0) };
         if (thread->hides_call)
@@ -194,9 +206,9 @@ static void understand(int proc_fd, const struct infp_wall_thread *thread, const
         else if (infp_wall_parse_call(texts->check, (size_t) texts->check_size, ret) < 0)
                 ret->has_call = ret->has_registers = false;
         if (!ret->letter)
-                ret->letter = read_letter(proc_fd, thread);
+                ret->letter = read_letter(keeper, proc_fd, thread);
         if (ret->letter != 'R')
-                read_wchan(proc_fd, thread, ret);
+                read_wchan(keeper, proc_fd, thread, ret);
 }
 
 static uint32_t copy_stack(struct infp_wall_thread *thread, const struct infp_wall_moment *moment, uint8_t *stack,
@@ -229,8 +241,9 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
                 return is_gone(r) ? INFP_WALL_GONE : INFP_WALL_FAILED;
         if (thread->is_known && thread->was_blocked && is_same(thread, &before) && is_proof(&before))
                 return INFP_WALL_IDLE;
+        thread->n_whole += thread->n_whole < OFTEN;
         for (unsigned try = 0;; try++) {
-                understand(proc_fd, thread, &before, ret);
+                understand(keeper, proc_fd, thread, &before, ret);
                 ret->t_ns = t_ns;
                 if (ret->letter == 'Z' || ret->letter == 'X')
                         return INFP_WALL_GONE;

@@ -16,7 +16,7 @@ enum {
         MAX_DOUBLINGS = 8,
         HINTS = 64,
         MAX_HINTED = 4096,
-        WHOLE_COST = 4, /* reading a thread that has run costs so many reads of one that has not */
+        WHOLE_COST = 8, /* reading a thread that has run costs so many reads of one that has not */
         JOIN_S = 2,
 };
 #define ROOM_NAP_NS (INFP_NS_PER_MS)
