@@ -58,6 +58,11 @@ static void put_top(struct infp_str *out, const struct infp_flame *flame, const 
                 infp_html_text(out, look->subtitle);
                 infp_str_puts(out, "</p>");
         }
+        infp_str_clear(&text);
+        infp_flame_trust(&text, flame);
+        infp_str_puts(out, "<details class=\"trust\"><summary>");
+        put_text(out, &text);
+        infp_str_puts(out, "</summary>");
         for (unsigned i = 0; i < INFP_FLAME_DOUBTS + look->n_notes; i++) {
                 if (!infp_flame_doubt(&text, flame, look, i))
                         continue;
@@ -66,7 +71,7 @@ static void put_top(struct infp_str *out, const struct infp_flame *flame, const 
                 infp_str_puts(out, "</li>");
                 is_first = false;
         }
-        infp_str_puts(out, is_first ? "</header>\n" : "</ul></header>\n");
+        infp_str_puts(out, is_first ? "</details></header>\n" : "</ul></details></header>\n");
 }
 
 /* The functions with most of their own, in order of it. Returns how many. */

@@ -97,6 +97,27 @@ void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
         }
 }
 
+void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
+{
+        const struct {
+                uint64_t samples;
+                const char *what;
+        } parts[] = { { flame->truncated_samples, "cut short" },
+                      { flame->guessed_samples, "with a guessed frame" },
+                      { flame->unnamed_samples, "end without a name" } };
+        bool is_first = true;
+
+        for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
+                if (!parts[i].samples || !flame->samples)
+                        continue;
+                infp_str_printf(out, "%s%.1f %% %s", is_first ? "Of all samples " : ", ",
+                                100.0 * (double) parts[i].samples / (double) flame->samples, parts[i].what);
+                is_first = false;
+        }
+        if (is_first)
+                infp_str_puts(out, "No sample was cut short or guessed, and all have names");
+}
+
 static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame *flame, const char *rest)
 {
         if (!k || !flame->samples)

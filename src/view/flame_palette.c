@@ -14,7 +14,7 @@ static const struct {
         struct shades light;
         float dark_chroma;
 } classes[INFP_FLAME_CLASSES] = {
-        [INFP_FRAME_NATIVE] = { "native", { 66, 40, 0.098F, 0.855F, 0.05F }, 0.085F },
+        [INFP_FRAME_NATIVE] = { "native", { 66, 40, 0.098F, 0.855F, 0.05F }, 0.105F },
         [INFP_FRAME_CXX_RUNTIME] = { "C++ runtime", { 318, 16, 0.085F, 0.82F, 0.05F }, 0.095F },
         [INFP_FRAME_KERNEL] = { "kernel", { 250, 20, 0.085F, 0.81F, 0.06F }, 0.085F },
         [INFP_FRAME_PYTHON] = { "Python", { 148, 22, 0.105F, 0.85F, 0.06F }, 0.085F },
@@ -94,7 +94,7 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
         const double lift = 0.05 * exp(-pow((hue - 98) / 28, 2)) * (shades->chroma > 0.05F);
 
         if (is_dark)
-                return colour(0.68 + spread + lift, is_by_kind ? classes[at].dark_chroma : 0.9 * shades->chroma, hue);
+                return colour(0.71 + spread + lift, is_by_kind ? classes[at].dark_chroma : 0.9 * shades->chroma, hue);
         return colour(shades->lightness + spread + lift, shades->chroma, hue);
 }
 

@@ -59,9 +59,9 @@ static void put_heading(struct sheet *sheet)
         put_line(sheet, "soft", text.data ? text.data : "", 6.4);
         if (sheet->look->subtitle)
                 put_line(sheet, "soft mono", sheet->look->subtitle, 6.7);
-        for (unsigned i = 0; i < INFP_FLAME_DOUBTS + sheet->look->n_notes; i++)
-                if (infp_flame_doubt(&text, sheet->flame, sheet->look, i))
-                        put_line(sheet, "doubt", text.data, 6.4);
+        infp_str_clear(&text);
+        infp_flame_trust(&text, sheet->flame);
+        put_line(sheet, "soft", text.data ? text.data : "", 6.4);
 }
 
 /* A swatch and its word; on the next line when there is no room. */
@@ -202,7 +202,7 @@ static void put_body(struct sheet *sheet)
         put_note(sheet);
 }
 
-/* The whole in words, for those who do not see it. */
+/* The whole in words, for those who do not see it, and how far it can be trusted. */
 static void put_about(struct infp_str *out, const struct sheet *sheet)
 {
         infp_autostr struct infp_str text = { 0 };
@@ -214,6 +214,11 @@ static void put_about(struct infp_str *out, const struct sheet *sheet)
                         sheet->look->has_root_below ? "what is above a frame was called by it"
                                                     : "what is below a frame was called by it");
         infp_flame_svg_text(out, text.data ? text.data : "", 4000);
+        for (unsigned i = 0; i < INFP_FLAME_DOUBTS + sheet->look->n_notes; i++)
+                if (infp_flame_doubt(&text, sheet->flame, sheet->look, i)) {
+                        infp_str_putc(out, ' ');
+                        infp_flame_svg_text(out, text.data ? text.data : "", 2000);
+                }
 }
 
 static void put_all(struct infp_str *out, struct sheet *sheet)

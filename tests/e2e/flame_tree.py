@@ -35,7 +35,7 @@ class Tree:
         return self.functions[name][0]
 
     def stack(self, samples, names, bucket=-1, before=0, weight=None):
-        self.stacks.append((samples, samples * self.each if weight is None else weight, bucket, before, [self.function(name) for name in names]))
+        self.stacks.append((samples, (samples or before) * self.each if weight is None else weight, bucket, before, [self.function(name) for name in names]))
 
     def text(self):
         lines = ["M\t" + "\t".join(map(str, self.head))]

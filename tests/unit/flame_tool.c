@@ -96,17 +96,19 @@ static void take_stack(struct maker *maker, char *fields)
         struct infp_flame *flame = &maker->flame;
         char *at = fields;
         const uint64_t samples = strtoull(at, &at, 10);
-        const double weight = strtod(at, &at);
+        const double given = strtod(at, &at);
         const long bucket = strtol(at, &at, 10);
         const uint64_t base = strtoull(at, &at, 10);
-        const double each = samples ? weight / (double) samples : 0;
+        /* Of a stack that is gone it is the weight of before. */
+        const double weight = samples ? given : 0,
+                     base_weight = samples ? (double) base * given / (double) samples : given;
         uint32_t node = 0;
         uint64_t *const self = &flame->samples;
 
         *self += samples;
         flame->weight += weight;
         flame->base_samples += base;
-        flame->base_weight += (double) base * each;
+        flame->base_weight += base_weight;
         for (;;) {
                 flame->nodes[node].total_samples += samples;
                 flame->nodes[node].total_weight += weight;
@@ -122,7 +124,7 @@ static void take_stack(struct maker *maker, char *fields)
         flame->nodes[node].self_weight += weight;
         if (flame->base) {
                 flame->base[node].self_samples += base;
-                flame->base[node].self_weight += (double) base * each;
+                flame->base[node].self_weight += base_weight;
         }
         if (bucket < 0)
                 return;

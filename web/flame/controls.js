@@ -83,6 +83,13 @@ function makeKeys() {
   return parts.keys;
 }
 
+/* The way in for those who look for the first suspects. */
+function mostSelf() {
+  const { self } = functionSums(), all = sourceTree().total[0];
+  const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 6).filter((fn) => self[fn] > 0);
+  return h('p', { class: 'detail-acts most' }, h('span', {}, 'Most of their own:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
+}
+
 /* The frame in focus, in a line below the graph: where there is no pointer it stands in for the tooltip. */
 function renderDetails(pane, i) {
   const { tree } = pane, fn = tree.fn[i], name = nameOf(tree, i);

@@ -34,7 +34,7 @@ function makePage() {
   graph = new Graph();
   table = new Table();
   strip = model.moments ? new Strip() : null;
-  parts.details = h('div', { class: 'details' }, h('p', { class: 'hint' }, 'Click a frame to zoom, double click to see all. ? shows the keys.'));
+  parts.details = h('div', { class: 'details' }, h('p', { class: 'hint' }, 'Click a frame to zoom, double click to see all. ? shows the keys.'), mostSelf());
   parts.graphBox = h('section', { class: 'graph-box', 'aria-label': 'Graph' }, graph.stage, parts.details);
   document.getElementById('page').replaceChildren();
   append(document.getElementById('page'), [makeControls(graph), strip?.node, parts.graphBox, table.node, graph.tip, makeKeys(), h('div', { id: 'notice', class: 'notice', 'aria-hidden': 'true' }), live,

@@ -38,6 +38,7 @@ class Strip {
     this.box.addEventListener('pointerup', () => {
       if (begin === null) return;
       begin = null;
+      this.hover = null;
       const { draft } = this;
       this.draft = null;
       this.select(draft); /* a press without a drag selects all */
