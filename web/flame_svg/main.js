@@ -64,7 +64,7 @@ function search(text) {
   hits.sort((a, b) => a.x - b.x || a.depth - b.depth);
   let sum = 0, end = -1;
   for (const hit of hits) if (hit.x >= end - 0.005) { sum += hit.w; end = hit.x + hit.w; }
-  found.textContent = `${hits.length} frames match: ${((sum / frames[0].w) * 100).toFixed(1)} %`;
+  found.textContent = `${hits.length} ${hits.length === 1 ? 'frame matches' : 'frames match'}: ${((sum / frames[0].w) * 100).toFixed(1)} %`;
 }
 
 function act(text, right, f) {
