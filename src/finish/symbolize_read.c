@@ -167,6 +167,7 @@ static int take_symbol(struct infp_naming *naming, const struct columns *c, uint
         }
         frame->rank = (uint8_t) infp_name_rank(from, size);
         frame->has_line = has(c, FILE_, row);
+        frame->is_live = t_ns < naming->run->info.ended_t_ns;
         free(frame->raw);
         frame->raw = NULL;
         name = text(c, NAME, row, &name_size);
@@ -196,7 +197,7 @@ static bool is_asked(const struct infp_naming *naming, const struct infp_asked_f
 {
         if (frame->object == UINT32_MAX)
                 return frame->raw != NULL;
-        if (frame->rank == INFP_NAME_NONE || frame->raw)
+        if (frame->rank == INFP_NAME_NONE || frame->raw || (frame->is_live && frame->rank != INFP_NAME_FIXED))
                 return true;
         return naming->options->again && frame->rank != INFP_NAME_FIXED &&
                (frame->rank < INFP_NAME_SYMTAB || !frame->has_line);

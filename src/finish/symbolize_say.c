@@ -67,8 +67,8 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 const struct infp_asked_object *object = &naming->objects[by_need[i]];
 
-                if (!object->problem)
-                        continue;
+                if (!object->problem || (object->n == object->n_named + object->n_ranges && !object->tries))
+                        continue; /* or the recorder has named all of it */
                 if (n_said < MOST_LISTED || object->is_kernel)
                         infp_finish_say(naming->notices, "%s", object->problem);
                 else

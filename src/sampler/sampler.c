@@ -109,6 +109,11 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 .put = infp_sampler_put,
                 .put_context = sampler,
         };
+        const struct infp_symbols_live_options live = {
+                .root_fd = sampler->options.env->root_fd,
+                .put = infp_sampler_put,
+                .put_context = sampler,
+        };
         unsigned n_cpus;
 
         sampler->context.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -127,6 +132,7 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         if (sampler->perf)
                 sampler->n_fds = infp_perf_pollfds(sampler->perf, sampler->fds + 2, n_cpus);
         INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
+        INFP_TRY(infp_symbols_live_new(&live, &sampler->live, err));
         sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
         make_context(sampler);
         return 0;
@@ -250,6 +256,7 @@ bool infp_sampler_free(struct infp_sampler *sampler)
                 if (sampler->is_started && sampler->modes[i].mode->close)
                         sampler->modes[i].mode->close(sampler->modes[i].state);
         free_modes(sampler);
+        infp_symbols_live_free(sampler->live);
         infp_stacks_free(sampler->stacks);
         infp_perf_free(sampler->perf);
         infp_rowring_free(sampler->ring);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "sampler/modes.h"
+#include "sampler/symbols_live.h"
 
 enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
 
@@ -13,6 +14,7 @@ struct infp_sampler {
         struct infp_mode_context context;
         struct infp_perf *perf; /* NULL: not allowed, or nobody wants it */
         struct infp_stacks *stacks;
+        struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
         struct infp_rowring *ring;
         struct infp_emit *emit;
         struct infp_perf_handler stacks_handler, handler; /* theirs, and ours in front of it */

@@ -12,6 +12,7 @@
 static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
 static const uint64_t row_ns = INFP_NS_PER_S;
 static const uint64_t end_ns = 2 * INFP_NS_PER_S; /* for tables that are still being built at the end */
+static const uint64_t names_ns = INFP_NS_PER_S; /* for names that have to be found by then */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
 enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 
@@ -196,6 +197,7 @@ static void turn(struct infp_sampler *sampler)
         drain(sampler, false);
         now = infp_clock_ns(CLOCK_MONOTONIC);
         infp_stacks_turn(sampler->stacks, now);
+        infp_symbols_live_turn(sampler->live, sampler->stacks, now);
         EACH_MODE(sampler, own)
         if (own->mode->turn)
                 own->due_ns = own->mode->turn(own->state, now);
@@ -238,6 +240,7 @@ static void end(struct infp_sampler *sampler)
         if (own->mode->end)
                 own->mode->end(own->state, now);
         infp_stacks_end(sampler->stacks, now + end_ns);
+        infp_symbols_live_end(sampler->live, sampler->stacks, infp_clock_ns(CLOCK_MONOTONIC) + names_ns);
         infp_sampler_put_counts(sampler, infp_clock_ns(CLOCK_MONOTONIC));
 }
 
