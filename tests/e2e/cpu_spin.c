@@ -1,0 +1,58 @@
+/* Threads that burn CPU time in user mode: each so many seconds of its own clock. Prints what all took together.
+ *
+ *   cpu_spin SECONDS [THREADS [LATE]]    LATE more threads begin when half of that has gone */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MAX_THREADS = 4096, LOOPS = 2000000 };
+
+static double seconds;
+static volatile uint64_t sink;
+
+static double now(clockid_t clock)
+{
+        struct timespec t;
+
+        clock_gettime(clock, &t);
+        return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+}
+
+/* The clock of a thread is a system call: it is asked seldom. */
+__attribute__((noinline)) static void spin(double until)
+{
+        while (now(CLOCK_THREAD_CPUTIME_ID) < until)
+                for (unsigned i = 0; i < LOOPS; i++)
+                        sink = sink * 6364136223846793005u + 1;
+}
+
+static void *run(void *arg)
+{
+        (void) arg;
+        spin(seconds);
+        return NULL;
+}
+
+int main(int argc, char **argv)
+{
+        const int n = argc > 2 ? atoi(argv[2]) : 1, late = argc > 3 ? atoi(argv[3]) : 0;
+        static pthread_t threads[MAX_THREADS];
+
+        seconds = argc > 1 ? atof(argv[1]) : 1;
+        if (n + late > MAX_THREADS)
+                return 2;
+        for (int i = 1; i < n; i++)
+                if (pthread_create(&threads[i], NULL, run, NULL))
+                        return 1;
+        spin(seconds / 2);
+        for (int i = n; i < n + late; i++)
+                if (pthread_create(&threads[i], NULL, run, NULL))
+                        return 1;
+        spin(seconds);
+        for (int i = 1; i < n + late; i++)
+                pthread_join(threads[i], NULL);
+        printf("%f\n", now(CLOCK_PROCESS_CPUTIME_ID));
+        return 0;
+}

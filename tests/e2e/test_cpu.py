@@ -1,0 +1,299 @@
+"""record --cpu: options, the ways of opening events, and what is done and said where a right is missing. What the stacks say is
+the matter of test_cpu_truth.py."""
+import errno
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from program import run
+from refuse import BPF, PERF_EVENT_OPEN, PROCESS_VM_READV, PTRACE, refused
+from waiting import wait_for
+
+HERE = pathlib.Path(__file__).resolve().parent
+HZ = 250
+PARANOID = int(pathlib.Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+needs_paranoid = pytest.mark.skipif(PARANOID != 2, reason="the answers are those of kernel.perf_event_paranoid=2")
+
+
+@pytest.fixture(scope="session")
+def spin(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spin") / "cpu_spin"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", HERE / "cpu_spin.c", "-o", path, "-pthread"], check=True)
+    for parent in path.parents:  # others may run it
+        if parent != pathlib.Path("/tmp") and str(parent).startswith("/tmp/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    return path
+
+
+@pytest.fixture
+def user(run_dir):
+    """Words before a program that run it without rights as a user whom nobody else is: locked memory is counted by user."""
+    number = str(20000 + os.getpid() % 20000)
+    run_dir.mkdir()
+    os.chown(run_dir, int(number), int(number))
+    for parent in run_dir.parents:
+        if parent != pathlib.Path("/tmp") and str(parent).startswith("/tmp/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    return ["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+            "env", "-u", "XDG_RUNTIME_DIR", "HOME=/nowhere"]
+
+
+def last(run, mode="cpu"):
+    """The last row of table sampler."""
+    rows = [row for row in run.table("sampler") if row["mode"] == mode]
+    assert rows, run.table("sampler")
+    return rows[-1]
+
+
+def sources(run):
+    """What the sampler says of itself: {instance: (state, reason, fix)}, as it was said last."""
+    return {row["instance"]: (row["state"], row["reason"], row["fix"])
+            for row in run.table("sources") if row["collector"] == "sampler"}
+
+
+def samples(run, mode="cpu"):
+    return [row for row in run.table("stack_samples") if row["mode"] == mode]
+
+
+def check_total(run, seconds, hz, share=0.02):
+    """Samples and their weights are those of so many seconds; each (thread, CPU) may end within a period."""
+    found = samples(run)
+    slack = 2 + len({(row["tid"], row["cpu"]) for row in found})
+    assert abs(len(found) - seconds * hz) <= share * seconds * hz + slack, (len(found), seconds * hz)
+    assert abs(sum(row["weight"] for row in found) - len(found) / hz) < 1e-6 * len(found)
+    assert last(run)["taken"] == len(found)
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["--cpu=0"], "--cpu=0: the rate is from 1 to 4000 times a second"),
+    (["--cpu=4001"], "--cpu=4001: the rate is from 1 to 4000"),
+    (["--cpu=fast"], "--cpu=fast: the rate is from 1 to 4000"),
+    (["--wall=nan"], "--wall=nan: the rate is from 1 to 1000"),
+    (["--cpu", "--stack-size", "1"], "--stack-size 1: from 1024 to 65528 bytes"),
+    (["--cpu", "--stack-size", "70000"], "--stack-size 70000: from 1024 to 65528 bytes"),
+    (["--cpu", "--max-stack-depth", "127"], "--max-stack-depth 127: from 128 to 1024 frames"),
+    (["--cpu", "--max-stack-depth", "1025"], "--max-stack-depth 1025: from 128 to 1024 frames"),
+    (["--stack-size", "32K"], "--stack-size needs --cpu, --wall or --off-cpu"),
+    (["--max-stack-depth", "200"], "--max-stack-depth needs --cpu, --wall or --off-cpu"),
+    (["--cpu", "--root", "/tmp"], "--root /tmp: stacks can be sampled on this machine alone"),
+])
+def test_bad_options(record, options, sentence):
+    done = record(*options, command=["true"])
+    assert done.returncode == 125
+    assert sentence in done.stderr
+    assert done.run is None
+
+
+def test_launched(record, spin):
+    done = record(f"--cpu={HZ}", "--stack-size", "16K", "--max-stack-depth", "128", command=[spin, 1.2, 2])
+    assert done.returncode == 0, done.stderr
+    check_total(done.run, float(done.stdout), HZ)
+    row = last(done.run)
+    assert row["method"] == "perf events of a tree"
+    assert row["rate_hz"] == HZ
+    assert abs(row["wanted"] - row["taken"]) <= 0.02 * row["wanted"] + 4
+    assert row["lost"] == row["throttled"] == row["dropped"] == row["skipped_threads"] == 0
+    assert 0 < row["own_cpu_ns"] < 0.5e9
+    assert sources(done.run)[None][0] == "ok"
+    assert done.run.info["sampling"] == {"cpu_hz": HZ, "wall_hz": 0, "off_cpu": False, "stack_bytes": 16384, "max_depth": 128}
+    assert len({row["tid"] for row in samples(done.run)}) == 2
+
+
+def test_the_default_rate(record, spin):
+    done = record("--cpu", command=[spin, 0.5])
+    assert last(done.run)["rate_hz"] == 99
+    check_total(done.run, float(done.stdout), 99)
+    assert done.run.info["sampling"]["stack_bytes"] == 32768
+
+
+def test_no_stacks_without_asking(record):
+    done = record(command=["true"])
+    assert done.run.table("sampler") == [] and done.run.table("stack_samples") == []
+    assert "sampling" not in done.run.info
+
+
+def attach(infprof, output, spin, *arguments, before=(), options=(), **keywords):
+    """Records a spinning program from its start to its end; (recorder, its seconds of CPU)."""
+    target = subprocess.Popen([*before, str(spin), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: pathlib.Path(f"/proc/{target.pid}/comm").read_text().strip() == "cpu_spin", "the target's start")
+        done = run([*before, infprof, "record", "-o", output, *options, "--no-finish", "--pid", target.pid], **keywords)
+        return done, float(target.communicate()[0])
+    finally:
+        target.kill()
+        target.wait()
+
+
+def test_attached(infprof, run_dir, spin):
+    """Threads that were there, and those that begin later."""
+    done, seconds = attach(infprof, run_dir, spin, 0.8, 3, 2, options=[f"--cpu={HZ}", "-t", "100"])
+    assert done.returncode == 0, done.stderr
+    recorded = run_dir.run()
+    assert last(recorded)["method"] == "perf events of threads"
+    counts = {}
+    for row in samples(recorded):
+        counts[row["tid"]] = counts.get(row["tid"], 0) + 1
+    assert len(counts) == 5
+    late = sorted(counts)[-2:]  # numbers are given out upwards: these were seen from their first moment on
+    for tid in late:
+        assert abs(counts[tid] - 0.8 * HZ) <= 0.03 * 0.8 * HZ + 3, counts
+    # Nobody is sampled twice: together not more than they have used.
+    assert len(samples(recorded)) <= seconds * HZ * 1.02 + 4
+    assert abs(last(recorded)["wanted"] - last(recorded)["taken"]) <= 0.03 * last(recorded)["wanted"] + 10
+
+
+@needs_root
+def test_kernel_frames(record):
+    done = record(f"--cpu={HZ}", command=["dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=40000", "status=none"])
+    kinds = {row["fKind"] for row in done.run.table("frames")}
+    assert {"kernel", "native"} <= kinds
+
+
+@needs_root
+def test_the_machine(record, spin, run_dir):
+    with subprocess.Popen([spin, "60"]) as target:
+        try:
+            done = record("--cpu=500", "--duration", "1s")
+        finally:
+            target.kill()
+    assert done.returncode == 0, done.stderr
+    assert last(done.run)["method"] == "perf events of CPUs"
+    assert last(done.run)["wanted"] is None  # what others use is not measured
+    mine = [row for row in samples(done.run) if row["tid"] == target.pid]
+    assert len(mine) > 50
+
+
+@needs_root
+@needs_paranoid
+def test_normal_user(infprof, run_dir, spin, user):
+    done = run([*user, infprof, "record", "-o", run_dir, f"--cpu={HZ}", "--no-finish", "--", spin, 1, 2])
+    assert done.returncode == 0, done.stderr
+    recorded = run_dir.run()
+    check_total(recorded, float(done.stdout), HZ, share=0.05)  # the kernel's own part is not seen
+    state, reason, fix = sources(recorded)["kernel"]
+    assert state == "denied" and "not sampled" in reason and "perf_event_paranoid" in fix
+    assert "kernel" not in {row["fKind"] for row in recorded.table("frames")}
+
+
+@needs_root
+@needs_paranoid
+def test_normal_user_attaches(infprof, run_dir, spin, user):
+    done, seconds = attach(infprof, run_dir, spin, 0.5, 2, before=user, options=[f"--cpu={HZ}"])
+    assert done.returncode == 0, done.stderr
+    assert last(run_dir.run())["method"] == "perf events of threads"
+    assert 0.3 * seconds * HZ < len(samples(run_dir.run())) <= seconds * HZ * 1.02 + 4
+
+
+@needs_root
+@needs_paranoid
+def test_processes_of_others(infprof, run_dir, spin, user):
+    with subprocess.Popen([spin, "60"]) as target:
+        try:
+            done = run([*user, infprof, "record", "-o", run_dir, "--cpu", "--no-finish", "--duration", "0.5", "--pid",
+                        target.pid])
+        finally:
+            target.kill()
+    assert done.returncode == 0, done.stderr
+    assert f"process {target.pid} may not be sampled" in done.stderr
+    assert sources(run_dir.run())["perf"][0] == "denied"
+    assert samples(run_dir.run()) == []
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.ENOSYS])
+def test_refused_by_a_filter(record, spin, code):
+    done = record("--cpu", command=[spin, 0.3], preexec_fn=refused([PERF_EVENT_OPEN, PTRACE, BPF, PROCESS_VM_READV], code))
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.25  # the target is as it was
+    sentence = "a seccomp filter of this container refuses perf_event_open"
+    assert done.stderr.count(sentence) == 1
+    assert "is sampled instead, as --wall does" in done.stderr
+    state, reason, fix = sources(done.run)["perf"]
+    assert state == "denied" and reason.startswith(sentence) and "seccomp profile" in fix
+    assert samples(done.run) == []
+    assert last(done.run, "wall")["rate_hz"] == 20  # the next way
+
+
+def limit(**limits):
+    def set_them():
+        for name, value in limits.items():
+            resource.setrlimit(getattr(resource, name), (value, value))
+    return set_them
+
+
+@needs_root
+@needs_paranoid
+def test_few_descriptors(infprof, run_dir, spin, user):
+    done, _ = attach(infprof, run_dir, spin, 0.05, 48, before=user, options=[f"--cpu={HZ}"], preexec_fn=limit(RLIMIT_NOFILE=64))
+    assert done.returncode == 0, done.stderr
+    recorded = run_dir.run()
+    n = last(recorded)["skipped_threads"]
+    assert 0 < n < 48
+    assert f"{n} threads of the target are not sampled" in done.stderr
+    state, reason, fix = sources(recorded)["threads"]
+    assert state == "denied" and reason.startswith(f"{n} threads") and "ulimit -n" in fix
+
+
+@needs_root
+def test_few_descriptors_and_all_rights(infprof, run_dir, spin):
+    """Then the CPUs are sampled, and who is not of the target is left out."""
+    with subprocess.Popen([spin, "60"]) as other:
+        try:
+            done, _ = attach(infprof, run_dir, spin, 0.05, 48, options=["--cpu=1000"], preexec_fn=limit(RLIMIT_NOFILE=64))
+        finally:
+            other.kill()
+    assert done.returncode == 0, done.stderr
+    recorded = run_dir.run()
+    assert last(recorded)["method"] == "perf events of CPUs, the target's alone"
+    assert last(recorded)["skipped_threads"] == 0
+    assert samples(recorded) and other.pid not in {row["tid"] for row in samples(recorded)}
+
+
+@needs_root
+@needs_paranoid
+def test_little_locked_memory(infprof, run_dir, spin, user):
+    """64 KiB beside what perf gives each user; then a second recording finds even less."""
+    little = limit(RLIMIT_MEMLOCK=65536)
+    words = [*user, infprof, "record", "-o"]
+    first = subprocess.Popen([*words, run_dir / "first", "--cpu", "--no-finish", "--", spin, "60"], preexec_fn=little,
+                             stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: list(run_dir.glob("first/*.infprof/sampler/*")), "samples of the first", 20)
+        done = run([*words, run_dir / "second", "--cpu", "--no-finish", "--", spin, 0.3], preexec_fn=little)
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.wait()
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.25
+    assert "KiB a CPU may be locked" in done.stderr and "ulimit -l" in done.stderr
+
+
+def test_the_target_survives(infprof, run_dir, spin):
+    recorder = subprocess.Popen([infprof, "record", "-o", run_dir, "--cpu=4000", "--no-finish", "--", spin, "0.7"],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(0.4)
+    recorder.kill()
+    assert float(recorder.communicate()[0]) >= 0.7  # its pipe is the target's: this waits for that
+
+
+@needs_root
+@needs_paranoid
+def test_doctor(infprof, user):
+    def lines(words, **keywords):
+        found = json.loads(run([*words, infprof, "doctor", "--json"], cwd="/tmp", **keywords).stdout)["findings"]
+        return {one["name"]: one for one in found if one["group"] == "sampling"}
+
+    mine = lines([])
+    assert {one["state"] for one in mine.values()} == {"ok"}
+    theirs = lines(user)
+    assert theirs["CPU sampling"]["state"] == "ok"
+    for name in ("kernel frames", "blocked time", "whole machine"):
+        assert theirs[name]["state"] == "denied" and "perf_event_paranoid" in theirs[name]["fix"]
+    [only] = lines([], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM)).values()
+    assert only["state"] == "denied" and "seccomp profile" in only["fix"]
