@@ -103,12 +103,12 @@ def check_stacks(profile, truth):
         if not work or one.is_guessed:
             continue
         assert len(set(work)) == 1, one
-        # Nothing stands between its frames, and worker calls the first.
+        # Nothing stands between its frames, and worker calls the first, by way of run where that is not inlined.
         first = one.names.index(work[0])
         assert one.names[first:first + len(work)] == tuple(work), one
         if not one.is_truncated:
             assert len(work) <= truth["depth"] + 1
-            assert one.names[first - 1] == "worker", one
+            assert "worker" in one.names[max(0, first - 2):first] and one.names[first - 1] in ("worker", "run"), one
     deep = [one for one in profile.samples if one.names and re.fullmatch(WORK, one.names[-1])]
     whole = [one for one in deep if not one.is_truncated]
     # In its first instructions a function has not called itself as often yet.
@@ -180,8 +180,10 @@ def test_small_copies(record, build):
     profile = Profile(done.run, {program.name: twin})
     cut = [one for one in profile.samples if one.names and re.fullmatch(WORK, one.names[-1])]
     assert len(cut) > 100
-    assert all(one.is_truncated and set(one.names) == {one.names[-1]} for one in cut)
-    assert profile.counter("truncated") >= len(cut)
+    whole = [one for one in cut if not one.is_truncated]  # in its first calls it is not deep yet
+    assert len(whole) <= 0.02 * len(cut), whole[:3]
+    assert all(set(one.names) == {one.names[-1]} for one in cut if one.is_truncated)
+    assert profile.counter("truncated") >= len(cut) - len(whole)
 
 
 def test_one_count_everywhere(record, build, infprof, run_dir, tmp_path, score):
