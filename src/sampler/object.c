@@ -236,7 +236,8 @@ void infp_objects_request(struct infp_objects *objects, struct infp_object *obje
         if (!job) {
                 object->state = INFP_OBJECT_READY;
                 object->error = -ENOMEM;
-                objects->n_unread++;
+                objects->n_unread += !object->was_counted;
+                object->was_counted = true;
                 return;
         }
         job->context = infp_object_ref(object);
@@ -267,7 +268,8 @@ static void take(struct infp_objects *objects, struct infp_object_job *job)
         object->is_deleted |= job->is_deleted;
         object->kind = kind_of(object);
         object->used = objects->turns;
-        objects->n_unread += !job->image;
+        objects->n_unread += !job->image && !object->was_counted;
+        object->was_counted |= !job->image;
         infp_object_unref(object);
         free(job);
 }
@@ -279,6 +281,14 @@ static void give_back(struct infp_objects *objects, struct infp_object *object)
         object->image = NULL;
         object->state = INFP_OBJECT_NEW;
         objects->generation++;
+}
+
+/* What was missing then may be there now: descriptors, memory, threads. */
+static bool is_worth_another_try(const struct infp_object *object)
+{
+        return object->state == INFP_OBJECT_READY && !object->image &&
+               (object->error == -EMFILE || object->error == -ENFILE || object->error == -ENOMEM ||
+                object->error == -EAGAIN);
 }
 
 static void forget_idle(struct infp_objects *objects)
@@ -294,6 +304,8 @@ static void forget_idle(struct infp_objects *objects)
                         drop(objects, object);
                 } else if (object->image && object->image->table && is_idle && bytes > many_table_bytes) {
                         bytes -= object->image->memory_size < bytes ? object->image->memory_size : bytes;
+                        give_back(objects, object);
+                } else if (is_worth_another_try(object)) {
                         give_back(objects, object);
                 }
         }

@@ -24,6 +24,7 @@ struct infp_object {
         bool is_file;
         bool is_deleted;
         bool is_indexed;                 /* new mappings of the file get it */
+        bool was_counted;                /* as one that could not be read */
         bool is_jitdump;                 /* "jit-PID.dump": how programs say where their jitdump file is */
         struct infp_object_image *image; /* of READY; NULL: could not be read, or is no file */
         int error;                       /* why */

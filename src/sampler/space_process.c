@@ -15,7 +15,6 @@
 
 enum {
         MAX_PROCESSES = 65536,
-        MAX_THREADS = 262144,
         MAPS_BYTES = 16 << 20, /* of text: 65,530 mappings with long paths */
         SWEEP_S = 2,           /* samples come in the order of time: this much after its end is late */
 };
@@ -26,13 +25,6 @@ static struct infp_space_process *find_process(const struct infp_processes *all,
         const uint64_t *at = infp_map_get(&all->by_pid, (uint32_t) pid);
 
         return at ? (struct infp_space_process *) (uintptr_t) *at : NULL;
-}
-
-static struct infp_space_thread *find_thread(const struct infp_processes *all, int32_t tid)
-{
-        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
-
-        return at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
 }
 
 static void free_process(struct infp_space_process *process)
@@ -64,36 +56,6 @@ static struct infp_space_process *add_process(struct infp_processes *all, int32_
         return process;
 }
 
-static struct infp_space_thread *add_thread(struct infp_processes *all, int32_t pid, int32_t tid)
-{
-        struct infp_space_thread *thread = find_thread(all, tid);
-
-        if (!thread) {
-                thread = all->by_tid.n < MAX_THREADS ? malloc(sizeof(*thread)) : NULL;
-                if (!thread || infp_map_put(&all->by_tid, (uint32_t) tid, (uintptr_t) thread) < 0) {
-                        free(thread);
-                        return NULL;
-                }
-        }
-        *thread = (struct infp_space_thread){ .pid = pid, .tid = tid };
-        return thread;
-}
-
-static void set_name(struct infp_space_thread *thread, const char *name)
-{
-        if (thread->is_named && strncmp(thread->name, name, sizeof(thread->name) - 1) == 0)
-                return;
-        snprintf(thread->name, sizeof(thread->name), "%s", name);
-        thread->is_named = true;
-        thread->id = 0;
-}
-
-static void drop_thread(struct infp_processes *all, int32_t tid)
-{
-        free(find_thread(all, tid));
-        infp_map_delete(&all->by_tid, (uint32_t) tid);
-}
-
 int infp_processes_init(struct infp_processes *all, const struct infp_env *env, struct infp_objects *objects)
 {
         *all = (struct infp_processes){ .env = env, .objects = objects };
@@ -106,11 +68,8 @@ void infp_processes_done(struct infp_processes *all)
         for (size_t i = 0; i < all->by_pid.cap; i++)
                 if (all->by_pid.slots[i].key)
                         free_process((struct infp_space_process *) (uintptr_t) all->by_pid.slots[i].value);
-        for (size_t i = 0; i < all->by_tid.cap; i++)
-                if (all->by_tid.slots[i].key)
-                        free((void *) (uintptr_t) all->by_tid.slots[i].value);
         infp_map_done(&all->by_pid);
-        infp_map_done(&all->by_tid);
+        infp_threads_done(&all->threads);
 }
 
 /* One mapping into the process's space. */
@@ -217,7 +176,7 @@ void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                          bool is_exec)
 {
         struct infp_space_process *process = find_process(all, pid);
-        struct infp_space_thread *thread = find_thread(all, tid);
+        struct infp_space_thread *thread = infp_threads_find(&all->threads, tid);
 
         if (is_exec && process)
                 begin_exec(all, process, t_ns);
@@ -227,15 +186,15 @@ void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                         process->exec_ns = t_ns;
         }
         if (!thread || thread->pid != pid)
-                thread = add_thread(all, pid, tid);
+                thread = infp_threads_add(&all->threads, pid, tid);
         if (thread)
-                set_name(thread, name);
+                infp_thread_set_name(thread, name);
 }
 
 void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid,
                          int32_t parent_tid)
 {
-        const struct infp_space_thread *parent_thread = find_thread(all, parent_tid);
+        const struct infp_space_thread *parent_thread = infp_threads_find(&all->threads, parent_tid);
         struct infp_space_process *parent, *process;
         struct infp_space_thread *thread;
 
@@ -254,11 +213,11 @@ void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                 char name[INFP_THREAD_NAME];
 
                 memcpy(name, parent_thread->name, sizeof(name));
-                thread = add_thread(all, pid, tid);
+                thread = infp_threads_add(&all->threads, pid, tid);
                 if (thread)
-                        set_name(thread, name);
+                        infp_thread_set_name(thread, name);
         } else {
-                drop_thread(all, tid);
+                infp_threads_drop(&all->threads, tid);
         }
 }
 
@@ -267,7 +226,7 @@ void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid,
         struct infp_space_process *process = find_process(all, pid);
 
         if (tid != pid)
-                drop_thread(all, tid);
+                infp_threads_drop(&all->threads, tid);
         else if (process)
                 process->ended_ns = t_ns;
 }
@@ -321,32 +280,19 @@ bool infp_processes_reread(struct infp_processes *all, struct infp_space_process
         return true;
 }
 
-/* The name that /proc has now: the thread was not told of, so it was there before. */
-static void read_name(const struct infp_processes *all, struct infp_space_thread *thread)
-{
-        char path[64], name[INFP_THREAD_NAME];
-        ssize_t n;
-
-        snprintf(path, sizeof(path), "proc/%d/task/%d/comm", (int) thread->pid, (int) thread->tid);
-        n = infp_read_at(all->env->root_fd, path, name, sizeof(name));
-        if (n > 0 && name[n - 1] == '\n')
-                name[n - 1] = 0;
-        set_name(thread, n > 0 ? name : "");
-}
-
 struct infp_space_thread *infp_processes_thread(struct infp_processes *all, const struct infp_space_process *process,
                                                 int32_t tid, const char *name)
 {
-        struct infp_space_thread *thread = find_thread(all, tid);
+        struct infp_space_thread *thread = infp_threads_find(&all->threads, tid);
 
         if (!thread || thread->pid != process->pid)
-                thread = add_thread(all, process->pid, tid);
+                thread = infp_threads_add(&all->threads, process->pid, tid);
         if (!thread)
                 return NULL;
         if (name)
-                set_name(thread, name);
+                infp_thread_set_name(thread, name);
         else if (!thread->is_named)
-                read_name(all, thread);
+                infp_thread_read_name(thread, all->env->root_fd);
         if (!thread->id || thread->process != process->id) {
                 thread->process = process->id;
                 thread->id = infp_thread_id(process->id, tid, thread->name);
@@ -367,29 +313,33 @@ static bool is_gone(int32_t tid)
         return kill(tid, 0) < 0 && errno == ESRCH;
 }
 
-static void sweep_map(struct infp_processes *all, struct infp_map *map, uint64_t now_ns)
+/* A deletion moves others: from the end, and what moves in front of it was looked at or will be next time. */
+static void sweep_processes(struct infp_processes *all, uint64_t now_ns)
 {
+        const bool is_many = all->by_pid.n > MAX_PROCESSES / 4 * 3;
+
+        for (size_t i = all->by_pid.cap; i-- > 0;) {
+                const struct infp_map_slot slot = all->by_pid.slots[i];
+                struct infp_space_process *process = (struct infp_space_process *) (uintptr_t) slot.value;
+
+                if (slot.key && (has_ended(process, now_ns) || (is_many && is_gone(process->pid)))) {
+                        infp_map_delete(&all->by_pid, slot.key);
+                        free_process(process);
+                }
+        }
+}
+
+static void sweep_threads(struct infp_processes *all)
+{
+        const struct infp_map *map = &all->threads.by_tid;
         const bool is_many = map->n > MAX_PROCESSES / 4 * 3;
 
-        /* A deletion moves others: from the end, and what moves in front of it was looked at or will be next time. */
         for (size_t i = map->cap; i-- > 0;) {
-                const uint64_t key = map->slots[i].key;
+                const struct infp_map_slot slot = map->slots[i];
+                const struct infp_space_thread *thread = (const struct infp_space_thread *) (uintptr_t) slot.value;
 
-                if (!key)
-                        continue;
-                if (map == &all->by_pid) {
-                        struct infp_space_process *process = (void *) (uintptr_t) map->slots[i].value;
-
-                        if (has_ended(process, now_ns) || (is_many && is_gone(process->pid))) {
-                                infp_map_delete(map, key);
-                                free_process(process);
-                        }
-                } else if (is_many ? is_gone((int32_t) key)
-                                   : !find_process(
-                                             all,
-                                             ((struct infp_space_thread *) (uintptr_t) map->slots[i].value)->pid)) {
-                        drop_thread(all, (int32_t) key);
-                }
+                if (slot.key && (!find_process(all, thread->pid) || (is_many && is_gone(thread->tid))))
+                        infp_threads_drop(&all->threads, (int32_t) slot.key);
         }
 }
 
@@ -398,6 +348,6 @@ void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns)
         if (now_ns < all->swept_ns + SWEEP_S * INFP_NS_PER_S)
                 return;
         all->swept_ns = now_ns;
-        sweep_map(all, &all->by_pid, now_ns);
-        sweep_map(all, &all->by_tid, now_ns);
+        sweep_processes(all, now_ns);
+        sweep_threads(all);
 }

@@ -12,8 +12,7 @@
 #include "collect/env.h"
 #include "sampler/perf.h"
 #include "sampler/space.h"
-
-enum { INFP_THREAD_NAME = 64 }; /* the kernel's have 15 characters; those of its own threads, in /proc, are longer */
+#include "sampler/space_thread.h"
 
 struct infp_space_process {
         int32_t pid;
@@ -29,18 +28,11 @@ struct infp_space_process {
         char *jitdump; /* path; NULL: none was seen */
 };
 
-struct infp_space_thread {
-        int32_t pid, tid;
-        uint64_t id; /* of its entity under this name; 0: not made yet */
-        uint64_t process;
-        bool is_named;
-        char name[INFP_THREAD_NAME];
-};
-
 struct infp_processes {
         const struct infp_env *env;
         struct infp_objects *objects;
-        struct infp_map by_pid, by_tid;
+        struct infp_map by_pid;
+        struct infp_threads threads;
         uint64_t lost; /* times that records were lost */
         uint64_t n_mappings_missed;
         uint64_t swept_ns;

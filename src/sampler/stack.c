@@ -294,7 +294,7 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
         ret->n_waiting = stacks->wait.n;
         ret->waiting_bytes = stacks->wait.used;
         ret->n_processes = stacks->processes.by_pid.n;
-        ret->n_threads = stacks->processes.by_tid.n;
+        ret->n_threads = stacks->processes.threads.by_tid.n;
         ret->n_objects = objects.n_objects;
         ret->n_unread = objects.n_unread;
         ret->n_tables = objects.work.n_tables;

@@ -64,6 +64,8 @@ void infp_seen_add(struct infp_seen *seen, uint64_t id)
 
 void infp_seen_turn(struct infp_seen *seen, uint64_t now_ns)
 {
+        if (!seen->forgot_ns)
+                seen->forgot_ns = now_ns;
         if (now_ns < seen->forgot_ns + FORGET_S * INFP_NS_PER_S)
                 return;
         seen->forgot_ns = now_ns;

@@ -1,0 +1,460 @@
+/* From records of perf events to rows: moments of a real process, told of as the kernel does, also of processes that never were. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+
+#include "base/map.h"
+#include "base/time.h"
+#include "collect/env.h"
+#include "sampler/stack.h"
+#include "skip_because.h"
+#include "unwind_traced.h"
+
+enum { DEPTH = 20, NOBODY = 4194305 }; /* no pid is that large */
+
+#ifdef __clang__
+#define NO_INLINE __attribute__((noinline))
+#else
+#define NO_INLINE __attribute__((noinline, noclone, optimize("no-optimize-sibling-calls")))
+#endif
+static volatile long sink;
+static volatile bool is_deep = true;
+
+NO_INLINE static void deep(int n)
+{
+        if (n)
+                deep(n - 1);
+        while (!n && is_deep)
+                sink++;
+        sink++;
+}
+
+static pid_t child;
+static struct traced_moment moment;
+static struct infp_env env;
+
+/* What was put: ids of each kind of row, and what of samples. */
+static struct {
+        struct infp_map frames, nodes, parents, threads;
+        unsigned n_frame_rows, n_node_rows, n_thread_rows, n_mapping_rows, n_samples, n_guessed;
+        uint64_t process, thread, stack, t_ns, last_t_ns[2];
+        double weight;
+        bool is_truncated, has_stack, refuses_entities, is_out_of_order;
+        char thread_name[64], kind[32];
+} got;
+
+static int put(void *context, const struct infp_row *row)
+{
+        size_t size;
+
+        (void) context;
+        if (row->table->entity && got.refuses_entities)
+                return -ENOSPC;
+        if (row->table == &infp_table_frames) {
+                got.n_frame_rows++;
+                got.n_guessed += row->cell[INFP_FRAMES_IS_GUESSED].b;
+                infp_map_put(&got.frames, row->cell[0].u64, row->cell[INFP_FRAMES_ADDRESS].u64);
+                snprintf(got.kind, sizeof(got.kind), "%.*s", (int) row->cell[INFP_FRAMES_KIND].text.size,
+                         infp_row_text(row, INFP_FRAMES_KIND, &size));
+        } else if (row->table == &infp_table_stacks) {
+                got.n_node_rows++;
+                infp_map_put(&got.nodes, row->cell[0].u64, row->cell[INFP_STACKS_FRAME].u64);
+                infp_map_put(&got.parents, row->cell[0].u64,
+                             infp_row_has(row, INFP_STACKS_PARENT) ? row->cell[INFP_STACKS_PARENT].u64 : 0);
+        } else if (row->table == &infp_table_threads) {
+                got.n_thread_rows++;
+                infp_map_put(&got.threads, row->cell[0].u64, 1);
+                snprintf(got.thread_name, sizeof(got.thread_name), "%.*s", (int) row->cell[INFP_THREADS_NAME].text.size,
+                         infp_row_text(row, INFP_THREADS_NAME, &size));
+        } else if (row->table == &infp_table_mappings) {
+                got.n_mapping_rows++;
+        } else {
+                const unsigned thread = (unsigned) row->cell[INFP_STACK_SAMPLES_TID].i64 & 1;
+
+                assert_ptr_equal(row->table, &infp_table_stack_samples);
+                got.n_samples++;
+                got.process = row->cell[INFP_STACK_SAMPLES_PROCESS].u64;
+                got.thread = row->cell[INFP_STACK_SAMPLES_THREAD].u64;
+                got.has_stack = infp_row_has(row, INFP_STACK_SAMPLES_STACK);
+                got.stack = row->cell[INFP_STACK_SAMPLES_STACK].u64;
+                got.is_truncated = got.has_stack && row->cell[INFP_STACK_SAMPLES_IS_TRUNCATED].b;
+                got.weight = row->cell[INFP_STACK_SAMPLES_WEIGHT].f64;
+                got.t_ns = row->t_ns;
+                got.is_out_of_order |= row->t_ns < got.last_t_ns[thread];
+                got.last_t_ns[thread] = row->t_ns;
+        }
+        return 0;
+}
+
+static void forget(void)
+{
+        infp_map_done(&got.frames);
+        infp_map_done(&got.nodes);
+        infp_map_done(&got.parents);
+        infp_map_done(&got.threads);
+        memset(&got, 0, sizeof(got));
+}
+
+static int begin(void **state)
+{
+        (void) state;
+        if (infp_env_open(&env, "/", NULL) < 0)
+                return -1;
+        child = fork();
+        if (child == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                prctl(PR_SET_NAME, "deep down");
+                deep(DEPTH);
+                _exit(0);
+        }
+        traced_wait(child, 10);
+        if (ptrace(PTRACE_SEIZE, child, NULL, NULL) < 0 || !traced_take(child, &moment)) {
+                print_message("a child of ours cannot be traced here\n");
+                return -1;
+        }
+        return 0;
+}
+
+static int end(void **state)
+{
+        (void) state;
+        traced_end(child);
+        infp_env_close(&env);
+        forget();
+        return 0;
+}
+
+static struct infp_stacks *open_stacks(size_t waiting_bytes)
+{
+        const struct infp_stacks_options options = { .env = &env, .put = put, .waiting_bytes = waiting_bytes };
+        struct infp_stacks *stacks = NULL;
+        struct infp_err err = { "" };
+
+        forget();
+        if (infp_stacks_new(&options, &stacks, &err) < 0)
+                fail_msg("%s", err.text);
+        return stacks;
+}
+
+/* The moment as a sample of a thread. */
+static struct infp_perf_sample sample_of(int32_t pid, int32_t tid)
+{
+        struct infp_perf_sample sample = {
+                .t_ns = infp_clock_ns(CLOCK_MONOTONIC),
+                .pid = pid,
+                .tid = tid,
+                .cpu = 1,
+                .period = 10000000,
+                .has_registers = true,
+                .stack = moment.stack,
+                .stack_size = (uint32_t) moment.dump.size,
+                .is_cut = moment.dump.is_cut,
+        };
+
+        memcpy(sample.registers, moment.values, sizeof(sample.registers));
+        return sample;
+}
+
+static void give(struct infp_stacks *stacks, int32_t pid, int32_t tid)
+{
+        const struct infp_perf_handler handler = infp_stacks_handler(stacks);
+        const struct infp_perf_sample sample = sample_of(pid, tid);
+
+        handler.sample(handler.context, &sample);
+}
+
+static void finish(struct infp_stacks *stacks)
+{
+        infp_stacks_end(stacks, infp_clock_ns(CLOCK_MONOTONIC) + 20 * INFP_NS_PER_S);
+}
+
+/* Frames of the last sample's stack, after a check that all of them were written. ret_same: the longest run of one frame. */
+static unsigned depth_of(unsigned *ret_same)
+{
+        uint64_t before = 0;
+        unsigned n = 0, same = 0;
+
+        *ret_same = 0;
+        for (uint64_t node = got.stack; node; n++) {
+                const uint64_t *frame = infp_map_get(&got.nodes, node), *parent = infp_map_get(&got.parents, node);
+
+                assert_non_null(frame);
+                assert_non_null(parent);
+                assert_non_null(infp_map_get(&got.frames, *frame));
+                same = *frame == before ? same + 1 : 1;
+                *ret_same = same > *ret_same ? same : *ret_same;
+                before = *frame;
+                node = *parent;
+        }
+        return n;
+}
+
+static void a_sample_becomes_rows(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        struct infp_stacks_counts counts;
+        unsigned depth, same, n_rows;
+
+        (void) state;
+        give(stacks, child, child);
+        assert_int_equal(got.n_samples, 0); /* it waits for tables */
+        finish(stacks);
+        assert_int_equal(got.n_samples, 1);
+        assert_false(got.is_truncated);
+        depth = depth_of(&same);
+        assert_in_range(depth, DEPTH + 4, DEPTH + 12);
+        assert_in_range(same, DEPTH - 1, DEPTH);
+        assert_true(got.weight == 0.01);
+        assert_non_null(infp_map_get(&got.threads, got.thread));
+        assert_string_equal(got.thread_name, "deep down");
+        assert_int_equal(got.n_guessed, 0);
+        assert_in_range(got.n_mapping_rows, 2, 3);
+        n_rows = got.n_frame_rows + got.n_node_rows + got.n_thread_rows + got.n_mapping_rows;
+        give(stacks, child, child);
+        assert_int_equal(got.n_samples, 2); /* nothing is missing now, and nothing is told again */
+        assert_int_equal(got.n_frame_rows + got.n_node_rows + got.n_thread_rows + got.n_mapping_rows, n_rows);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.modes[INFP_STACK_CPU].taken, 2);
+        assert_int_equal(counts.modes[INFP_STACK_CPU].frames, 2 * depth);
+        assert_int_equal(counts.modes[INFP_STACK_CPU].incomplete + counts.modes[INFP_STACK_CPU].truncated, 0);
+        infp_stacks_free(stacks);
+}
+
+static void ids_are_the_same_in_another_run(void **state)
+{
+        uint64_t stack, thread, process;
+
+        (void) state;
+        for (unsigned run = 0; run < 2; run++) {
+                struct infp_stacks *stacks = open_stacks(0);
+
+                give(stacks, child, child);
+                finish(stacks);
+                if (run) {
+                        assert_true(got.stack == stack && got.thread == thread && got.process == process);
+                }
+                stack = got.stack;
+                thread = got.thread;
+                process = got.process;
+                infp_stacks_free(stacks);
+        }
+}
+
+static void rows_that_found_no_room_come_again(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        unsigned same;
+
+        (void) state;
+        got.refuses_entities = true;
+        give(stacks, child, child);
+        finish(stacks);
+        assert_int_equal(got.n_samples, 1);
+        assert_int_equal(got.n_node_rows, 0);
+        got.refuses_entities = false;
+        give(stacks, child, child);
+        assert_in_range(depth_of(&same), DEPTH + 4, DEPTH + 12);
+        assert_int_equal(got.n_thread_rows, 1);
+        infp_stacks_free(stacks);
+}
+
+/* Processes that only records tell of: a child has its parent's code until it executes something. */
+static void records_alone_say_what_a_process_has(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        const struct infp_perf_handler handler = infp_stacks_handler(stacks);
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        struct infp_stacks_counts counts;
+        uint64_t stack, process, thread;
+
+        (void) state;
+        give(stacks, child, child);
+        finish(stacks);
+        stack = got.stack;
+        process = got.process;
+        thread = got.thread;
+        handler.fork(handler.context, now, NOBODY, NOBODY, child, child);
+        give(stacks, NOBODY, NOBODY);
+        assert_true(got.stack == stack);
+        assert_true(got.process != process && got.process);
+        assert_true(got.thread != thread);
+        assert_string_equal(got.thread_name, "deep down"); /* its parent's */
+        handler.fork(handler.context, now, NOBODY, NOBODY + 1, NOBODY, NOBODY);
+        handler.name(handler.context, now, NOBODY, NOBODY + 1, "second", false);
+        thread = got.thread;
+        process = got.process;
+        give(stacks, NOBODY, NOBODY + 1);
+        assert_string_equal(got.thread_name, "second");
+        assert_true(got.thread != thread && got.process == process && got.stack == stack);
+        handler.name(handler.context, now, NOBODY, NOBODY, "other", true);
+        give(stacks, NOBODY, NOBODY);
+        finish(stacks);
+        assert_true(got.stack != stack && got.is_truncated); /* its old code is gone */
+        give(stacks, child, child);
+        assert_true(got.stack == stack);
+        handler.exit(handler.context, now, NOBODY, NOBODY + 1);
+        handler.exit(handler.context, now, NOBODY, NOBODY);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.n_processes, 2);
+        infp_stacks_turn(stacks, now + 60 * INFP_NS_PER_S);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.n_processes, 1);
+        assert_int_equal(counts.n_threads, 1);
+        infp_stacks_free(stacks);
+}
+
+/* 100,000 processes of which none is sampled: cheap, and gone when they have ended. */
+static void many_short_processes_cost_little(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        const struct infp_perf_handler handler = infp_stacks_handler(stacks);
+        const uint64_t used = infp_clock_ns(CLOCK_PROCESS_CPUTIME_ID), now = infp_clock_ns(CLOCK_MONOTONIC);
+        struct infp_stacks_counts counts;
+        double us;
+
+        (void) state;
+        infp_stacks_seed(stacks, child);
+        for (int i = 0; i < 100000; i++) {
+                const int32_t pid = NOBODY + i % 30000;
+
+                handler.fork(handler.context, now, pid, pid, child, child);
+                handler.name(handler.context, now, pid, pid, "short", false);
+                handler.exit(handler.context, now, pid, pid);
+        }
+        us = (double) (infp_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - used) / 1e3 / 100000;
+        print_message("%.2f us a process\n", us);
+        assert_true(us < 50);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.n_processes, 30001);
+        for (unsigned i = 1; i < 4; i++) /* a deletion may hide another one until the next time */
+                infp_stacks_turn(stacks, now + 60 * i * INFP_NS_PER_S);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.n_processes, 1);
+        infp_stacks_free(stacks);
+}
+
+static void the_queue_is_bounded_and_in_order(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(256 * 1024);
+        struct infp_stacks_counts counts;
+
+        (void) state;
+        for (unsigned i = 0; i < 200; i++)
+                give(stacks, child, child + (int32_t) (i & 1));
+        infp_stacks_counts(stacks, &counts);
+        assert_true(counts.waiting_bytes <= 256 * 1024);
+        assert_true(counts.n_waiting > 4 && counts.n_waiting < 200);
+        assert_true(counts.modes[INFP_STACK_CPU].hurried > 0); /* no room: with what was there */
+        assert_int_equal(counts.n_waiting + got.n_samples, 200);
+        got.last_t_ns[0] = got.last_t_ns[1] = 0;
+        finish(stacks);
+        assert_int_equal(got.n_samples, 200);
+        assert_false(got.is_out_of_order);
+        assert_false(got.is_truncated);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.n_waiting, 0);
+        assert_int_equal(counts.waiting_bytes, 0);
+        infp_stacks_free(stacks);
+}
+
+static void found(void *context, uint64_t cookie, const struct infp_stack_found *what)
+{
+        struct infp_stack_found *into = context;
+
+        assert_int_equal(cookie, 77);
+        assert_int_equal(into->tid, 0); /* once */
+        *into = *what;
+}
+
+static void other_modes_are_told(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        struct infp_stack_found what = { 0 };
+        struct infp_perf_sample sample = sample_of(child, child);
+        unsigned same;
+
+        (void) state;
+        infp_stacks_take(stacks, &sample, INFP_STACK_OFF_CPU, found, &what, 77);
+        assert_int_equal(what.tid, 0);
+        finish(stacks);
+        assert_int_equal(what.tid, child);
+        assert_int_equal(what.t_ns, sample.t_ns);
+        assert_int_equal(what.mode, INFP_STACK_OFF_CPU);
+        assert_int_equal(got.n_samples, 0);
+        assert_int_equal(infp_stacks_put(stacks, &what, 1.5, "futex"), 0);
+        assert_true(got.weight == 1.5 && got.stack == what.stack);
+        assert_int_equal(depth_of(&same), what.depth + 1);
+        infp_stacks_free(stacks);
+}
+
+static void kernel_frames_lie_below_the_users(void **state)
+{
+        static const uint64_t kernel[] = { UINT64_C(0xffffffff81000010), UINT64_C(0xffffffff81000020) };
+        struct infp_stacks *stacks = open_stacks(0);
+        const struct infp_perf_handler handler = infp_stacks_handler(stacks);
+        struct infp_perf_sample sample = sample_of(child, child);
+        unsigned same, depth;
+        uint64_t frame;
+
+        (void) state;
+        give(stacks, child, child);
+        finish(stacks);
+        depth = depth_of(&same);
+        sample.kernel = kernel;
+        sample.n_kernel = 2;
+        handler.sample(handler.context, &sample);
+        assert_int_equal(depth_of(&same), depth + 2);
+        frame = *infp_map_get(&got.nodes, got.stack);
+        assert_true(*infp_map_get(&got.frames, frame) == kernel[0]);
+        assert_string_equal(got.kind, "kernel");
+        sample.has_registers = false; /* a thread of the kernel */
+        handler.sample(handler.context, &sample);
+        assert_int_equal(depth_of(&same), 2);
+        assert_false(got.is_truncated);
+        sample.n_kernel = 0;
+        handler.sample(handler.context, &sample);
+        assert_false(got.has_stack);
+        infp_stacks_free(stacks);
+}
+
+static void cut_stacks_are_truncated(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        const struct infp_perf_handler handler = infp_stacks_handler(stacks);
+        struct infp_perf_sample sample = sample_of(child, child);
+        struct infp_stacks_counts counts;
+        unsigned same, depth;
+
+        (void) state;
+        give(stacks, child, child);
+        finish(stacks);
+        depth = depth_of(&same);
+        sample.stack_size = 128;
+        sample.is_cut = true;
+        handler.sample(handler.context, &sample);
+        assert_true(got.is_truncated && depth_of(&same) < depth);
+        infp_stacks_counts(stacks, &counts);
+        assert_int_equal(counts.modes[INFP_STACK_CPU].truncated, 1);
+        infp_stacks_free(stacks);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_sample_becomes_rows),
+                cmocka_unit_test(ids_are_the_same_in_another_run),
+                cmocka_unit_test(rows_that_found_no_room_come_again),
+                cmocka_unit_test(records_alone_say_what_a_process_has),
+                cmocka_unit_test(many_short_processes_cost_little),
+                cmocka_unit_test(the_queue_is_bounded_and_in_order),
+                cmocka_unit_test(other_modes_are_told),
+                cmocka_unit_test(kernel_frames_lie_below_the_users),
+                cmocka_unit_test(cut_stacks_are_truncated),
+        };
+
+        return cmocka_run_group_tests(tests, begin, end);
+}
