@@ -325,6 +325,21 @@ static void tell_sums(struct infp_off_cpu_waits *waits, uint64_t now_ns, bool is
         }
 }
 
+/* In the order in which they ended. */
+static void tell_all_closed(struct infp_off_cpu_waits *waits)
+{
+        struct infp_off_cpu_wait *wait = waits->closed;
+
+        while (wait && wait->next)
+                wait = wait->next;
+        while (wait) {
+                struct infp_off_cpu_wait *previous = wait->previous;
+
+                tell_closed(waits, wait);
+                wait = previous;
+        }
+}
+
 void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns)
 {
         for (struct infp_off_cpu_wait *wait = waits->open, *next; wait; wait = next) {
@@ -335,8 +350,7 @@ void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns)
                 if (now_ns > wait->told_ns && now_ns - wait->told_ns > LONG_NS)
                         infp_off_cpu_wait_tell(waits, wait, now_ns);
         }
-        while (waits->closed)
-                tell_closed(waits, waits->closed);
+        tell_all_closed(waits);
         if (now_ns - waits->told_ns < TELL_NS)
                 return;
         tell_sums(waits, now_ns, false);

@@ -1,0 +1,282 @@
+/* Times of waits, by records and readings whose answers are known by hand. */
+#include <sys/syscall.h>
+
+#include "sampled_rows.h"
+
+#include "base/time.h"
+#include "sampler/off_cpu_waits.h"
+
+#define MS INFP_NS_PER_MS
+#define BEGIN (UINT64_C(100) * INFP_NS_PER_S)
+enum { TID = 77, OTHER = 78 };
+
+struct world {
+        struct sampled sampled;
+        struct infp_off_cpu_waits waits;
+        int32_t pid;
+};
+
+static void open_world(struct world *w)
+{
+        memset(w, 0, sizeof(*w));
+        w->sampled = sampled_open();
+        w->pid = getpid();
+        infp_off_cpu_waits_init(&w->waits, w->sampled.stacks, MS / 10);
+        w->waits.told_ns = BEGIN;
+}
+
+static void close_world(struct world *w)
+{
+        infp_stacks_end(w->sampled.stacks, 0);
+        infp_off_cpu_waits_done(&w->waits);
+        assert_int_equal(w->waits.n_waits, 0);
+        assert_int_equal(w->waits.n_copies, 0);
+        sampled_close(&w->sampled);
+}
+
+static void out(struct world *w, uint64_t at_ns, int32_t tid, bool is_preempted)
+{
+        infp_off_cpu_run(&w->waits, BEGIN + at_ns, w->pid, tid, false, is_preempted);
+}
+
+static void in(struct world *w, uint64_t at_ns, int32_t tid)
+{
+        infp_off_cpu_run(&w->waits, BEGIN + at_ns, w->pid, tid, true, false);
+}
+
+static void turn(struct world *w, uint64_t at_ns)
+{
+        infp_off_cpu_turn(&w->waits, BEGIN + at_ns);
+}
+
+static void read_at(struct world *w, uint64_t at_ns, int32_t tid, char letter, int64_t call)
+{
+        const struct infp_wall_message message = {
+                .kind = INFP_WALL_MESSAGE_MOMENT,
+                .pid = w->pid,
+                .tid = tid,
+                .moment = { .t_ns = BEGIN + at_ns, .letter = letter, .has_call = letter != 'R', .call = call },
+        };
+
+        infp_off_cpu_take(&w->waits, &message);
+}
+
+static void test_times(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        out(&w, 0, TID, false);
+        in(&w, 500 * MS, TID);
+        out(&w, 510 * MS, TID, true);
+        in(&w, 530 * MS, TID);
+        out(&w, 600 * MS, TID, false);
+        turn(&w, 700 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.5, 1, 1);
+        sampled_check(&w.sampled, TID, "runnable", 0.02, 1, 1);
+        /* Still there at the end. */
+        infp_off_cpu_end(&w.waits, BEGIN + 900 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.8, 2, 2);
+        close_world(&w);
+}
+
+static void test_short(void **state)
+{
+        struct world w;
+        char text[64];
+
+        (void) state;
+        open_world(&w);
+        for (unsigned i = 0; i < 50; i++) {
+                out(&w, i * MS, TID, i % 2);
+                in(&w, i * MS + 99 * 1000, TID);
+        }
+        turn(&w, 60 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0, 0, 0);
+        turn(&w, 1001 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 25 * 99e-6, 25, 1);
+        sampled_check(&w.sampled, TID, "runnable", 25 * 99e-6, 25, 1);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), "[waits below 100 us]");
+        assert_int_equal(w.waits.n_short, 50);
+        /* The sums of a thread that ends are told before it is forgotten. */
+        out(&w, 1100 * MS, TID, false);
+        in(&w, 1100 * MS + 10000, TID);
+        infp_off_cpu_exit(&w.waits, BEGIN + 1101 * MS, TID);
+        sampled_check(&w.sampled, TID, "blocked", 25 * 99e-6 + 10e-6, 26, 2);
+        /* Its last switch comes behind its end and is none. */
+        out(&w, 1101 * MS + 1, TID, false);
+        infp_off_cpu_end(&w.waits, BEGIN + 9000 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 25 * 99e-6 + 10e-6, 26, 2);
+        close_world(&w);
+}
+
+/* A long wait has a row now and then; all of them together are one. */
+static void test_long(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        out(&w, 0, TID, false);
+        for (uint64_t s = 1; s <= 35; s++) {
+                if (s == 2)
+                        read_at(&w, 2 * INFP_NS_PER_S, TID, 'S', SYS_futex);
+                turn(&w, s * INFP_NS_PER_S);
+        }
+        assert_true(sampled_sum(&w.sampled, TID, "sleeping in futex").weight >= 30);
+        in(&w, 40 * INFP_NS_PER_S, TID);
+        turn(&w, 41 * INFP_NS_PER_S);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 40, 1, 4);
+        close_world(&w);
+}
+
+/* Each reading belongs to the wait during which it was made, whenever records and readings come. */
+static void test_readings(void **state)
+{
+        struct world w;
+        char text[64];
+
+        (void) state;
+        open_world(&w);
+        out(&w, 10 * MS, TID, false);
+        read_at(&w, 15 * MS, TID, 'S', SYS_read); /* of the open one */
+        in(&w, 20 * MS, TID);
+        out(&w, 30 * MS, TID, false);
+        in(&w, 40 * MS, TID);
+        read_at(&w, 35 * MS, TID, 'S', SYS_futex); /* of one that is over */
+        out(&w, 50 * MS, TID, false);
+        in(&w, 60 * MS, TID);
+        read_at(&w, 75 * MS, TID, 'S', SYS_poll); /* of one whose records are still to come */
+        turn(&w, 80 * MS);
+        out(&w, 70 * MS, TID, false);
+        in(&w, 80 * MS, TID);
+        turn(&w, 90 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in read", 0.01, 1, 1);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.01, 1, 1);
+        sampled_check(&w.sampled, TID, "blocked", 0.01, 1, 1);
+        sampled_check(&w.sampled, TID, "sleeping in poll", 0.01, 1, 1);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), "sys_poll");
+        /* A reading before the wait says nothing of it, and none of a wait says anything of being preempted. */
+        read_at(&w, 95 * MS, TID, 'S', SYS_nanosleep);
+        out(&w, 100 * MS, TID, false);
+        in(&w, 110 * MS, TID);
+        out(&w, 120 * MS, TID, true);
+        read_at(&w, 125 * MS, TID, 'S', SYS_nanosleep);
+        in(&w, 130 * MS, TID);
+        turn(&w, 140 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.02, 2, 2);
+        sampled_check(&w.sampled, TID, "runnable", 0.01, 1, 1);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), "[waits for a CPU]");
+        close_world(&w);
+}
+
+/* Threads that wait since before the recording, and threads that perf does not see. */
+static void test_without_records(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        read_at(&w, 50 * MS, TID, 'S', SYS_futex);
+        read_at(&w, 50 * MS, OTHER, 'S', SYS_read);
+        in(&w, 850 * MS, TID);
+        turn(&w, 900 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.8, 1, 1);
+        infp_off_cpu_end(&w.waits, BEGIN + 1050 * MS);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.8, 1, 1);
+        sampled_check(&w.sampled, OTHER, "sleeping in read", 1.0, 1, 1);
+        close_world(&w);
+}
+
+static void test_lost(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        out(&w, 0, TID, false);
+        out(&w, 800 * MS, TID, false); /* when it got a CPU between was lost: how long it waited is not known */
+        in(&w, 900 * MS, TID);
+        in(&w, 950 * MS, TID);
+        turn(&w, 960 * MS);
+        sampled_check(&w.sampled, TID, "blocked", 0.1, 1, 1);
+        assert_int_equal(w.waits.n_lost, 1);
+        close_world(&w);
+}
+
+/* Stacks of perf: kept while the wait may be short, and the state of one that was read is that of all with the same stack. */
+static void test_stacks(void **state)
+{
+        static const uint64_t kernel[] = { UINT64_C(0xffffffff81000010), UINT64_C(0xffffffff81000020) };
+        struct world w;
+        struct infp_perf_sample sample = {
+                .tid = TID, .is_switch = true, .is_in_kernel = true, .kernel = kernel, .n_kernel = 2
+        };
+        struct infp_stacks_counts counts;
+
+        (void) state;
+        open_world(&w);
+        sample.pid = w.pid;
+        for (unsigned i = 0; i < 3; i++) {
+                const uint64_t at_ns = 100 * i * MS;
+
+                sample.t_ns = BEGIN + at_ns;
+                infp_off_cpu_moved(&w.waits, &sample);
+                out(&w, at_ns, TID, false);
+                if (i == 1)
+                        read_at(&w, at_ns + MS, TID, 'S', SYS_futex);
+                in(&w, at_ns + 20 * MS, TID);
+                turn(&w, at_ns + 30 * MS);
+        }
+        sampled_check(&w.sampled, TID, "blocked", 0.02, 1, 1);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.04, 2, 2);
+        for (unsigned i = 0; i < 2000; i++) { /* a ping-pong makes no stacks */
+                sample.t_ns = BEGIN + 400 * MS + i * 1000;
+                infp_off_cpu_moved(&w.waits, &sample);
+                out(&w, 400 * MS + i * 1000, TID, false);
+                in(&w, 400 * MS + i * 1000 + 500, TID);
+        }
+        infp_stacks_counts(w.sampled.stacks, &counts);
+        assert_int_equal(counts.n_stack_rows, 2);
+        assert_int_equal(w.waits.n_short, 2000);
+        close_world(&w);
+}
+
+/* Threads without end are bounded, and what they hold is given back. */
+static void test_many(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        w.sampled.machine->is_full = true; /* what the rows are is not asked here */
+        for (int32_t tid = 1; tid <= 100000; tid++) {
+                out(&w, (uint64_t) tid * 1000, tid + 1000, false);
+                if (tid % 2)
+                        continue;
+                infp_off_cpu_exit(&w.waits, BEGIN + (uint64_t) tid * 1000, tid + 1000);
+        }
+        assert_true(w.waits.threads.n <= INFP_OFF_CPU_MAX_THREADS);
+        assert_true(w.waits.n_waits <= INFP_OFF_CPU_MAX_WAITS);
+        assert_true(w.waits.n_refused > 0);
+        infp_off_cpu_end(&w.waits, BEGIN + 10 * INFP_NS_PER_S);
+        assert_int_equal(w.waits.threads.n, 0);
+        close_world(&w);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_times),
+                cmocka_unit_test(test_short),
+                cmocka_unit_test(test_long),
+                cmocka_unit_test(test_readings),
+                cmocka_unit_test(test_without_records),
+                cmocka_unit_test(test_lost),
+                cmocka_unit_test(test_stacks),
+                cmocka_unit_test(test_many),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

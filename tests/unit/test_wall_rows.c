@@ -1,0 +1,152 @@
+/* Rows of --wall by what its reader tells: one a stretch in which a thread did not run, at most a second long. */
+#include <sys/syscall.h>
+
+#include "sampled_rows.h"
+
+#include "base/time.h"
+#include "sampler/wall_rows.h"
+
+#define PERIOD (50 * INFP_NS_PER_MS)
+#define BEGIN (UINT64_C(100) * INFP_NS_PER_S)
+enum { TID = 77, OTHER = 78 };
+
+struct world {
+        struct sampled sampled;
+        struct infp_wall_rows rows;
+        uint64_t now_ns;
+};
+
+static void open_world(struct world *w)
+{
+        memset(w, 0, sizeof(*w));
+        w->sampled = sampled_open();
+        w->now_ns = BEGIN;
+        infp_wall_rows_init(&w->rows, w->sampled.stacks);
+        w->rows.flushed_ns = BEGIN;
+}
+
+static void close_world(struct world *w)
+{
+        infp_stacks_end(w->sampled.stacks, 0);
+        infp_wall_rows_done(&w->rows);
+        sampled_close(&w->sampled);
+}
+
+static void moment(struct world *w, int32_t tid, char letter, int64_t call)
+{
+        const struct infp_wall_message message = {
+                .kind = INFP_WALL_MESSAGE_MOMENT,
+                .pid = getpid(),
+                .tid = tid,
+                .moment = { .t_ns = w->now_ns, .letter = letter, .has_call = letter != 'R', .call = call },
+        };
+
+        infp_wall_rows_take(&w->rows, &message);
+}
+
+static void gone(struct world *w, int32_t tid)
+{
+        const struct infp_wall_message message = { .kind = INFP_WALL_MESSAGE_GONE, .tid = tid };
+
+        infp_wall_rows_take(&w->rows, &message);
+}
+
+static void rounds(struct world *w, unsigned n, uint64_t period_ns)
+{
+        while (n-- > 0) {
+                const struct infp_wall_message message = { .kind = INFP_WALL_MESSAGE_ROUND,
+                                                           .moment = { .t_ns = w->now_ns },
+                                                           .period_ns = period_ns };
+
+                infp_wall_rows_take(&w->rows, &message);
+                w->now_ns += period_ns;
+        }
+}
+
+static void test_stretches(void **state)
+{
+        struct world w;
+        char text[64];
+
+        (void) state;
+        open_world(&w);
+        moment(&w, TID, 'S', SYS_futex);
+        rounds(&w, 10, PERIOD);
+        moment(&w, TID, 'S', SYS_read);
+        sampled_check(&w.sampled, TID, "sleeping in futex", 0.5, 10, 1);
+        rounds(&w, 3, PERIOD);
+        moment(&w, TID, 'R', 0);
+        sampled_check(&w.sampled, TID, "sleeping in read", 0.15, 3, 1);
+        rounds(&w, 1, PERIOD);
+        moment(&w, TID, 'R', 0);
+        rounds(&w, 1, PERIOD);
+        moment(&w, TID, 'D', -1);
+        sampled_check(&w.sampled, TID, NULL, 0.1, 2, 2);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), "[running]");
+        /* A round that did not end counts for nobody. */
+        infp_wall_rows_end(&w.rows);
+        sampled_check(&w.sampled, TID, "uninterruptible", 0, 0, 0);
+        close_world(&w);
+}
+
+/* Long stretches have a row a second, fewer rounds more weight, and ended threads no more. */
+static void test_long(void **state)
+{
+        struct world w;
+        char text[64];
+
+        (void) state;
+        open_world(&w);
+        moment(&w, TID, 'S', SYS_epoll_wait);
+        moment(&w, OTHER, 'S', SYS_epoll_wait);
+        rounds(&w, 100, PERIOD);
+        assert_true(sampled_sum(&w.sampled, TID, "sleeping in epoll_wait").samples >= 80);
+        gone(&w, TID);
+        sampled_check(&w.sampled, TID, "sleeping in epoll_wait", 5, 100, 5);
+        rounds(&w, 10, 4 * PERIOD);
+        infp_wall_rows_end(&w.rows);
+        sampled_check(&w.sampled, TID, "sleeping in epoll_wait", 5, 100, 5);
+        sampled_check(&w.sampled, OTHER, "sleeping in epoll_wait", 7, 110, 7);
+        assert_string_equal(sampled_leaf(&w.sampled, OTHER, text, sizeof(text)), "sys_epoll_wait");
+        assert_int_equal(machine_count(w.sampled.machine, "symbols"), 1);
+        close_world(&w);
+}
+
+/* Where a running thread is, perf has seen within the period before; what is older is not taken for it. */
+static void test_running(void **state)
+{
+        static const uint64_t kernel[] = { UINT64_C(0xffffffff81000010) };
+        struct world w;
+        struct infp_perf_sample sample = {
+                .pid = getpid(), .tid = TID, .is_in_kernel = true, .kernel = kernel, .n_kernel = 1
+        };
+        char text[64];
+
+        (void) state;
+        open_world(&w);
+        rounds(&w, 1, PERIOD);
+        sample.t_ns = w.now_ns - PERIOD / 2;
+        infp_wall_rows_ran(&w.rows, &sample);
+        moment(&w, TID, 'R', 0);
+        rounds(&w, 1, PERIOD);
+        moment(&w, TID, 'S', SYS_read);
+        sampled_check(&w.sampled, TID, NULL, 0.05, 1, 1);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), ""); /* by its address */
+        rounds(&w, 5, PERIOD);
+        moment(&w, TID, 'R', 0);
+        rounds(&w, 1, PERIOD);
+        infp_wall_rows_exited(&w.rows, TID);
+        gone(&w, TID);
+        sampled_check(&w.sampled, TID, NULL, 0.1, 2, 2);
+        assert_string_equal(sampled_leaf(&w.sampled, TID, text, sizeof(text)), "[running]");
+        assert_int_equal(w.rows.running.n, 0);
+        close_world(&w);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_stretches), cmocka_unit_test(test_long),
+                                            cmocka_unit_test(test_running) };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
