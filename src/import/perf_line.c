@@ -169,7 +169,7 @@ static void take_event(struct infp_import_text line, const struct infp_import_te
                 ret->event = without_modifiers(ret->event);
                 first++;
         }
-        ret->rest = first < n ? from(line, words[first].data) : infp_import_text("");
+        ret->rest = first < n ? trim(from(line, words[first].data)) : infp_import_text("");
 }
 
 /* The thread's name is all before its number: it may have blanks and numbers in it. */

@@ -259,6 +259,8 @@ static void weigh(struct perf_script *p, const struct infp_perf_head *head)
         p->sample.samples = 1;
         p->sample.mode = p->mode;
         p->sample.weight = infp_import_mode(type, unit, p->mode) * (head->has_period ? (double) head->period : 1);
+        if (slash && head->has_period && is(unit, "seconds")) /* the period is whole: we write ns */
+                p->sample.weight /= 1e9;
 }
 
 static int begin(struct perf_script *p, const struct infp_perf_head *head, struct infp_err *err)
@@ -272,11 +274,16 @@ static int begin(struct perf_script *p, const struct infp_perf_head *head, struc
         return infp_import_begin(p->writer, head->t_ns, (int64_t) infp_clock_ns(CLOCK_REALTIME), err);
 }
 
+static bool begins(struct infp_import_text text, const char *with)
+{
+        return text.size >= strlen(with) && !memcmp(text.data, with, strlen(with));
+}
+
 static int begin_sample(struct perf_script *p, const struct infp_perf_head *head, struct infp_err *err)
 {
         struct infp_perf_frame frame;
 
-        p->is_skipped = head->event.size > 12 && !memcmp(head->event.data, "PERF_RECORD_", 12);
+        p->is_skipped = begins(head->event, "PERF_RECORD_") || begins(head->rest, "PERF_RECORD_");
         if (p->is_skipped) {
                 infp_import_skip(p->writer, "records that are no samples", 1, infp_import_line_number(p->input));
                 return 0;
