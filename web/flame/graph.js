@@ -13,8 +13,8 @@ class Graph {
     this.focus = null;
     this.redraw = coalesce(() => this.draw());
     this.stage.addEventListener('scroll', () => { this.hideTip(); this.redraw(); });
-    new ResizeObserver(() => this.draw()).observe(this.stage);
-    new ResizeObserver(coalesce(() => { if (this.panes.length && view.page !== 'table') render(); })).observe(document.getElementById('page'));
+    new ResizeObserver(() => { this.known = null; this.draw(); }).observe(this.stage);
+    new ResizeObserver(coalesce(() => { this.isResized = true; if (this.panes.length && view.page !== 'table') render(); })).observe(document.getElementById('page'));
     addPointers(this);
     this.stage.addEventListener('keydown', (event) => { if (graphKey(this, event)) event.preventDefault(); });
     this.stage.addEventListener('focus', () => { if (!this.focus) this.setFocus(this.panes.length - 1, view.zoom); });
@@ -41,8 +41,10 @@ class Graph {
     if (panes.length === 1) { panes[0].isUp = view.isBelow; panes[0].rowOf = view.isBelow ? (depth) => this.rows - 1 - depth : (depth) => depth; }
     if (view.pane >= panes.length) view.pane = 0;
     if (!(view.zoom < panes[view.pane].tree.n)) Object.assign(view, { zoom: 0, from: 0, to: 1 });
-    this.spare = this.fit();
     const layout = [made.tree, view.isBelow].join();
+    /* Asking for sizes makes the browser lay the page out: only when they may have changed. */
+    if (this.layout !== layout || this.isResized) this.spare = this.fit();
+    this.isResized = false;
     if (this.layout !== layout) {
       this.layout = layout;
       const root = panes.length === 2 ? panes[0].tree.height : view.isBelow ? this.rows - 1 : 0;
@@ -58,6 +60,7 @@ class Graph {
     ROW = Math.max(18, Math.min(24, Math.floor((room - 4) / this.rows)));
     this.filler.style.setProperty('height', `${this.rows * ROW}px`);
     this.stage.style.setProperty('height', `${Math.min(room, this.rows * ROW + 2)}px`);
+    this.known = null;
     return room - this.rows * ROW;
   }
 
@@ -79,7 +82,7 @@ class Graph {
 
   draw() {
     const { stage, canvas, context } = this;
-    const width = stage.clientWidth, height = stage.clientHeight;
+    const { width, height } = this.size();
     if (!width || !height || !this.panes.length) return;
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -90,6 +93,12 @@ class Graph {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint(context, this.panes, this.shown, width, height, stage.scrollTop, this.focus);
     this.hasDrawn = true;
+  }
+
+  /* Of the canvas; known until the box changes. */
+  size() {
+    if (!this.known) this.known = { width: this.stage.clientWidth, height: this.stage.clientHeight };
+    return this.known;
   }
 
   /* { pane, node } under a point of the stage, or null. */
@@ -151,9 +160,10 @@ class Graph {
 
   bringIntoSight(p, node, above = 0) {
     const { stage } = this, y = this.panes[p].rowOf(this.panes[p].tree.depth[node]) * ROW;
-    const margin = Math.min(above * ROW + 4, stage.clientHeight / 3);
+    const { height } = this.size(), margin = Math.min(above * ROW + 4, height / 3);
+    if (this.rows * ROW <= height) return;
     if (y - margin < stage.scrollTop) stage.scrollTop = y - margin;
-    else if (y + ROW + margin > stage.scrollTop + stage.clientHeight) stage.scrollTop = y + ROW + margin - stage.clientHeight;
+    else if (y + ROW + margin > stage.scrollTop + height) stage.scrollTop = y + ROW + margin - height;
   }
 
   setFocus(p, node, isSaid = true) {

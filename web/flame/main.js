@@ -9,7 +9,7 @@ function render() {
   applyQuery();
   const isTable = view.page === 'table';
   parts.graphBox.hidden = isTable;
-  if (!isTable) graph.update();
+  if (isTable) graph.isResized = true; else graph.update();
   /* Below a small graph there is room for the functions. */
   table.node.hidden = !isTable && graph.spare < 190;
   if (!table.node.hidden) table.update();

@@ -7,11 +7,13 @@ function beginPrint() {
     ROW = 18;
     graph.filler.style.setProperty('height', `${graph.rows * ROW}px`);
     graph.stage.style.setProperty('height', `${Math.min(graph.rows, 50) * ROW}px`);
+    graph.known = null;
     graph.shown = graph.rangesWanted();
     graph.draw();
   });
   addEventListener('afterprint', () => {
     setScheme(view.scheme);
+    graph.isResized = true;
     render();
   });
 }

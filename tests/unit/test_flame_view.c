@@ -1,0 +1,172 @@
+/* Looks of flame graphs: names, colours that letters can be read on, steps of change, what is said, trees that are none. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "view/flame_pack.h"
+#include "view/flame_palette.h"
+#include "view/flame_words.h"
+
+static void themes_have_names(void **state)
+{
+        (void) state;
+        for (int theme = 0; theme < INFP_FLAME_THEMES; theme++)
+                assert_int_equal(infp_flame_theme_by_name(infp_flame_theme_name((enum infp_flame_theme) theme)), theme);
+        assert_true(infp_flame_theme_by_name("plaid") < 0);
+        assert_int_equal(infp_flame_theme_by_name("monochrome"), INFP_FLAME_MONO);
+}
+
+/* Relative luminance, as WCAG has it. */
+static double luminance(uint32_t colour)
+{
+        static const double weights[] = { 0.2126, 0.7152, 0.0722 };
+        double sum = 0;
+
+        for (unsigned i = 0; i < 3; i++) {
+                const double v = (double) (colour >> (16 - 8 * i) & 255) / 255;
+
+                sum += weights[i] * (v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4));
+        }
+        return sum;
+}
+
+static double contrast(uint32_t a, uint32_t b)
+{
+        const double x = luminance(a), y = luminance(b);
+
+        return (fmax(x, y) + 0.05) / (fmin(x, y) + 0.05);
+}
+
+static void letters_can_be_read(void **state)
+{
+        static const uint32_t ink[] = { 0x1d2126, 0x12161a };
+
+        (void) state;
+        for (unsigned dark = 0; dark < 2; dark++) {
+                for (unsigned theme = 0; theme < INFP_FLAME_THEMES; theme++)
+                        for (unsigned class = 0; class < INFP_FLAME_CLASSES; class ++)
+                                for (unsigned shade = 0; shade < INFP_FLAME_SHADES; shade++)
+                                        assert_true(contrast(infp_flame_colour((enum infp_flame_theme) theme, class,
+                                                                               shade, dark),
+                                                             ink[dark]) >= 4.5);
+                for (int step = -INFP_FLAME_STEPS; step <= INFP_FLAME_STEPS; step++)
+                        assert_true(contrast(infp_flame_change_colour(step, dark), ink[dark]) >= 4.5);
+        }
+}
+
+/* Kinds are told apart, and red from blue, also by their lightest and darkest. */
+static void kinds_differ(void **state)
+{
+        (void) state;
+        for (unsigned a = 0; a < INFP_FLAME_CLASSES; a++)
+                for (unsigned b = 0; b < a; b++)
+                        assert_int_not_equal(infp_flame_colour(INFP_FLAME_BY_KIND, a, 4, false),
+                                             infp_flame_colour(INFP_FLAME_BY_KIND, b, 4, false));
+        for (int step = 1; step <= INFP_FLAME_STEPS; step++) {
+                const uint32_t more = infp_flame_change_colour(step, false),
+                               less = infp_flame_change_colour(-step, false);
+
+                assert_true((more >> 16) > (more & 255));
+                assert_true((less >> 16) < (less & 255));
+        }
+}
+
+static void change_has_steps(void **state)
+{
+        static const struct {
+                uint64_t k, n, before, before_n;
+                bool is_normalised;
+                int step;
+        } cases[] = {
+                { 0, 1000, 0, 1000, false, 0 },
+                { 100, 1000, 100, 1000, false, 0 },
+                { 110, 1000, 100, 1000, false, 0 }, /* 10 of sigma 14.5: chance */
+                { 200, 1000, 100, 1000, false, 4 }, /* half of the larger: ceil(5 sqrt 0.5) */
+                { 100, 1000, 200, 1000, false, -4 },
+                { 5, 1000, 0, 1000, false, 5 }, /* new: 5 > 1.96 sqrt 5 */
+                { 3, 1000, 0, 1000, false, 0 }, /* 3 < 1.96 sqrt 3 */
+                { 0, 1000, 50, 1000, false, -5 },
+                { 10100, 100000, 9000, 100000, false, 2 }, /* 1100 of 10100: ceil(5 sqrt 0.109) */
+                { 200, 2000, 100, 1000, true, 0 },         /* the same share of twice as many */
+                { 200, 2000, 100, 1000, false, 4 },
+                { 400, 2000, 100, 1000, true, 4 },
+        };
+
+        (void) state;
+        for (unsigned i = 0; i < INFP_COUNT(cases); i++)
+                assert_int_equal(infp_flame_change_step(cases[i].k, cases[i].n, cases[i].before, cases[i].before_n,
+                                                        cases[i].is_normalised),
+                                 cases[i].step);
+}
+
+static void words_say_how_far_to_trust(void **state)
+{
+        static const char *const notes[] = { "It was throttled." };
+        struct infp_flame flame = {
+                .mode = "cpu", .unit = "seconds", .samples = 12345, .weight = 123.45, .t1 = 2500000000
+        };
+        struct infp_flame_look look = { .notes = notes, .n_notes = 1 };
+        infp_autostr struct infp_str text = { 0 };
+
+        (void) state;
+        infp_flame_title(&text, &flame, &look);
+        infp_str_puts(&text, "; ");
+        infp_flame_amount(&text, &flame);
+        infp_str_puts(&text, "; ");
+        infp_flame_trust(&text, &flame);
+        assert_string_equal(text.data, "CPU flame graph; 12,345 samples, 123.45 s, over 2.50 s; No sample was cut "
+                                       "short or guessed, and all have names");
+        assert_false(infp_flame_doubt(&text, &flame, &look, 0));
+        assert_true(infp_flame_doubt(&text, &flame, &look, INFP_FLAME_DOUBTS));
+        assert_string_equal(text.data, notes[0]);
+        assert_false(infp_flame_doubt(&text, &flame, &look, INFP_FLAME_DOUBTS + 1));
+        flame.guessed_samples = 1234;
+        assert_true(infp_flame_doubt(&text, &flame, &look, 1));
+        assert_non_null(strstr(text.data, "1,234 of 12,345 samples (10.0 %)"));
+        infp_str_clear(&text);
+        infp_flame_trust(&text, &flame);
+        assert_string_equal(text.data, "Of all samples 10.0 % with a guessed frame");
+}
+
+static void a_tree_that_is_none_is_refused(void **state)
+{
+        struct infp_flame_node nodes[] = { { .function = UINT32_MAX, .first_child = 1 },
+                                           { .depth = 1 },
+                                           { .depth = 1 } };
+        struct infp_flame_function function = { .name = "f" };
+        struct infp_flame_moment moment = { .bucket = 0, .node = 7, .samples = 1 };
+        struct infp_flame flame = { .nodes = nodes, .n_nodes = 3, .functions = &function, .n_functions = 1 };
+        struct infp_flame_packing packing;
+        infp_autostr struct infp_str text = { 0 };
+        struct infp_err err = { "" };
+
+        (void) state;
+        assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), -22); /* node 2 hangs on nothing */
+        assert_non_null(strstr(err.text, "not one"));
+        nodes[1].next_sibling = 2;
+        assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), 0);
+        assert_false(packing.has_weights || packing.has_lines);
+        assert_int_equal(packing.n_strings, 1);
+        flame.moments = &moment;
+        flame.n_moments = flame.n_buckets = 1;
+        assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), -22);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(themes_have_names),
+                cmocka_unit_test(letters_can_be_read),
+                cmocka_unit_test(kinds_differ),
+                cmocka_unit_test(change_has_steps),
+                cmocka_unit_test(words_say_how_far_to_trust),
+                cmocka_unit_test(a_tree_that_is_none_is_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
