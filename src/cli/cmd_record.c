@@ -23,6 +23,7 @@
 #include "record/session.h"
 #include "record/tail.h"
 #include "ring/where.h"
+#include "sampler/stack.h"
 #include "store/live.h"
 #include "store/run_json.h"
 #include "store/store.h"
@@ -183,6 +184,8 @@ static int begin(struct record *r, struct infp_err *err)
         snprintf(r->path, sizeof(r->path), "%s/%s.infprof", r->options.output, r->info.uuid);
         INFP_TRY(open_child(r, err));
         INFP_TRY(open_sinks(r, err));
+        if (infp_sampler_is_asked(&r->options.sampler))
+                r->options.sampler.cache_directory = infp_stacks_cache_directory();
         n = raise_descriptor_limit(infp_sampler_is_asked(&r->options.sampler) ? MANY_DESCRIPTORS : ENOUGH_DESCRIPTORS);
         if (n < INFP_ENOUGH_FDS)
                 infp_say("record: only %d descriptors are allowed (ulimit -n): engines, containers and energy are not "

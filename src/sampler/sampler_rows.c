@@ -112,16 +112,10 @@ static void explain_skipped(struct infp_sampler *sampler, uint64_t n)
         infp_sampler_say(sampler, "%s, the busiest are (ulimit -n 65536 would help)", text);
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-        return infp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
-static void put_one(struct infp_sampler *sampler, unsigned i, const struct infp_stack_counts *stacks,
-                    const struct infp_mode_counts *counts, uint64_t now_ns)
+static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode *mode,
+                    const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts, uint64_t now_ns)
 {
         struct infp_row *row = infp_emit_begin(sampler->emit, &infp_table_sampler, now_ns);
-        const struct infp_sampler_mode *mode = sampler->modes[i].mode;
 
         infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_mode_name(mode->mode));
         infp_row_str(row, INFP_SAMPLER_METHOD, counts->method);
@@ -138,7 +132,7 @@ static void put_one(struct infp_sampler *sampler, unsigned i, const struct infp_
         infp_row_i64(row, INFP_SAMPLER_FRAMES, (int64_t) stacks->frames);
         infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
         infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
-        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) (counts->own_cpu_ns + (i == 0 ? thread_cpu_ns() : 0)));
+        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
         sampler->emit->put(sampler->emit->context,
                            row); /* no commit: cells without a value are explained by the method */
 }
@@ -167,6 +161,8 @@ void infp_sampler_put_counts(struct infp_sampler *sampler, uint64_t now_ns)
                         counts.has_wanted = perf.has_clock && counts.rate_hz > 0;
                         counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
                 }
-                put_one(sampler, i, &stacks.modes[own->mode->mode], &counts, now_ns);
+                if (i == 0) /* what all share */
+                        counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns;
+                put_one(sampler, own->mode, &stacks.modes[own->mode->mode], &counts, now_ns);
         }
 }
