@@ -24,6 +24,7 @@ void infp_report_done(struct infp_report *report)
         infp_gpus_done(&report->gpus);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
+        infp_report_functions_done(&report->functions);
         free(report->from_label);
         free(report->to_label);
         if (report->requests)
@@ -271,6 +272,16 @@ static int read_gpus(struct infp_report *report, struct infp_run *run, const str
         return pass(report, table, r, err);
 }
 
+static int read_functions(struct infp_report *report, struct infp_run *run, struct infp_err *err)
+{
+        int r;
+
+        if (report->lists_labels)
+                return 0;
+        r = infp_report_functions_read(run, report->range.t0, report->range.t1, &report->functions, err);
+        return pass(report, infp_table_stack_samples.name, r, err);
+}
+
 static int read_metrics(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                         struct infp_err *err)
 {
@@ -323,6 +334,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(read_energy(report, run, &options, err));
         INFP_TRY(read_containers(report, run, &options, err));
         INFP_TRY(read_gpus(report, run, &options, err));
+        INFP_TRY(read_functions(report, run, err));
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));

@@ -15,6 +15,7 @@
 #include "analyze/limits.h"
 #include "analyze/metrics.h"
 #include "analyze/range.h"
+#include "analyze/report_functions.h"
 #include "analyze/report_output.h"
 #include "analyze/report_processes.h"
 #include "analyze/requests.h"
@@ -55,6 +56,7 @@ struct infp_report {
         struct infp_containers containers;
         struct infp_gpus gpus;
         struct infp_limits limits; /* what limited it */
+        struct infp_report_functions functions;
 
         /* With --labels: all labels in the range, and a span for each pair of neighbours. Else a span where an end of the range was
          * named by a label. */

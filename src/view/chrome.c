@@ -3,7 +3,8 @@
  * one slice, so that slices of a track are strictly nested. Times are microseconds from a base, for doubles lose nanoseconds
  * beyond 2^53; the base is in metadata.
  *
- * `args.samples` of a slice counts the samples in it: those of the outermost slices add up to all. */
+ * Slices of one moment stand outermost first, as viewers nest them; they have no arguments, which Speedscope takes for a part of
+ * the name. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +20,7 @@ enum { FIRST_MADE_UP_TID = 1 << 30, MOST_SLICES = 5000000 };
 
 struct slice {
         uint32_t name;
-        uint64_t begin;
-        uint64_t samples;
+        uint64_t begin, end;
 };
 
 /* One thread at a time: its samples stand together. */
@@ -33,14 +33,16 @@ struct writer {
         struct order {
                 uint32_t track, time;
         } * order;
-        struct slice *open; /* outermost first */
+        struct slice *slices; /* in the order of their begins, not yet written */
+        uint32_t n_slices, cap_slices;
+        uint32_t *open; /* of slices: outermost first */
         uint32_t n_open, cap_open;
         uint32_t *path,
                 *names; /* of a sample: stack nodes, innermost first; strings, outermost first, 0: [truncated] */
         uint32_t n_names, cap_names;
         uint64_t base, last; /* end of what was written of the track */
         double scale;        /* weight to nanoseconds */
-        uint32_t n_slices;
+        uint32_t n_all;      /* slices */
         bool failed;
 };
 
@@ -49,6 +51,7 @@ static void writer_done(struct writer *w)
         infp_map_done(&w->track_of_thread);
         free(w->tracks);
         free(w->order);
+        free(w->slices);
         free(w->open);
         free(w->path);
         free(w->names);
@@ -128,47 +131,55 @@ static void put_names(struct writer *w, uint32_t track)
                 put_name(w, track, "thread_name", thread);
 }
 
-/* Ends all slices deeper than n. */
-static void close_to(struct writer *w, uint32_t track, uint32_t n)
+static void put_slice(struct writer *w, uint32_t track, const struct slice *slice)
 {
         const struct infp_stacks *s = w->stacks;
 
-        while (w->n_open > n) {
-                const struct slice *slice = &w->open[--w->n_open];
+        infp_json_object(&w->json);
+        infp_json_member_str(&w->json, "ph", "X");
+        infp_json_member_str(&w->json, "name", slice->name ? infp_stacks_str(s, slice->name) : "[truncated]");
+        infp_json_member_str(&w->json, "cat", *s->mode ? s->mode : "samples");
+        infp_json_member_i64(&w->json, "pid", s->processes[s->threads[track].process].pid);
+        infp_json_member_i64(&w->json, "tid", tid_of(s, track));
+        put_us(&w->json, "ts", slice->begin - w->base);
+        put_us(&w->json, "dur", slice->end - slice->begin);
+        infp_json_object_end(&w->json);
+        infp_out_drain(w->out);
+}
 
-                if (w->n_slices++ >= MOST_SLICES)
-                        continue;
-                infp_json_object(&w->json);
-                infp_json_member_str(&w->json, "ph", "X");
-                infp_json_member_str(&w->json, "name", slice->name ? infp_stacks_str(s, slice->name) : "[truncated]");
-                infp_json_member_str(&w->json, "cat", *s->mode ? s->mode : "samples");
-                infp_json_member_i64(&w->json, "pid", s->processes[s->threads[track].process].pid);
-                infp_json_member_i64(&w->json, "tid", tid_of(s, track));
-                put_us(&w->json, "ts", slice->begin - w->base);
-                put_us(&w->json, "dur", w->last - slice->begin);
-                infp_json_key(&w->json, "args");
-                infp_json_object(&w->json);
-                infp_json_member_u64(&w->json, "samples", slice->samples);
-                infp_json_object_end(&w->json);
-                infp_json_object_end(&w->json);
-                infp_out_drain(w->out);
-        }
+/* Ends all slices deeper than n; what is complete then is written. */
+static void close_to(struct writer *w, uint32_t track, uint32_t n)
+{
+        while (w->n_open > n)
+                w->slices[w->open[--w->n_open]].end = w->last;
+        if (w->n_open)
+                return;
+        for (uint32_t i = 0; i < w->n_slices; i++)
+                put_slice(w, track, &w->slices[i]);
+        w->n_slices = 0;
+}
+
+/* Room for one more behind n. */
+static bool make_room(struct writer *w, void *array, uint32_t *cap, uint32_t n, size_t size)
+{
+        void *old, *more;
+
+        if (n < *cap)
+                return true;
+        memcpy(&old, array, sizeof(old));
+        more = reallocarray(old, *cap ? 2 * (size_t) *cap : 256, size);
+        w->failed |= !more;
+        if (!more)
+                return false;
+        memcpy(array, &more, sizeof(more));
+        *cap = *cap ? 2 * *cap : 256;
+        return true;
 }
 
 static void push_name(struct writer *w, uint32_t name)
 {
-        if (w->n_names == w->cap_names) {
-                const uint32_t cap = w->cap_names ? 2 * w->cap_names : 256;
-                uint32_t *more = reallocarray(w->names, cap, sizeof(*more));
-
-                if (!more) {
-                        w->failed = true;
-                        return;
-                }
-                w->names = more;
-                w->cap_names = cap;
-        }
-        w->names[w->n_names++] = name;
+        if (make_room(w, &w->names, &w->cap_names, w->n_names, sizeof(*w->names)))
+                w->names[w->n_names++] = name;
 }
 
 static void find_names(struct writer *w, const struct infp_stack_sum *sum)
@@ -194,18 +205,11 @@ static void find_names(struct writer *w, const struct infp_stack_sum *sum)
 
 static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
 {
-        if (w->n_open == w->cap_open) {
-                const uint32_t cap = w->cap_open ? 2 * w->cap_open : 256;
-                struct slice *more = reallocarray(w->open, cap, sizeof(*more));
-
-                if (!more) {
-                        w->failed = true;
-                        return;
-                }
-                w->open = more;
-                w->cap_open = cap;
-        }
-        w->open[w->n_open++] = (struct slice){ name, begin, 0 };
+        if (++w->n_all > MOST_SLICES || !make_room(w, &w->slices, &w->cap_slices, w->n_slices, sizeof(*w->slices)) ||
+            !make_room(w, &w->open, &w->cap_open, w->n_open, sizeof(*w->open)))
+                return;
+        w->open[w->n_open++] = w->n_slices;
+        w->slices[w->n_slices++] = (struct slice){ name, begin, begin };
 }
 
 /* The stretch of a sample goes to its moment; half of its length of a gap before it is the unevenness of sampling. Imported
@@ -221,13 +225,11 @@ static void put_sample(struct writer *w, uint32_t track, const struct infp_stack
                 begin = w->last;
         find_names(w, &w->stacks->sums[time->sum]);
         if (begin == w->last)
-                while (same < w->n_open && same < w->n_names && w->open[same].name == w->names[same])
+                while (same < w->n_open && same < w->n_names && w->slices[w->open[same]].name == w->names[same])
                         same++;
         close_to(w, track, same);
         for (uint32_t i = same; i < w->n_names && !w->failed; i++)
                 open_slice(w, w->names[i], begin);
-        for (uint32_t i = 0; i < w->n_open; i++)
-                w->open[i].samples += time->samples;
         w->last = end > begin ? end : begin;
 }
 
@@ -245,7 +247,7 @@ static int put_tracks(struct writer *w)
                 w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
         if (s->n_times)
                 qsort(w->order, s->n_times, sizeof(*w->order), by_track);
-        for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_slices <= MOST_SLICES; i++) {
+        for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_all <= MOST_SLICES; i++) {
                 if (w->order[i].track != track) {
                         close_to(w, track, 0);
                         track = w->order[i].track;
@@ -304,7 +306,7 @@ int infp_chrome_write(struct infp_out *out, const struct infp_stacks *s, const s
         infp_json_object_end(&w.json);
         infp_json_object_end(&w.json);
         infp_str_putc(&out->text, '\n');
-        if (r >= 0 && w.n_slices > MOST_SLICES)
+        if (r >= 0 && w.n_all > MOST_SLICES)
                 return infp_fail(
                         err, -E2BIG,
                         "the trace has more than %d slices, which no viewer opens; --from and --to take a part of "

@@ -41,7 +41,7 @@ static void put_function(struct infp_str *out, const struct infp_flame_function 
 }
 
 static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
-                    bool by_total)
+                    bool by_total, unsigned width)
 {
         const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
         const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
@@ -53,15 +53,16 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         put_function(&words, f);
         infp_text_tame(&tame, words.data ? words.data : "", words.size);
         size = tame.size;
-        if (out->width > FIGURES_WIDTH + NARROWEST)
-                size = infp_text_fit(tame.data ? tame.data : "", tame.size, out->width - FIGURES_WIDTH, NULL);
+        if (width > FIGURES_WIDTH + NARROWEST)
+                size = infp_text_fit(tame.data ? tame.data : "", tame.size, width - FIGURES_WIDTH, NULL);
         infp_str_printf(&out->text, "  %6.2f %%  %6.2f %%  %6.2f to %6.2f  %9s  ", self.percent, total.percent, by->low,
                         by->high, weight.data ? weight.data : "");
         infp_str_put(&out->text, tame.data ? tame.data : "", size);
         infp_str_putc(&out->text, '\n');
 }
 
-int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most)
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
+                         unsigned width)
 {
         infp_autofree uint32_t *top = calloc((size_t) most + 1, sizeof(*top));
         uint32_t n, all;
@@ -73,7 +74,7 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                         by_total ? "95 % of total" : "95 % of self", flame->unit,
                         by_total ? "function with what it calls" : "function");
         for (uint32_t i = 0; i < n; i++)
-                put_row(out, flame, &flame->functions[top[i]], by_total);
+                put_row(out, flame, &flame->functions[top[i]], by_total, width);
         if (all > n)
                 infp_str_printf(&out->text, "  ... and %u more\n", all - n);
         return 0;
@@ -224,9 +225,9 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
                                 strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? " " : "",
                                 strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? f->unit : "");
         infp_str_puts(&out->text, "\n\n");
-        INFP_TRY(infp_flame_top_table(out, f, false, view->most));
+        INFP_TRY(infp_flame_top_table(out, f, false, view->most, out->width));
         infp_str_putc(&out->text, '\n');
-        INFP_TRY(infp_flame_top_table(out, f, true, view->most));
+        INFP_TRY(infp_flame_top_table(out, f, true, view->most, out->width));
         infp_str_putc(&out->text, '\n');
         infp_sampling_words(&words, f, sampling_of(view));
         put_wrapped(out, words.data ? words.data : "");

@@ -18,8 +18,9 @@ struct infp_flame_top_view {
 int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view);
 int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *view);
 
-/* Parts of it, for reports: one table of functions; the lists into an open object: total_samples, top_functions ...; sentences. */
-int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most);
+/* Parts of it, for reports: one table of functions (width 0: as wide as names are); the lists into an open object: total_samples, top_functions ...; sentences. */
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
+                         unsigned width);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
 /* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. */
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,

@@ -36,6 +36,7 @@ void infp_report_requests(struct infp_out *out, const struct infp_report *report
 void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
+void infp_report_functions(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
@@ -47,6 +48,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_gpus(struct infp_json *json, const struct infp_report *report);

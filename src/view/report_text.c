@@ -345,6 +345,7 @@ void infp_report_text(struct infp_out *out, const struct infp_report *report, bo
         }
         infp_report_spans(out, report);
         infp_report_limits(out, report);
+        infp_report_functions(out, report);
         infp_report_engines(out, report);
         infp_report_requests(out, report);
         infp_report_gpus(out, report);

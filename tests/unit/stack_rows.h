@@ -73,7 +73,7 @@ static inline uint64_t put_frame(struct sample_run *s, enum infp_frame_kind kind
         infp_row_id(row, INFP_FRAMES_ID, id);
         infp_row_str(row, INFP_FRAMES_KIND, infp_frame_kind_name(kind));
         infp_row_str(row, INFP_FRAMES_OBJECT, object);
-        infp_row_str(row, INFP_FRAMES_BUILD_ID, "00ff");
+        infp_row_str(row, INFP_FRAMES_BUILD_ID, strstr(object, ".so") ? "11ee" : "00ff");
         infp_row_u64(row, INFP_FRAMES_ADDRESS, address);
         infp_row_bool(row, INFP_FRAMES_IS_GUESSED, is_guessed);
         sample_put(s);
@@ -149,6 +149,26 @@ static inline void put_samples(struct sample_run *s, const struct stack_sample *
         }
 }
 
+/* Sums since the beginning, at t_ns: of `wanted` samples one was lost by the kernel. */
+static inline void put_sampler(struct sample_run *s, uint64_t t_ns, int64_t wanted)
+{
+        struct infp_row *row = sample_row(s, &infp_table_sampler, t_ns);
+
+        infp_row_str(row, INFP_SAMPLER_MODE, "cpu");
+        infp_row_str(row, INFP_SAMPLER_METHOD, "perf events of a tree");
+        infp_row_f64(row, INFP_SAMPLER_RATE, 100);
+        infp_row_i64(row, INFP_SAMPLER_WANTED, wanted);
+        infp_row_i64(row, INFP_SAMPLER_TAKEN, wanted - 1);
+        infp_row_i64(row, INFP_SAMPLER_LOST, 1);
+        infp_row_i64(row, INFP_SAMPLER_DROPPED, 0);
+        infp_row_i64(row, INFP_SAMPLER_TRUNCATED, 1);
+        infp_row_i64(row, INFP_SAMPLER_INCOMPLETE, 0);
+        infp_row_i64(row, INFP_SAMPLER_FRAMES, 30);
+        infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, 1);
+        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, 2000000);
+        sample_put(s);
+}
+
 /* 13 samples of mode cpu, 10 ms each, of two threads, and one of mode wall:
  *   3 of A  main;work;helper (inlined)    at 2 s
  *   2 of B  main;work                     at 3 s
@@ -187,5 +207,7 @@ static inline void put_known(struct sample_run *s)
         is.stack = guess, put_samples(s, &is, 1);
         is.t_ns = 3 * S, is.stack = work, put_samples(s, &is, 2);
         is.t_ns = 6 * S, is.stack = main_, is.is_truncated = true, put_samples(s, &is, 1);
+        put_sampler(s, 3 * S, 8);
+        put_sampler(s, 7 * S, 14);
         is.mode = "wall", is.state = "futex", is.is_truncated = false, put_samples(s, &is, 1);
 }

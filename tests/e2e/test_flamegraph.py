@@ -1,0 +1,336 @@
+"""`infprof flamegraph`: every format against the programs that read it, and all sums against SQL. The run and its answers: tests/unit/stack_rows.h."""
+import collections
+import glob
+import gzip
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from browser import find_chromium
+from speedscope import FOLDER as SPEEDSCOPE, Speedscope, total
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+# What `go tool pprof` of Debian runs; newer ones of other places would be compiled first.
+PPROF = next(iter(sorted(glob.glob("/usr/lib/go-1.*/pkg/tool/*/pprof"))), None)
+# Samples of mode cpu by stack, the outermost function first.
+STACKS = {"main;work;helper": 3, "main;work": 2 + 1, "main;work;work": 4, "main;[lib.so]": 1, "main;[lib.so+0x180]": 1, "[truncated];main": 1}
+
+
+def stack_tool():
+    build = pathlib.Path(os.environ.get("INFPROF", TOP / "build-gcc" / "infprof")).resolve().parent
+    for folder in (build, TOP / "build-gcc"):
+        if (folder / "tests" / "unit" / "stack_tool").exists():
+            return folder / "tests" / "unit" / "stack_tool"
+    raise FileNotFoundError(f"{build}/tests/unit/stack_tool is not there: build the tests (tools/build build-gcc)")
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    path = tmp_path_factory.mktemp("known") / "out"
+    subprocess.run([stack_tool(), path], check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def speedscope(tmp_path_factory):
+    if not find_chromium() or not SPEEDSCOPE.exists():
+        pytest.skip("needs chromium and Speedscope (tools/setup check)")
+    page = Speedscope(tmp_path_factory.mktemp("speedscope"))
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def flamegraph(infprof, known):
+    """flamegraph(options...): standard output, as bytes where it is no text."""
+    def call(*words, run=known, text=True, fails=None):
+        done = subprocess.run([infprof, "flamegraph", "-r", str(run), *map(str, words)], capture_output=True, text=text, timeout=60)
+        if fails is not None:
+            assert done.returncode == fails, done
+            return done.stderr
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def imported(infprof, known, tmp_path_factory):
+    """The same samples as another program would hand them over: sums without times."""
+    folder = tmp_path_factory.mktemp("imported")
+    (folder / "a.folded").write_text("".join(f"{stack} {n}\n" for stack, n in STACKS.items()))
+    subprocess.run([infprof, "import", folder / "a.folded", "-o", folder / "out"], check=True, capture_output=True)
+    return folder / "out"
+
+
+def sql(infprof, run, text):
+    return json.loads(subprocess.run([infprof, "query", "-r", str(run), "--json", text], check=True, capture_output=True, text=True).stdout)
+
+
+def parse_folded(text):
+    stacks = collections.Counter()
+    for line in text.splitlines():
+        stack, n = line.rsplit(" ", 1)
+        stacks[stack] += int(n)
+    return stacks
+
+
+def pprof(path, *words):
+    if not PPROF:
+        pytest.skip("needs golang-1.19-go (tools/setup check)")
+    return subprocess.run([PPROF, *words, path], check=True, capture_output=True, text=True,
+                          env={**os.environ, "PPROF_TMPDIR": str(path.parent), "HOME": str(path.parent)}).stdout
+
+
+def test_folded(flamegraph):
+    text = flamegraph("--folded")
+    assert parse_folded(text) == STACKS
+    names = list(dict.fromkeys(line.rsplit(" ", 1)[0] for line in text.splitlines()))  # a guess stands behind what was proved
+    assert names == sorted(names, key=lambda name: name.split(";"))
+    assert parse_folded(flamegraph("--folded", "--reverse"))["helper;work;main"] == 3
+    assert parse_folded(flamegraph("--folded", "--by", "thread"))["server (42);main;work;helper"] == 3
+    assert parse_folded(flamegraph("--folded", "--by", "line"))["main (main.c:10);work (work.c:20);helper (help.h:7)"] == 3
+    assert parse_folded(flamegraph("--folded", "--by", "module")) == {"a.out": 10, "a.out;lib.so": 2, "[truncated];a.out": 1}
+    assert parse_folded(flamegraph("--folded", "--mode", "wall", "--by", "state")) == {"futex;main": 1}
+    assert parse_folded(flamegraph("--folded", "--filter", "^hel", "--no-inlined")) == {}
+    assert parse_folded(flamegraph("--folded", "--from", "+1s", "--to", "+2s")) == {"main;work;helper": 3}
+    assert parse_folded(flamegraph("--folded", "--pid", "42")) == STACKS
+    assert "no samples of stacks of process 43" in flamegraph("--folded", "--pid", "43", fails=1)
+
+
+def test_folded_comes_back(infprof, flamegraph, tmp_path):
+    (tmp_path / "a.folded").write_text(flamegraph("--folded"))
+    subprocess.run([infprof, "import", tmp_path / "a.folded", "-o", tmp_path / "out"], check=True, capture_output=True)
+    assert parse_folded(flamegraph("--folded", run=tmp_path / "out")) == STACKS
+
+
+def test_names_that_would_break_a_line(infprof, flamegraph, tmp_path):
+    """The field writes ':' for ';'. A name with a blank and digits at its end is a name, not a count."""
+    (tmp_path / "a.folded").write_text("main;operator new 5 7\nmain;k_[k] 2\n")
+    subprocess.run([infprof, "import", tmp_path / "a.folded", "-o", tmp_path / "out"], check=True, capture_output=True)
+    assert flamegraph("--folded", run=tmp_path / "out") == "main;k_[k] 2\nmain;operator new 5 7\n"
+
+
+def test_pprof(flamegraph, tmp_path):
+    path = tmp_path / "cpu.pb.gz"
+    flamegraph("-o", path)  # by its name
+    raw = pprof(path, "-raw")
+    assert "samples/count cpu/nanoseconds[dflt]" in raw and "Period: 10000000" in raw and "Duration: 6.00" in raw
+    rows = re.findall(r"^ +(\d+) +(\d+):", raw.split("Samples:")[1].split("Locations")[0], re.M)
+    assert sum(int(n) for n, _ in rows) == 13 and sum(int(ns) for _, ns in rows) == 130_000_000
+    assert re.search(r"helper /src/help.h:7 s=3\n +work /src/work.c:20 s=15", raw)  # inlined: the innermost first
+    assert re.search(r"/usr/bin/a.out 00ff \[FN\]", raw) and re.search(r"/lib/lib.so 11ee \[FN\]", raw)
+    assert "process:[server] thread:[worker]" in raw and "pid:[42] tid:[43]" in raw
+    top = {line.split(None, 5)[5]: line.split()[:5] for line in pprof(path, "-top", "-sample_index=0").splitlines() if re.match(r" +\d+ +[\d.]+%", line)}
+    assert top["work"][0] == "7" and top["work"][3] == "10" and top["helper (inline)"][0] == "3" and top["main"][3] == "13"
+    assert pprof(path, "-top", "-tagfocus=thread=worker", "-sample_index=0").count("[truncated]") == 1
+
+
+def test_sums_are_those_of_sql(infprof, known, flamegraph, tmp_path, speedscope):
+    want = sql(infprof, known, "SELECT sum(samples)::BIGINT AS n, sum(weight) AS s FROM samples_named WHERE mode = 'cpu'")[0]
+    assert want["n"] == 13 and abs(want["s"] - 0.13) < 1e-9
+    assert {row["stack_text"]: row["n"] for row in
+            sql(infprof, known, "SELECT stack_text, count(*) AS n FROM samples_named WHERE mode = 'cpu' GROUP BY 1")} == STACKS
+    assert sum(parse_folded(flamegraph("--folded")).values()) == want["n"]
+    top = json.loads(flamegraph("--json"))["cpu"]
+    assert top["total_samples"] == want["n"] == sum(row["samples"] for row in top["top_functions"])
+    perf = flamegraph("--perf-script")
+    assert len(re.findall(r"^\S.*:$", perf, re.M)) == want["n"]
+    mine = json.loads(flamegraph("--speedscope"))
+    assert sum(len(profile["samples"]) for profile in mine["profiles"]) == want["n"] and abs(total(mine) - want["s"]) < 1e-9
+    path = tmp_path / "a.pb.gz"
+    path.write_bytes(flamegraph("--pprof", text=False))
+    assert abs(sum(profile["endValue"] for profile in speedscope.open(path)["profiles"]) - want["s"] * 1e9) < 1
+
+
+def own_times(saved):
+    """Of a profile as Speedscope saves it: seconds that each function was innermost."""
+    scale = {"microseconds": 1e-6, "nanoseconds": 1e-9}
+    times = collections.Counter()
+    for profile in saved["profiles"]:
+        open_, last = [], profile["startValue"]
+        for event in profile["events"]:
+            if open_:
+                times[saved["shared"]["frames"][open_[-1]]["name"]] += (event["at"] - last) * scale.get(profile["unit"], 1)
+            last = event["at"]
+            if event["type"] == "O":
+                open_.append(event["frame"])
+            else:
+                assert open_.pop() == event["frame"], "slices that are not nested"
+        assert not open_
+    return {name: round(time, 6) for name, time in times.items() if time > 0}
+
+
+SELF = {"helper": 0.03, "work": 0.07, "[lib.so]": 0.01, "[lib.so+0x180]": 0.01, "main": 0.01}
+
+
+def test_speedscope(flamegraph, tmp_path, speedscope):
+    import jsonschema
+
+    path = tmp_path / "cpu.speedscope.json"
+    flamegraph("-o", path)
+    profile = json.loads(path.read_text())
+    jsonschema.validate(profile, json.loads((SPEEDSCOPE / "file-format-schema.json").read_text()))
+    assert [p["name"] for p in profile["profiles"]] == ["server (42)", "worker (43)"]  # the busiest first
+    assert all(len(p["samples"]) == len(p["weights"]) and p["startValue"] <= p["endValue"] for p in profile["profiles"])
+    saved = speedscope.open(path)
+    assert [p["name"] for p in saved["profiles"]] == ["server (42)", "worker (43)"] and saved["profiles"][0]["unit"] == "seconds"
+    assert own_times(saved) == SELF
+    assert {frame["name"]: frame.get("line") for frame in saved["shared"]["frames"]}["work"] == 15
+    profile = json.loads(flamegraph("--speedscope", "--by", "process"))
+    assert [p["name"] for p in profile["profiles"]] == ["server (42)"]
+
+
+def test_speedscope_reads_the_others(flamegraph, tmp_path, speedscope):
+    for name, words in (("cpu.folded", []), ("cpu.perf", []), ("cpu.pb.gz", [])):
+        flamegraph("-o", tmp_path / name, *words)
+        saved = speedscope.open(tmp_path / name)
+        assert saved and saved["profiles"], name
+        assert {"main", "work"} <= {frame["name"] for frame in saved["shared"]["frames"]}, name
+
+
+def check_trace(trace):
+    """The rules that Perfetto drops slices by. Returns nanoseconds of outermost slices by track."""
+    assert set(trace) <= {"traceEvents", "displayTimeUnit", "metadata"} and trace["metadata"]["baseTimeNanoseconds"] > 0
+    sums, tracks = collections.Counter(), collections.defaultdict(list)
+    for event in trace["traceEvents"]:
+        assert event["ph"] in "MX" and isinstance(event["pid"], int) and isinstance(event["tid"], int)
+        if event["ph"] == "X":
+            assert event["ts"] >= 0 and event["dur"] >= 0 and event["name"]
+            tracks[event["pid"], event["tid"]].append((round(event["ts"] * 1000), round(event["dur"] * 1000)))
+    for track, slices in tracks.items():
+        open_ = []
+        assert slices == sorted(slices, key=lambda s: (s[0], -s[1])), "slices in another order than viewers nest them in"
+        for begin, duration in slices:
+            while open_ and open_[-1] <= begin:
+                open_.pop()
+            assert not open_ or begin + duration <= open_[-1], "a slice reaches beyond the one that it lies in"
+            if not open_:
+                sums[track] += duration
+            open_.append(begin + duration)
+    return sums
+
+
+def test_chrome(flamegraph, tmp_path, speedscope):
+    path = tmp_path / "cpu.trace.json"
+    flamegraph("-o", path)
+    trace = json.loads(path.read_text())
+    # Three samples of A of one moment are one slice of 10 ms; so are its moments of 4 and 5 s; of B 3, 5 and 6 s.
+    assert check_trace(trace) == {(42, 42): 30_000_000, (42, 43): 30_000_000}
+    names = {(event["name"], event["tid"]): event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"}
+    assert names["thread_name", 43] == "worker" and names["process_name", 42] == "server"
+    saved = speedscope.open(path)
+    assert [p["name"] for p in saved["profiles"]] == ["server (pid 42), server (tid 42)", "server (pid 42), worker (tid 43)"]
+    assert own_times(saved)["helper"] == 0.01 and own_times(saved)["main"] == 0.01
+
+
+def test_chrome_of_steady_samples(infprof, flamegraph, tmp_path):
+    """A thread that is sampled each 10 ms is one slice as long as the samples stand for."""
+    run = tmp_path / "steady"
+    subprocess.run([stack_tool(), run, "2000", "300"], check=True)
+    trace = json.loads(flamegraph("--chrome", run=run))
+    sums = check_trace(trace)
+    assert len(sums) == 4 and all(2_000_000_000 - 10_000_000 <= n <= 2_010_000_000 for n in sums.values())
+    assert sum(parse_folded(flamegraph("--folded", run=run)).values()) == 2000
+    want = collections.Counter()
+    for row in sql(infprof, run, "SELECT stack_text, count(*) AS n FROM samples_named GROUP BY 1"):
+        want[row["stack_text"]] += row["n"]
+    assert parse_folded(flamegraph("--folded", run=run)) == want
+
+
+def test_perf_script(flamegraph):
+    blocks = flamegraph("--perf-script").strip("\n").split("\n\n")
+    assert len(blocks) == 13
+    assert blocks[0].splitlines() == ["server 42/42 2.000000:   10000000 cpu-clock:", "\t              20 helper (inlined)",
+                                      "\t              20 work (/usr/bin/a.out)", "\t              10 main (/usr/bin/a.out)"]
+    assert blocks[-1].splitlines()[-1].split() == ["0", "[truncated]", "([unknown])"]
+
+
+def test_top(flamegraph):
+    text = flamegraph("--top=2")
+    assert "Mode cpu: 13 samples, 130 ms" in text and "... and 4 more" in text
+    row = next(line for line in text.splitlines() if "work.c:15" in line)
+    # 6 of 13 by Wilson's score: 23.2 to 70.9 %.
+    assert row.split()[:7] == ["46.15", "%", "69.23", "%", "23.21", "to", "70.86"]
+    assert "Taken: 13 samples of 14 wanted (92.9 %) at 100 Hz by perf events of a tree. Missing: 1 record lost by the kernel." in " ".join(text.split())
+    data = json.loads(flamegraph("--top", "--json"))
+    assert data["profile_id"] and abs(data["duration_seconds"] - 6) < 1e-6
+    first = data["cpu"]["top_functions"][0]
+    assert (first["name"], first["samples"], round(first["percent"], 2), first["file"], first["line"]) == ("work", 6, 46.15, "/src/work.c", 15)
+    assert first["total"]["samples"] == 9 and round(first["self"]["percent_low"], 2) == 23.21
+    assert data["cpu"]["sampling"]["wanted"] == 14 and data["cpu"]["sampling"]["lost"] == 1
+    assert data["cpu"]["top_functions_total"][0]["name"] == "main"
+    # Within a range the counters are what they grew by.
+    part = json.loads(flamegraph("--json", "--from", "+3s"))["cpu"]
+    assert part["sampling"]["wanted"] == 14 - 8 and part["total_samples"] == 8
+
+
+def test_report(infprof, known, imported):
+    def report(run, *words):
+        return subprocess.run([infprof, "report", "-r", str(run), *words], check=True, capture_output=True, text=True).stdout
+
+    functions = json.loads(report(known, "--json"))["functions"]
+    assert set(functions) == {"cpu", "wall"} and functions["cpu"]["top_functions"][0]["name"] == "work"
+    text = report(known)
+    assert "Functions by CPU time" in text and "Functions by wall-clock time of all threads" in text and "1 record lost by the kernel" in " ".join(text.split())
+    assert "Functions of the imported profile" in report(imported)
+    assert json.loads(report(imported, "--json"))["functions"]["samples/count"]["total_samples"] == 13
+
+
+def test_pictures(flamegraph, known, tmp_path):
+    page = flamegraph("--title", "A title", "--colors", "hot", "--min-width-percent", "0.1")
+    assert page.startswith("<!doctype html>") or page.lower().startswith("<!doctype html>")
+    assert "A title" in page and "1 record lost by the kernel" in page
+    picture = flamegraph("--svg")
+    assert picture.lstrip().startswith("<?xml") or picture.lstrip().startswith("<svg")
+    assert "helper" in picture
+    assert flamegraph("--svg", "--diff", known) != picture
+    flamegraph("-o", tmp_path / "a.svg")
+    assert "helper" in (tmp_path / "a.svg").read_text()
+
+
+def test_diff_refuses_other_modes(flamegraph, imported):
+    assert "they cannot be compared" in flamegraph("--svg", "--diff", imported, fails=1)
+
+
+def test_a_terminal_gets_a_file(infprof, known):
+    primary, secondary = pty.openpty()
+    done = subprocess.run([infprof, "flamegraph", "-r", str(known), "--svg"], stdout=secondary, stderr=subprocess.PIPE, timeout=30)
+    os.close(secondary)
+    said = os.read(primary, 10000).decode().strip()
+    os.close(primary)
+    assert done.returncode == 0 and said.endswith("_flamegraph.svg") and pathlib.Path(said).read_text().count("helper")
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--svg", "--html"], "one format at a time"), (["--pprof", "--json"], "--json is the table"), (["--by", "colour"], "--by colour"),
+    (["--colors", "pink"], "--colors pink"), (["--folded", "--title", "x"], "--title is for --html and --svg"), (["--pprof", "--reverse"], "--reverse is for"),
+    (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
+    (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),
+    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'")])
+def test_usage(flamegraph, words, said):
+    assert said in flamegraph(*words, fails=2)
+
+
+def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
+    assert "'a(' is not a regular expression" in flamegraph("--folded", "--filter", "a(", fails=1)
+    assert "no samples of mode 'heap' there; it has: cpu, wall" in flamegraph("--folded", "--mode", "heap", fails=1)
+    assert "a trace has times" in flamegraph("--chrome", run=imported, fails=1)
+    subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
+    assert "no samples of stacks" in flamegraph("--folded", run=run_dir, fails=1)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_finished_runs_say_the_same(infprof, known, flamegraph, tmp_path):
+    """Parquet as Arrow."""
+    shutil.copytree(known, tmp_path / "copy")
+    subprocess.run([infprof, "finish", "-r", tmp_path / "copy"], check=True, capture_output=True)
+    assert list(tmp_path.glob("copy/*.infprof/stack_samples/*.parquet"))
+    assert flamegraph("--folded", run=tmp_path / "copy") == flamegraph("--folded")
+    assert gzip.decompress(flamegraph("--pprof", run=tmp_path / "copy", text=False))
