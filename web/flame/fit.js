@@ -45,7 +45,7 @@ function shortName(name) {
   if (name.length > 2000) return name;
   if (!shorts.has(name)) {
     let text = name.replace(/^\(anonymous namespace\)::/, ''), before;
-    do { before = text; text = text.replace(/\([^()]*\)/g, '').replace(/<[^<>]*>/g, ''); } while (text !== before && text.length);
+    do { before = text; text = text.replace(/(?<! )\([^()]*\)/g, '').replace(/<[^<>]*>/g, ''); } while (text !== before && text.length);
     text = text.replace(/ const$/, '').trim();
     shorts.set(name, /\w/.test(text) && !name.startsWith('operator') ? text : name);
   }

@@ -4,7 +4,8 @@
 class Graph {
   constructor() {
     this.canvas = h('canvas', { 'aria-hidden': 'true' });
-    this.filler = h('div', { class: 'filler' }, this.canvas);
+    this.mark = h('div', { class: 'mark' });
+    this.filler = h('div', { class: 'filler' }, this.canvas, this.mark);
     this.stage = h('div', { class: 'stage', id: 'graph', tabindex: 0, role: 'application', 'aria-roledescription': 'flame graph', 'aria-describedby': 'keys' }, this.filler);
     this.tip = h('div', { class: 'tip', 'aria-hidden': 'true' });
     this.context = this.canvas.getContext('2d', { alpha: true });
@@ -194,13 +195,26 @@ class Graph {
       this.tip.replaceChildren(h('p', { class: 'tip-name', dir: 'ltr' }, name.length > 400 ? `${name.slice(0, 400)}… (${number(name.length)} characters)` : name), fn >= 0 ? h('p', { class: 'tip-where' }, [model.functions.object[fn], whereOf(fn)].filter(Boolean).join(' · '), h('br'), kindText(fn)) : '',
         h('dl', {}, factsOf(tree, found.node, found.pane === view.pane ? view.zoom : 0).map(([label, text]) => [h('dt', {}, label), h('dd', {}, text)])));
     }
+    this.showMark(found);
     const { style } = this.tip, box = this.tip.getBoundingClientRect();
     this.tip.classList.add('on');
     style.setProperty('left', `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 8))}px`);
     style.setProperty('top', `${y + 18 + box.height > innerHeight - 4 ? Math.max(4, y - box.height - 12) : y + 18}px`);
   }
 
-  hideTip() { this.tip.classList.remove('on'); }
+  /* Around the frame under the pointer; no drawing anew. */
+  showMark({ pane: p, node }) {
+    const { tree, rowOf } = this.panes[p], [from, to] = this.shown[p], { width } = this.size();
+    const whole = tree.value[0] || 1, scale = width / ((to - from) * whole);
+    const x0 = Math.max(0, (tree.x[node] - from * whole) * scale), x1 = Math.min(width, (tree.x[node] + tree.value[node] - from * whole) * scale);
+    const { style } = this.mark;
+    style.setProperty('transform', `translate(${x0}px, ${rowOf(tree.depth[node]) * ROW}px)`);
+    style.setProperty('width', `${Math.max(2, x1 - x0 - (x1 - x0 > 3 ? 1 : 0))}px`);
+    style.setProperty('height', `${ROW - 1}px`);
+    this.mark.classList.add('on');
+  }
+
+  hideTip() { this.tip.classList.remove('on'); this.mark.classList.remove('on'); }
 }
 
 function sayNode(pane, i, before = '') {
