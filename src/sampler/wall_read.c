@@ -211,15 +211,33 @@ static void understand(struct infp_wall_keeper *keeper, int proc_fd, struct infp
                 read_wchan(keeper, proc_fd, thread, ret);
 }
 
-static uint32_t copy_stack(struct infp_wall_thread *thread, const struct infp_wall_moment *moment, uint8_t *stack,
-                           uint32_t cap, struct infp_wall_refused *refused)
+/* Where a filter of system calls refuses process_vm_readv: the same by a file. */
+static ssize_t read_memory_file(int proc_fd, int32_t pid, uint64_t from, uint8_t *stack, uint32_t cap)
+{
+        char path[PATH_SIZE];
+        infp_autoclose int fd = -1;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "%d/mem", pid);
+        fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : pread(fd, stack, cap, (off_t) from);
+        return n < 0 ? -errno : n;
+}
+
+static uint32_t copy_stack(int proc_fd, struct infp_wall_thread *thread, const struct infp_wall_moment *moment,
+                           uint8_t *stack, uint32_t cap, struct infp_wall_refused *refused)
 {
         ssize_t n;
 
         if (!stack || !moment->has_registers || moment->letter == 'R')
                 return 0;
-        n = read_stack(thread->pid, moment->registers[INFP_RSP], stack,
-                       thread->stack_bytes < cap ? thread->stack_bytes : cap);
+        cap = thread->stack_bytes < cap ? thread->stack_bytes : cap;
+        n = read_stack(thread->pid, moment->registers[INFP_RSP], stack, cap);
+        if (n == -EPERM || n == -EACCES || n == -ENOSYS) {
+                const ssize_t by_file = read_memory_file(proc_fd, thread->pid, moment->registers[INFP_RSP], stack, cap);
+
+                n = by_file > 0 ? by_file : n;
+        }
         if (n < 0 && !is_gone(n)) {
                 refused->stack = (int) -n;
                 refused->pid = thread->pid;
@@ -247,7 +265,7 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
                 ret->t_ns = t_ns;
                 if (ret->letter == 'Z' || ret->letter == 'X')
                         return INFP_WALL_GONE;
-                *ret_size = copy_stack(thread, ret, stack, cap, refused);
+                *ret_size = copy_stack(proc_fd, thread, ret, stack, cap, refused);
                 remember(thread, &before, ret->letter != 'R');
                 if (ret->letter == 'R')
                         return INFP_WALL_CHANGED;
