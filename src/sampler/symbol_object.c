@@ -264,6 +264,18 @@ static bool name_by_plt(struct infp_symbol_object *object, uint64_t address, str
         return true;
 }
 
+static bool is_code(const struct infp_image *image, uint64_t address)
+{
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
+                const Elf64_Phdr *load = &image->segments[i];
+
+                if (load->p_type == PT_LOAD && (load->p_flags & PF_X) && address >= load->p_vaddr &&
+                    address - load->p_vaddr < load->p_memsz)
+                        return true;
+        }
+        return false;
+}
+
 static bool name_by_range(struct infp_symbol_object *object, uint64_t address, struct infp_object_level *ret)
 {
         const char *slash = strrchr(object->path, '/'), *base = slash ? slash + 1 : object->path;
@@ -271,9 +283,9 @@ static bool name_by_range(struct infp_symbol_object *object, uint64_t address, s
         uint64_t begin, end;
         const char *what = "";
 
-        read_ranges(object);
-        if (!object->has_image)
+        if (!object->has_image || !is_code(&object->image, address))
                 return false;
+        read_ranges(object);
         if (infp_ranges_find(&object->ranges, &object->image, address, &begin, &end) &&
             infp_range_is_openmp_wait(&object->image, object->path, begin, end))
                 what = "OpenMP wait ";

@@ -1,0 +1,53 @@
+/* ELF files of any bytes: their tables of symbols, linkage tables, debug links, packed tables and call frame information, as the
+ * recorder reads them (without DWARF). Looking up stays inside. */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sampler/symbols.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(bool truth)
+{
+        if (!truth)
+                abort();
+}
+
+static void look_up(struct infp_symbols *symbols, unsigned object, uint64_t address)
+{
+        struct infp_symbol levels[INFP_SYMBOL_MAX_LEVELS];
+        const unsigned n = infp_symbols_at(symbols, object, address, levels);
+
+        for (unsigned i = 0; i < n; i++)
+                expect(levels[i].name && levels[i].name[0] && levels[i].from && strlen(levels[i].name) < 5000);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        static int root = -1;
+        struct infp_symbols *symbols;
+        struct infp_err err = { "" };
+        unsigned object;
+        const int fd = memfd_create("object", MFD_CLOEXEC);
+
+        if (root < 0)
+                root = open("/proc/self/fdinfo", O_PATH | O_DIRECTORY | O_CLOEXEC); /* where no debug files are */
+        expect(fd >= 0 && write(fd, data, size) == (ssize_t) size);
+        expect(infp_symbols_new(&(struct infp_symbols_options){ .root_fd = root, .no_lines = true }, &symbols, &err) ==
+               0);
+        if (infp_symbols_object(symbols, "/libgomp.so", fd, NULL, &object, &err) == 0) {
+                for (uint64_t address = 0x100; address < 0x1200; address += 13)
+                        look_up(symbols, object, address);
+                look_up(symbols, object, 0);
+                look_up(symbols, object, UINT64_MAX);
+        } else {
+                expect(err.text[0]);
+        }
+        infp_symbols_free(symbols);
+        close(fd);
+        return 0;
+}
