@@ -1,6 +1,7 @@
 #include "import/writer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -396,27 +397,43 @@ static int describe_thread(struct infp_import_writer *w, const struct infp_impor
         return infp_import_put(&w->rows, err);
 }
 
-static void count(struct infp_imported *found, const struct infp_import_sample *sample)
+static struct infp_imported_mode *mode_of(struct infp_imported *found, const char *mode)
 {
         unsigned i = 0;
 
+        while (i < found->n_modes && strcmp(found->modes[i].mode, mode))
+                i++;
+        if (i == INFP_IMPORT_MODES)
+                return NULL; /* too many to tell them one by one */
+        if (i == found->n_modes) {
+                found->n_modes++;
+                strncpy(found->modes[i].mode, mode, INFP_IMPORT_MODE_TEXT - 1);
+        }
+        return &found->modes[i];
+}
+
+static int count(struct infp_imported *found, const struct infp_import_sample *sample, struct infp_err *err)
+{
+        struct infp_imported_mode *mode = mode_of(found, sample->mode);
+        const uint64_t samples = found->samples + (uint64_t) sample->samples;
+
+        if (sample->samples < 0 || samples > INT64_MAX)
+                return infp_fail(err, -ERANGE, "the counts add up to more than 2^63, which no profile does");
+        if (!(sample->weight >= 0) || !isfinite(sample->weight + (mode ? mode->weight : 0)))
+                return infp_fail(err, -ERANGE, "the weights are no numbers, or add up to more than a number can be");
         if (!found->rows || sample->t_ns < found->first_t_ns)
                 found->first_t_ns = sample->t_ns;
         if (sample->t_ns > found->last_t_ns)
                 found->last_t_ns = sample->t_ns;
         found->rows++;
+        found->samples = samples;
         found->truncated += sample->is_truncated;
-        while (i < found->n_modes && strcmp(found->modes[i].mode, sample->mode))
-                i++;
-        if (i == INFP_IMPORT_MODES)
-                return;
-        if (i == found->n_modes) {
-                found->n_modes++;
-                strncpy(found->modes[i].mode, sample->mode, INFP_IMPORT_MODE_TEXT - 1);
+        if (mode) {
+                mode->rows++;
+                mode->samples += (uint64_t) sample->samples;
+                mode->weight += sample->weight;
         }
-        found->modes[i].rows++;
-        found->modes[i].samples += (uint64_t) sample->samples;
-        found->modes[i].weight += sample->weight;
+        return 0;
 }
 
 static int put_sample(struct infp_import_writer *w, const struct infp_import_sample *sample, uint64_t process,
@@ -445,17 +462,13 @@ static int put_sample(struct infp_import_writer *w, const struct infp_import_sam
 int infp_import_sample(struct infp_import_writer *w, const struct infp_import_sample *sample, struct infp_err *err)
 {
         const uint64_t process = process_id(w, sample->pid);
-        uint64_t thread, sum;
+        uint64_t thread;
         bool has_rotated;
 
-        if (sample->samples < 0 || __builtin_add_overflow(w->found->samples, (uint64_t) sample->samples, &sum) ||
-            sum > INT64_MAX)
-                return infp_fail(err, -ERANGE, "the counts add up to more than 2^63, which no profile does");
-        w->found->samples = sum;
+        INFP_TRY(count(w->found, sample, err));
         INFP_TRY(infp_import_begin_now(w, err));
         INFP_TRY(describe_process(w, process, sample, err));
         INFP_TRY(describe_thread(w, sample, process, &thread, err));
-        count(w->found, sample);
         INFP_TRY(put_sample(w, sample, process, thread, err));
         INFP_TRY(infp_import_rotate(&w->rows, &has_rotated, err));
         if (has_rotated)

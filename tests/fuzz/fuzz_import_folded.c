@@ -1,0 +1,2 @@
+#define FORMAT "folded"
+#include "fuzz_import.h"

@@ -1,0 +1,2 @@
+#define FORMAT "perf-script"
+#include "fuzz_import.h"

@@ -1,0 +1,2 @@
+#define FORMAT "pprof"
+#include "fuzz_import.h"

@@ -1,0 +1,2 @@
+#define FORMAT "speedscope"
+#include "fuzz_import.h"
