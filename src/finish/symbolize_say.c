@@ -59,16 +59,24 @@ static const char *state_of(int why)
         return why == -EACCES || why == -EPERM ? "denied" : why == -ENOENT ? "absent" : "broken";
 }
 
+/* A file that is out of reach by now, whose code the recorder has named. */
+static bool is_named_beside(const struct infp_asked_object *object)
+{
+        return object->why && !object->tries && object->n == object->n_named + object->n_ranges;
+}
+
 /* Files that are gone, changed, or crashed who read them; the kernel when it hides its addresses. */
 static int say_problems(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
 {
         unsigned n_said = 0, n_more = 0;
+        const char *said = NULL; /* that libdw is missing is true of many */
 
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 const struct infp_asked_object *object = &naming->objects[by_need[i]];
 
-                if (!object->problem || (object->n == object->n_named + object->n_ranges && !object->tries))
-                        continue; /* or the recorder has named all of it */
+                if (!object->problem || is_named_beside(object) || (said && strcmp(said, object->problem) == 0))
+                        continue;
+                said = object->problem;
                 if (n_said < MOST_LISTED || object->is_kernel)
                         infp_finish_say(naming->notices, "%s", object->problem);
                 else

@@ -101,8 +101,9 @@ static void limit_cpu(void)
         if (getrusage(RUSAGE_SELF, &usage) < 0 || getrlimit(RLIMIT_CPU, &limit) < 0)
                 return;
         limit.rlim_cur = (rlim_t) usage.ru_utime.tv_sec + (rlim_t) usage.ru_stime.tv_sec + CPU_SECONDS;
-        if (limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max)
-                setrlimit(RLIMIT_CPU, &limit);
+        if (limit.rlim_max != RLIM_INFINITY && limit.rlim_cur > limit.rlim_max)
+                limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_CPU, &limit);
 }
 
 static void name_kernel(struct work *w, uint32_t index, const struct infp_asked_object *object)

@@ -93,9 +93,9 @@ bool infp_ranges_find(const struct infp_ranges *ranges, const struct infp_image 
         return false;
 }
 
-enum { MOST_WAIT = 4096, NEAR = 16 };
+enum { MOST_WAIT = 4096, NEAR = 32 };
 
-/* `pause`, and soon behind it a short jump within the function: a loop that spins. */
+/* `pause`, and soon behind it a short jump back to it or to just before it: a loop that spins. */
 static bool spins(const uint8_t *code, uint64_t size)
 {
         for (uint64_t i = 0; i + NEAR + 2 < size; i++) {
@@ -104,7 +104,8 @@ static bool spins(const uint8_t *code, uint64_t size)
                 for (uint64_t j = i + 2; j < i + NEAR; j++) {
                         const int64_t to = (int64_t) j + 2 + (int8_t) code[j + 1];
 
-                        if (((code[j] & 0xf0) == 0x70 || code[j] == 0xeb) && to >= 0 && to < (int64_t) j)
+                        if (((code[j] & 0xf0) == 0x70 || code[j] == 0xeb) && to <= (int64_t) i &&
+                            to + NEAR >= (int64_t) i)
                                 return true;
                 }
         }
