@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,6 @@ BURN(grandchild)
 BURN(before)
 BURN(after)
 BURN(vfork)
-BURN(old)
 BURN(new)
 BURN(main)
 BURN(signal)
@@ -148,6 +148,24 @@ static void mode_vfork(char **argv)
         wait_all();
 }
 
+static atomic_bool is_over;
+
+/* Until the others have ended. */
+static NO_INLINE void burn_old(void)
+{
+        const double begin = cpu_now();
+        uint64_t x = 1;
+
+        while (!is_over) {
+                for (unsigned i = 0; i < 100000; i++) {
+                        x = x * 6364136223846793005u + 1442695040888963407u;
+                        __asm__ volatile("" : "+r"(x));
+                }
+        }
+        sink += x;
+        note("burn_old", cpu_now() - begin);
+}
+
 static void *run_old(void *unused)
 {
         (void) unused;
@@ -162,7 +180,7 @@ static void *run_new(void *unused)
         return NULL;
 }
 
-/* Threads that are there before a line comes on stdin, and one that begins after it; they burn behind that line. */
+/* A thread that begins with the first line on stdin, and one with the second. */
 static void mode_late(void)
 {
         pthread_t old, new;
@@ -176,11 +194,12 @@ static void mode_late(void)
             pthread_create(&new, NULL, run_new, NULL))
                 die("pthread_create");
         burn_main();
-        pthread_join(old, NULL);
         pthread_join(new, NULL);
+        is_over = true;
+        pthread_join(old, NULL);
 }
 
-static void burn_in(const char *path, const char *name)
+static void run_in(const char *path, const char *name)
 {
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         void (*burn)(unsigned, double *) = NULL;
@@ -201,8 +220,8 @@ static void burn_in(const char *path, const char *name)
 static void mode_dlopen(char **argv)
 {
         for (unsigned i = 0; i < 3; i++) {
-                burn_in(argv[3], "burn_a");
-                burn_in(argv[4], "burn_b");
+                run_in(argv[3], "burn_a");
+                run_in(argv[4], "burn_b");
         }
 }
 
@@ -223,7 +242,7 @@ static void mode_memfd(char **argv)
 
         if (argv[3]) {
                 snprintf(path, sizeof(path), "/proc/self/fd/%d", copy_to_memory(argv[3]));
-                burn_in(path, "burn_a");
+                run_in(path, "burn_a");
         }
         end();
         fexecve(copy_to_memory("/proc/self/exe"), again, environ);
@@ -234,6 +253,7 @@ static void on_signal(int number)
 {
         (void) number;
         burn_signal();
+        sink++;
 }
 
 static NO_INLINE void interrupted(void)

@@ -138,16 +138,27 @@ def target():
 
 @pytest.fixture
 def attach(infprof, run_dir):
-    """attach(pid, options...): a recording that has samples already; .end() returns the run."""
+    """attach(pid, options...): a recording that samples already; .end() returns the run."""
     made = []
 
     class Attached:
-        def __init__(self, pid, *options, is_busy=True):
+        def __init__(self, pid, *options):
             self.process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "--no-snapshots", "-t", "100", *options, "--pid",
                                              str(pid)], stderr=subprocess.PIPE, text=True)
             made.append(self.process)
-            table = "stack_samples" if is_busy else "sources"
-            wait_for(lambda: list(run_dir.glob("*.infprof")) and run_dir.run().table(table), f"rows of {table}")
+            self.n_events = 0
+            wait_for(self.has_all_events, "perf events")
+
+        def has_all_events(self):
+            """No more are opened: the threads of the target are found."""
+            before, self.n_events = self.n_events, 0
+            time.sleep(0.2)
+            for name in os.listdir(f"/proc/{self.process.pid}/fd"):
+                try:
+                    self.n_events += "perf_event" in os.readlink(f"/proc/{self.process.pid}/fd/{name}")
+                except FileNotFoundError:
+                    pass
+            return self.n_events > os.cpu_count() and self.n_events == before
 
         def end(self):
             _, self.stderr = self.process.communicate(timeout=60)
@@ -162,7 +173,7 @@ def attach(infprof, run_dir):
 
 
 def test_threads_old_and_new(attach, target, programs, binaries):
-    one = target(programs / "cpu_program", "late", 6000)
+    one = target(programs / "cpu_program", "late", 500)
     one.ready()
     one.say()
     recording = attach(one.process.pid, f"--cpu={HZ}")
@@ -179,7 +190,7 @@ def test_threads_old_and_new(attach, target, programs, binaries):
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["deleted", "replaced"])
 def test_program_that_is_gone(attach, target, programs, binaries, tmp_path, is_replaced):
     shutil.copy(programs / "cpu_program", tmp_path / "cpu_program")
-    one = target(tmp_path / "cpu_program", "late", 1500)
+    one = target(tmp_path / "cpu_program", "late", 500)
     one.ready()
     if is_replaced:
         shutil.copy(programs / "other_program", tmp_path / "new")
@@ -228,12 +239,13 @@ def test_many_short_ones(record, programs, binaries, mode, arguments):
 
 
 def test_4000_threads(attach, target, programs, binaries):
-    one = target(programs / "cpu_program", "many", 1000, 4000)
+    one = target(programs / "cpu_program", "many", 600, 4000)
     one.ready()
-    recording = attach(one.process.pid, "--cpu=99", is_busy=False)
-    time.sleep(1)
+    recording = attach(one.process.pid, f"--cpu={HZ}")
     one.say()
     right = declared(one.process.communicate()[0])
     profile = Profile(recording.end(), binaries)
     seen = profile.last(BURN)
-    assert abs(seen["burn_main"] - right["burn_main"] * 99) <= 4, (seen, right)
+    # Too many threads for events of their own: those of a CPU meet the target by chance where others run, too.
+    want = right["burn_main"] * HZ
+    assert abs(seen["burn_main"] - want) <= 4 * want ** 0.5, (seen, right)
