@@ -75,7 +75,8 @@ static void hostile_names(void **state)
                 infp_str_puts(&name, "iEvv");
                 assert_int_equal(infp_demangle(name.data, name.size, &ret), depth == 100);
         }
-        infp_str_clear(&name); /* long, but not deep: libiberty refuses it unless it is asked to recurse without limit */
+        infp_str_clear(
+                &name); /* long, but not deep: libiberty refuses it unless it is asked to recurse without limit */
         infp_str_puts(&name, "_Z1fI");
         for (unsigned i = 0; i < 300; i++)
                 infp_str_puts(&name, "3fooILi1EE");
