@@ -102,7 +102,9 @@ static bool is_in_file(uint8_t kind, const char *path, size_t size)
 {
         const bool is_vdso = size == 6 && memcmp(path, "[vdso]", 6) == 0;
 
-        return kind != INFP_FRAME_JIT && kind != INFP_FRAME_PYTHON && size && (*path == '/' || is_vdso);
+        /* Of an object that could not be read the address is an offset: it may be anything. */
+        return kind != INFP_FRAME_JIT && kind != INFP_FRAME_PYTHON && kind != INFP_FRAME_UNKNOWN && size &&
+               (*path == '/' || is_vdso);
 }
 
 static int take_frame(struct infp_naming *naming, const struct columns *c, uint32_t row)
