@@ -105,6 +105,8 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                 if (thread->wait)
                         end_wait(waits, thread, t_ns);
                 thread->in_ns = t_ns;
+                infp_off_cpu_copy_free(waits, thread->copy); /* of a switch whose record was lost */
+                thread->copy = NULL;
                 return;
         }
         if (thread->wait) { /* when it got its CPU was lost: so is the wait */

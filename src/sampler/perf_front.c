@@ -51,6 +51,7 @@ int infp_perf_open(const struct infp_perf_options *options, struct infp_perf **r
                 return infp_fail(err, -ENOMEM, "no memory for perf events");
         perf->options = *options;
         r = infp_perf_probe(perf, ret_fix, err);
+        perf->n_kinds = options->switch_samples && perf->may.switch_samples ? PERF_KINDS : 1;
         if (r >= 0)
                 r = infp_perf_map_rings(perf, ret_fix, err);
         if (r < 0) {
@@ -58,7 +59,7 @@ int infp_perf_open(const struct infp_perf_options *options, struct infp_perf **r
                 return r;
         }
         perf->max_events = event_budget();
-        perf->per_group = perf->n_cpus * (options->switch_samples && perf->may.switch_samples ? PERF_KINDS : 1);
+        perf->per_group = perf->n_cpus * perf->n_kinds;
         perf->reader = (struct infp_perf_reader){
                 .has_callchain = perf->may.kernel,
                 .is_wanted = infp_perf_is_of_target,
@@ -101,9 +102,9 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf)
         return perf->options.stack_bytes;
 }
 
-unsigned infp_perf_cpus(const struct infp_perf *perf)
+unsigned infp_perf_rings(const struct infp_perf *perf)
 {
-        return perf->n_cpus;
+        return perf->n_cpus * perf->n_kinds;
 }
 
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err)
@@ -122,22 +123,27 @@ unsigned infp_perf_pollfds(const struct infp_perf *perf, struct pollfd *ret, uns
 {
         unsigned n = 0;
 
-        for (unsigned i = 0; i < perf->n_cpus && n < cap; i++)
-                if (perf->cpus[i].fd >= 0)
-                        ret[n++] = (struct pollfd){ .fd = perf->cpus[i].fd, .events = POLLIN };
+        for (unsigned i = 0; i < perf->n_cpus * perf->n_kinds && n < cap; i++) {
+                const int fd = perf->cpus[i / perf->n_kinds].fd[i % perf->n_kinds];
+
+                if (fd >= 0)
+                        ret[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+        }
         return n;
 }
 
 uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler *handler, bool all)
 {
         const uint64_t until_ns = all ? UINT64_MAX : infp_clock_ns(CLOCK_MONOTONIC) - settle_ns;
+        const unsigned n_rings = perf->n_cpus * perf->n_kinds;
         struct infp_perf_ring *ring;
         uint64_t n = 0;
 
         perf->reader.handler = handler;
-        for (unsigned i = 0; i < perf->n_cpus; i++)
+        for (unsigned i = 0; i < n_rings; i++)
                 infp_perf_ring_look(&perf->rings[i]);
-        while ((ring = infp_perf_ring_oldest(perf->rings, perf->n_cpus, until_ns))) {
+        while ((ring = infp_perf_ring_oldest(perf->rings, n_rings, until_ns))) {
+                perf->reader.is_of_switches = (unsigned) (ring - perf->rings) % perf->n_kinds == PERF_KIND_SWITCH;
                 infp_perf_record_give(&perf->reader, ring->record, ring->record_size);
                 infp_perf_ring_pop(ring);
                 n++;
@@ -148,6 +154,12 @@ uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler 
 uint64_t infp_perf_lost(const struct infp_perf *perf)
 {
         return perf->reader.n_lost;
+}
+
+uint64_t infp_perf_lost_switches(const struct infp_perf *perf)
+{
+        return perf->n_lost_switches > perf->reader.n_lost_switches ? perf->n_lost_switches
+                                                                    : perf->reader.n_lost_switches;
 }
 
 void infp_perf_stop(struct infp_perf *perf)
@@ -167,7 +179,7 @@ void infp_perf_counts(struct infp_perf *perf, struct infp_perf_counts *ret)
 
         infp_perf_groups_reap(perf);
         infp_perf_groups_read(perf, perf->is_stopped);
-        for (unsigned i = 0; i < perf->n_cpus; i++)
+        for (unsigned i = 0; i < perf->n_cpus * perf->n_kinds; i++)
                 n_broken += perf->rings[i].n_broken;
         *ret = (struct infp_perf_counts){
                 .method = perf->method,

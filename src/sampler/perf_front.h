@@ -58,7 +58,7 @@ int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err);
 
 /* Descriptors to poll, at most `cap`: readable when a ring has a good piece to read. Returns their number. */
 unsigned infp_perf_pollfds(const struct infp_perf *perf, struct pollfd *ret, unsigned cap);
-unsigned infp_perf_cpus(const struct infp_perf *perf);
+unsigned infp_perf_rings(const struct infp_perf *perf);
 
 /* Gives the records that were there before now to the handler, by time; with `all` also the newest, for which another CPU may
  * still write an older one. Returns their number. */
@@ -66,6 +66,8 @@ uint64_t infp_perf_drain(struct infp_perf *perf, const struct infp_perf_handler 
 
 /* Records that the kernel has said it lost, as far as they were drained. */
 uint64_t infp_perf_lost(const struct infp_perf *perf);
+/* Of the samples of switches alone, which have rings of their own: these stacks are missing, nothing else is. */
+uint64_t infp_perf_lost_switches(const struct infp_perf *perf);
 
 /* Ends the sampling. What lies in the rings can still be read. */
 void infp_perf_stop(struct infp_perf *perf);

@@ -52,7 +52,7 @@ static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_c
         infp_perf_attribute(perf, kind, &attr);
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
-        return infp_perf_event(&attr, pid, cpu->number, cpu->fd);
+        return infp_perf_event(&attr, pid, cpu->number, cpu->fd[kind]);
 }
 
 void infp_perf_group_close(struct infp_perf *perf, unsigned group)
@@ -69,7 +69,7 @@ void infp_perf_group_close(struct infp_perf *perf, unsigned group)
 /* pid -1: of the CPUs. A CPU that has gone is left out. */
 int infp_perf_group_open(struct infp_perf *perf, pid_t pid, bool on_exec, unsigned *ret_group)
 {
-        const unsigned kinds = perf->per_group / perf->n_cpus;
+        const unsigned kinds = perf->n_kinds;
         struct perf_fd *fds;
         unsigned group, n = 0;
         int r = new_group(perf, &group);
@@ -83,7 +83,7 @@ int infp_perf_group_open(struct infp_perf *perf, pid_t pid, bool on_exec, unsign
         for (unsigned i = 0; i < perf->per_group && r >= 0; i++) {
                 const struct perf_cpu *cpu = &perf->cpus[i / kinds];
 
-                if (cpu->fd < 0)
+                if (cpu->fd[i % kinds] < 0)
                         continue;
                 r = perf->n_events < perf->max_events ? open_one(perf, pid, cpu, (enum perf_kind)(i % kinds), on_exec)
                                                       : -EMFILE;
@@ -112,14 +112,16 @@ static void read_one(struct infp_perf *perf, struct perf_fd *fd, bool is_clock)
         if (is_clock) {
                 perf->clock_ns += values[0] - fd->clock_ns;
                 fd->clock_ns = values[0];
+                perf->n_lost += values[1] - fd->n_lost;
+        } else {
+                perf->n_lost_switches += values[1] - fd->n_lost;
         }
-        perf->n_lost += values[1] - fd->n_lost;
         fd->n_lost = values[1];
 }
 
 void infp_perf_groups_read(struct infp_perf *perf, bool all)
 {
-        const unsigned n = perf->n_groups * perf->per_group, kinds = perf->per_group / perf->n_cpus;
+        const unsigned n = perf->n_groups * perf->per_group, kinds = perf->n_kinds;
 
         for (unsigned i = 0; i < n && (all || i < READ_AT_ONCE); i++) {
                 if (perf->next_read >= n)
@@ -144,7 +146,7 @@ static bool is_over(const struct infp_perf *perf, const struct perf_fd *fds)
 
 void infp_perf_groups_reap(struct infp_perf *perf)
 {
-        const unsigned kinds = perf->per_group / perf->n_cpus;
+        const unsigned kinds = perf->n_kinds;
 
         for (unsigned i = 0; i < perf->n_groups; i++) {
                 struct perf_fd *fds = fds_of(perf, i);

@@ -10,9 +10,12 @@
 
 /* The ring of a CPU hangs on an event of our own that never counts, so that it outlives every event of the target and can be
  * polled without the endless POLLHUP of threads that are gone. */
+enum perf_kind { PERF_KIND_CLOCK, PERF_KIND_SWITCH, PERF_KINDS };
 struct perf_cpu {
-        int number, fd;
-        void *map;
+        int number;
+        /* Samples of switches have a ring of their own: when they are too many, what else is told must not be lost with them. */
+        int fd[PERF_KINDS];
+        void *map[PERF_KINDS];
         size_t map_size;
 };
 
@@ -26,8 +29,6 @@ struct perf_fd {
         uint64_t clock_ns, n_lost; /* as read last */
 };
 
-enum perf_kind { PERF_KIND_CLOCK, PERF_KIND_SWITCH, PERF_KINDS };
-
 struct infp_perf {
         struct infp_perf_options options;
         struct infp_perf_may may;
@@ -36,8 +37,8 @@ struct infp_perf {
         bool is_stopped;
 
         struct perf_cpu *cpus;
-        struct infp_perf_ring *rings;
-        unsigned n_cpus;
+        struct infp_perf_ring *rings; /* n_kinds of each CPU */
+        unsigned n_cpus, n_kinds;
         uint32_t ring_bytes;
         struct infp_perf_reader reader;
 
@@ -46,7 +47,7 @@ struct infp_perf {
         unsigned n_groups, cap_groups, per_group;
         unsigned next_read; /* the descriptor whose count is read next */
         uint32_t n_events, max_events;
-        uint64_t clock_ns, n_lost; /* of all, closed ones too */
+        uint64_t clock_ns, n_lost, n_lost_switches; /* of all, closed ones too */
 
         /* THREADS: by tid, the number of its group, or NOT_OURS: it has inherited its events. CPUS: by pid, who is the target. */
         struct infp_map known;

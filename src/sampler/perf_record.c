@@ -238,7 +238,10 @@ static bool count_lost(struct infp_perf_reader *reader, struct part part)
 
         if (!take_u64(&part, &id) || !take_u64(&part, &n))
                 return false;
-        reader->n_lost += n;
+        if (reader->is_of_switches)
+                reader->n_lost_switches += n;
+        else
+                reader->n_lost += n;
         return true;
 }
 

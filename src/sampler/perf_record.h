@@ -28,7 +28,8 @@ struct infp_perf_reader {
         /* Sees every fork and exit before is_wanted is asked. May be NULL. */
         void (*task)(void *context, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
         void *context;
-        uint64_t n_samples, n_lost, n_throttled, n_broken, n_foreign;
+        bool is_of_switches; /* the record lies in a ring of samples of switches: what is lost there is counted apart */
+        uint64_t n_samples, n_lost, n_lost_switches, n_throttled, n_broken, n_foreign;
 };
 
 /* size: of the record, from its head on. */

@@ -57,11 +57,11 @@ static int list_cpus(struct infp_perf *perf, struct infp_err *err)
         for (long i = 0; !n && i < sysconf(_SC_NPROCESSORS_ONLN) && i < MAX_CPUS; i++)
                 numbers[i] = (int) i, n = (unsigned) i + 1;
         perf->cpus = calloc(n, sizeof(*perf->cpus));
-        perf->rings = calloc(n, sizeof(*perf->rings));
+        perf->rings = calloc((size_t) n * perf->n_kinds, sizeof(*perf->rings));
         if (!perf->cpus || !perf->rings)
                 return infp_fail(err, -ENOMEM, "no memory for the buffers of %u CPUs", n);
         for (unsigned i = 0; i < n; i++)
-                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = -1 };
+                perf->cpus[i] = (struct perf_cpu){ .number = numbers[i], .fd = { -1, -1 } };
         perf->n_cpus = n;
         return 0;
 }
@@ -96,8 +96,9 @@ static uint64_t budget_bytes(unsigned n_cpus)
 
 static uint64_t first_size(const struct infp_perf *perf)
 {
-        const uint64_t budget = budget_bytes(perf->n_cpus) / perf->n_cpus;
-        uint64_t most = MOST_BYTES / perf->n_cpus, size = perf->options.ring_bytes;
+        const unsigned n_rings = perf->n_cpus * perf->n_kinds;
+        const uint64_t budget = budget_bytes(perf->n_cpus) / n_rings;
+        uint64_t most = MOST_BYTES / n_rings, size = perf->options.ring_bytes;
 
         if (most < LEAST_OF_A_CPU)
                 most = LEAST_OF_A_CPU;
@@ -107,7 +108,7 @@ static uint64_t first_size(const struct infp_perf *perf)
         return size < MIN_RING_BYTES ? MIN_RING_BYTES : size;
 }
 
-static int map_ring(struct infp_perf *perf, unsigned i, size_t size)
+static int map_ring(struct infp_perf *perf, unsigned i, unsigned kind, size_t size)
 {
         const size_t page = (size_t) sysconf(_SC_PAGESIZE);
         struct perf_cpu *cpu = &perf->cpus[i];
@@ -123,26 +124,29 @@ static int map_ring(struct infp_perf *perf, unsigned i, size_t size)
                 .wakeup_watermark = (uint32_t) size / 4,
         };
 
-        cpu->fd = infp_perf_event(&attr, 0, cpu->number, -1);
-        if (cpu->fd < 0)
-                return cpu->fd;
+        cpu->fd[kind] = infp_perf_event(&attr, 0, cpu->number, -1);
+        if (cpu->fd[kind] < 0)
+                return cpu->fd[kind];
         cpu->map_size = page + size;
-        cpu->map = mmap(NULL, cpu->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
-        if (cpu->map == MAP_FAILED) {
-                cpu->map = NULL;
+        cpu->map[kind] = mmap(NULL, cpu->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd[kind], 0);
+        if (cpu->map[kind] == MAP_FAILED) {
+                cpu->map[kind] = NULL;
                 return -errno;
         }
-        return infp_perf_ring_init(&perf->rings[i], cpu->map, page, size);
+        return infp_perf_ring_init(&perf->rings[i * perf->n_kinds + kind], cpu->map[kind], page, size);
 }
 
 void infp_perf_unmap_rings(struct infp_perf *perf)
 {
-        for (unsigned i = 0; i < perf->n_cpus; i++) {
+        for (unsigned i = 0; i < perf->n_cpus * perf->n_kinds; i++) {
+                struct perf_cpu *cpu = &perf->cpus[i / perf->n_kinds];
+                const unsigned kind = i % perf->n_kinds;
+
                 infp_perf_ring_done(&perf->rings[i]);
-                if (perf->cpus[i].map)
-                        munmap(perf->cpus[i].map, perf->cpus[i].map_size);
-                perf->cpus[i].map = NULL;
-                perf->cpus[i].fd = infp_close(perf->cpus[i].fd);
+                if (cpu->map[kind])
+                        munmap(cpu->map[kind], cpu->map_size);
+                cpu->map[kind] = NULL;
+                cpu->fd[kind] = infp_close(cpu->fd[kind]);
         }
 }
 
@@ -152,8 +156,8 @@ static int map_all(struct infp_perf *perf, size_t size)
         unsigned n = 0;
         int r = 0;
 
-        for (unsigned i = 0; i < perf->n_cpus && r >= 0; i++) {
-                r = map_ring(perf, i, size);
+        for (unsigned i = 0; i < perf->n_cpus * perf->n_kinds && r >= 0; i++) {
+                r = map_ring(perf, i / perf->n_kinds, i % perf->n_kinds, size);
                 if (r >= 0)
                         n++;
                 else if (r == -ENODEV)

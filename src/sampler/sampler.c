@@ -114,7 +114,7 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 .put = infp_sampler_put,
                 .put_context = sampler,
         };
-        unsigned n_cpus;
+        unsigned n_rings;
 
         sampler->context.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (sampler->context.wake_fd < 0)
@@ -125,12 +125,12 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         infp_emit_init(sampler->emit, infp_sampler_put, sampler);
         sampler->emit->collector = "sampler";
         INFP_TRY(open_perf(sampler, err));
-        n_cpus = sampler->perf ? infp_perf_cpus(sampler->perf) : 0;
-        sampler->fds = calloc(n_cpus + 2, sizeof(*sampler->fds));
+        n_rings = sampler->perf ? infp_perf_rings(sampler->perf) : 0;
+        sampler->fds = calloc(n_rings + 2, sizeof(*sampler->fds));
         if (!sampler->fds)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
         if (sampler->perf)
-                sampler->n_fds = infp_perf_pollfds(sampler->perf, sampler->fds + 2, n_cpus);
+                sampler->n_fds = infp_perf_pollfds(sampler->perf, sampler->fds + 2, n_rings);
         INFP_TRY(infp_stacks_new(&stacks, &sampler->stacks, err));
         INFP_TRY(infp_symbols_live_new(&live, &sampler->live, err));
         sampler->stacks_handler = infp_stacks_handler(sampler->stacks);
