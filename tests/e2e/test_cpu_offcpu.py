@@ -1,0 +1,138 @@
+"""record --off-cpu: how long threads are off their CPU, and where."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import waits
+from program import run
+from test_cpu_wall import user_words, waiter  # noqa: F401  (a fixture)
+
+KINDS = ["nap", "lock", "read", "busy", "busy", "busy"]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+SHORT = "[waits below 100 us]"
+
+
+def last(recorded):
+    return [row for row in recorded.table("sampler") if row["mode"] == "off-cpu"][-1]
+
+
+def skip_without_perf(recorded):
+    for row in recorded.table("sources"):
+        if row["collector"] == "sampler" and row["instance"] == "off-cpu" and row["table_name"] == "*" and row["state"] != "ok":
+            pytest.skip(row["reason"])
+
+
+def check_totals(found, answers):
+    """Off-CPU time is life without CPU time, of each thread, within 2 %."""
+    assert [one.kind for one in answers if one.errors] == []
+    for one in answers:
+        total, truth = waits.seconds(found, tid=one.tid), one.life - one.cpu
+        # Before its first record, and behind its last, a thread waits for a CPU unseen.
+        assert abs(total - truth) < 0.02 * truth + 0.03, (one, total, truth)
+
+
+def test_all_rights(record, waiter):
+    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", waiter, 2, *KINDS])
+    assert done.returncode == 0, done.stderr
+    skip_without_perf(done.run)
+    found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
+    check_totals(found, answers)
+    if last(done.run)["method"] != "perf events of switches":
+        pytest.skip("stacks of switches may not be taken here")
+    for one in answers:
+        if one.kind == "busy":  # three on one CPU: they wait for it and for nothing else
+            runnable = waits.seconds(found, tid=one.tid, state="runnable")
+            assert runnable > 0.95 * waits.seconds(found, tid=one.tid), one
+            assert runnable > 0.3 * one.life
+            assert waits.seconds(found, tid=one.tid, state="runnable", function="spin") > 0.8 * runnable
+            continue
+        waited = waits.seconds(found, tid=one.tid, function=f"wait_{one.kind}")
+        short = sum(row.weight for row in found if row.tid == one.tid and row.frames and row.frames[0].name == SHORT)
+        # What the thread measured includes the time until it could look at its clock.
+        assert abs(waited - one.waited) < 0.02 * one.waited + short + 0.03, (one, waited, short)
+    sampler = last(done.run)
+    assert sampler["lost"] == 0 and sampler["dropped"] == 0
+    assert sampler["taken"] == sum(row.samples for row in found)
+
+
+@needs_root
+def test_without_rights(infprof, run_dir, waiter):
+    """Times are whole; waits that last have the stack that was read while they did."""
+    done = run([*user_words(run_dir), infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--", waiter, 2, *KINDS[:4]])
+    assert done.returncode == 0, done.stderr
+    recorded = run_dir.run()
+    skip_without_perf(recorded)
+    found, answers = waits.rows(recorded, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
+    check_totals(found, answers)
+    if last(recorded)["method"] == "perf events of switches":
+        pytest.skip("this kernel lets everybody take stacks of switches")
+    for one in answers:
+        if one.kind in ("nap", "lock"):
+            waited = waits.seconds(found, tid=one.tid, function=f"wait_{one.kind}")
+            assert 0.7 * one.waited < waited < 1.02 * one.waited + 0.03, (one, waited)
+    [row] = [row for row in recorded.table("sources") if row["instance"] == "off-cpu" and row["column_name"] == "stack"]
+    assert row["state"] == "denied" and "perf_event_paranoid" in row["fix"]
+    unread = [row for row in found if [frame.name for frame in row.frames] == ["[no stack was read]"]]
+    assert all(row.state == "blocked" for row in unread)
+
+
+PING_PONG = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static int to[2], from[2];
+static void *pong(void *unused)
+{
+        char c;
+        while (read(to[0], &c, 1) == 1 && write(from[1], &c, 1) == 1)
+                ;
+        return unused;
+}
+int main(void)
+{
+        char c = 'x';
+        pthread_t id;
+        if (pipe(to) || pipe(from) || pthread_create(&id, NULL, pong, NULL))
+                return 1;
+        for (int i = 0; i < 20000; i++)
+                if (write(to[1], &c, 1) != 1 || read(from[0], &c, 1) != 1)
+                        return 1;
+        close(to[1]);
+        return pthread_join(id, NULL);
+}
+"""
+
+
+def test_short_waits(record, tmp_path):
+    """Waits below the limit are sums, so that a storm of them is no storm of rows; their time is there all the same."""
+    (tmp_path / "ping_pong.c").write_text(PING_PONG)
+    subprocess.run(["gcc", "-O2", tmp_path / "ping_pong.c", "-o", tmp_path / "ping_pong", "-pthread"], check=True)
+    done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", tmp_path / "ping_pong"])
+    assert done.returncode == 0, done.stderr
+    skip_without_perf(done.run)
+    found = waits.rows(done.run, "off-cpu")
+    short = [row for row in found if row.frames and row.frames[0].name == SHORT]
+    sampler = last(done.run)
+    lost = [row for row in done.run.table("sampler")][-1]["lost"]
+    assert sum(row.samples for row in short) + 2 * lost > 15000, (sampler, lost)
+    assert len(found) < 8000
+
+
+def test_those_who_waited_before(infprof, run_dir, waiter):
+    """A thread that never runs while we look has waited all the time."""
+    with subprocess.Popen([waiter, "forever"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            done = run([infprof, "record", "-o", run_dir, "--off-cpu", "--no-finish", "--duration", "2", "--pid", process.pid])
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr
+    assert "TracerPid:\t0" in status
+    skip_without_perf(run_dir.run())
+    found = waits.rows(run_dir.run(), "off-cpu", {"cpu_waiter": waiter})
+    assert {row.state for row in found} == {"sleeping in pause"}
+    assert 1.2 < waits.seconds(found, function="main") < 2.5
+    assert sum(row.samples for row in found) == 1  # one wait
