@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-VERBS = "doctor export finish load mark metrics plot query record recover report runs snapshot tables".split()
+VERBS = "doctor export finish flamegraph import load mark metrics plot query record recover report runs snapshot symbolize tables".split()
 
 
 def call(infprof, *words, **options):
