@@ -72,7 +72,7 @@ struct infp_table {
         uint16_t n_keys, n_columns; /* n_keys + n_columns <= INFP_MAX_COLUMNS, unless made by a reader */
         bool plain;                 /* a query's result: no t_ns and time of its own, batches start with the columns */
         bool entity;                /* rows describe things; the first key is `id` (ID64); the last row of an id wins */
-        bool bulk;      /* of profiles: rows are very many, and the last ones say nothing by themselves */
+        bool bulk;                  /* of profiles: rows are very many, and the last ones say nothing by themselves */
         bool on_change; /* rows come when something has changed, not at each sample: readers carry the last forward */
         /* How the views nest it: the snapshot's member ("cpu"); NULL: not in snapshots. With keys it is a list of objects. */
         const char *section;

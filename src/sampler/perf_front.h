@@ -80,7 +80,8 @@ struct infp_perf_counts {
         uint64_t n_samples, n_lost, n_throttled;
         uint64_t n_broken;  /* records that made no sense: of those a ring was given up to its end */
         uint64_t n_foreign; /* samples of others, and of threads whose end had made them nobody's */
-        uint64_t n_skipped; /* threads that are not sampled, since a limit does not let us */
+        uint64_t n_skipped; /* threads that are not sampled, since a limit does not let us ... */
+        bool was_late;      /* ... or since it took too long */
         uint32_t n_events;
 };
 /* Also closes the events of threads that have ended. Reads the clocks, of thousands of threads a part at each call. */

@@ -52,6 +52,7 @@ struct infp_perf {
         /* THREADS: by tid, the number of its group, or NOT_OURS: it has inherited its events. CPUS: by pid, who is the target. */
         struct infp_map known;
         uint64_t n_skipped;
+        bool was_late;
 };
 
 enum { PERF_INHERITED = UINT32_MAX };

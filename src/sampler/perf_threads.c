@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/time.h"
 #include "sampler/perf_inner.h"
 
 enum {
@@ -18,6 +19,8 @@ enum {
         FIRST_THREADS = 256,
         MAX_THREADS = 1 << 20,
 };
+
+static const uint64_t patience_ns = 2 * INFP_NS_PER_S;
 
 struct thread {
         int32_t tid;
@@ -91,11 +94,11 @@ static int by_use(const void *a, const void *b)
         return (x < y) - (x > y);
 }
 
-static void busiest_first(struct threads *threads)
+static void busiest_first(struct threads *threads, uint64_t end_ns)
 {
         infp_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-        for (size_t i = 0; i < threads->n; i++)
+        for (size_t i = 0; i < threads->n && infp_clock_ns(CLOCK_MONOTONIC) < end_ns; i++)
                 read_used(root_fd, &threads->list[i]);
         qsort(threads->list, threads->n, sizeof(*threads->list), by_use);
 }
@@ -118,17 +121,21 @@ static int open_cpus(struct infp_perf *perf, enum infp_perf_method method)
         return 0;
 }
 
-/* Opens what it can: -EMFILE when there is room for no more, else the error of the last that could not be opened, if none could. */
-static int open_threads(struct infp_perf *perf, const struct threads *threads, unsigned *ret_opened)
+/* Opens what it can: -EMFILE when there is room for no more, -ETIME when it takes too long (thousands that run, on few CPUs), else
+ * the error of the last that could not be opened, if none could. */
+static int open_threads(struct infp_perf *perf, const struct threads *threads, uint64_t end_ns, unsigned *ret_opened)
 {
         int r = 0;
 
         for (size_t i = 0; i < threads->n; i++) {
                 unsigned group;
-                int own = infp_perf_group_open(perf, threads->list[i].tid, false, &group);
+                int own = infp_clock_ns(CLOCK_MONOTONIC) > end_ns
+                                  ? -ETIME
+                                  : infp_perf_group_open(perf, threads->list[i].tid, false, &group);
 
-                if (own == -EMFILE || own == -ENFILE || own == -ENOMEM) {
+                if (own == -EMFILE || own == -ENFILE || own == -ENOMEM || own == -ETIME) {
                         perf->n_skipped += threads->n - i;
+                        perf->was_late |= own == -ETIME;
                         for (; i < threads->n; i++) /* not tried again at each look */
                                 infp_map_put(&perf->known, perf_key(threads->list[i].tid), PERF_INHERITED);
                         return own;
@@ -153,6 +160,7 @@ static bool is_too_many(const struct infp_perf *perf, size_t n)
 
 static int attach_threads(struct infp_perf *perf, const int32_t *pids, size_t n, struct threads *threads)
 {
+        const uint64_t end_ns = infp_clock_ns(CLOCK_MONOTONIC) + patience_ns;
         unsigned opened = 0;
 
         for (unsigned round = 0; round < MAX_ROUNDS; round++) {
@@ -164,10 +172,10 @@ static int attach_threads(struct infp_perf *perf, const int32_t *pids, size_t n,
                                 INFP_TRY(note_pids(perf, pids, n));
                                 return open_cpus(perf, INFP_PERF_CPUS);
                         }
-                        busiest_first(threads);
+                        busiest_first(threads, end_ns - patience_ns / 2);
                 }
                 perf->method = INFP_PERF_THREADS;
-                INFP_TRY(open_threads(perf, threads, &opened));
+                INFP_TRY(open_threads(perf, threads, end_ns, &opened));
         }
         return 0;
 }
@@ -186,6 +194,9 @@ int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, stru
         if (r == -EMFILE || r == -ENFILE)
                 return infp_fail(err, r, "only %u descriptors are left for perf events: %llu threads are not sampled",
                                  perf->max_events, (unsigned long long) perf->n_skipped);
+        if (r == -ETIME)
+                return infp_fail(err, r, "the events of %llu threads could not be opened in time",
+                                 (unsigned long long) perf->n_skipped);
         if (r == -EACCES || r == -EPERM)
                 return infp_fail_errno(err, r, "process %d may not be sampled", n ? pids[0] : 0);
         return r < 0 ? infp_perf_explain(r, &fix, err) : 0;

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/run_one.h"
 #include "collect/env.h"
+#include "collect/run_one.h"
 #include "ring/rowring.h"
 
 enum {

@@ -12,7 +12,7 @@
 static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
 static const uint64_t row_ns = INFP_NS_PER_S;
 static const uint64_t end_ns = 2 * INFP_NS_PER_S; /* for tables that are still being built at the end */
-static const uint64_t names_ns = INFP_NS_PER_S; /* for names that have to be found by then */
+static const uint64_t names_ns = INFP_NS_PER_S;   /* for names that have to be found by then */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
 enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 
@@ -108,7 +108,7 @@ static void open_modes(struct infp_sampler *sampler)
 /* Children that were born while we looked have inherited events, or are found by the next look. */
 static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_roots)
 {
-        infp_autofree int32_t *pids = calloc(TREE_PROCESSES, sizeof(*pids)), *seen = NULL;
+        infp_autofree int32_t *pids = calloc(TREE_PROCESSES, sizeof(*pids));
         struct infp_err err = { "" };
         size_t n = 0, n_before;
         int r = 0;
@@ -122,7 +122,7 @@ static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_ro
                         break;
                 r = infp_perf_attach(sampler->perf, pids, n, &err);
         }
-        if (r < 0 && r != -EMFILE && r != -ENFILE) {
+        if (r < 0 && r != -EMFILE && r != -ENFILE && r != -ETIME) { /* of skipped threads the counts tell */
                 sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
                 infp_emit_source(sampler->emit, NULL, -1, "perf", infp_source_state_of(r), err.text, NULL);
                 infp_sampler_say(sampler, "%s", err.text);

@@ -98,18 +98,20 @@ void infp_sampler_explain_perf(struct infp_sampler *sampler)
                 source(sampler, "perf", INFP_DENIED, sampler->perf_err.text, sampler->perf_fix);
 }
 
-static void explain_skipped(struct infp_sampler *sampler, uint64_t n)
+static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf_counts *perf)
 {
         char text[256];
 
-        if (!n || sampler->said_skipped)
+        if (!perf->n_skipped || sampler->said_skipped)
                 return;
         sampler->said_skipped = true;
-        snprintf(text, sizeof(text),
-                 "%llu threads of the target are not sampled: there are not enough descriptors for perf events of all",
-                 (unsigned long long) n);
-        source(sampler, "threads", INFP_DENIED, text, "ulimit -n 65536, or give infprof CAP_PERFMON");
-        infp_sampler_say(sampler, "%s, the busiest are (ulimit -n 65536 would help)", text);
+        snprintf(text, sizeof(text), "%llu threads of the target are not sampled: %s",
+                 (unsigned long long) perf->n_skipped,
+                 perf->was_late ? "the machine is too busy to open perf events of all in time"
+                                : "there are not enough descriptors for perf events of all");
+        source(sampler, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,
+               perf->was_late ? NULL : "ulimit -n 65536, or give infprof CAP_PERFMON");
+        infp_sampler_say(sampler, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");
 }
 
 static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode *mode,
@@ -145,7 +147,7 @@ void infp_sampler_put_counts(struct infp_sampler *sampler, uint64_t now_ns)
         infp_stacks_counts(sampler->stacks, &stacks);
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
-                explain_skipped(sampler, perf.n_skipped);
+                explain_skipped(sampler, &perf);
         }
         for (unsigned i = 0; i < sampler->n_modes; i++) {
                 const struct sampler_mode *own = &sampler->modes[i];
