@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char directory[] = "/tmp/infprof-fuzz-XXXXXX";
+static char directory[] = "/dev/shm/infprof-fuzz-XXXXXX"; /* in memory: each input is brought to the disk */
 static struct infp_run *run;
 
 static void expect(bool truth)
@@ -47,7 +47,10 @@ static void make_run(void)
                                       .target_command = none,
                                       .started_unix_ns = 1 };
 
-        expect(mkdtemp(directory) != NULL);
+        if (!mkdtemp(directory)) {
+                strcpy(directory, "/tmp/infprof-fuzz-XXXXXX");
+                expect(mkdtemp(directory) != NULL);
+        }
         infp_uuid_make(info.uuid);
         expect(infp_run_create(directory, &info, &run, NULL) == 0);
         atexit(remove_run);

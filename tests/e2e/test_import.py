@@ -1,0 +1,303 @@
+"""`infprof import`: profiles of other programs become runs with the same sums, which every verb takes; what is broken is refused
+and leaves nothing. tests/fixtures/import holds what Go 1.26 and perf 6.1 wrote; its answers are those of `go tool pprof -raw`
+and `perf report -n`."""
+import collections
+import gzip
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from program import query
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = TOP / "tests" / "fixtures" / "import"
+REPORT_18 = next(iter((TOP.parent / "shared" / "fixtures" / "reports").glob("18-*/perf.txt")), None)
+
+
+@pytest.fixture
+def imported(infprof, run_dir):
+    """imported(file or bytes, options...): what `import --json` says; bytes go to standard input."""
+    def call(source, *options):
+        is_input = isinstance(source, (bytes, str)) and not isinstance(source, pathlib.Path)
+        words = [infprof, "import", "-" if is_input else str(source), "-o", str(run_dir), "--json", *options]
+        data = source.encode() if isinstance(source, str) else source if is_input else None
+        done = subprocess.run(words, input=data, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    return call
+
+
+@pytest.fixture
+def folded(infprof, run_dir):
+    """folded(options...): {stack: samples} of the newest run."""
+    def call(*options, run=run_dir):
+        done = subprocess.run([infprof, "flamegraph", "-r", str(run), "--folded", *options], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        lines = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+        return {stack: int(count) for stack, count in lines}
+
+    return call
+
+
+def refused(infprof, run_dir, data, *options):
+    """Standard error of an import that fails, with exit code 1 and nothing left."""
+    done = subprocess.run([infprof, "import", "-", "-o", str(run_dir), *options], input=data, capture_output=True, timeout=60)
+    assert done.returncode == 1, done
+    assert not run_dir.exists() or not list(run_dir.iterdir())
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_folded(imported, folded):
+    stacks = {"main;load;read_[k]": 7, "main;load": 2, "main;serve;java.util.HashMap.get_[j]": 5, "main;serve;std::map<int, char>::at(int)": 1}
+    text = "".join(f"{stack} {count}\r\n" for stack, count in stacks.items())
+    said = imported(text + "main;load 3\n\n")
+    assert (said["format"], said["samples"], said["notes"]) == ("folded", 18, [])
+    assert folded() == {**stacks, "main;load": 5}
+
+
+def test_packed(imported, folded):
+    said = imported(gzip.compress(b"a;b 3\n") + gzip.compress(b"a;c 4\n"))
+    assert said["is_gzip"] and said["content_bytes"] == 12
+    assert folded() == {"a;b": 3, "a;c": 4}
+
+
+def test_what_is_left_out_is_said(infprof, run_dir):
+    done = subprocess.run([infprof, "import", "-", "-o", str(run_dir)], input=b"# x\na;b\n\na;;c 2\na 0\n", capture_output=True, timeout=60)
+    assert done.returncode == 0
+    text = done.stderr.decode()
+    for note in ("1 comments, first in line 1", "1 lines without a count (each taken as one sample), first in line 2",
+                 "1 blank names (shown as [unknown]), first in line 4", "1 stacks that were counted 0 times, first in line 5"):
+        assert note in text
+
+
+@pytest.mark.skipif(REPORT_18 is None, reason="the reports are not here")
+def test_18_perf_script_text_with_blanks(infprof, run_dir, imported, folded):
+    said = imported(REPORT_18)
+    assert (said["format"], said["samples"], said["rows"], said["notes"]) == ("perf-script", 6, 6, [])
+    assert folded() == {
+        "start_thread;thread_start;std::thread::spawn;my_server::step::{{closure}}": 1,
+        "start_thread;java.util.HashMap.getNode_[j]": 1,
+        "main;ns::(anonymous namespace)::Run(int (*)(char, long)) const": 2,
+        "[unknown];[kernel.kallsyms]_[k]": 1,
+        "[truncated]": 1,  # without frames
+    }
+    rows = query(infprof, run_dir, "select t_ns, pId, tid, tName, cpu, stack from stack_samples order by t_ns")
+    assert [row["t_ns"] for row in rows] == [88123456789000 + i * 10000000 for i in range(6)]
+    assert [(row["pId"], row["tid"], row["tName"], row["cpu"]) for row in rows] == [
+        (4711, 4720, "tokio runtime w", 3), (5000, 5001, "java", 0), (6000, 6000, "Web 7 C", 1), (6000, 6000, "Web 7 C", 1),
+        (6100, 6100, "idle-ish", 2), (6200, 6201, "stripped", 2)]
+    assert [row["stack"] is None for row in rows] == [False] * 4 + [True, False]
+    assert rows[2]["stack"] == rows[3]["stack"]  # an offset is no part of a name
+    objects = query(infprof, run_dir, "select sName, fObject from symbols where sLevel = 0")
+    objects = {row["sName"]: row["fObject"] for row in objects}
+    assert objects["my_server::step::{{closure}}"] == "/opt/my app/bin/serve (v2)"
+    assert objects["start_thread"] == "/usr/lib/libc.so.6"
+    assert objects["java.util.HashMap.getNode"] == "[JIT app cache]"
+    assert objects["[unknown]"] is None
+    assert {"mPath": "/usr/lib/libc.so.6", "mIsDeleted": True} in query(infprof, run_dir, "select mPath, mIsDeleted from mappings")
+
+
+def by_leaf(stacks):
+    leaves = collections.Counter()
+    for stack, count in stacks.items():
+        leaves[stack.rsplit(";", 1)[-1]] += count
+    return leaves
+
+
+def test_perf(imported, folded):
+    said = imported(FIXTURES / "perf-cpu-clock.txt")
+    assert said["modes"] == [{"mode": "cpu", "rows": 76, "samples": 76, "weight": pytest.approx(76 * 2004008e-9)}]
+    assert by_leaf(folded()) == {"heavy": 59, "light": 4, "do_syscall_64_[k]": 4, "__rcu_read_unlock_[k]": 3, "__GI___getppid": 2,
+                                 "finish_task_switch.isra.0_[k]": 1, "irqentry_exit_to_user_mode_[k]": 1, "__task_pid_nr_ns_[k]": 1,
+                                 "__x64_sys_getppid_[k]": 1}
+
+
+def test_perf_without_chains(imported, folded):
+    assert imported(FIXTURES / "perf-no-chains.txt")["samples"] == 76
+    assert folded()["heavy"] == 59
+
+
+def test_perf_of_two_events_with_sources(infprof, run_dir, imported, folded):
+    said = imported(FIXTURES / "perf-sources.txt")
+    assert {mode["mode"]: (mode["samples"], round(mode["weight"], 9)) for mode in said["modes"]} == {
+        "cpu": (26, round(26 * 5025125e-9, 9)), "context-switches/count": (11, 25)}
+    assert by_leaf(folded("--mode", "cpu")) == {"inl": 25, "light": 1}
+    assert by_leaf(folded("--mode", "context-switches/count")) == {"schedule_[k]": 11}
+    rows = query(infprof, run_dir, "select distinct sName, sLevel, sFile, sLine from symbols where sName in ('inl', 'heavy') order by sLevel")
+    assert rows == [{"sName": "heavy", "sLevel": 0, "sFile": "t.c", "sLine": 9}, {"sName": "inl", "sLevel": 1, "sFile": "t.c", "sLine": 8}]
+    assert query(infprof, run_dir, "select pId, pName from process") == [{"pId": 16712, "pName": "t"}]
+
+
+def test_go_cpu(infprof, run_dir, imported, folded):
+    said = imported(FIXTURES / "go-cpu.pb.gz")
+    assert (said["format"], said["is_gzip"], said["taken_at"]) == ("pprof", True, 1795875047545)
+    assert said["modes"] == [{"mode": "cpu", "rows": 13, "samples": 118, "weight": pytest.approx(1.18)}]
+    assert folded() == {"runtime.main;main.main;main.heavy": 110, "runtime.main;main.main;main.light": 8}
+    assert query(infprof, run_dir, "select distinct fKind as kind from frames") == [{"kind": "go"}]
+    assert query(infprof, run_dir, "select mPath, mStart from mappings where mBuildId is not null") == [{"mPath": "/tmp/s7/go/tiny", "mStart": 0x400000}]
+
+
+def test_go_heap(imported, folded):
+    said = imported(FIXTURES / "go-heap.pb.gz")
+    assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
+        "alloc_space/bytes": (7131, 28082285), "inuse_space/bytes": (7110, 25407303)}
+    assert folded("--mode", "inuse_space/bytes") == {"runtime.main;main.main": 2429, "runtime.main;runtime.makechan;runtime.mallocgc": 4681}
+    # NewWriter was inlined into Write.
+    builder = "runtime/pprof.profileWriter;runtime/pprof.(*profileBuilder).build;compress/gzip.(*Writer).Write;compress/flate.NewWriter"
+    assert folded("--mode", "alloc_space/bytes")[builder] == 1
+
+
+def speedscope(*profiles):
+    return json.dumps({"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "other@2",
+                       "shared": {"frames": [{"name": "main", "file": "a.py", "line": 3}, {"name": "b"}, {"name": "c"}]}, "profiles": profiles})
+
+
+def test_speedscope(infprof, run_dir, imported, folded):
+    said = imported(speedscope(
+        {"type": "sampled", "name": "Thread 1", "unit": "milliseconds", "startValue": 100, "endValue": 110, "samples": [[0, 1], [0, 1, 2], [0]], "weights": [2, 3, 5]},
+        {"type": "evented", "name": "Thread 2", "unit": "seconds", "startValue": 0.101, "endValue": 0.109,
+         "events": [{"type": "O", "frame": 0, "at": 0.101}, {"type": "O", "frame": 2, "at": 0.103}, {"type": "C", "frame": 2, "at": 0.106}]},
+        {"type": "sampled", "name": "heap", "unit": "bytes", "startValue": 0, "endValue": 1, "samples": [[0, 1]], "weights": [4096]}))
+    assert (said["written_by"], said["has_times"]) == ("other@2", True)
+    assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
+        "time/seconds": (6, pytest.approx(0.018)), "weight/bytes": (1, 4096)}
+    assert folded("--mode", "time/seconds") == {"main;b": 1, "main;b;c": 1, "main": 3, "main;c": 1}
+    rows = query(infprof, run_dir, "select (t_ns - min(t_ns) over ()) / 1000000 as ms, tName from stack_samples where mode = 'time/seconds' order by 1")
+    assert [(round(row["ms"], 6), row["tName"]) for row in rows] == [(0, "Thread 1"), (1, "Thread 2"), (2, "Thread 1"), (3, "Thread 2"), (5, "Thread 1"), (6, "Thread 2")]
+
+
+def test_every_verb_takes_it(infprof, run_dir, imported):
+    uuid = imported(FIXTURES / "perf-cpu-clock.txt", "--name", "before the change")["run"]
+    run = run_dir.run()
+    assert run.uuid == uuid
+    assert (run.info["mode"], run.info["command"], run.info["finished"]) == ("import", "before the change", True)
+    static = json.loads((run_dir / f"static_{uuid}.json").read_text())
+    assert static["name"] == "before the change"
+    assert (static["import"]["file"], static["import"]["size_bytes"]) == (str(FIXTURES / "perf-cpu-clock.txt"), 15983)
+    assert all(path.suffix == ".parquet" for path in run.segments("stack_samples"))
+    for words in (["report"], ["report", "--json"], ["tables"], ["runs"], ["finish"], ["flamegraph", "--top"], ["export", "stack_samples", "-f", "csv"]):
+        target = [str(run_dir)] if words[0] in ("runs", "finish") else ["-r", str(run_dir)]
+        done = subprocess.run([infprof, *words, *target], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (words, done.stderr)
+        if words[0] == "runs":
+            assert "before the change" in done.stdout
+        if words == ["report"]:
+            assert "recorder died" not in done.stdout and "infprof itself" not in done.stdout
+    # Compared with another one.
+    imported((FIXTURES / "perf-no-chains.txt"))
+    done = subprocess.run([infprof, "flamegraph", "-r", str(run_dir), "--diff", str(run.path), "--folded"], capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 2), done.stderr
+
+
+def weights(infprof, run, mode):
+    rows = query(infprof, run, f"select sum(samples)::bigint as n, sum(weight) as w from stack_samples where mode = '{mode}'")
+    return rows[0]["n"], rows[0]["w"]
+
+
+@pytest.mark.parametrize("option", ["folded", "pprof", "speedscope", "perf-script"])
+@pytest.mark.parametrize("source", ["perf-sources.txt", "go-heap.pb.gz", "report 18"])
+def test_what_flamegraph_writes_comes_back(infprof, run_dir, tmp_path, imported, folded, option, source):
+    """Counts of the run and of the import of its export are equal; speedscope has no counts of sums, only weights."""
+    mode = {"perf-sources.txt": "cpu", "go-heap.pb.gz": "inuse_space/bytes", "report 18": "cpu"}[source]
+    path = REPORT_18 if source == "report 18" else FIXTURES / source
+    if path is None:
+        pytest.skip("the reports are not here")
+    imported(path)
+    before, (n, weight) = folded("--mode", mode), weights(infprof, run_dir, mode)
+    shutil.move(run_dir, tmp_path / "first")
+    file = tmp_path / "profile"
+    done = subprocess.run([infprof, "flamegraph", "-r", str(tmp_path / "first"), "--mode", mode, f"--{option}", "-o", str(file)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said = imported(file)
+    assert said["format"] == option
+    after_mode = said["modes"][0]["mode"]
+    assert after_mode == ("samples/count" if option == "folded" else mode)
+    after = folded("--mode", after_mode)
+    if option == "speedscope":  # knows neither kinds of code nor counts
+        before = {stack.replace("_[j]", ""): count for stack, count in before.items()}
+    if option == "speedscope" and source.startswith("go"):
+        assert after.keys() == before.keys()
+    else:
+        assert after == before
+        assert said["samples"] == n
+    if option != "folded":
+        tolerance = 1e-3 if option == "perf-script" and source.startswith("go") else 1e-9  # each sample has a whole period
+        assert weights(infprof, run_dir, after_mode)[1] == pytest.approx(weight, rel=tolerance)
+
+
+def test_hostile_files_are_refused(infprof, run_dir):
+    bomb = gzip.compress(b"a;b 1\n" + b"\n" * (80 << 20), 9)
+    cases = [
+        (b"", "standard input is empty"), (b"hello world\n", "none of the profiles that can be read (folded, perf-script, pprof, speedscope)"),
+        (b"a;b 1\na;b -3\n", "line 2"), (b"a;b 1\n" * 3 + b"a;b 1e999\n", "line 4"), (b"a;b NaN\n", "line 1"),
+        (b"a;b " + b"9" * 30 + b"\n", "line 1"), (b"a;" * (3 << 20), "line 1: longer than 4 MiB"),
+        (bomb, "500 times its size"), (gzip.compress(gzip.compress(b"a 1\n")), "gzip within gzip"), (gzip.compress(b"a;b 1\n" * 99)[:-20], "gzip data end"),
+        (b"PERFILE2" + bytes(100), "perf script"), (b"\x7fELF" + bytes(100), "a program"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "none of the profiles"), (b'{"traceEvents":[]}', "JSON, but not that of speedscope"),
+        (speedscope({"type": "sampled", "name": "x", "unit": "none", "startValue": 0, "endValue": 1, "samples": [[99]], "weights": [1]}).encode(), "(profile 'x')"),
+    ]
+    for data, part in cases:
+        assert part in refused(infprof, run_dir, data), part
+    assert "line 2: a NUL byte" in refused(infprof, run_dir, b"a;b 1\na\0;b 1\n", "--format", "folded")
+    whole = gzip.decompress((FIXTURES / "go-cpu.pb.gz").read_bytes())
+    assert "near byte" in refused(infprof, run_dir, whole[:-5], "--format", "pprof")
+
+
+def test_usage(infprof, tmp_path):
+    for words in ([], ["a", "b"], ["--format", "perf", "a"]):
+        assert subprocess.run([infprof, "import", *words], capture_output=True, timeout=60).returncode == 2
+    for path in (tmp_path, tmp_path / "missing"):
+        done = subprocess.run([infprof, "import", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and str(path) in done.stderr
+
+
+def test_long_files_need_little_memory(infprof, run_dir):
+    """120 MB of folded text through a pipe, with 10,000 different stacks."""
+    chunk = "".join(f"main;loop_{i % 10};function_number_{i}_of_the_namespace;{'x' * 60}_{i};leaf {1 + i % 3}\n" for i in range(10000)).encode()
+    process = subprocess.Popen([infprof, "import", "-", "-o", str(run_dir), "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    n = (120 << 20) // len(chunk)
+    for _ in range(n):
+        process.stdin.write(chunk)
+    process.stdin.flush()
+    peak = int(next(line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1])
+    said = json.loads(process.communicate(timeout=120)[0])
+    assert process.returncode == 0
+    assert said["samples"] == n * sum(1 + i % 3 for i in range(10000))
+    assert peak < 120 * 1024  # kB; sanitizers have their own share
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_it_waits(infprof, run_dir, number):
+    process = subprocess.Popen([infprof, "import", "-", "-o", str(run_dir)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdin.write("a;b 1\n" * 20000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not list(run_dir.glob("*.infprof/run.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert "was stopped" in process.stderr.read()
+    assert process.wait(timeout=30) == 1
+    assert not list(run_dir.iterdir())
+
+
+def test_killed_run_is_not_finished(infprof, run_dir):
+    process = subprocess.Popen([infprof, "import", "-", "-o", str(run_dir)], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdin.write(b"".join(b"a;b%d 1\n" % i for i in range(100000)))
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not list(run_dir.glob("*.infprof/stack_samples/*.arrows")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert run_dir.run().info["finished"] is False
+    assert "interrupted" in subprocess.run([infprof, "runs", str(run_dir)], capture_output=True, text=True, timeout=60).stdout
