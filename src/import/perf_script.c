@@ -63,9 +63,10 @@ static size_t keep(struct perf_script *p, struct infp_import_text text)
 static struct infp_import_text base_of(struct infp_import_text path)
 {
         const char *slash = path.size ? memrchr(path.data, '/', path.size) : NULL;
-        size_t skip = slash ? (size_t) (slash + 1 - path.data) : 0;
 
-        return (struct infp_import_text){ path.data + skip, path.size - skip };
+        if (!slash)
+                return path;
+        return (struct infp_import_text){ slash + 1, (size_t) (path.data + path.size - (slash + 1)) };
 }
 
 /* Python names its functions for perf (python -X perf): py::NAME:FILE. */

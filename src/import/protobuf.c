@@ -74,7 +74,7 @@ int infp_proto_next(struct infp_proto *proto, struct infp_proto_field *ret)
 
 int infp_proto_packed(const struct infp_proto_field *field, size_t *at, uint64_t *ret)
 {
-        const uint8_t *byte = field->bytes + *at;
+        const uint8_t *byte;
 
         if (field->type == INFP_PROTO_VARINT) {
                 *ret = field->value;
@@ -84,6 +84,7 @@ int infp_proto_packed(const struct infp_proto_field *field, size_t *at, uint64_t
                 return -EBADMSG;
         if (*at == field->size)
                 return 0;
+        byte = field->bytes + *at;
         if (varint(&byte, field->bytes + field->size, ret) < 0)
                 return -EBADMSG;
         *at = (size_t) (byte - field->bytes);
