@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "cli/command.h"
 #include "cli/output.h"
 #include "cli/reader.h"
 #include "cli/run_words.h"
@@ -76,6 +77,16 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
                                                      : infp_flame_svg(&out->text, flame, &look, err);
 }
 
+/* Code is named at the end of a recording. */
+static void say_unnamed(const struct writing *w, const struct infp_flame *flame)
+{
+        if (w->run->state == INFP_RUN_RECORDING && 2 * flame->unnamed_samples > flame->samples)
+                infp_say("flamegraph: most functions have no name yet: code is named when the recording ends");
+        else if (w->run->state != INFP_RUN_FINISHED && 2 * flame->unnamed_samples > flame->samples)
+                infp_say("flamegraph: most functions have no name: `infprof symbolize -r %s/%s.infprof` names them",
+                         w->run->output, w->run->info.uuid);
+}
+
 static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *err)
 {
         infp_cleanup(infp_flame_done) struct infp_flame flame = { 0 };
@@ -87,6 +98,7 @@ static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *
         int r;
 
         INFP_TRY(read_tree(w, &flame, err));
+        say_unnamed(w, &flame);
         if (w->request->format == INFP_FLAME_FOLDED)
                 return infp_folded_write(out, &flame, err);
         if (w->request->format != INFP_FLAME_TOP)

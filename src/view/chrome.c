@@ -1,7 +1,7 @@
-/* Chrome's Trace Event format (docs: "Trace Event Format", JSON object form), which Perfetto, Speedscope and chrome://tracing open: a
- * track a thread. A sample stands for the stretch of its weight before its moment; a frame that neighbouring stretches share is
- * one slice, so that slices of a track are strictly nested. Times are microseconds from a base, for doubles lose nanoseconds
- * beyond 2^53; the base is in metadata.
+/* Chrome's Trace Event format ("Trace Event Format", JSON object form), which Perfetto, Speedscope and chrome://tracing open: a track
+ * a thread. A sample stands for a stretch of time of its weight; a frame that neighbouring stretches share is one slice, so that
+ * slices of a track are strictly nested. Times are microseconds from a base, for doubles lose nanoseconds beyond 2^53; the base
+ * is in metadata.
  *
  * Slices of one moment stand outermost first, as viewers nest them; they have no arguments, which Speedscope takes for a part of
  * the name. */
@@ -212,31 +212,46 @@ static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
         w->slices[w->n_slices++] = (struct slice){ name, begin, begin };
 }
 
-/* The stretch of a sample goes to its moment; half of its length of a gap before it is the unevenness of sampling. Imported
+/* What a row of stack_samples stands for in time: of modes wall and off-cpu what begins at its moment, else what ended there. A gap
+ * before it that is shorter than half a sample is the unevenness of sampling (waits are not sampled, and have none). Imported
  * profiles without times lie at one moment: there stretches follow each other. */
-static void put_sample(struct writer *w, uint32_t track, const struct infp_stack_time *time, bool has_times)
+struct stretch {
+        uint64_t begin, end, slack;
+};
+
+static struct stretch stretch_of(const struct writer *w, const struct infp_stack_time *time, uint64_t last)
 {
-        const uint64_t length = (uint64_t) llround(fabs(time->weight) * w->scale);
-        uint64_t begin = has_times ? time->t_ns - (length < time->t_ns ? length : time->t_ns) : w->last;
-        const uint64_t end = has_times ? time->t_ns : begin + length;
+        const struct infp_stacks *s = w->stacks;
+        const char *mode = infp_stacks_str(s, s->sums[time->sum].mode);
+        const bool is_wait = mode && !strcmp(mode, "off-cpu"), is_after = is_wait || (mode && !strcmp(mode, "wall"));
+        const uint64_t length = (uint64_t) llround(fmin(fabs(time->weight) * w->scale, 1e18)), t = time->t_ns;
+        struct stretch ret = { .slack = is_wait ? 0 : length / (time->samples ? time->samples : 1) / 2 };
+
+        ret.begin = s->first_t_ns == s->last_t_ns ? last : is_after ? t : t - (length < t ? length : t);
+        ret.end = ret.begin + length;
+        return ret;
+}
+
+static void put_sample(struct writer *w, uint32_t track, const struct infp_stack_time *time)
+{
+        struct stretch at = stretch_of(w, time, w->last);
         uint32_t same = 0;
 
-        if (begin < w->last || (w->n_open && begin - w->last <= length / 2))
-                begin = w->last;
+        if (at.begin < w->last || (w->n_open && at.begin - w->last <= at.slack))
+                at.begin = w->last;
         find_names(w, &w->stacks->sums[time->sum]);
-        if (begin == w->last)
+        if (at.begin == w->last)
                 while (same < w->n_open && same < w->n_names && w->slices[w->open[same]].name == w->names[same])
                         same++;
         close_to(w, track, same);
         for (uint32_t i = same; i < w->n_names && !w->failed; i++)
-                open_slice(w, w->names[i], begin);
-        w->last = end > begin ? end : begin;
+                open_slice(w, w->names[i], at.begin);
+        w->last = at.end > at.begin ? at.end : at.begin;
 }
 
 static int put_tracks(struct writer *w)
 {
         const struct infp_stacks *s = w->stacks;
-        const bool has_times = s->first_t_ns != s->last_t_ns;
         uint32_t track = INFP_STACKS_NONE;
 
         w->order = calloc((size_t) s->n_times + 1, sizeof(*w->order));
@@ -254,24 +269,24 @@ static int put_tracks(struct writer *w)
                         put_names(w, track);
                         w->last = w->base;
                 }
-                put_sample(w, track, &s->times[w->order[i].time], has_times);
+                put_sample(w, track, &s->times[w->order[i].time]);
         }
         close_to(w, track, 0);
         return w->failed ? -ENOMEM : 0;
 }
 
-/* What lies before the first sample: the longest stretch that a first sample reaches back. */
+/* Where the first stretch begins. */
 static uint64_t find_base(const struct writer *w)
 {
         const struct infp_stacks *s = w->stacks;
         uint64_t base = s->first_t_ns;
 
         for (uint32_t i = 0; i < s->n_times; i++) {
-                const uint64_t length = (uint64_t) llround(fabs(s->times[i].weight) * w->scale), t = s->times[i].t_ns;
+                const struct stretch at = stretch_of(w, &s->times[i], s->first_t_ns);
 
-                base = t - (length < t ? length : t) < base ? t - (length < t ? length : t) : base;
+                base = at.begin < base ? at.begin : base;
         }
-        return s->first_t_ns == s->last_t_ns ? s->first_t_ns : base;
+        return base;
 }
 
 int infp_chrome_write(struct infp_out *out, const struct infp_stacks *s, const struct infp_profile_about *about,

@@ -136,32 +136,50 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
         infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
 }
 
+/* "Stacks without their outer frames: 7.7 %, that end early for another reason: 0.1 %." */
 static void put_ends(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
 {
-        const double n = (double) f->samples;
+        const uint64_t truncated = f->truncated_samples - f->cut_samples;
+        const bool is_incomplete = s && s->taken > 0 && s->incomplete > 0;
 
-        if (!f->samples)
+        if (!truncated && !f->cut_samples && !is_incomplete) {
+                infp_str_puts(out, "Every stack reaches its outermost frame. ");
                 return;
+        }
         infp_str_puts(out, "Stacks without their outer frames: ");
-        put_share(out, (double) f->truncated_samples, n);
-        if (s && s->taken > 0 && !isnan(s->incomplete)) {
-                infp_str_puts(out, "; that end early for another reason: ");
+        put_share(out, (double) truncated, (double) f->samples);
+        if (is_incomplete) {
+                infp_str_puts(out, ", that end early for another reason: ");
                 put_share(out, s->incomplete, s->taken);
         }
         if (f->cut_samples) {
-                infp_str_puts(out, "; cut, since the run's tables are torn: ");
-                put_share(out, (double) f->cut_samples, n);
+                infp_str_puts(out, ", cut, since the run's tables are torn: ");
+                put_share(out, (double) f->cut_samples, (double) f->samples);
         }
-        infp_str_puts(out, ". Samples with a guessed frame: ");
-        put_share(out, (double) f->guessed_samples, n);
-        if (s && s->frames > 0 && !isnan(s->guessed_frames)) {
-                infp_str_puts(out, " (of all frames: ");
-                put_share(out, s->guessed_frames, s->frames);
-                infp_str_putc(out, ')');
-        }
-        infp_str_puts(out, "; whose innermost function has no name: ");
-        put_share(out, (double) f->unnamed_samples, n);
         infp_str_puts(out, ". ");
+}
+
+static void put_names(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
+{
+        if (f->guessed_samples) {
+                infp_str_puts(out, "Samples with a guessed frame: ");
+                put_share(out, (double) f->guessed_samples, (double) f->samples);
+                if (s && s->frames > 0 && s->guessed_frames > 0) {
+                        infp_str_puts(out, " (of all frames ");
+                        put_share(out, s->guessed_frames, s->frames);
+                        infp_str_puts(out, " are guesses)");
+                }
+                infp_str_puts(out, ". ");
+        } else {
+                infp_str_puts(out, "No frame was guessed. ");
+        }
+        if (f->unnamed_samples) {
+                infp_str_puts(out, "Samples whose innermost function has no name: ");
+                put_share(out, (double) f->unnamed_samples, (double) f->samples);
+                infp_str_puts(out, ". ");
+        } else {
+                infp_str_puts(out, "Every innermost function has a name. ");
+        }
 }
 
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
@@ -170,7 +188,10 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_taken(out, s);
                 put_lost(out, s);
         }
-        put_ends(out, flame, s);
+        if (flame->samples) {
+                put_ends(out, flame, s);
+                put_names(out, flame, s);
+        }
         if (s && !isnan(s->own_cpu_s)) {
                 infp_str_puts(out, "Sampling took ");
                 infp_human_seconds(out, s->own_cpu_s);

@@ -8,12 +8,14 @@ import pathlib
 import pty
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from browser import find_chromium
 from speedscope import FOLDER as SPEEDSCOPE, Speedscope, total
+from waiting import wait_for
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # What `go tool pprof` of Debian runs; newer ones of other places would be compiled first.
@@ -281,6 +283,33 @@ def test_report(infprof, known, imported):
     assert "Functions by CPU time" in text and "Functions by wall-clock time of all threads" in text and "1 record lost by the kernel" in " ".join(text.split())
     assert "Functions of the imported profile" in report(imported)
     assert json.loads(report(imported, "--json"))["functions"]["samples/count"]["total_samples"] == 13
+
+
+SPIN = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); end = time.time() + 20\nwhile time.time() < end: sum(range(1000))"
+
+
+def test_a_run_that_is_recorded_and_one_that_was_killed(infprof, flamegraph, run_dir, tmp_path):
+    process = subprocess.Popen([infprof, "record", "--cpu", "-o", run_dir, "--no-finish", "--", "python3", "-c", SPIN, tmp_path / "pid"], stderr=subprocess.PIPE)
+
+    def samples():
+        done = subprocess.run([infprof, "flamegraph", "-r", run_dir, "--json"], capture_output=True, text=True, timeout=60)
+        return json.loads(done.stdout)["cpu"]["total_samples"] if done.returncode == 0 else 0
+
+    try:
+        wait_for(lambda: (tmp_path / "pid").exists() and list(run_dir.glob("*.infprof")), "a run", 20)
+        wait_for(lambda: samples() > 20 or any(row["collector"] == "sampler" and row["state"] == "denied" for row in run_dir.run().table("sources")),
+                 "samples", 20)
+        first = samples()
+        if not first:
+            pytest.skip("perf_event_open is not allowed here")
+        process.kill()
+        process.wait()
+        folded = parse_folded(flamegraph("--folded", run=run_dir))
+        assert sum(folded.values()) >= first and any("python" in stack for stack in folded)
+    finally:
+        process.kill()
+        process.wait()
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_pictures(flamegraph, known, tmp_path):
