@@ -98,6 +98,36 @@ bool infp_demangle(const char *name, size_t size, struct infp_str *ret)
         return ret->size > 0;
 }
 
+/* The size of one suffix that ends the name: ".cold", ".isra.0". 0: there is none. */
+static size_t clone_suffix(const char *name, size_t size)
+{
+        static const char *const words[] = { ".cold", ".isra", ".constprop", ".part", ".lto_priv", ".llvm" };
+        size_t end = size;
+
+        while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
+                end--;
+        if (end < size && end > 0 && name[end - 1] == '.')
+                end--;
+        else
+                end = size;
+        for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++) {
+                const size_t n = strlen(words[i]);
+
+                if (end > n && memcmp(name + end - n, words[i], n) == 0)
+                        return size - end + n;
+        }
+        return 0;
+}
+
+size_t infp_without_clones(const char *name, size_t size)
+{
+        size_t suffix;
+
+        while ((suffix = clone_suffix(name, size)) > 0)
+                size -= suffix;
+        return size;
+}
+
 static bool is_control(unsigned char c)
 {
         return c < 0x20 || c == 0x7f;

@@ -16,6 +16,9 @@ bool infp_demangle(const char *name, size_t size, struct infp_str *ret);
 /* Whether it looks like a name for infp_demangle. */
 bool infp_is_mangled(const char *name, size_t size);
 
+/* The size of a name without what compilers put behind those of their copies: foo.isra.0.cold is foo. */
+size_t infp_without_clones(const char *name, size_t size);
+
 /* Replaces ret by the name as one line of UTF-8 (base/text.h's escapes, control characters become \xHH too), cut at
  * INFP_SYMBOL_MAX_NAME. */
 void infp_symbol_text(struct infp_str *ret, const char *name, size_t size);

@@ -157,10 +157,14 @@ static const struct cached_name *read_name(struct infp_symbols *symbols, const c
         if (cached->hash == hash)
                 return cached;
         was_mangled = !symbols->no_demangling && infp_demangle(name, size, &symbols->demangled);
-        if (was_mangled)
+        if (was_mangled) {
                 infp_symbol_text(&symbols->text, symbols->demangled.data, symbols->demangled.size);
-        else
-                infp_symbol_text(&symbols->text, name, size);
+        } else {
+                const size_t own = symbols->no_demangling ? size : infp_without_clones(name, size);
+
+                was_mangled = own < size;
+                infp_symbol_text(&symbols->text, name, own);
+        }
         free(cached->name);
         *cached = (struct cached_name){ 0 };
         cached->name = strdup(symbols->text.data ? symbols->text.data : "");

@@ -125,13 +125,35 @@ static void chooses_among_aliases(void **state)
         assert_int_equal(infp_symbol_name_order("a", "a"), 0);
 }
 
+static void leaves_out_copies(void **state)
+{
+        static const struct {
+                const char *name;
+                size_t size;
+        } cases[] = {
+                { "foo.isra.0", 3 },
+                { "foo.isra.0.cold", 3 },
+                { "foo.constprop.12.part.0", 3 },
+                { "foo.cold", 3 },
+                { "foo.0", 5 },
+                { ".cold", 5 },
+                { "foo.bar", 7 },
+                { "cold", 4 },
+                { "main.main", 9 },
+                { "", 0 },
+        };
+
+        (void) state;
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+                assert_int_equal(infp_without_clones(cases[i].name, strlen(cases[i].name)), cases[i].size);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(demangles),
-                cmocka_unit_test(hostile_names),
-                cmocka_unit_test(text_is_one_line),
-                cmocka_unit_test(chooses_among_aliases),
+                cmocka_unit_test(demangles),         cmocka_unit_test(hostile_names),
+                cmocka_unit_test(text_is_one_line),  cmocka_unit_test(chooses_among_aliases),
+                cmocka_unit_test(leaves_out_copies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
