@@ -13,7 +13,7 @@
 enum {
         MESSAGES_A_TURN = 512,
         LEAST_US = 100,
-        SWITCH_STACK_BYTES = 16 * 1024, /* each switch copies so much; larger ones fill the kernel's buffer too soon */
+        SWITCH_STACK_BYTES = 32 * 1024, /* each switch copies so much; larger ones fill the kernel's buffer too soon */
         READS_HZ = 50,                  /* of threads, where perf has no stacks of switches: which waits have one */
         STATES_HZ = 5,                  /* where it has: for the names of long waits, and who waited when we came */
 };

@@ -33,7 +33,7 @@ static bool is_wanted(const struct infp_sampler_options *options)
 static void ask(const struct infp_sampler_options *options, struct infp_perf_options *ret)
 {
         if (!(options->cpu_hz > 0))
-                ret->hz = 2 * options->wall_hz;
+                ret->hz = INFP_SAMPLER_DEFAULT_HZ;
 }
 
 static void wake(void *context)

@@ -7,7 +7,8 @@
 #include "base/time.h"
 
 enum { MAX_RUNS = 65536, MAX_WORDS = 4096, MAX_RUNNING = 16384, STATE_TEXT = 96 };
-#define FLUSH_NS INFP_NS_PER_S /* the longest stretch that one row stands for */
+#define FLUSH_NS INFP_NS_PER_S   /* the longest stretch that one row stands for */
+#define RUNNING_NS INFP_NS_PER_S /* threads without a CPU stay where they were; those with one are seen more often */
 
 /* A stretch in which a thread stays where it is. */
 struct infp_wall_run {
@@ -28,6 +29,7 @@ struct infp_wall_run {
 struct running {
         struct infp_wall_rows *rows;
         uint64_t asked_ns, t_ns; /* of the newest sample that was given in; of the newest that is known */
+        uint64_t blocked_ns;     /* when it was last seen to wait */
         bool is_waiting;         /* its stack is not known yet */
         bool is_gone;
         struct infp_stack_found found;
@@ -181,14 +183,14 @@ static void find_without_stack(struct infp_wall_run *run)
         on_found(run->rows, (uint64_t) (uintptr_t) run, &found);
 }
 
-/* Of a thread that runs: where perf saw it within the period before. */
+/* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. */
 static void find_running(struct infp_wall_run *run)
 {
         const uint64_t *value = infp_map_get(&run->rows->running, (uint64_t) run->tid);
         const struct running *running = value ? (const struct running *) (uintptr_t) *value : NULL;
-        const uint64_t period_ns = run->rows->period_ns;
 
-        if (running && running->t_ns && running->found.pid == run->pid && running->t_ns + period_ns >= run->t_ns)
+        if (running && running->t_ns > running->blocked_ns && running->found.pid == run->pid &&
+            running->t_ns + RUNNING_NS >= run->t_ns)
                 on_found(run->rows, (uint64_t) (uintptr_t) run, &running->found);
         else
                 find_without_stack(run);
@@ -217,6 +219,14 @@ static void describe(struct infp_wall_run *run, const struct infp_wall_moment *m
                 run->wchan = word(run->rows, moment->wchan);
 }
 
+static void note_blocked(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const uint64_t *value = infp_map_get(&rows->running, (uint64_t) message->tid);
+
+        if (value)
+                ((struct running *) (uintptr_t) *value)->blocked_ns = message->moment.t_ns;
+}
+
 static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_message *message)
 {
         const uint64_t *open = infp_map_get(&rows->open, (uint64_t) message->tid);
@@ -240,6 +250,7 @@ static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_mess
                 find_running(run);
                 return;
         }
+        note_blocked(rows, message);
         describe(run, &message->moment);
         if (message->moment.has_registers && message->stack_size)
                 find_blocked(run, message);

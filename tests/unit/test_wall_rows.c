@@ -112,7 +112,7 @@ static void test_long(void **state)
         close_world(&w);
 }
 
-/* Where a running thread is, perf has seen within the period before; what is older is not taken for it. */
+/* Where a running thread is, perf has seen since it waited last, and not long ago. */
 static void test_running(void **state)
 {
         static const uint64_t kernel[] = { UINT64_C(0xffffffff81000010) };
@@ -135,6 +135,7 @@ static void test_running(void **state)
         rounds(&w, 5, PERIOD);
         moment(&w, TID, 'R', 0);
         rounds(&w, 1, PERIOD);
+        sampled_check(&w.sampled, TID, "sleeping in read", 0.25, 5, 1);
         infp_wall_rows_exited(&w.rows, TID);
         gone(&w, TID);
         sampled_check(&w.sampled, TID, NULL, 0.1, 2, 2);
