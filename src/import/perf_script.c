@@ -435,7 +435,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 
 const struct infp_import_format infp_import_perf_script = {
         .name = "perf-script",
-        .help = "text of `perf script` (also of simpleperf and of infprof flamegraph --perf-script)",
+        .help = "text of `perf script` (also that of infprof flamegraph --perf-script)",
         .look = look,
         .read = read_perf_script,
 };
