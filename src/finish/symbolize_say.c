@@ -1,5 +1,6 @@
 /* What has no name, and why: one notice for each reason, and rows of `sources`. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,26 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
         return 0;
 }
 
+/* Code made at run time, of which no file says the name. */
+static int say_made(struct infp_naming *naming, struct infp_err *err)
+{
+        static const char fix[] =
+                "have the program write a perf map (Node.js: --perf-basic-prof; Java: perf-map-agent; "
+                "Python 3.12 and later: -X perf; .NET: DOTNET_PerfMapEnabled=1) or a jitdump, which "
+                "are read while it is recorded";
+        char text[160];
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < naming->n_frames; i++)
+                n += naming->frames[i].kind == INFP_FRAME_JIT && naming->frames[i].rank == INFP_NAME_NONE;
+        if (!n)
+                return 0;
+        snprintf(text, sizeof(text), "%llu of %u places in code were made at run time and have no name",
+                 (unsigned long long) n, naming->n_frames);
+        infp_finish_say(naming->notices, "%s; %s", text, fix);
+        return infp_naming_put_source(naming, "jit", "absent", text, fix, err);
+}
+
 static int by_need(const void *left, const void *right, void *context)
 {
         const struct infp_naming *naming = context;
@@ -114,6 +135,8 @@ int infp_naming_say(struct infp_naming *naming, struct infp_err *err)
         r = say_ranges(naming, order, err);
         if (r == 0)
                 r = say_problems(naming, order, err);
+        if (r == 0)
+                r = say_made(naming, err);
         free(order);
         return r;
 }

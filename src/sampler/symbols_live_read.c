@@ -1,10 +1,12 @@
 /* The thread that reads files which name code, beside the recording. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -106,6 +108,28 @@ static int open_root(int root_fd, int32_t pid)
         return openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* /tmp is everybody's: another user could leave a file of wrong names there, or a link to what we alone may read. */
+static int open_map(int root, int proc_root, int32_t pid, const char *path)
+{
+        infp_autoclose int fd = infp_open_in_root(root, path);
+        const char *name = strrchr(path, '/');
+        const size_t size = strlen(name);
+        char link[64], found[PATH_MAX];
+        struct stat file, process;
+        ssize_t n = 0;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        if (fd >= 0)
+                n = readlink(link, found, sizeof(found));
+        if (n < (ssize_t) size || memcmp(found + n - size, name, size) != 0 || fstat(fd, &file) < 0)
+                return -1;
+        snprintf(link, sizeof(link), "proc/%d", pid);
+        if (file.st_uid != 0 && file.st_uid != geteuid() &&
+            (fstatat(proc_root, link, &process, 0) < 0 || process.st_uid != file.st_uid))
+                return -1;
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 /* A file stays readable by its descriptor when it, or the process, is gone. */
 static void open_files(const struct infp_live_shared *shared, struct infp_live_process *process, const char *jitdump)
 {
@@ -115,11 +139,11 @@ static void open_files(const struct infp_live_shared *shared, struct infp_live_p
 
         if (process->perf_map < 0 && root >= 0) {
                 snprintf(path, sizeof(path), "/tmp/perf-%d.map", own);
-                process->perf_map = infp_open_in_root(root, path);
+                process->perf_map = open_map(root, shared->root_fd, process->pid, path);
         }
         if (process->perf_map < 0) {
                 snprintf(path, sizeof(path), "/tmp/perf-%d.map", process->pid);
-                process->perf_map = infp_open_in_root(shared->root_fd, path);
+                process->perf_map = open_map(shared->root_fd, shared->root_fd, process->pid, path);
         }
         if (process->jitdump < 0 && jitdump)
                 process->jitdump = infp_open_in_root(root >= 0 ? root : shared->root_fd, jitdump);

@@ -238,6 +238,13 @@ def test_hostile_names_are_shown_as_text(infprof, tmp_path):
     assert row["sName"] == "evil\\x1B[31m\\x0A_name"
 
 
+def test_code_made_at_run_time_without_names(infprof, tmp_path):
+    run = make_run(infprof, tmp_path / "out", ["jit|[anon]||7000|", "jit|[anon]||8000|named"])
+    assert "1 of 2 places in code were made at run time and have no name; have the program write a perf map" in run_verb(
+        infprof, "finish", "-r", run.output).stderr
+    assert [(row["instance"], row["state"]) for row in run.table("sources")] == [("jit", "absent")]
+
+
 def test_refusals(infprof, tmp_path):
     assert "no directory" in run_verb(infprof, "symbolize", "--debug-dir", tmp_path / "none", code=1).stderr
     run = make_run(infprof, tmp_path / "out", ["native|/gone||10|"])
