@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/flame_top.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "view/flame_pack.h"
@@ -82,7 +83,7 @@ static unsigned find_top(const struct infp_flame *flame, uint32_t *ret_top)
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 unsigned k;
 
-                if (!flame->functions[i].self_samples)
+                if (!flame->functions[i].self_samples || flame->functions[i].is_group)
                         continue;
                 if (n == TOP && flame->functions[ret_top[n - 1]].self_samples >= flame->functions[i].self_samples)
                         continue;
@@ -94,15 +95,13 @@ static unsigned find_top(const struct infp_flame *flame, uint32_t *ret_top)
         return n;
 }
 
-static void put_cell(struct infp_str *out, uint64_t k, uint64_t n)
+static void put_cell(struct infp_str *out, const struct infp_flame *flame, uint64_t samples, double weight)
 {
-        double low = NAN, high = NAN;
+        const struct infp_flame_share share = infp_flame_share(flame, weight);
 
-        infp_flame_interval(k, n, &low, &high);
         infp_str_puts(out, "<td>");
-        infp_flame_count(out, k);
-        infp_str_printf(out, "</td><td>%.1f %%</td><td>%.1f to %.1f</td>", n ? 100.0 * (double) k / (double) n : 0, low,
-                        high);
+        infp_flame_count(out, samples);
+        infp_str_printf(out, "</td><td>%.1f %%</td><td>%.1f to %.1f</td>", share.percent, share.low, share.high);
 }
 
 /* For readers without script, and for browsers that cannot unpack the rest: the script takes it away. */
@@ -126,8 +125,8 @@ static void put_plain(struct infp_str *out, const struct infp_flame *flame)
                 infp_str_puts(out, "<tr><th scope=\"row\">");
                 infp_html_text(out, function->name);
                 infp_str_puts(out, "</th>");
-                put_cell(out, function->self_samples, flame->samples);
-                put_cell(out, function->total_samples, flame->samples);
+                put_cell(out, flame, function->self_samples, function->self_weight);
+                put_cell(out, flame, function->total_samples, function->total_weight);
                 infp_str_puts(out, "<td>");
                 infp_html_text(out, function->object);
                 infp_str_puts(out, "</td></tr>\n");
@@ -181,6 +180,7 @@ static void put_facts(struct infp_json *json, const struct infp_flame *flame, co
         infp_json_member_str(json, "mode", flame->mode);
         infp_json_member_str(json, "unit", flame->unit);
         infp_json_member_u64(json, "samples", flame->samples);
+        infp_json_member_f64(json, "effective_samples", flame->effective_samples);
         infp_json_member_f64(json, "weight", flame->weight);
         infp_json_member_f64(json, "seconds", flame->t1 > flame->t0 ? (double) (flame->t1 - flame->t0) / 1e9 : 0);
         infp_json_member_bool(json, "has_base", flame->base != NULL);

@@ -143,6 +143,17 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
         case 2:
                 return put_share(out, flame->unnamed_samples, flame,
                                  "end in code without a name: its object has no symbols here.");
+        case 3:
+                return put_share(out, flame->cut_samples, flame,
+                                 "lost a part of their stack with a torn table of the run.");
+        case 4:
+                if (flame->all_samples <= flame->samples)
+                        return false;
+                infp_flame_count(out, flame->all_samples - flame->samples);
+                infp_str_puts(out, " of ");
+                infp_flame_count(out, flame->all_samples);
+                infp_str_puts(out, " samples are left out by the filter.");
+                return true;
         default:
                 if (i - INFP_FLAME_DOUBTS >= look->n_notes)
                         return false;

@@ -107,7 +107,8 @@ static void put_functions(struct pack *pack)
                 const struct infp_flame_function *function = &flame->functions[i];
 
                 put(pack, (uint64_t) function->kind | (function->is_guessed ? 16U : 0) |
-                                  (function->is_inlined ? 32U : 0) | (function->is_unnamed ? 64U : 0));
+                                  (function->is_inlined ? 32U : 0) | (function->is_unnamed ? 64U : 0) |
+                                  (function->is_group ? 128U : 0));
         }
 }
 

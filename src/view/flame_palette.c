@@ -39,6 +39,8 @@ const char *infp_flame_class_name(unsigned class)
 
 unsigned infp_flame_class(const struct infp_flame_function *function)
 {
+        if (function->is_group)
+                return INFP_FRAME_UNKNOWN;
         if (function->is_guessed)
                 return INFP_FLAME_GUESSED;
         return (unsigned) function->kind < INFP_FRAME_KINDS ? (unsigned) function->kind : INFP_FRAME_UNKNOWN;

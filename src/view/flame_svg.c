@@ -92,6 +92,8 @@ static void put_kinds(struct sheet *sheet, double *x)
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 const unsigned class = infp_flame_class(&flame->functions[i]);
 
+                if (flame->functions[i].is_group)
+                        continue;
                 is_seen[class] = true;
                 own[class] += flame->functions[i].self_samples;
         }

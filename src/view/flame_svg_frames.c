@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/flame_top.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "view/flame_svg_parts.h"
@@ -85,7 +86,7 @@ static void put_where(struct infp_str *out, const struct infp_flame_function *fu
                 infp_flame_svg_text(out, function->object, TITLE_BYTES);
                 infp_str_puts(out, ", ");
         }
-        infp_str_puts(out, infp_flame_class_name(infp_flame_class(function)));
+        infp_str_puts(out, function->is_group ? "no function" : infp_flame_class_name(infp_flame_class(function)));
         if (function->is_inlined)
                 infp_str_puts(out, ", inlined");
         if (function->is_unnamed)
@@ -102,7 +103,7 @@ static void put_title(struct infp_str *out, const struct picture *picture, uint3
 {
         const struct infp_flame *flame = picture->flame;
         const struct infp_flame_node *node = &flame->nodes[index];
-        double low, high;
+        const struct infp_flame_share share = infp_flame_share(flame, node->total_weight);
 
         infp_str_puts(out, "<title>");
         if (index) {
@@ -110,11 +111,12 @@ static void put_title(struct infp_str *out, const struct picture *picture, uint3
                 put_where(out, &flame->functions[node->function], node->line);
         } else
                 infp_str_puts(out, "all");
-        infp_flame_interval(node->total_samples, flame->samples, &low, &high);
         infp_str_puts(out, "\n");
         put_amount(out, picture, node->total_samples, node->total_weight);
-        infp_str_printf(out, ": %.2f %% of all (95 %% interval %.2f to %.2f)\nself: ",
-                        100 * value_of(picture, index) / value_of(picture, 0), low, high);
+        infp_str_printf(out, ": %.2f %% of all", 100 * value_of(picture, index) / value_of(picture, 0));
+        if (flame->weight > 0)
+                infp_str_printf(out, " (95 %% interval %.2f to %.2f)", share.low, share.high);
+        infp_str_puts(out, "\nself: ");
         put_amount(out, picture, node->self_samples, node->self_weight);
         if (flame->base) {
                 infp_str_puts(out, "\nbefore: ");

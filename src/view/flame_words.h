@@ -15,6 +15,6 @@ void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
 
 /* How far it can be trusted, in a line; then in sentences: sentence i of INFP_FLAME_DOUBTS + look->n_notes; false: there is nothing to say of it. */
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame);
-enum { INFP_FLAME_DOUBTS = 3 };
+enum { INFP_FLAME_DOUBTS = 5 };
 bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
                       unsigned i);

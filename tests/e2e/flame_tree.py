@@ -8,7 +8,7 @@ import subprocess
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KINDS = ["native", "c++ runtime", "kernel", "python", "go", "jit", "vdso", "unknown"]
 NATIVE, CXX, KERNEL, PYTHON, GO, JIT, VDSO, UNKNOWN = range(8)
-GUESSED, INLINED, UNNAMED = 1, 2, 4
+GUESSED, INLINED, UNNAMED, GROUP = 1, 2, 4, 8
 
 
 def tool():
@@ -93,7 +93,7 @@ def usual(has_base=False, buckets=60):
             ("serve (app.py)", PYTHON, "app.py", "/srv/app.py", 20, 0), ("tokenize (app.py)", PYTHON, "app.py", "/srv/app.py", 88, 0), ("parse (json.py)", PYTHON, "json.py", "/usr/lib/json.py", 300, 0),
             ("runtime.gcBgMarkWorker", GO, "sidecar", "", 0, 0), ("jit_kernel_4", JIT, "[jit]", "", 0, 0), ("__vdso_clock_gettime", VDSO, "[vdso]", "", 0, 0),
             ("libtorch_cpu.so+0x1a2b30", NATIVE, "libtorch_cpu.so", "", 0, UNNAMED), ("0x7f21aa00", UNKNOWN, "", "", 0, UNNAMED), ("handle_guess", NATIVE, "llama-server", "", 0, GUESSED),
-            ("[truncated]", UNKNOWN, "", "", 0, 0)]:
+            ("[truncated]", UNKNOWN, "", "", 0, GROUP)]:
         tree.function(name, kind, object, file, line, flags)
     top = ["_start", "main", "server_context::update_slots()", "llama_decode", "ggml_graph_compute_thread"]
     parts = [(220, top + ["ggml_compute_forward_mul_mat", "ggml_vec_dot_q4_K_q8_K"], 0.6), (180, top + ["ggml_compute_forward_mul_mat", "llamafile_sgemm"], 0.5),

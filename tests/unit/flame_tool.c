@@ -5,7 +5,7 @@
  *
  * Lines, fields split by tabs, texts as base/text.h escapes them:
  *   M mode unit buckets seconds truncated unnamed guessed base(0|1)
- *   F kind flags line object file name      a function, in order (flags: 1 guessed, 2 inlined, 4 unnamed; "" is none)
+ *   F kind flags line object file name      a function, in order (flags: 1 guessed, 2 inlined, 4 unnamed, 8 group; "" is none)
  *   S samples weight bucket base_samples f f f ...      a stack, root first; bucket -1: none */
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 
 struct maker {
         struct infp_flame flame;
+        double squares; /* of the samples' weights, summed */
         uint32_t cap_nodes, cap_functions, cap_moments;
 };
 
@@ -107,6 +108,7 @@ static void take_stack(struct maker *maker, char *fields)
 
         *self += samples;
         flame->weight += weight;
+        maker->squares += samples ? weight * weight / (double) samples : 0;
         flame->base_samples += base;
         flame->base_weight += base_weight;
         for (;;) {
@@ -147,6 +149,7 @@ static void take_function(struct maker *maker, char *fields)
                 .is_guessed = atoi(part[1]) & 1,
                 .is_inlined = (atoi(part[1]) & 2) != 0,
                 .is_unnamed = (atoi(part[1]) & 4) != 0,
+                .is_group = (atoi(part[1]) & 8) != 0,
                 .line = atoll(part[2]),
                 .object = optional(part[3]),
                 .file = optional(part[4]),
@@ -265,6 +268,8 @@ int main(int argc, char **argv)
                 take_option(&look, argv[i], &note);
         read_tree(&maker);
         sum_functions(&maker.flame);
+        maker.flame.all_samples = maker.flame.samples;
+        maker.flame.effective_samples = maker.squares > 0 ? maker.flame.weight * maker.flame.weight / maker.squares : 0;
         before = clock();
         r = argc > 1 && !strcmp(argv[1], "svg") ? infp_flame_svg(&out, &maker.flame, &look, &err)
                                                 : infp_flame_html(&out, &maker.flame, &look, &err);

@@ -50,7 +50,7 @@ function legendOf(tree) {
   if (view.theme !== 'kind') return [];
   const own = new Float64Array(facts.classes.length);
   for (let i = 1; i < tree.n; i++) own[model.functions.kind[tree.fn[i]]] += tree.self[i];
-  const seen = new Set(model.functions.kind);
+  const seen = new Set(model.functions.kind.filter((_, fn) => !model.functions.isGroup[fn]));
   return facts.classes.map((name, kind) => [name, palette.frames.kind[kind * SHADES + 4], `${percent(own[kind], tree.total[0])} of samples were taken in ${name} code`, own[kind], kind])
     .filter(([, , , , kind]) => seen.has(kind)).map(([name, color, title, own_]) => [own_ ? `${name} ${percent(own_, tree.total[0])}` : name, color, title]);
 }

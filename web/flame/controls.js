@@ -86,7 +86,7 @@ function makeKeys() {
 /* The way in for those who look for the first suspects. */
 function mostSelf() {
   const { self } = functionSums(), all = sourceTree().total[0];
-  const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 6).filter((fn) => self[fn] > 0);
+  const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 8).filter((fn) => self[fn] > 0 && !model.functions.isGroup[fn]).slice(0, 6);
   return h('p', { class: 'detail-acts most' }, h('span', {}, 'Most of their own:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
 }
 

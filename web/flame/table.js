@@ -34,7 +34,7 @@ class Table {
     const { n } = model.functions;
     const found = [];
     for (let fn = 0; fn < n; fn++)
-      if ((this.sums.total[fn] || this.sums.beforeTotal?.[fn]) && (!search.matched || search.matched[fn])) found.push(fn);
+      if (!model.functions.isGroup[fn] && (this.sums.total[fn] || this.sums.beforeTotal?.[fn]) && (!search.matched || search.matched[fn])) found.push(fn);
     const column = this.columns.find((one) => one.id === view.sort) ?? this.columns[1], sign = view.isUp ? 1 : -1;
     const values = new Map(found.map((fn) => [fn, this.valueOf(column, fn)]));
     if (column.text) return found.sort((a, b) => (values.get(a) === values.get(b) ? a - b : (values.get(a) < values.get(b) ? -1 : 1) * (view.isUp ? -1 : 1)));
@@ -79,7 +79,7 @@ class Table {
       if (column.text) return h('td', { class: column.id }, column.text(fn));
       const samples = this.sums[column.sum][fn], value = this.valueOf(column, fn), whole = measureOf(sourceTree(), 'total')[0];
       return h('td', { class: `number ${column.id}` }, h('span', { class: 'share', css: { '--share-of': `${whole ? (value / whole) * 100 : 0}%` } }, h('b', {}, percent(value, whole)),
-        h('span', { class: 'range' }, intervalText(samples, this.all))), h('span', { class: 'samples' }, view.measure === 'weight' ? weightText(value) : number(samples)));
+        h('span', { class: 'range' }, intervalText(sourceTree(), samples, this.sums[`${column.sum}Weight`]?.[fn]))), h('span', { class: 'samples' }, view.measure === 'weight' ? weightText(value) : number(samples)));
     }));
   }
 
@@ -98,9 +98,9 @@ class Table {
     const quote = (v) => (/[",\n\r]/.test(v) || /^[=+\-@\t]/.test(v) ? `"${/^[=+\-@\t]/.test(v) ? "'" : ''}${String(v).replaceAll('"', '""')}"` : v);
     const heads = ['function', 'object', 'file', 'line', 'kind', 'self_samples', 'self_percent', 'self_percent_low', 'self_percent_high', 'total_samples', 'total_percent', 'total_percent_low', 'total_percent_high',
       ...(facts.has_base ? ['before_self_samples', 'before_total_samples'] : [])];
-    const { functions } = model, share = (k) => [k, ((k / this.all) * 100).toFixed(3), ...interval(k, this.all).map((v) => v.toFixed(3))];
+    const { functions } = model, share = (k, weight) => [k, ((measureOf({ k, kWeight: weight, totalWeight: this.sums.totalWeight }, 'k') / measureOf(sourceTree(), 'total')[0]) * 100).toFixed(3), ...intervalOf(sourceTree(), k, weight).map((v) => v.toFixed(3))];
     const lines = this.found.map((fn) => [quote(functions.name[fn]), quote(functions.object[fn]), quote(functions.file[fn]), functions.line[fn] || '', facts.classes[functions.kind[fn]],
-      ...share(this.sums.self[fn]), ...share(this.sums.total[fn]), ...(facts.has_base ? [this.sums.before[fn], this.sums.beforeTotal[fn]] : [])].join(','));
+      ...share(this.sums.self[fn], this.sums.selfWeight?.[fn]), ...share(this.sums.total[fn], this.sums.totalWeight?.[fn]), ...(facts.has_base ? [this.sums.before[fn], this.sums.beforeTotal[fn]] : [])].join(','));
     saveText(`${[heads.join(','), ...lines].join('\n')}\n`, 'functions.csv', 'text/csv');
   }
 }

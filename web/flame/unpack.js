@@ -61,7 +61,7 @@ function readFunctions(reader, facts) {
   const n = facts.functions;
   const [name, object, file] = [0, 1, 2].map(() => reader.column(n, new Uint32Array(n)));
   const line = reader.column(n, new Uint32Array(n)), flags = reader.column(n, new Uint8Array(n));
-  const functions = { n, name: [], object: [], file: [], line: [...line], isGuessed: [], isInlined: [], isUnnamed: [], kind: [], shade: [] };
+  const functions = { n, name: [], object: [], file: [], line: [...line], isGuessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [] };
   for (let i = 0; i < n; i++) {
     functions.name.push(texts[name[i]] || '(no name)');
     functions.object.push(texts[object[i]]);
@@ -69,7 +69,8 @@ function readFunctions(reader, facts) {
     functions.isGuessed.push((flags[i] & 16) !== 0);
     functions.isInlined.push((flags[i] & 32) !== 0);
     functions.isUnnamed.push((flags[i] & 64) !== 0);
-    functions.kind.push(flags[i] & 16 ? GUESSED : Math.min(flags[i] & 15, GUESSED - 1));
+    functions.isGroup.push(flags[i] > 127);
+    functions.kind.push(flags[i] > 127 ? GUESSED - 1 : flags[i] & 16 ? GUESSED : Math.min(flags[i] & 15, GUESSED - 1));
     functions.shade.push((hashes[object[i]] % 4) * 3 + (hashes[name[i]] % 3));
   }
   return functions;

@@ -13,9 +13,16 @@ const weightText = (weight) => show(weight, unitOf());
 const samplesText = (n) => `${number(Math.round(n * 1000) / 1000)} ${n === 1 ? 'sample' : 'samples'}`;
 const weightOf = (samples, weight) => (weight === null || weight === undefined ? (facts.samples ? (samples * facts.weight) / facts.samples : 0) : weight);
 
+/* Of a share of a tree's whole. Where samples weigh differently, as many are counted as say as much (Kish). */
+function intervalOf(tree, samples, weight) {
+  if (view.measure !== 'weight' || !tree.totalWeight) return interval(samples, tree.total[0]);
+  const n = (facts.effective_samples * tree.total[0]) / (facts.samples || 1);
+  return interval(Math.round((n * weight) / (tree.totalWeight[0] || 1)), Math.round(n)); /* rounded as `--top` does */
+}
+
 /* '11.2–13.5 %' */
-function intervalText(k, n) {
-  const [low, high] = interval(k, n);
+function intervalText(tree, samples, weight) {
+  const [low, high] = intervalOf(tree, samples, weight);
   const digits = high - low < 0.2 ? 2 : 1;
   return `${low.toFixed(digits)}–${high.toFixed(digits)} %`;
 }
@@ -29,6 +36,7 @@ function whereOf(fn) {
 
 function kindText(fn) {
   const { functions } = model;
+  if (functions.isGroup[fn]) return 'no function';
   return [functions.isGuessed[fn] ? 'guessed: no unwind table led here' : facts.classes[functions.kind[fn]], functions.isInlined[fn] ? 'inlined' : '',
     functions.isUnnamed[fn] ? 'no symbol' : ''].filter(Boolean).join(', ');
 }
@@ -39,7 +47,7 @@ function factsOf(tree, i, within = 0) {
   const rows = [];
   const amount = (samples, weight) => (hasUnit() ? `${samplesText(samples)}, ${weightText(weightOf(samples, weight))}` : samplesText(samples));
   rows.push(['Total', `${amount(tree.total[i], tree.totalWeight?.[i])}`]);
-  rows.push(['Of all', `${percent(measureOf(tree, 'total')[i], measureOf(all, 'total')[0])} (95 % interval ${intervalText(tree.total[i], all.total[0])})`]);
+  rows.push(['Of all', `${percent(measureOf(tree, 'total')[i], measureOf(all, 'total')[0])} (95 % interval ${intervalText(all, tree.total[i], tree.totalWeight?.[i])})`]);
   if (within || view.page === 'sandwich') rows.push([`Of ${nameOf(tree, within).slice(0, 40)}`, percent(tree.total[i], tree.total[within])]);
   rows.push(['Self', `${amount(tree.self[i], tree.selfWeight?.[i])}, ${percent(measureOf(tree, 'self')[i], measureOf(all, 'total')[0])}`]);
   if (tree.before) {
