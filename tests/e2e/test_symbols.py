@@ -97,16 +97,44 @@ def text_of(path):
 GET = "_ZNK4acme3BoxIiE3getEi"
 
 
-def test_inlined_functions_and_lines(tool, built):
-    begin, size = symbol(built, GET)
-    found, said = look_up(tool, built, range(begin, begin + size))
+@pytest.mark.parametrize("compiler", [["g++"], ["clang++-14"], ["clang++-14", "-gsplit-dwarf"], ["g++", "-gdwarf-4"]], ids=" ".join)
+def test_inlined_functions_and_lines(tool, built, tmp_path, compiler):
+    """clang writes no table of addresses, which elfutils would need."""
+    if not shutil.which(compiler[0]):
+        pytest.skip(f"{compiler[0]} is not installed")
+    program = tmp_path / "box"
+    subprocess.run([*compiler, "-O2", "-g", "-o", program, built.parent / "box.cc"], cwd=tmp_path, check=True)
+    names = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    begin, size = symbol(program, next(word for word in names.split() if word.startswith(GET)))
+    found, said = look_up(tool, program, range(begin, begin + size))
     assert "names symtab, lines 1" in said
     deepest = max(found, key=len)
     assert [level["name"] for level in deepest] == ["acme::Box<int>::get", "acme::middle", "acme::leaf"]
     assert [level["line"] for level in deepest][:2] == [LINES["get"], LINES["middle"]]
     assert {found_level["file"] for levels in found for found_level in levels} == {str(built.parent / "box.cc")}
     leaves = {levels[2]["line"] for levels in found if len(levels) == 3}
+    check_against_llvm(tool, program)
     assert leaves & {LINES["leaf"], LINES["leaf"] - 1}
+
+
+def check_against_llvm(tool, program):
+    """Lines of all addresses of the program, where llvm-symbolizer is installed."""
+    other = shutil.which("llvm-symbolizer-14") or shutil.which("llvm-symbolizer")
+    if not other:
+        return
+    begin, size = text_of(program)
+    addresses = range(begin, begin + size)
+    out = subprocess.run([other, f"--obj={program}", "--inlines"], input="".join(f"0x{address:x}\n" for address in addresses), text=True,
+                         capture_output=True, check=True, cwd=program.parent).stdout
+    found, _ = look_up(tool, program, addresses)
+    n = 0
+    for address, levels, block in zip(addresses, found, out.split("\n\n")):
+        right = [(os.path.normpath(line.rsplit(":", 2)[0]), int(line.rsplit(":", 2)[1])) for line in block.strip().splitlines()[1::2]]
+        if right[0][0].startswith("??") or (len(right) == 1 and right[0][1] == 0):  # a name of a symbol table alone
+            continue
+        assert [(os.path.normpath(level["file"]), level["line"]) for level in reversed(levels)] == right, hex(address)
+        n += 1
+    assert n > 100
 
 
 @pytest.mark.parametrize("how", ["debuglink", "build-id", "directory", "beside", "debug folder"])
