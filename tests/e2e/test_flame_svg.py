@@ -1,5 +1,7 @@
 """Flame graphs as SVG: valid XML whose rectangles are those of the tree, readable without script, and safe whatever names hold."""
+import random
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -166,3 +168,20 @@ def test_a_deep_stack_is_scrolled_not_shrunk(browser, drawn):
     browser.open(drawn(tree, form="svg"))
     assert browser.evaluate("document.documentElement.getBoundingClientRect().height") > 18000
     assert browser.evaluate("document.querySelector('.frames rect').getBoundingClientRect().width") > 1000
+
+
+def test_names_that_are_no_text_stay_within_theirs(tmp_path):
+    """Bytes that are no UTF-8, cut characters, surrogates: whatever a file calls its functions, both pictures stay whole."""
+    rng = random.Random(3)
+    bytes_of = [0xc2, 0xe2, 0x80, 0xaa, 0xff, 0xf0, 0x9f, 0x41, 0xed, 0xa0, 0xef, 0xbf, 0xbe, 0x26, 0x3c]
+    for width in (1, 300, 1200, 99999):
+        lines = [b"M\tcpu\tseconds\t0\t1\t0\t0\t0\t0"]
+        for _ in range(5):
+            name = bytes(rng.choice(bytes_of) for _ in range(rng.randrange(1, 60)))
+            lines.append(b"\t".join([b"F", b"0", b"0", b"0", name, name, name]))
+        text = b"\n".join([*lines, b"S\t5\t0.5\t-1\t0\t0\t1\t2", b"S\t5\t0.5\t-1\t0\t0\t3\t4"]) + b"\n"
+        for form in ("svg", "html"):
+            done = subprocess.run([flame_tree.tool(), form, f"width={width}"], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+            assert done.stdout.decode().rstrip().endswith(f"</{form}>")
+            if form == "svg":
+                assert len(frames_of(ET.fromstring(done.stdout))) == 6
