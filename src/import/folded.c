@@ -259,12 +259,58 @@ static size_t take_perf(struct folded *f)
         return 1;
 }
 
+/* py-spy: process 1234:"python x.py", which is a name of the process. */
+static bool take_pyspy_process(struct folded *f)
+{
+        const struct infp_import_text word = f->words[0];
+        const char *colon =
+                word.size > 8 && !memcmp(word.data, "process ", 8) ? memchr(word.data, ':', word.size) : NULL;
+
+        if (!colon || !parse_id(word.data + 8, (size_t) (colon - (word.data + 8)), &f->sample.pid))
+                return false;
+        f->sample.process = (struct infp_import_text){ colon + 1, (size_t) (word.data + word.size - (colon + 1)) };
+        if (f->sample.process.size > 2 && colon[1] == '"') {
+                f->sample.process.data++;
+                f->sample.process.size -= 2;
+        }
+        return true;
+}
+
+/* py-spy: thread (5678), thread (5678): NAME, thread (0x7F...): without a number of the kernel's. */
+static bool take_pyspy_thread(struct folded *f, struct infp_import_text word)
+{
+        const char *close =
+                word.size > 8 && !memcmp(word.data, "thread (", 8) ? memchr(word.data, ')', word.size) : NULL;
+        const char *number = word.data + 8, *end = word.data + word.size;
+        int32_t tid = 0;
+
+        if (!close || close == number || (close + 1 < end && (end - close < 4 || memcmp(close, "): ", 3) != 0)))
+                return false;
+        if (memcmp(number, "0x", 2) != 0 && !parse_id(number, (size_t) (close - number), &tid))
+                return false;
+        f->sample.tid = tid;
+        if (close + 1 < end)
+                f->sample.thread = (struct infp_import_text){ close + 3, (size_t) (end - (close + 3)) };
+        else if (!tid)
+                f->sample.thread = word;
+        return true;
+}
+
+static size_t take_pyspy(struct folded *f)
+{
+        size_t n = take_pyspy_process(f);
+
+        return n + (n < f->n_words && take_pyspy_thread(f, f->words[n]));
+}
+
 /* Frames that say whose stack it is become its thread. Returns their number. */
 static size_t take_owner(struct folded *f)
 {
         size_t n = take_austin(f);
 
-        return n ? n : take_perf(f);
+        if (!n)
+                n = take_perf(f);
+        return n ? n : take_pyspy(f);
 }
 
 static int take_line(struct folded *f, struct infp_import_text line, struct infp_err *err)

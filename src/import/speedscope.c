@@ -218,19 +218,40 @@ static int take_evented(struct speedscope *s, const json_t *profile, struct infp
         return 0;
 }
 
+static bool take_number(struct speedscope *s, const char *begin, const char *end)
+{
+        uint64_t tid;
+
+        if (infp_parse_u64(begin, (size_t) (end - begin), &tid) < 0 || tid > INT32_MAX)
+                return false;
+        s->sample.tid = (int32_t) tid;
+        return true;
+}
+
+/* py-spy: Thread 1234 "NAME". */
+static bool take_pyspy(struct speedscope *s, struct infp_import_text name)
+{
+        const char *end = name.data + name.size, *quote;
+
+        if (name.size < 11 || memcmp(name.data, "Thread ", 7) != 0 || end[-1] != '"')
+                return false;
+        quote = memchr(name.data, '"', name.size);
+        if (quote == end - 1 || quote < name.data + 9 || quote[-1] != ' ' || !take_number(s, name.data + 7, quote - 1))
+                return false;
+        s->sample.thread = (struct infp_import_text){ quote + 1, (size_t) (end - 1 - (quote + 1)) };
+        return true;
+}
+
 /* "NAME (TID)" is how we write it ourselves. */
 static void take_thread(struct speedscope *s, struct infp_import_text name)
 {
         const char *open = name.size > 3 && name.data[name.size - 1] == ')' ? memrchr(name.data, '(', name.size) : NULL;
-        uint64_t tid;
 
         s->sample.thread = name;
-        if (!s->is_ours || !open || open - name.data < 2 || open[-1] != ' ')
+        if (take_pyspy(s, name) || !s->is_ours || !open || open - name.data < 2 || open[-1] != ' ')
                 return;
-        if (infp_parse_u64(open + 1, (size_t) (name.data + name.size - 1 - (open + 1)), &tid) < 0 || tid > INT32_MAX)
-                return;
-        s->sample.tid = (int32_t) tid;
-        s->sample.thread.size = (size_t) (open - 1 - name.data);
+        if (take_number(s, open + 1, name.data + name.size - 1))
+                s->sample.thread.size = (size_t) (open - 1 - name.data);
 }
 
 static void take_unit(struct speedscope *s, const json_t *profile)

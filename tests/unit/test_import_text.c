@@ -58,11 +58,13 @@ static void test_folded_counts(void **state)
 
 static void test_folded_owners(void **state)
 {
-        struct imported *i = import_text("my tool-7/8;a 1\nP12;T0:34;b (x.py:3) 1\n[truncated];c 1\nThread-1;d 1\n");
+        struct imported *i = import_text("my tool-7/8;a 1\nP12;T0:34;b (x.py:3) 1\n[truncated];c 1\nThread-1;d 1\n"
+                                         "process 5:\"python a b\";thread (6): My thread;e (a.py:1) 1\n"
+                                         "thread (0x7F0012345678);f 1\nthread (9);g 1\nthread (9)h;i 1\n");
 
         (void) state;
         assert_int_equal(i->found.truncated, 1);
-        import_expect(i, NULL, "Thread-1;d 1\n[truncated];c 1\na 1\nb 1\n");
+        import_expect(i, NULL, "Thread-1;d 1\n[truncated];c 1\na 1\nb 1\ne 1\nf 1\ng 1\nthread (9)h;i 1\n");
         import_done(i);
 }
 
