@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,23 +46,39 @@ static void naming_done(struct infp_naming *naming)
         infp_naming_free_writer(naming);
 }
 
-/* The kernel lies elsewhere after each boot: its addresses are of this one or of none. */
-static void leave_other_kernels(struct infp_naming *naming)
+static void leave_out(struct infp_asked_object *object, const char *format, const char *path)
 {
-        char boot_id[40] = "";
+        object->is_left_out = true;
+        object->why = -ESTALE;
+        if (asprintf(&object->problem, format, path) < 0)
+                object->problem = NULL;
+}
 
-        if (infp_read_at(naming->options->root_fd, "/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id)) < 36)
+/* The kernel lies elsewhere after each boot: its addresses are of this one or of none. And files of other machines are told by their
+ * build id alone. */
+static void leave_what_is_not_here(struct infp_naming *naming)
+{
+        const struct infp_run_info *info = &naming->run->info;
+        char boot_id[40] = "", host[256] = "";
+        bool is_this_boot, is_this_host;
+
+        if (infp_read_at(naming->options->root_fd, "/proc/sys/kernel/random/boot_id", boot_id, 37) < 36)
                 return;
-        boot_id[36] = 0;
+        is_this_boot = strcmp(boot_id, info->boot_id) == 0;
+        is_this_host = is_this_boot || (gethostname(host, sizeof(host) - 1) == 0 && strcmp(host, info->hostname) == 0);
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 struct infp_asked_object *object = &naming->objects[i];
 
-                if (!object->is_kernel || !object->n || strcmp(boot_id, naming->run->info.boot_id) == 0)
-                        continue;
-                object->is_left_out = true;
-                object->why = -ESTALE;
-                object->problem = strdup("kernel frames have no names: they are of another boot or machine than this, "
-                                         "and were not named where they were recorded");
+                if (object->n && object->is_kernel && !is_this_boot)
+                        leave_out(object,
+                                  "%s: kernel frames have no names: they are of another boot or machine than "
+                                  "this, and were not named where they were recorded",
+                                  object->path);
+                else if (object->n && !object->is_kernel && !*object->build_id && !is_this_host)
+                        leave_out(object,
+                                  "%s has no build id, and was recorded on another machine: a file of that "
+                                  "name here may be another one",
+                                  object->path);
         }
 }
 
@@ -121,7 +138,7 @@ static int name_all(struct infp_naming *naming, struct infp_symbolized *ret, str
 {
         INFP_TRY(infp_naming_read(naming, err));
         if (naming->n_asked) {
-                leave_other_kernels(naming);
+                leave_what_is_not_here(naming);
                 INFP_TRY(infp_naming_ask(naming, err));
         }
         count(naming, ret);

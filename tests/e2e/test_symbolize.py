@@ -142,13 +142,20 @@ def test_files_that_are_not_what_ran(infprof, whole, tmp_path):
     assert all(reason in said for _, reason in reasons.values())
 
 
-def test_kernel_frames_of_another_boot(infprof, tmp_path):
-    run = make_run(infprof, tmp_path / "out", ["kernel|[kernel]||ffffffff81200000|"])
+def test_frames_of_another_machine(infprof, whole, tmp_path):
+    """Files are told by their build id alone; the kernel is nowhere else."""
+    nameless = tmp_path / "nameless"
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", whole, nameless], check=True)
+    address = symbol(whole, GET)[0]
+    run = make_run(infprof, tmp_path / "out", ["kernel|[kernel]||ffffffff81200000|", native(nameless, address, ""), native(whole, address)])
     info = json.loads((run.path / "run.json").read_text())
     info["boot_id"] = "00000000-0000-0000-0000-000000000000"
     (run.path / "run.json").write_text(json.dumps(info))
     said = run_verb(infprof, "finish", "-r", run.output).stderr
-    assert "another boot" in said and named(run) == {("[kernel]", 0xffffffff81200000): []}
+    found = named(run)
+    assert "another boot" in said and "recorded on another machine" in said
+    assert found["[kernel]", 0xffffffff81200000] == found[str(nameless), address] == []
+    assert found[str(whole), address][0]["sName"] == "acme::Box<int>::get"
 
 
 def test_kernel_frames(infprof, tmp_path):
