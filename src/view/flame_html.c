@@ -107,15 +107,19 @@ static void put_cell(struct infp_str *out, const struct infp_flame *flame, uint6
 /* For readers without script, and for browsers that cannot unpack the rest: the script takes it away. */
 static void put_plain(struct infp_str *out, const struct infp_flame *flame)
 {
+        infp_autostr struct infp_str nothing = { 0 };
         uint32_t top[TOP];
         const unsigned n = find_top(flame, top);
 
         infp_str_puts(out, "<section id=\"plain\"><noscript><p>The picture needs JavaScript; these are its functions "
                            "with the most "
                            "samples of their own.</p></noscript>\n");
-        if (!n)
-                infp_str_puts(out, "<p>No samples were taken here.</p>");
-        else
+        if (!n) {
+                infp_flame_nothing(&nothing, flame);
+                infp_str_puts(out, "<p>");
+                put_text(out, &nothing);
+                infp_str_puts(out, "</p>");
+        } else
                 infp_str_puts(out, "<table><thead><tr><th>Function</th><th>Self</th><th>%</th><th>95 % "
                                    "interval</th><th>Total</th><th>%</th>"
                                    "<th>95 % interval</th><th>Object</th></tr></thead><tbody>\n");

@@ -97,6 +97,18 @@ void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
         }
 }
 
+void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame)
+{
+        if (flame->base_samples)
+                infp_str_puts(out, "All samples are in the older run.");
+        else if (flame->all_samples) {
+                infp_str_puts(out, "None of the ");
+                infp_flame_count(out, flame->all_samples);
+                infp_str_puts(out, " samples is left by the filter.");
+        } else
+                infp_str_puts(out, "No samples were taken here.");
+}
+
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
 {
         const struct {
@@ -114,7 +126,7 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
                                 100.0 * (double) parts[i].samples / (double) flame->samples, parts[i].what);
                 is_first = false;
         }
-        if (is_first)
+        if (is_first && flame->samples)
                 infp_str_puts(out, "No sample was cut short or guessed, and all have names");
 }
 

@@ -190,13 +190,13 @@ static void put_graph(struct sheet *sheet)
 
 static void put_body(struct sheet *sheet)
 {
+        infp_autostr struct infp_str nothing = { 0 };
+
         put_heading(sheet);
         if (!sheet->frames.n_drawn) {
                 sheet->y += 16;
-                put_line(sheet, "sentence",
-                         sheet->flame->base_samples ? "All samples were in the older run."
-                                                    : "No samples were taken here.",
-                         8);
+                infp_flame_nothing(&nothing, sheet->flame);
+                put_line(sheet, "sentence", nothing.data ? nothing.data : "", 8);
                 return;
         }
         put_legend(sheet);

@@ -465,6 +465,43 @@ def test_zoom_of_a_hundred_thousand_frames_is_quick(browser, drawn):
     print(spent)
 
 
+def test_fingers(browser, usual):
+    """A tap zooms, two fingers pull apart, one scrolls a deep graph (the browser does)."""
+    browser.open(usual, width=400, height=800, mobile=True)
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    place = browser.place("#graph")
+
+    def touch(kind, *points):
+        browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)])
+
+    try:
+        y = place["y"] + 50
+        touch("touchStart", (100, y), (200, y))
+        for step in range(1, 6):
+            touch("touchMove", (100 - 10 * step, y), (200 + 10 * step, y))
+        touch("touchEnd")
+        zoomed = wait_hash(browser)
+        assert float(zoomed["b"]) - float(zoomed["a"]) == pytest.approx(0.5, abs=0.02)
+        browser.evaluate("document.querySelector('.right button').click()")
+        browser.frames()
+        touch("touchStart", (place["x"] + 150, place["y"] + 1.5 * browser.evaluate("document.querySelector('.filler').clientHeight") / 15))
+        touch("touchEnd")
+        browser.frames()
+        assert details(browser)["name"] == "_start" and "z" in wait_hash(browser)
+    finally:
+        browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+    assert browser.complaints == []
+
+
+def test_sharp_on_fine_screens(browser, usual):
+    browser.open(usual)
+    browser.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=2, mobile=False)
+    browser.frames(4)
+    assert browser.evaluate("(() => { const c = document.querySelector('#graph canvas'); return c.width / c.clientWidth; })()") == 2
+    assert pixel(browser, 0.5, 20)[3] == 255
+    browser.resize(1400, 900)
+
+
 def test_it_prints_light_and_without_tools(browser, usual, tmp_path):
     browser.open(usual, scheme="dark")
     assert browser.pdf(tmp_path / "page.pdf")[:5] == b"%PDF-"

@@ -67,6 +67,9 @@ async function main() {
   addEventListener('popstate', back);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); render(); });
   beginPrint();
+  /* To a finer screen, or the browser's own zoom: no box changes its size. */
+  const watch = () => matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener('change', () => { watch(); graph.draw(); strip?.draw(); }, { once: true });
+  watch();
   render();
   performance.mark('drawn');
 }
