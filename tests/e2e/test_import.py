@@ -137,7 +137,7 @@ def test_perf_of_two_events_with_sources(infprof, run_dir, imported, folded):
 
 
 def test_go_cpu(infprof, run_dir, imported, folded):
-    said = imported(FIXTURES / "go-cpu.pb.gz")
+    said = imported(FIXTURES / "go-cpu.pprof")
     assert (said["format"], said["is_gzip"], said["taken_at"]) == ("pprof", True, 1795875047545)
     assert said["modes"] == [{"mode": "cpu", "rows": 13, "samples": 118, "weight": pytest.approx(1.18)}]
     assert folded() == {"runtime.main;main.main;main.heavy": 110, "runtime.main;main.main;main.light": 8}
@@ -146,7 +146,7 @@ def test_go_cpu(infprof, run_dir, imported, folded):
 
 
 def test_go_heap(imported, folded):
-    said = imported(FIXTURES / "go-heap.pb.gz")
+    said = imported(FIXTURES / "go-heap.pprof")
     assert {mode["mode"]: (mode["samples"], mode["weight"]) for mode in said["modes"]} == {
         "alloc_space/bytes": (7131, 28082285), "inuse_space/bytes": (7110, 25407303)}
     assert folded("--mode", "inuse_space/bytes") == {"runtime.main;main.main": 2429, "runtime.main;runtime.makechan;runtime.mallocgc": 4681}
@@ -203,10 +203,10 @@ def weights(infprof, run, mode):
 
 
 @pytest.mark.parametrize("option", ["folded", "pprof", "speedscope", "perf-script"])
-@pytest.mark.parametrize("source", ["perf-sources.txt", "go-heap.pb.gz", "report 18"])
+@pytest.mark.parametrize("source", ["perf-sources.txt", "go-heap.pprof", "report 18"])
 def test_what_flamegraph_writes_comes_back(infprof, run_dir, tmp_path, imported, folded, option, source):
     """Counts of the run and of the import of its export are equal; speedscope has no counts of sums, only weights."""
-    mode = {"perf-sources.txt": "cpu", "go-heap.pb.gz": "inuse_space/bytes", "report 18": "cpu"}[source]
+    mode = {"perf-sources.txt": "cpu", "go-heap.pprof": "inuse_space/bytes", "report 18": "cpu"}[source]
     path = REPORT_18 if source == "report 18" else FIXTURES / source
     if path is None:
         pytest.skip("the reports are not here")
@@ -247,7 +247,7 @@ def test_hostile_files_are_refused(infprof, run_dir):
     for data, part in cases:
         assert part in refused(infprof, run_dir, data), part
     assert "line 2: a NUL byte" in refused(infprof, run_dir, b"a;b 1\na\0;b 1\n", "--format", "folded")
-    whole = gzip.decompress((FIXTURES / "go-cpu.pb.gz").read_bytes())
+    whole = gzip.decompress((FIXTURES / "go-cpu.pprof").read_bytes())
     assert "near byte" in refused(infprof, run_dir, whole[:-5], "--format", "pprof")
 
 

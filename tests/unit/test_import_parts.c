@@ -201,8 +201,7 @@ static void test_protobuf(void **state)
                                       "\x22\x03\x03\x8e\x02\x25\x01\x02\x03\x04";
         static const char *const bad[] = { "\x08",
                                            "\x08\x96",
-                                           "\x12\x05"
-                                           "abc",
+                                           "\x12\x05\x61\x62\x63",
                                            "\x0b",
                                            "\x25\x01",
                                            "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
