@@ -495,7 +495,7 @@ def test_fingers(browser, usual):
 
 def test_sharp_on_fine_screens(browser, usual):
     browser.open(usual)
-    browser.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=2, mobile=False)
+    browser.call("Emulation.setDeviceMetricsOverride", width=1300, height=900, deviceScaleFactor=2, mobile=False)
     browser.frames(4)
     assert browser.evaluate("(() => { const c = document.querySelector('#graph canvas'); return c.width / c.clientWidth; })()") == 2
     assert pixel(browser, 0.5, 20)[3] == 255
