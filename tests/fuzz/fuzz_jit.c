@@ -44,7 +44,7 @@ static void read_file(struct infp_jit_symbols *jit, int fd, bool is_dump)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        struct infp_jit_symbols *jit;
+        struct infp_jit_symbols *jit = NULL;
         const bool is_dump = size && data[0] & 1;
         size_t first;
         int fd;
