@@ -181,19 +181,20 @@ static int end_place(struct perf_script *p, struct infp_err *err)
         return 0;
 }
 
-/* What comes next belongs to the same place as long as the last function was inlined somewhere. */
-static int next_function(struct perf_script *p, struct infp_err *err)
+/* What comes next belongs to the same place when the last function was inlined there: at the same address. perf calls some
+ * functions inlined below which none of their address stands. */
+static int next_function(struct perf_script *p, uint64_t address, struct infp_err *err)
 {
-        if (p->n_functions && !p->functions[p->n_functions - 1].is_inlined)
-                return end_place(p, err);
-        return 0;
+        const struct function *last = p->n_functions ? &p->functions[p->n_functions - 1] : NULL;
+
+        return last && (!last->is_inlined || last->address != address) ? end_place(p, err) : 0;
 }
 
 static int take_frame(struct perf_script *p, const struct infp_perf_frame *frame, struct infp_err *err)
 {
         struct function *f;
 
-        INFP_TRY(next_function(p, err));
+        INFP_TRY(next_function(p, frame->address, err));
         if (p->n_functions == INFP_IMPORT_MAX_LEVELS) {
                 infp_import_skip(p->writer, "inlined functions beyond the 64th of a place", 1,
                                  infp_import_line_number(p->input));
