@@ -262,6 +262,22 @@ def test_a_sandwich_has_callers_above_and_callees_below(page):
     assert "v" not in hash_of(page)
 
 
+def test_a_sandwich_of_what_calls_itself_counts_each_sample_once(browser, usual):
+    tree = flame_tree.usual()
+    name = "std::__detail::_Executor<char const*>::_M_dfs"
+    total = sum(s for s, _, _, _, path in tree.stacks if tree.function(name) in path)
+    browser.open(usual, fragment=f"#v=sandwich&f={list(sorted(tree.functions, key=lambda n: tree.functions[n][0])).index(name):x}")
+    focus_graph(browser)
+    browser.key("ArrowDown")
+    inner = sum(s for s, _, _, _, path in tree.stacks if path.count(tree.function(name)) > 1)
+    assert details(browser)["name"] == name and details(browser)["Total"].startswith(f"{inner} samples")
+    browser.key("ArrowUp")
+    assert details(browser)["name"] == name and details(browser)["Total"].startswith(f"{total} samples")
+    browser.key("ArrowUp")
+    assert details(browser)["name"] == "server_context::update_slots()" and details(browser)["Total"].startswith(f"{total} samples")
+    assert browser.complaints == []
+
+
 def test_recursion_can_be_merged(page):
     search(page, "_M_dfs")
     assert ", 9 frames: " in text(page, ".status")
