@@ -37,7 +37,7 @@ static const struct infp_column symbol_columns[] = {
         [INFP_SYMBOLS_FILE] = INFP_COLUMN(sFile, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Source file."),
         [INFP_SYMBOLS_LINE] = INFP_COLUMN(sLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line of the address, or of the inlined call."),
         [INFP_SYMBOLS_FUNCTION_LINE] = INFP_COLUMN(sFunctionLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line where the function begins."),
-        [INFP_SYMBOLS_FROM] = INFP_COLUMN(sFrom, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: symtab, dynsym, debugdata, dwarf, perf map, jitdump, kallsyms, range (no name: the function's extent by its unwind table), import."),
+        [INFP_SYMBOLS_FROM] = INFP_COLUMN(sFrom, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: symtab, dynsym, debugdata, dwarf, perf map, jitdump, kallsyms, proc (system calls and wait channels of blocked threads), range (no name: the function's extent by its unwind table), import."),
 };
 
 static const struct infp_column stack_keys[] = {
@@ -86,6 +86,7 @@ static const struct infp_column sampler_columns[] = {
         [INFP_SAMPLER_GUESSED_FRAMES] = INFP_COLUMN(guessed_frames, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Those of them that were guessed."),
         [INFP_SAMPLER_SKIPPED_THREADS] = INFP_COLUMN(skipped_threads, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Threads of the target that are not sampled, since a limit does not let us."),
         [INFP_SAMPLER_OWN_CPU_NS] = INFP_COLUMN(own_cpu_ns, I64, COUNTER, ns, MEASURED, ZERO, NULL, 0, NULL, "CPU time of the threads that do it."),
+        [INFP_SAMPLER_TORN] = INFP_COLUMN(torn, I64, COUNTER, count, MEASURED, ZERO, NULL, 0, NULL, "Samples without a stack, since the thread moved while it was read (modes that read threads which they do not stop)."),
 };
 // clang-format on
 

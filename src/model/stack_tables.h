@@ -76,6 +76,7 @@ enum infp_sampler_cell {
         INFP_SAMPLER_GUESSED_FRAMES,
         INFP_SAMPLER_SKIPPED_THREADS,
         INFP_SAMPLER_OWN_CPU_NS,
+        INFP_SAMPLER_TORN,
         INFP_SAMPLER_N,
 };
 

@@ -35,6 +35,8 @@ struct infp_mode_counts {
         double rate_hz;     /* 0: there is no rate */
         bool has_wanted;
         uint64_t wanted, lost, throttled, skipped_threads;
+        bool has_torn;
+        uint64_t torn;       /* stacks that moved while they were read */
         uint64_t own_cpu_ns; /* of threads of its own */
 };
 

@@ -176,6 +176,8 @@ static void count(void *state, struct infp_mode_counts *ret)
         infp_wall_reader_counts(off_cpu->reader, &counts);
         ret->method = off_cpu->has_stacks ? "perf events of switches" : "perf records of switches, and reading /proc";
         ret->lost = off_cpu->waits.n_lost + off_cpu->waits.n_refused + infp_perf_lost_switches(off_cpu->context->perf);
+        ret->has_torn = true;
+        ret->torn = counts.n_torn;
         ret->own_cpu_ns = counts.own_cpu_ns;
 }
 

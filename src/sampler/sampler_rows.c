@@ -135,6 +135,8 @@ static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode
         infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
         infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
         infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
+        if (counts->has_torn)
+                infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
         sampler->emit->put(sampler->emit->context,
                            row); /* no commit: cells without a value are explained by the method */
 }

@@ -223,6 +223,8 @@ static void count(void *state, struct infp_mode_counts *ret)
                 .has_wanted = true,
                 .wanted = counts.wanted,
                 .lost = counts.lost,
+                .has_torn = true,
+                .torn = counts.n_torn,
                 .own_cpu_ns = counts.own_cpu_ns,
         };
 }

@@ -84,6 +84,7 @@ def test_states_and_stacks(record, waiter):
     assert sampler["taken"] == sum(row.samples for row in found)
     assert sampler["wanted"] == sampler["taken"] + sampler["lost"] + sampler["dropped"]
     assert sampler["own_cpu_ns"] > 0
+    assert sampler["torn"] <= 0.05 * sampler["taken"]
     modes = {row["mode"] for row in done.run.table("stack_samples")}
     assert modes == {"wall"}  # the CPU's clock is there for threads that run; nobody asked for its own rows
 
