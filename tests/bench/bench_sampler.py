@@ -285,7 +285,7 @@ def peers(work, options):
                                ("py-spy-native", 1000, "mixed.py", "-s", "2")):
         done = subprocess.run(["bash", str(TRUTH / "peers.sh"), "run", str(folder), tool, str(hz), str(pairs), *program], env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        print(done.stdout.strip() or f"{tool} {hz} {program}: {done.stderr.strip()[-300:]}", flush=True)
+        print(done.stdout.strip() or f"{tool} {hz} {program}: {done.stderr.strip()[-300:] or 'failed'}", flush=True)
         if done.stdout.startswith("{"):
             line = json.loads(done.stdout)
             work.figures.setdefault("peers", []).append(line)
@@ -381,9 +381,15 @@ def go(work, options):
         share = ours.get(name, 0) / max(1, total)
         worst = max(worst, abs(share - want.get(name, 0)))
         print(f"  {name:30s} its own pprof {100 * want.get(name, 0):6.2f} %, infprof {100 * share:6.2f} %")
-    rooted = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if re.search(r"runtime\.goexit|runtime\.main|runtime\.mstart", line))
-    everything = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines())
-    print(f"go: {everything} samples, {100 * rooted / max(1, everything):.2f} % reach the goroutine's begin")
+    # The scheduler's own stack begins with mcall; who called systemstack is on another stack.
+    roots = {"begin": 0, "systemstack": 0, "all": 0}
+    for line in folded.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        roots["all"] += int(count)
+        roots["begin"] += int(count) * bool(re.match(r"(runtime\.|\S+_\[k\])(goexit|mcall|morestack|mstart|main|rt0_go)?", stack))
+        roots["systemstack"] += int(count) * stack.startswith("[truncated];runtime.systemstack")
+    print(f"go: {roots['all']} samples, {100 * roots['begin'] / max(1, roots['all']):.2f} % reach a goroutine's or the scheduler's begin, "
+          f"{100 * roots['systemstack'] / max(1, roots['all']):.2f} % the change of stacks of systemstack")
     # Its profile has 100 samples a second: three sigma of the largest difference of a few shares.
     work.budget("go_share_difference", worst, 3.5 * math.sqrt(0.25 / (100 * seconds)), f"go: largest difference of a share {worst:.4f}")
 
