@@ -1,6 +1,7 @@
 /* The rectangles of a flame graph's picture. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,8 +141,6 @@ static unsigned colour_of(const struct picture *picture, uint32_t index)
                                                                              flame->base[index].total_samples,
                                                                              flame->base_samples,
                                                                              picture->look->is_normalised));
-        if (!index)
-                return picture->look->theme == INFP_FLAME_BY_KIND ? INFP_FRAME_UNKNOWN * INFP_FLAME_SHADES + 3 : 0;
         function = &flame->functions[node->function];
         return (picture->look->theme == INFP_FLAME_BY_KIND ? infp_flame_class(function) * INFP_FLAME_SHADES : 0) +
                infp_flame_shade(function);
@@ -168,10 +167,15 @@ static void put_label(struct infp_str *out, const struct picture *picture, uint3
 static void put_frame(const struct picture *picture, uint32_t index, double x, double width)
 {
         struct infp_str *out = &picture->frames->text;
-        const unsigned colour = colour_of(picture, index);
         const unsigned depth = picture->flame->nodes[index].depth;
+        char class[8] = "root";
 
-        picture->frames->is_used[colour] = true;
+        if (index || picture->flame->base) {
+                const unsigned colour = colour_of(picture, index);
+
+                snprintf(class, sizeof class, "c%u", colour);
+                picture->frames->is_used[colour] = true;
+        }
         picture->frames->n_drawn++;
         if (depth + 1 > picture->frames->rows)
                 picture->frames->rows = depth + 1;
@@ -179,7 +183,7 @@ static void put_frame(const struct picture *picture, uint32_t index, double x, d
         infp_str_printf(out, "<g transform=\"translate(0 %d)\">",
                         (picture->look->has_root_below ? -1 : 1) * (int) depth * ROW);
         put_title(out, picture, index);
-        infp_str_printf(out, "<rect class=\"c%u\" x=\"%.2f\" width=\"%.2f\" height=\"%d\"/>", colour, x,
+        infp_str_printf(out, "<rect class=\"%s\" x=\"%.2f\" width=\"%.2f\" height=\"%d\"/>", class, x,
                         width > 2 ? width - 0.5 : width, ROW - 1);
         put_label(out, picture, index, x, width);
         infp_str_puts(out, "</g>\n");

@@ -1,6 +1,6 @@
 /* Colours of frames come from C (facts.light, facts.dark), those of the page from flame.css; canvases ask here. */
 
-const SHADES = 12, STEPS = 5, GUESSED = 8;
+const SHADES = 12, STEPS = 5, GUESSED = 8, MATCH = -1, ROOT = -2;
 const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome' };
 const palette = {};
 
@@ -17,7 +17,7 @@ function setScheme(name) {
 
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ['text', 'soft', 'ground', 'card', 'edge', 'accent', 'sliver', 'on-frame', 'match', 'on-match', 'veil', 'band', 'bar'])
+  for (const name of ['text', 'soft', 'ground', 'card', 'edge', 'accent', 'sliver', 'on-frame', 'root', 'match', 'on-match', 'veil', 'band', 'bar'])
     palette[name] = style.getPropertyValue(`--${name}`).trim();
   palette.font = `12px ${style.getPropertyValue('--font').trim()}`;
   palette.frames = isDark() ? facts.dark : facts.light;
@@ -36,7 +36,7 @@ function changeStep(k, n, before, beforeN, isNormalised) {
 function colorOf(tree, i) {
   const fn = tree.fn[i];
   if (tree.before) return STEPS + changeStep(tree.total[i], tree.total[0], tree.beforeTotal[i], facts.base_samples, isNormalised());
-  if (fn < 0) return view.theme === 'kind' ? 7 * SHADES + 3 : 0;
+  if (fn < 0) return ROOT;
   return (view.theme === 'kind' ? model.functions.kind[fn] * SHADES : 0) + model.functions.shade[fn];
 }
 const colorList = () => (facts.has_base ? palette.frames.change : palette.frames[view.theme]);

@@ -60,7 +60,7 @@ function fillFrames(context, pane, found, yOf, colors) {
   const { frames } = found;
   const lists = new Map();
   for (let k = 0; k < frames.length; k += 5) {
-    const color = frames[k + 4] ? -1 : colorOf(pane.tree, frames[k]);
+    const color = frames[k + 4] ? MATCH : colorOf(pane.tree, frames[k]);
     let list = lists.get(color);
     if (!list) lists.set(color, list = []);
     /* A gap between neighbours, where there is room for one. */
@@ -68,8 +68,8 @@ function fillFrames(context, pane, found, yOf, colors) {
     painted.frames++;
   }
   for (const [color, list] of lists) {
-    context.globalAlpha = search.matched && color >= 0 ? 0.3 : 1;
-    context.fillStyle = color < 0 ? palette.match : colors[color];
+    context.globalAlpha = search.matched && color !== MATCH ? 0.3 : 1;
+    context.fillStyle = color === MATCH ? palette.match : color === ROOT ? palette.root : colors[color];
     for (let k = 0; k < list.length; k += 3) context.fillRect(list[k], list[k + 1], list[k + 2], ROW - 1);
   }
   context.globalAlpha = 1;
