@@ -61,6 +61,8 @@ static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t
         struct infp_wall_message *message;
 
         while (!(message = infp_wall_queue_begin(reader->queue, stack_bytes))) {
+                if (reader->is_stopped) /* whom to wake is not there any more, if we hung in a read until now */
+                        return NULL;
                 reader->options.wake(reader->options.wake_context);
                 if (wait_until(reader, infp_clock_ns(CLOCK_MONOTONIC) + ROOM_NAP_NS))
                         return NULL;

@@ -47,12 +47,15 @@ def last(recorded):
 def check(recorded, stdout, waiter):
     """Shares of states, and the functions that wait, against what the threads say of themselves."""
     found = waits.rows(recorded, "wall", {"cpu_waiter": waiter})
-    answers = waits.truths(stdout)
+    answers, sampler = waits.truths(stdout), last(recorded)
+    kept = 1 - sampler["lost"] / sampler["wanted"]  # rounds that were not too late, on a machine that has no time for us either
+    assert kept > 0.3
     assert [one.kind for one in answers if one.errors] == []  # nothing interrupts a system call
     assert sorted(one.kind for one in answers) == sorted(KINDS)
     for one in answers:
         total = waits.seconds(found, tid=one.tid)
-        assert abs(total - one.life) < 0.05 * one.life + 0.25, (one, total)  # it is found at the first drain of its exec
+        # It is found at the first drain behind its exec.
+        assert abs(total / kept - one.life) < 0.1 * one.life + 0.3, (one, total, kept)
         if one.kind == "busy":
             assert waits.seconds(found, tid=one.tid, state=None) > 0.9 * total
             continue
@@ -248,7 +251,8 @@ def test_thousands_of_threads(infprof, run_dir, tmp_path):
     assert len(found) <= n * (duration + 2)  # a thread that does not run has a row a second
     assert len({row["tid"] for row in found}) == n
     total = sum(row["weight"] for row in found)
-    assert 0.6 * n * duration < total < 1.1 * n * duration, total
+    kept = 1 - sampler["lost"] / sampler["wanted"]
+    assert 0.5 * n * duration * kept < total < 1.1 * n * duration, (total, kept)
     said = [row for row in recorded.table("sources") if row["instance"] == "wall" and row["state"] == "late"]
     assert said and "4001 threads are read" in said[-1]["reason"]
     assert sampler["own_cpu_ns"] < 0.5e9 * duration
@@ -263,7 +267,7 @@ def test_new_processes_and_threads(record, waiter):
     if last(done.run)["taken"] and any(row["collector"] == "sampler" and row["instance"] == "perf" and row["state"] == "denied"
                                        for row in done.run.table("sources")):
         pytest.skip("without perf events new processes are found by the next look")
-    assert waits.seconds(found, tid=nap.tid) > 0.6 * nap.life
+    assert waits.seconds(found, tid=nap.tid) > 0.6 * nap.life * (1 - last(done.run)["lost"] / last(done.run)["wanted"])
 
 
 def test_no_target(record):
