@@ -9,13 +9,26 @@
 #include "base/mem.h"
 #include "view/profile.h"
 
+/* Bytes at `text` that some readers take for the end of a line: control characters, U+0085, U+2028, U+2029. */
+static unsigned line_end(const char *text)
+{
+        const unsigned char *at = (const unsigned char *) text;
+
+        if (*at < ' ' || *at == 127)
+                return 1;
+        if (at[0] == 0xc2 && at[1] == 0x85)
+                return 2;
+        return at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9) ? 3 : 0;
+}
+
 static void put_name(struct infp_str *out, const char *name)
 {
-        for (; *name; name++)
-                if (*name == ';')
-                        infp_str_putc(out, ':');
-                else
-                        infp_str_putc(out, (unsigned char) *name < ' ' || *name == 127 ? ' ' : *name);
+        while (*name) {
+                const unsigned n = line_end(name);
+
+                infp_str_putc(out, n ? ' ' : *name == ';' ? ':' : *name);
+                name += n ? n : 1;
+        }
 }
 
 static void put_frame(struct infp_str *out, const struct infp_flame *f, const struct infp_flame_node *node)

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import xml.dom.minidom
 
 import pytest
 
@@ -354,6 +355,28 @@ def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
     subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
     assert "no samples of stacks" in flamegraph("--folded", run=run_dir, fails=1)
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_hostile_run(infprof, flamegraph, tmp_path, speedscope):
+    """Names that break formats, circles of nodes, stacks without parents or frames, 10,000 frames: said, never a hang (stack_tool.c)."""
+    run = tmp_path / "hostile"
+    subprocess.run([stack_tool(), run, "hostile"], check=True)
+    folded = parse_folded(flamegraph("--folded", run=run))
+    assert sum(folded.values()) == 18 and sum(n for stack, n in folded.items() if stack.startswith("[truncated]")) == 6
+    assert not any(ord(c) < 32 for c in "".join(folded)) and "semi:colon" in folded
+    data = json.loads(flamegraph("--json", run=run))["cpu"]
+    assert data["total_samples"] == 18 and data["cut_samples"] == 6 and "since the run's tables are torn: 33.3 %" in data["trust"]
+    check_trace(json.loads(flamegraph("--chrome", run=run)))
+    xml.dom.minidom.parseString(flamegraph("--svg", run=run))
+    assert "<script><!--" not in flamegraph("--html", run=run)
+    assert len(re.findall(r"^\S.*:$", flamegraph("--perf-script", run=run), re.M)) == 18
+    assert "\x1b" not in flamegraph("--top", run=run)
+    flamegraph("-o", tmp_path / "a.speedscope.json", run=run)
+    assert sum(len(p["samples"]) for p in json.loads((tmp_path / "a.speedscope.json").read_text())["profiles"]) == 18
+    assert "semi;colon" in {frame["name"] for frame in speedscope.open(tmp_path / "a.speedscope.json")["shared"]["frames"]}
+    flamegraph("-o", tmp_path / "a.pb.gz", run=run)
+    assert "semi;colon" in pprof(tmp_path / "a.pb.gz", "-top", "-nodefraction=0", "-edgefraction=0")
+    assert sql(infprof, run, "SELECT count(*)::BIGINT AS n FROM samples_named WHERE stack_text LIKE '[truncated]%'")[0]["n"] >= 6
 
 
 def test_finished_runs_say_the_same(infprof, known, flamegraph, tmp_path):

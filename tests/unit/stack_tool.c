@@ -1,6 +1,7 @@
 /* Runs with known stacks, on disk, for tests that drive the binary (tests/e2e) and for benches.
  *
  *   stack_tool DIR               the run of stack_rows.h
+ *   stack_tool DIR hostile       names that break formats, circles, missing parents, frames, stacks, threads; a stack 10,000 deep
  *   stack_tool DIR SAMPLES NODES as many samples (1 ms apart, 10 ms each) over a tree of so many nodes, 40 deep */
 #include <stdio.h>
 
@@ -56,23 +57,71 @@ static void put_large(struct sample_run *s, unsigned samples, unsigned nodes)
         free(depths);
 }
 
+static void put_hostile(struct sample_run *s)
+{
+        static const char *const names[] = {
+                "semi;colon",
+                "two\nlines",
+                "tab\tand\x01\x1b[31m",
+                "\"quoted\" </script><!-- ]]> & 'x'",
+                "\xff\xfe not UTF-8",
+                "",
+                "\xe2\x80\xa8 separator \xf0\x9f\x94\xa5",
+                "a 12",
+                "_[k]",
+                "[truncated]",
+        };
+        const uint64_t process = put_process(s, 42, "a;b\n\"c\"");
+        const uint64_t thread = put_thread(s, process, 42, "t;\n</script>");
+        struct stack_sample is = { .process = process, .thread = thread, .tid = 42, .mode = "cpu", .weight = 0.01 };
+        uint64_t node = 0, frame = 0;
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++) {
+                frame = put_frame(s, INFP_FRAME_NATIVE, i % 2 ? names[i] : "/usr/bin/a.out", i + 1, false);
+                put_symbol(s, frame, 0, names[i], names[(i + 1) % INFP_COUNT(names)], -7, -7, "dwarf");
+                node = put_stack(s, node, frame);
+                is.t_ns = S + i, is.stack = node, put_samples(s, &is, 1);
+        }
+        put_node(s, 10, 11, frame);
+        put_node(s, 11, 10, frame);
+        put_node(s, 12, 12, frame);
+        put_node(s, 13, 999, frame);
+        put_node(s, 14, 0, 999);
+        put_node(s, 15, 0, 0);
+        for (uint64_t i = 10; i <= 16; i++)
+                is.t_ns = 2 * S + i, is.stack = i == 16 ? 777 : i, put_samples(s, &is, 1);
+        for (unsigned i = 0; i < 10000; i++) {
+                put_node(s, 1000 + i, i ? 999 + i : 0, frame);
+                if (i % 4096 == 4095)
+                        sample_flush(s);
+        }
+        is.t_ns = 3 * S, is.stack = 10999, put_samples(s, &is, 1);
+        is.process = is.thread = is.stack = 0, is.tid = 0;
+        is.t_ns = UINT64_C(1) << 62, is.weight = 1e300, put_samples(s, &is, 1);
+        is.t_ns = 1, is.weight = 1e-300, put_samples(s, &is, 1);
+        is.weight = -1e9, put_samples(s, &is, 1);
+        put_sampler(s, 3 * S, INT64_MIN + 1);
+}
+
 int main(int argc, char **argv)
 {
         struct sample_run *s = stack_begin();
 
-        if (argc != 2 && argc != 4) {
-                fprintf(stderr, "usage: stack_tool DIR [SAMPLES NODES]\n");
+        if (argc < 2 || argc > 4) {
+                fprintf(stderr, "usage: stack_tool DIR [hostile|SAMPLES NODES]\n");
                 return 2;
         }
         if (argc == 2)
                 put_known(s);
+        else if (argc == 3)
+                put_hostile(s);
         else
                 put_large(s, (unsigned) atoi(argv[2]), (unsigned) atoi(argv[3]));
         sample_end(s);
         /* A run's end is behind its last row. */
         s->run->info.started_t_ns = S;
         s->run->info.started_unix_ns = SAMPLE_UNIX + (int64_t) S;
-        s->run->info.ended_t_ns = S + (argc == 2 ? 6 * S : (uint64_t) atoi(argv[2]) * 1000000);
+        s->run->info.ended_t_ns = S + (argc < 4 ? 6 * S : (uint64_t) atoi(argv[2]) * 1000000);
         s->run->info.ended_unix_ns = SAMPLE_UNIX + (int64_t) s->run->info.ended_t_ns;
         sample_check(s, infp_run_save(s->run, &s->err));
         if (rename(s->directory, argv[1]) != 0) {
