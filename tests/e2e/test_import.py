@@ -1,5 +1,5 @@
 """`infprof import`: profiles of other programs become runs with the same sums, which every verb takes; what is broken is refused
-and leaves nothing. tests/fixtures/import holds what Go 1.26 and perf 6.1 wrote; its answers are those of `go tool pprof -raw`
+and leaves nothing. tests/fixtures/import holds what Go 1.26, perf 6.1 and Speedscope wrote; its answers are those of `go tool pprof -raw`
 and `perf report -n`."""
 import collections
 import gzip
@@ -176,6 +176,15 @@ def test_speedscope(infprof, run_dir, imported, folded):
     assert folded("--mode", "time/seconds") == {"main;b": 1, "main;b;c": 1, "main": 3, "main;c": 1}
     rows = query(infprof, run_dir, "select (t_ns - min(t_ns) over ()) / 1000000 as ms, tName from stack_samples where mode = 'time/seconds' order by 1")
     assert [(round(row["ms"], 6), row["tName"]) for row in rows] == [(0, "Thread 1"), (1, "Thread 2"), (2, "Thread 1"), (3, "Thread 2"), (5, "Thread 1"), (6, "Thread 2")]
+
+
+@pytest.mark.san
+def test_what_speedscope_saved(infprof, run_dir, imported):
+    """Speedscope 1.25 opened go-cpu.pprof and saved it: one evented profile in nanoseconds."""
+    said = imported(FIXTURES / "speedscope-go-cpu.json")
+    assert (said["written_by"], said["modes"][0]["weight"]) == ("speedscope@1.25.0", pytest.approx(1.18))
+    rows = query(infprof, run_dir, "select function, sum(weight) as s, any_value(fKind) as kind from samples_named group by function order by s desc")
+    assert [(row["function"], round(row["s"], 9), row["kind"]) for row in rows] == [("main.heavy", 1.1, "go"), ("main.light", 0.08, "go")]
 
 
 def test_every_verb_takes_it(infprof, run_dir, imported):

@@ -249,6 +249,40 @@ static void test_pprof_period(void **state)
         }
 }
 
+/* A weight that is no time of ours keeps its name; a count that goes with nothing is a mode of its own. */
+static void test_pprof_modes(void **state)
+{
+        static const char *const texts[] = { "",     "contentions", "count", "delay", "nanoseconds",
+                                             "main", "goroutine",   NULL };
+        static const uint64_t one[] = { 1 };
+        struct message m = { .size = 0 };
+        struct imported *i;
+
+        (void) state;
+        pair(&m, 1, 1, 2);
+        pair(&m, 1, 3, 4);
+        sample(&m, one, 1, 3, 500);
+        location(&m, 1, 0, 0, 1, 0);
+        function(&m, 1, 5);
+        strings(&m, texts);
+        i = import_bytes(m.data, m.size, NULL);
+        import_expect(i, "delay/nanoseconds", "main 3\n");
+        assert_int_equal(i->found.n_modes, 1);
+        assert_true(i->found.modes[0].weight == 500);
+        import_done(i);
+        m.size = 0;
+        pair(&m, 1, 1, 2);
+        pair(&m, 1, 6, 2);
+        sample(&m, one, 1, 3, 5);
+        location(&m, 1, 0, 0, 1, 0);
+        function(&m, 1, 5);
+        strings(&m, texts);
+        i = import_bytes(m.data, m.size, NULL);
+        import_expect(i, "contentions/count", "main 3\n");
+        import_expect(i, "goroutine/count", "main 5\n");
+        import_done(i);
+}
+
 #define HEAD                                                                                           \
         "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"shared\":{\"frames\":[" \
         "{\"name\":\"main\",\"file\":\"a.py\",\"line\":3},{\"name\":\"b\"},{\"name\":\"c\"}]},\"profiles\":["
@@ -305,13 +339,10 @@ static void test_speedscope_refused(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_pprof),
-                cmocka_unit_test(test_gzip),
-                cmocka_unit_test(test_bomb),
-                cmocka_unit_test(test_pprof_refused),
-                cmocka_unit_test(test_pprof_period),
-                cmocka_unit_test(test_speedscope),
-                cmocka_unit_test(test_speedscope_refused),
+                cmocka_unit_test(test_pprof),        cmocka_unit_test(test_gzip),
+                cmocka_unit_test(test_bomb),         cmocka_unit_test(test_pprof_refused),
+                cmocka_unit_test(test_pprof_period), cmocka_unit_test(test_pprof_modes),
+                cmocka_unit_test(test_speedscope),   cmocka_unit_test(test_speedscope_refused),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
