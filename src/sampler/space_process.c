@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "model/id.h"
@@ -110,7 +111,8 @@ static void map_line(struct infp_processes *all, struct infp_space_process *proc
 static void read_maps(struct infp_processes *all, struct infp_space_process *process)
 {
         const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
-        char path[40], *text = NULL, *at;
+        infp_autofree char *text = NULL; /* also of a process without any: it ends, or is the kernel's */
+        char path[40], *at;
         struct infp_maps_line line;
         struct infp_space *space;
 
@@ -129,7 +131,6 @@ static void read_maps(struct infp_processes *all, struct infp_space_process *pro
                         if (line.is_executable)
                                 map_line(all, process, &line, now);
         }
-        free(text);
 }
 
 static struct infp_space_process *read_process(struct infp_processes *all, int32_t pid)
