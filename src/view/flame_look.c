@@ -48,7 +48,8 @@ void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, cons
         for (unsigned i = 0; i < INFP_COUNT(titles); i++)
                 if (!strcmp(titles[i].mode, flame->mode))
                         what = titles[i].title;
-        infp_str_printf(out, "%s%sflame graph%s", what, *what ? " " : "", flame->base ? ", what changed" : "");
+        infp_str_printf(out, "%s%sflame graph%s%s", what, *what ? " " : "", look->is_reversed ? ", leaf first" : "",
+                        flame->base ? ", what changed" : "");
 }
 
 /* "12,345" */

@@ -1,7 +1,9 @@
 """The page of a flame graph in Chromium: its numbers are those of the tree, and hands, keys and the address do what they should."""
 import base64
+import collections
 import json
 import re
+import subprocess
 import zlib
 
 import pytest
@@ -327,6 +329,14 @@ def test_the_address_brings_a_view_back(browser, usual):
     assert texts(browser, ".segments [aria-pressed=true]") == ["Graph"]
 
 
+def test_narrow_frames_can_be_left_out_and_it_says_so(browser, drawn):
+    browser.open(drawn(flame_tree.usual(), "min=5"))
+    assert pixel(browser, 0.99, 30)[3] == 255 and pixel(browser, 0.005, 36)[3] == 0  # serve has 13.6 %, what stands first 1 %
+    assert "frames below 5 % of what is shown are left out" in text(browser, ".legend")
+    choose(browser, "Leave out frames", "0")
+    assert pixel(browser, 0.005, 36)[3] == 255 and "left out" not in text(browser, ".legend") and browser.complaints == []
+
+
 def test_copies(page):
     focus_graph(page)
     press(page, "ArrowDown", "ArrowDown")
@@ -522,3 +532,20 @@ def test_it_prints_light_and_without_tools(browser, usual, tmp_path):
     browser.open(usual, scheme="dark")
     assert browser.pdf(tmp_path / "page.pdf")[:5] == b"%PDF-"
     assert browser.evaluate("document.querySelector('.filler').clientHeight") > 0 and browser.complaints == []
+
+
+def test_a_run_becomes_a_page_with_the_counts_of_sql(browser, infprof, tmp_path):
+    """All the way: rows on disk, `infprof flamegraph`, Chromium."""
+    run, page = tmp_path / "out", tmp_path / "page.html"
+    subprocess.run([flame_tree.tool().with_name("stack_tool"), run], check=True)
+    subprocess.run([infprof, "flamegraph", "-r", run, "--mode", "cpu", "-o", page], check=True)
+    said = subprocess.run([infprof, "query", "-r", run, "--format", "json", "SELECT function, sum(samples)::INT AS n FROM samples_named WHERE mode = 'cpu' GROUP BY ALL"],
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+    sql = {row["function"]: row["n"] for row in json.loads(said)}
+    browser.open(page, fragment="#v=table")
+    shown = collections.Counter()  # functions of one name may be several: in other objects, or guessed
+    for name, own in browser.evaluate("[...document.querySelectorAll('#table tbody tr')].map(r => [r.querySelector('.link').textContent, Number(r.querySelector('.self .samples').textContent)])"):
+        shown[name] += own
+    shown = {name: own for name, own in shown.items() if own}
+    assert shown == sql and sum(shown.values()) > 5
+    assert f"{sum(sql.values())} samples" in text(browser, ".amount") and browser.complaints == []

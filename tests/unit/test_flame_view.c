@@ -128,6 +128,9 @@ static void words_say_how_far_to_trust(void **state)
         infp_str_clear(&text);
         infp_flame_nothing(&text, &(struct infp_flame){ .all_samples = 12345 });
         assert_string_equal(text.data, "None of the 12,345 samples is left by the filter.");
+        infp_str_clear(&text);
+        infp_flame_title(&text, &flame, &(struct infp_flame_look){ .is_reversed = true });
+        assert_string_equal(text.data, "CPU flame graph, leaf first");
         flame.guessed_samples = 1234;
         assert_true(infp_flame_doubt(&text, &flame, &look, 1));
         assert_non_null(strstr(text.data, "1,234 of 12,345 samples (10.0 %)"));

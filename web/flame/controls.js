@@ -113,8 +113,9 @@ function renderControls() {
   for (const part of parts.optionParts) part.update();
   if (parts.input.value !== view.query && document.activeElement !== parts.input) parts.input.value = view.query;
   parts.scheme.textContent = isDark() ? 'Light' : 'Dark';
-  const key = [made.source, view.theme, isDark()].join();
+  const key = [made.source, view.theme, isDark(), view.least].join();
   if (parts.legendKey === key) return;
   parts.legendKey = key;
-  parts.legend.replaceChildren(...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)));
+  parts.legend.replaceChildren(...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)),
+    ...(view.least ? [h('li', {}, `frames below ${number(view.least)} % of what is shown are left out (options)`)] : []));
 }
