@@ -109,7 +109,8 @@ static ssize_t read_members(struct infp_wall_threads *threads, const struct infp
                 threads->members = grown;
                 threads->cap_members = n;
         }
-        qsort(threads->members, n, sizeof(*threads->members), compare_members);
+        if (n) /* before there was any, there is no list */
+                qsort(threads->members, n, sizeof(*threads->members), compare_members);
         return (ssize_t) n;
 }
 
