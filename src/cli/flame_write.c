@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/absent.h"
 #include "analyze/range.h"
 #include "analyze/sampling.h"
 #include "base/fd.h"
@@ -15,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/reader.h"
 #include "cli/run_words.h"
+#include "model/tables.h"
 #include "view/flame_html.h"
 #include "view/flame_svg.h"
 #include "view/flame_top.h"
@@ -191,6 +193,24 @@ static int choose_path(const struct writing *w, char **ret, struct infp_err *err
         return 0;
 }
 
+/* Why there are none, in the words of `sources`. */
+static int explain(struct infp_run *run, int r, struct infp_err *err)
+{
+        infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
+
+        if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
+                return r;
+        for (unsigned i = 0; i < absences.n; i++) {
+                const struct infp_absence *a = &absences.list[i];
+
+                if (!strcmp(a->collector, "sampler") && strcmp(a->state, "late") &&
+                    strncmp(a->reason, INFP_NOT_ASKED, strlen(INFP_NOT_ASKED)) != 0)
+                        return infp_fail(err, r, "the run has no samples of stacks: %.200s%s%.200s", a->reason,
+                                         *a->fix ? "; fix: " : "", a->fix);
+        }
+        return r;
+}
+
 int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)
 {
         infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
@@ -207,6 +227,8 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
         if (r >= 0)
                 r = infp_flame_formats[request->format].is_tree ? write_tree(&w, &output.out, err)
                                                                 : write_stacks(&w, &output.out, err);
+        if (r < 0 && !request->from && !request->to && !request->flame.process)
+                r = explain(run, r, err);
         if (r >= 0)
                 r = infp_output_finish(&output, err);
         infp_str_done(&w.words);

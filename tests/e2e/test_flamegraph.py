@@ -1,5 +1,6 @@
 """`infprof flamegraph`: every format against the programs that read it, and all sums against SQL. The run and its answers: tests/unit/stack_rows.h."""
 import collections
+import errno
 import glob
 import gzip
 import json
@@ -15,6 +16,7 @@ import xml.dom.minidom
 import pytest
 
 from browser import find_chromium
+from refuse import BPF, PERF_EVENT_OPEN, PROCESS_VM_READV, PTRACE, refused
 from speedscope import FOLDER as SPEEDSCOPE, Speedscope, total
 from waiting import wait_for
 
@@ -311,6 +313,12 @@ def test_a_run_that_is_recorded_and_one_that_was_killed(infprof, flamegraph, run
         process.kill()
         process.wait()
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_no_samples_and_why(flamegraph, record):
+    done = record("--cpu", "--no-finish", command=["true"], preexec_fn=refused([PERF_EVENT_OPEN, PTRACE, BPF, PROCESS_VM_READV], errno.EPERM))
+    assert done.returncode == 0
+    assert "no samples of stacks: a seccomp filter of this container refuses perf_event_open" in flamegraph(run=done.run.output, fails=1)
 
 
 def test_pictures(flamegraph, known, tmp_path):

@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "analyze/flame.h"
+#include "analyze/flame_top.h"
+#include "analyze/sampling.h"
 #include "base/str.h"
 
 /* "main 13 1\n work 9 6\n": name, total, self; a blank a level. */
@@ -409,6 +411,61 @@ static void test_interval(void **state)
         assert_true(low == 0 && high == 100);
 }
 
+/* Weights 1, 1 and 2 say as much as (1 + 1 + 2)^2 / (1 + 1 + 4) = 2.67 samples of one weight. */
+static void test_top(void **state)
+{
+        struct sample_run *s = known();
+        struct infp_flame_share share;
+        struct infp_flame f;
+        uint32_t top[3], all;
+
+        (void) state;
+        sample_check(s, infp_flame_read(s->run, &(const struct infp_flame_options){ 0 }, &f, &s->err));
+        assert_true(fabs(f.effective_samples - 13) < 1e-9);
+        assert_int_equal(infp_flame_top(&f, false, 3, top, &all), 3);
+        assert_int_equal(all, 6);
+        assert_string_equal(f.functions[top[0]].name, "work");
+        assert_string_equal(f.functions[top[1]].name, "helper");
+        assert_string_equal(f.functions[top[2]].name,
+                            "main"); /* of those with one sample the one with the larger total */
+        assert_int_equal(infp_flame_top(&f, true, 2, top, NULL), 2);
+        assert_string_equal(f.functions[top[0]].name, "main");
+        assert_string_equal(f.functions[top[1]].name, "work");
+        share = infp_flame_share(&f, 0.06);
+        assert_true(fabs(share.percent - 46.1538) < 1e-3 && fabs(share.low - 23.2060) < 1e-2);
+        infp_flame_done(&f);
+        sample_free(s);
+        s = stack_begin();
+        put_samples(s, &(const struct stack_sample){ .t_ns = S, .mode = "space/bytes", .weight = 1 }, 2);
+        put_samples(s, &(const struct stack_sample){ .t_ns = S, .mode = "space/bytes", .weight = 2 }, 1);
+        sample_end(s);
+        sample_check(s, infp_flame_read(s->run, &(const struct infp_flame_options){ 0 }, &f, &s->err));
+        assert_true(fabs(f.effective_samples - 16.0 / 6) < 1e-9);
+        assert_true(fabs(infp_flame_share(&f, 2).percent - 50) < 1e-9);
+        infp_flame_done(&f);
+        sample_free(s);
+}
+
+/* Counters of the sampler within a range are what they grew by. */
+static void test_sampling(void **state)
+{
+        struct sample_run *s = known();
+        struct infp_sampling all, part;
+        const struct infp_sampling_mode *cpu;
+
+        (void) state;
+        sample_check(s, infp_sampling_read(s->run, 0, 0, &all, &s->err));
+        sample_check(s, infp_sampling_read(s->run, 4 * S, 0, &part, &s->err));
+        cpu = infp_sampling_find(&all, "cpu");
+        assert_non_null(cpu);
+        assert_true(cpu->wanted == 14 && cpu->taken == 13 && cpu->lost == 1 && cpu->rate_hz == 100);
+        assert_true(isnan(cpu->throttled) && isnan(cpu->skipped_threads)); /* absent is not zero */
+        cpu = infp_sampling_find(&part, "cpu");
+        assert_true(cpu->wanted == 6 && cpu->taken == 6 && cpu->lost == 0);
+        assert_null(infp_sampling_find(&all, "wall"));
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -417,7 +474,8 @@ int main(void)
                 cmocka_unit_test(test_modes),    cmocka_unit_test(test_moments),
                 cmocka_unit_test(test_diff),     cmocka_unit_test(test_symbolized_later),
                 cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
-                cmocka_unit_test(test_interval),
+                cmocka_unit_test(test_interval), cmocka_unit_test(test_top),
+                cmocka_unit_test(test_sampling),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
