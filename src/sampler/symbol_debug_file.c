@@ -93,6 +93,7 @@ static bool try(const struct search *s, int root_fd, bool by_link, const char *f
         fd = n < (int) sizeof(path) ? infp_open_in_root(root_fd, path) : -ENAMETOOLONG;
         if (fd < 0 || infp_image_open(s->ret, fd, path, NULL) < 0)
                 return false;
+        s->ret->most_bytes = s->places->most_bytes;
         if (!belongs(s, s->ret, by_link)) {
                 infp_image_close(s->ret);
                 return false;

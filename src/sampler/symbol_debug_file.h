@@ -7,6 +7,7 @@ struct infp_debug_places {
         int root_fd;                    /* "/" of who runs the object */
         const char *const *directories; /* of the user, ended by NULL; NULL: none */
         int64_t ran_unix_ns;            /* as in struct infp_symbols_options */
+        uint64_t most_bytes;            /* of a piece of a file; 0: no bound but that of images */
 };
 
 /* A file below root_fd as its processes see it: links do not lead out of it. AT_FDCWD: the user's own path. Only regular files.

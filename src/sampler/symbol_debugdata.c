@@ -27,7 +27,7 @@ static bool load(struct lzma *lzma)
         return lzma->stream_decoder && lzma->code && lzma->end;
 }
 
-static int unpack(const struct lzma *lzma, lzma_stream *stream, uint8_t **memory, uint64_t *ret_size)
+static int unpack(const struct lzma *lzma, lzma_stream *stream, uint64_t most, uint8_t **memory, uint64_t *ret_size)
 {
         size_t cap = 0;
 
@@ -37,7 +37,7 @@ static int unpack(const struct lzma *lzma, lzma_stream *stream, uint8_t **memory
                 if (stream->avail_out == 0) {
                         uint8_t *grown;
 
-                        if (cap >= MOST_UNPACKED)
+                        if (cap >= most)
                                 return -EFBIG;
                         cap = cap ? cap * 2 : 1 << 20;
                         grown = realloc(*memory, cap);
@@ -62,6 +62,8 @@ int infp_debugdata_open(struct infp_image *image, const char *path, struct infp_
         const Elf64_Shdr *section = infp_image_section(image, ".gnu_debugdata", 0);
         const uint8_t *packed = section && section->sh_size <= MOST_PACKED ? infp_image_data(image, section) : NULL;
         lzma_stream stream = LZMA_STREAM_INIT;
+        const uint64_t most =
+                image->most_bytes && image->most_bytes < MOST_UNPACKED ? image->most_bytes : MOST_UNPACKED;
         uint8_t *memory = NULL;
         struct lzma lzma;
         uint64_t size = 0;
@@ -71,11 +73,11 @@ int infp_debugdata_open(struct infp_image *image, const char *path, struct infp_
                 return -ENOENT;
         if (!load(&lzma))
                 return infp_fail(err, -ENOPKG, "%s: its packed symbols need liblzma.so.5 (Debian: liblzma5)", path);
-        if (lzma.stream_decoder(&stream, MOST_STATE, LZMA_CONCATENATED) != LZMA_OK)
+        if (lzma.stream_decoder(&stream, most < MOST_STATE ? most : MOST_STATE, LZMA_CONCATENATED) != LZMA_OK)
                 return infp_fail(err, -ENOMEM, "%s: no memory for its packed symbols", path);
         stream.next_in = packed;
         stream.avail_in = section->sh_size;
-        r = unpack(&lzma, &stream, &memory, &size);
+        r = unpack(&lzma, &stream, most, &memory, &size);
         lzma.end(&stream);
         if (r < 0)
                 infp_fail_errno(err, r, "%s: its packed symbols cannot be unpacked", path);

@@ -25,7 +25,8 @@ const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64
 {
         uint64_t done = 0;
 
-        if (offset > image->size || size > image->size - offset || size > MOST_PIECE)
+        if (offset > image->size || size > image->size - offset ||
+            size > (image->most_bytes ? image->most_bytes : MOST_PIECE))
                 return NULL;
         if (image->fd < 0 || has_piece(image, offset, offset + size))
                 return image->bytes + offset;
@@ -40,6 +41,7 @@ const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64
                 }
                 done += (uint64_t) n;
         }
+        image->n_read += size;
         image->pieces[image->n_pieces++ % INFP_IMAGE_PIECES] = (struct infp_image_piece){ offset, offset + size };
         return image->bytes + offset;
 }

@@ -15,9 +15,11 @@ enum { INFP_IMAGE_MAX_SECTIONS = 4096, INFP_IMAGE_MAX_BUILD_ID = 64, INFP_IMAGE_
 struct infp_image {
         uint8_t *bytes; /* size of them; what was not asked for is zero */
         uint64_t size;
-        int fd;           /* -1: all of it is there; owned */
-        bool is_borrowed; /* bytes are the caller's */
-        bool is_cut;      /* the file was shorter than it had been */
+        uint64_t most_bytes; /* of a piece: larger ones are not read; 0: 512 MiB */
+        uint64_t n_read;     /* bytes so far: what the image costs */
+        int fd;              /* -1: all of it is there; owned */
+        bool is_borrowed;    /* bytes are the caller's */
+        bool is_cut;         /* the file was shorter than it had been */
         uint64_t device, inode;
         struct infp_image_piece {
                 uint64_t begin, end;

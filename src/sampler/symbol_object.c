@@ -78,6 +78,7 @@ static int open_right_image(const struct infp_debug_places *places, const char *
         bool is_right;
 
         INFP_TRY(open_image(places, path, fd, ret, err));
+        ret->most_bytes = places->most_bytes;
         is_right = *build_id ? infp_image_is_build(ret, build_id) : fd >= 0 || !was_changed(places, ret);
         if (is_right)
                 return 0;
@@ -204,6 +205,16 @@ void infp_symbol_object_about(const struct infp_symbol_object *object, struct in
                 .has_lines = object->dwarf != NULL,
                 .problem = *object->problem.text ? object->problem.text : NULL,
         };
+}
+
+uint64_t infp_symbol_object_bytes(const struct infp_symbol_object *object)
+{
+        uint64_t sum = object->image.n_read + object->debug_file.n_read + object->debugdata.size;
+
+        for (unsigned i = 0; i < object->n_tables; i++)
+                sum += ((uint64_t) object->tables[i].functions.n_sized + object->tables[i].functions.n_open) *
+                       sizeof(struct infp_function);
+        return sum + (object->ranges.table ? object->ranges.table->size : 0);
 }
 
 static void read_ranges(struct infp_symbol_object *object)

@@ -13,6 +13,8 @@ int infp_symbol_object_open(const struct infp_debug_places *places, const char *
 struct infp_symbol_object *infp_symbol_object_close(struct infp_symbol_object *object);
 void infp_symbol_object_about(const struct infp_symbol_object *object, struct infp_symbols_about *ret);
 
+uint64_t infp_symbol_object_bytes(const struct infp_symbol_object *object); /* of memory, about */
+
 /* Raw text of files, borrowed until the next call. */
 struct infp_object_level {
         const char *name;

@@ -25,6 +25,8 @@ static void read_pieces(struct infp_image *image)
         }
 }
 
+enum { ROOM_FACTOR = 4 }; /* of a piece: while a table is made it needs more than in the end */
+
 void infp_ranges_read(struct infp_image *image, struct infp_ranges *ret)
 {
         struct infp_unwind_room room;
@@ -35,6 +37,8 @@ void infp_ranges_read(struct infp_image *image, struct infp_ranges *ret)
         *ret = (struct infp_ranges){ 0 };
         read_pieces(image);
         if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || infp_unwind_table_measure(&elf, &room) < 0)
+                return;
+        if (image->most_bytes && room.bytes > ROOM_FACTOR * image->most_bytes)
                 return;
         memory = malloc(room.bytes);
         if (!memory)

@@ -13,7 +13,7 @@
 #include "sampler/symbol_name.h"
 #include "sampler/symbol_object.h"
 
-enum { OBJECTS = 32, CACHED_NAMES = 1024 };
+enum { OBJECTS = 32, CACHED_NAMES = 1024, PIECES = 4 /* that one object may have within the bound */ };
 
 struct slot {
         struct infp_symbol_object *object; /* NULL: free */
@@ -31,6 +31,7 @@ struct cached_name {
 
 struct infp_symbols {
         struct infp_debug_places places;
+        uint64_t most_bytes;
         bool no_lines, no_demangling;
         struct slot slots[OBJECTS];
         unsigned n_objects;
@@ -46,8 +47,9 @@ int infp_symbols_new(const struct infp_symbols_options *options, struct infp_sym
 
         if (!symbols)
                 return infp_fail(err, -ENOMEM, "no memory for symbols");
-        symbols->places =
-                (struct infp_debug_places){ options->root_fd, options->debug_directories, options->ran_unix_ns };
+        symbols->places = (struct infp_debug_places){ options->root_fd, options->debug_directories,
+                                                      options->ran_unix_ns, options->most_bytes / PIECES };
+        symbols->most_bytes = options->most_bytes;
         symbols->no_lines = options->no_lines;
         symbols->no_demangling = options->no_demangling;
         *ret = symbols;
@@ -102,6 +104,28 @@ static struct slot *oldest(struct infp_symbols *symbols)
         return ret;
 }
 
+/* All but the newest may go. */
+static void keep_bound(struct infp_symbols *symbols, const struct slot *newest)
+{
+        for (;;) {
+                struct slot *first = NULL;
+                uint64_t sum = 0;
+
+                for (unsigned i = 0; i < OBJECTS; i++) {
+                        struct slot *slot = &symbols->slots[i];
+
+                        if (!slot->object)
+                                continue;
+                        sum += infp_symbol_object_bytes(slot->object);
+                        if (slot != newest && (!first || slot->used < first->used))
+                                first = slot;
+                }
+                if (!symbols->most_bytes || sum <= symbols->most_bytes || !first)
+                        return;
+                clear_slot(first);
+        }
+}
+
 int infp_symbols_object(struct infp_symbols *symbols, const char *path, int fd, const char *build_id, unsigned *ret,
                         struct infp_err *err)
 {
@@ -126,6 +150,7 @@ int infp_symbols_object(struct infp_symbols *symbols, const char *path, int fd, 
                 slot->number = symbols->n_objects++;
         }
         slot->used = ++symbols->clock;
+        keep_bound(symbols, slot);
         *ret = slot->number;
         return 0;
 }

@@ -26,6 +26,8 @@ struct infp_symbols_options {
         const char *const *debug_directories; /* searched besides the usual; ended by NULL; may be NULL */
         /* When the program began: a file without a build id that was changed since is not what ran. 0: it is taken as it is. */
         int64_t ran_unix_ns;
+        /* Of memory: tables that would take more are not read, and objects are closed earlier. 0: what a child of `finish` may use. */
+        uint64_t most_bytes;
         bool no_lines;      /* no DWARF is read, which takes elfutils and can crash on hostile files */
         bool no_demangling; /* names as the object has them: demangling can crash on hostile names */
 };

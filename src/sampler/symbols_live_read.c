@@ -17,6 +17,7 @@
 #include "sampler/symbols_live_parts.h"
 
 enum { NICE = 10 };
+static const uint64_t most_bytes = UINT64_C(256) << 20; /* of the recorder's memory, for files made to use it up */
 /* A program goes on writing its map: names that are not there yet come with a later reading. */
 static const uint64_t again_ns = 10 * INFP_NS_PER_S;
 
@@ -304,9 +305,9 @@ void *infp_live_main(void *context)
 {
         struct infp_live_shared *shared = context;
         struct infp_live_reader reader = { .root_fd = shared->root_fd };
-        const struct infp_symbols_options options = { .root_fd = shared->root_fd,
-                                                      .no_lines = true,
-                                                      .no_demangling = true };
+        const struct infp_symbols_options options = {
+                .root_fd = shared->root_fd, .most_bytes = most_bytes, .no_lines = true, .no_demangling = true
+        };
 
         setpriority(PRIO_PROCESS, (id_t) gettid(), NICE);
         if (infp_symbols_new(&options, &reader.symbols, NULL) == 0)

@@ -216,6 +216,17 @@ def test_packed_symbols(tool, built, tmp_path):
     assert found[0][0]["from"] == "range" and "cannot be unpacked" in said
 
 
+def test_tables_beyond_the_bound_are_not_read(tool, built):
+    """Beside a recording: .symtab is larger than a quarter of what may be used, .dynsym is not."""
+    out = subprocess.run(["readelf", "-SW", built], capture_output=True, text=True, check=True).stdout
+    sizes = {name: int(size, 16) for name, size in re.findall(r"\.(symtab|strtab|dynsym|dynstr)\s+\w+\s+\S+\s+\S+\s+(\S+)", out)}
+    bound = 4 * (max(sizes["dynsym"], sizes["dynstr"]) + 200)
+    assert bound < 4 * max(sizes["symtab"], sizes["strtab"])
+    begin = symbol(built, GET)[0]
+    assert look_up(tool, built, [begin], MOST_BYTES=str(1 << 20), NO_LINES="1")[0][0][0]["from"] == "symtab"
+    assert look_up(tool, built, [begin], MOST_BYTES=str(bound), NO_LINES="1")[0][0][0]["from"] == "range"
+
+
 def test_linkage_table(tool, built):
     out = subprocess.run(["objdump", "-d", built], capture_output=True, text=True, check=True).stdout
     at = int(re.search(r"^([0-9a-f]+) <printf@plt>:", out, re.M)[1], 16)

@@ -15,6 +15,7 @@ int main(int argc, char **argv)
 {
         struct infp_symbols_options options = { .root_fd = open("/", O_PATH | O_CLOEXEC),
                                                 .no_lines = getenv("NO_LINES") != NULL };
+        const char *most = getenv("MOST_BYTES");
         struct infp_symbol levels[INFP_SYMBOL_MAX_LEVELS];
         struct infp_symbols_about about;
         struct infp_symbols *symbols;
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
 
         if (argc < 2)
                 return 2;
+        options.most_bytes = most ? strtoull(most, NULL, 10) : 0;
         options.debug_directories = (const char *const *) argv + 2;
         if (infp_symbols_new(&options, &symbols, &err) < 0 ||
             infp_symbols_object(symbols, argv[1], -1, getenv("BUILD_ID"), &object, &err) < 0) {
