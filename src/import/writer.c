@@ -47,14 +47,15 @@ static int init(struct infp_import_writer *w, struct infp_run *run, struct infp_
         return infp_import_rows_init(&w->rows, run, all, n, err);
 }
 
-int infp_import_writer_new(struct infp_run *run, const struct infp_table *process, struct infp_imported *found,
-                           struct infp_import_writer **ret, struct infp_err *err)
+int infp_import_writer_new(struct infp_run *run, const char *path, const struct infp_table *process,
+                           struct infp_imported *found, struct infp_import_writer **ret, struct infp_err *err)
 {
         struct infp_import_writer *w = calloc(1, sizeof(*w));
         int r;
 
         if (!w)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
+        w->path = path;
         w->process = process;
         w->found = found;
         r = init(w, run, err);
@@ -226,7 +227,8 @@ static int add_frame(struct infp_import_writer *w, const struct infp_import_plac
         *ret = place_id(w, place);
         r = *ret ? infp_ids_add(&w->frames, *ret) : -ENOMEM;
         if (r == -ENOSPC)
-                return infp_fail(err, -E2BIG, "more than %u different functions: that is no profile", MAX_FRAMES);
+                return infp_fail(err, -E2BIG, "%s has more than %u different functions, as no profile has", w->path,
+                                 MAX_FRAMES);
         if (r <= 0)
                 return r ? infp_fail(err, r, "not enough memory to import") : 0;
         w->found->frames++;

@@ -87,15 +87,18 @@ static struct infp_imported_mode *mode_of(struct infp_imported *found, const cha
         return &found->modes[i];
 }
 
-static int count(struct infp_imported *found, const struct infp_import_sample *sample, struct infp_err *err)
+static int count(struct infp_import_writer *w, const struct infp_import_sample *sample, struct infp_err *err)
 {
+        struct infp_imported *found = w->found;
         struct infp_imported_mode *mode = mode_of(found, sample->mode);
         const uint64_t samples = found->samples + (uint64_t) sample->samples;
 
         if (sample->samples < 0 || samples > INT64_MAX)
-                return infp_fail(err, -ERANGE, "the counts add up to more than 2^63, which no profile does");
+                return infp_fail(err, -ERANGE, "%s is refused: its counts add up to more than 2^63", w->path);
         if (!(sample->weight >= 0) || !isfinite(sample->weight + (mode ? mode->weight : 0)))
-                return infp_fail(err, -ERANGE, "the weights are no numbers, or add up to more than a number can be");
+                return infp_fail(err, -ERANGE,
+                                 "%s is refused: its weights are no numbers, or add up to more than a number can be",
+                                 w->path);
         if (!found->rows || sample->t_ns < found->first_t_ns)
                 found->first_t_ns = sample->t_ns;
         if (sample->t_ns > found->last_t_ns)
@@ -140,7 +143,7 @@ int infp_import_sample(struct infp_import_writer *w, const struct infp_import_sa
         uint64_t thread;
         bool has_rotated;
 
-        INFP_TRY(count(w->found, sample, err));
+        INFP_TRY(count(w, sample, err));
         INFP_TRY(infp_import_begin_now(w, err));
         INFP_TRY(describe_process(w, process, sample, err));
         INFP_TRY(describe_thread(w, sample, process, &thread, err));

@@ -7,6 +7,7 @@
 
 struct infp_import_writer {
         struct infp_import_rows rows;
+        const char *path;
         const struct infp_table *process;
         int process_pid, process_name; /* cells */
         struct infp_imported *found;
