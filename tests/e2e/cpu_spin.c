@@ -1,11 +1,12 @@
 /* Threads that burn CPU time in user mode: each so many seconds of its own clock. Prints what all took together.
  *
- *   cpu_spin SECONDS [THREADS [LATE]]    LATE more threads begin when half of that has gone */
+ *   cpu_spin SECONDS [THREADS [LATE [IDLE]]]    LATE more threads begin when half of that has gone, IDLE ones wait */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_THREADS = 4096, LOOPS = 2000000 };
 
@@ -35,14 +36,25 @@ static void *run(void *arg)
         return NULL;
 }
 
+static void *idle(void *arg)
+{
+        pause();
+        return arg;
+}
+
 int main(int argc, char **argv)
 {
         const int n = argc > 2 ? atoi(argv[2]) : 1, late = argc > 3 ? atoi(argv[3]) : 0;
+        const int n_idle = argc > 4 ? atoi(argv[4]) : 0;
+        pthread_t waiting;
         static pthread_t threads[MAX_THREADS];
 
         seconds = argc > 1 ? atof(argv[1]) : 1;
         if (n + late > MAX_THREADS)
                 return 2;
+        for (int i = 0; i < n_idle; i++)
+                if (pthread_create(&waiting, NULL, idle, NULL))
+                        return 1;
         for (int i = 1; i < n; i++)
                 if (pthread_create(&threads[i], NULL, run, NULL))
                         return 1;
