@@ -406,7 +406,7 @@ static int read_perf_script(struct infp_import_input *input, struct infp_import_
 
 static enum infp_import_sure look(const char *head, size_t size)
 {
-        unsigned n_heads = 0, n_frames = 0;
+        unsigned n_heads = 0, n_clear = 0, n_frames = 0; /* clear: with a time or a CPU */
 
         if (memchr(head, 0, size))
                 return INFP_IMPORT_NO;
@@ -425,13 +425,14 @@ static enum infp_import_sure look(const char *head, size_t size)
                 if (n_heads && (line.data[0] == ' ' || line.data[0] == '\t') && infp_perf_frame(line, &frame))
                         n_frames++;
                 else if (infp_perf_head(line, &start)) {
-                        n_heads += start.has_time || start.cpu >= 0 || start.event.size;
+                        n_heads++;
+                        n_clear += start.has_time || start.cpu >= 0;
                         n_frames += start.rest.size && infp_perf_frame(start.rest, &frame) && frame.object.size;
                 }
         }
-        if (!n_heads)
-                return INFP_IMPORT_NO;
-        return n_frames ? INFP_IMPORT_SURE : INFP_IMPORT_LIKELY;
+        if (n_frames)
+                return INFP_IMPORT_SURE;
+        return n_clear ? INFP_IMPORT_LIKELY : INFP_IMPORT_NO; /* "INFO 2026 starting: ..." is a log */
 }
 
 const struct infp_import_format infp_import_perf_script = {

@@ -95,6 +95,8 @@ static void test_folded_refused(void **state)
         memset(long_line, 'a', sizeof(long_line));
         import_refused(import_bytes(long_line, sizeof(long_line), "folded"), "longer than 4 MiB");
         import_refused(import_text("PERFILE2xxxx"), "perf script");
+        import_refused(import_text("INFO 2026 starting: the server\nINFO 2026 ready: at last\n"),
+                       "none of the profiles");
 }
 
 /* A byte that is no UTF-8 is shown as \xHH, a backslash stays one. */
