@@ -106,8 +106,7 @@ int infp_stacks_read_modes(struct infp_stacks_reader *reader, struct infp_err *e
         infp_stacks_scan_close(&scan);
         INFP_TRY(r);
         if (!reader->n_modes)
-                return infp_fail(err, -ENODATA, "the run has no samples of stacks%s; `infprof record --cpu` takes them",
-                                 reader->options->t0 || reader->options->t1 ? " between --from and --to" : "");
+                return infp_fail(err, -ENODATA, "the run has no samples of stacks in this time");
         INFP_TRY(choose(reader, &chosen, err));
         keep(reader, chosen);
         s->t0 = reader->options->t0 ? reader->options->t0 : s->first_t_ns;

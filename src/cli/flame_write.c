@@ -208,7 +208,7 @@ static int explain(struct infp_run *run, int r, struct infp_err *err)
                         return infp_fail(err, r, "the run has no samples of stacks: %.200s%s%.200s", a->reason,
                                          *a->fix ? "; fix: " : "", a->fix);
         }
-        return r;
+        return infp_fail(err, r, "the run has no samples of stacks; `infprof record --cpu` takes them");
 }
 
 int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)

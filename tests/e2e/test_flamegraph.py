@@ -109,10 +109,14 @@ def test_folded(flamegraph):
     assert "no samples of stacks of process 43" in flamegraph("--folded", "--pid", "43", fails=1)
 
 
-def test_folded_comes_back(infprof, flamegraph, tmp_path):
-    (tmp_path / "a.folded").write_text(flamegraph("--folded"))
-    subprocess.run([infprof, "import", tmp_path / "a.folded", "-o", tmp_path / "out"], check=True, capture_output=True)
+@pytest.mark.parametrize("name", ["a.folded", "a.pb.gz", "a.speedscope.json", "a.perf"])
+def test_what_is_written_can_be_imported(infprof, flamegraph, tmp_path, name):
+    flamegraph("-o", tmp_path / name)
+    subprocess.run([infprof, "import", tmp_path / name, "-o", tmp_path / "out"], check=True, capture_output=True)
     assert parse_folded(flamegraph("--folded", run=tmp_path / "out")) == STACKS
+    top = json.loads(flamegraph("--json", run=tmp_path / "out"))
+    [mode] = set(top) - {"profile_id", "duration_seconds"}
+    assert abs(top[mode]["total_weight"] - (13 if name == "a.folded" else 0.13)) < 1e-9
 
 
 def test_names_that_would_break_a_line(infprof, flamegraph, tmp_path):
@@ -361,7 +365,8 @@ def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
     assert "no samples of mode 'heap' there; it has: cpu, wall" in flamegraph("--folded", "--mode", "heap", fails=1)
     assert "a trace has times" in flamegraph("--chrome", run=imported, fails=1)
     subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
-    assert "no samples of stacks" in flamegraph("--folded", run=run_dir, fails=1)
+    assert "no samples of stacks; `infprof record --cpu` takes them" in flamegraph("--folded", run=run_dir, fails=1)
+    assert "no samples of stacks in this time" in flamegraph("--folded", "--from", "+5.5s", fails=1)
     assert not list(tmp_path.glob("*.part"))
 
 
