@@ -16,7 +16,7 @@
 
 enum { MAX_UNITS = 1 << 16, LOOPS = 300000 };
 
-static atomic_ulong n_signals, n_interrupted, n_short, n_calls;
+static atomic_ulong n_started, n_signals, n_interrupted, n_short, n_calls;
 static double units[MAX_UNITS];
 static volatile uint64_t sink;
 
@@ -54,6 +54,7 @@ static void *sleeper(void *index)
 
         if (pipe(ends) < 0)
                 abort();
+        n_started++;
         for (;;) {
                 const double begin = now(CLOCK_MONOTONIC);
                 struct pollfd none = { ends[0], POLLIN, 0 };
@@ -98,6 +99,8 @@ int main(int argc, char **argv)
                 if (pthread_create(&id, NULL, sleeper, (void *) (uintptr_t) i))
                         return 2;
         }
+        while (n_started < n_threads) /* a thread that begins still blocks all signals */
+                usleep(1000);
         puts("ready");
         fflush(stdout);
         for (;;) {

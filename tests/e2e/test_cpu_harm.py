@@ -206,4 +206,5 @@ def test_samples_are_taken_meanwhile(infprof, victim, program, run_dir):
     done = subprocess.run([*record_words(infprof, run_dir, victim.pid), "--duration", "1"], stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     profile = Profile(run_dir.run(), {"cpu_victim": program})
-    assert sum("unit" in one.names for one in profile.samples) > 300
+    working = sum("unit" in one.names for one in profile.samples)
+    assert working > 30 and working >= 0.8 * len(profile.samples), (working, len(profile.samples))
