@@ -63,7 +63,7 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report)
         put_gauge(&pairs, report, "machine: swap used", "vSwapUsed");
         if (pairs.any && !isnan(report->memory_limit_bytes))
                 infp_report_line(out, "limit", "%s by the control group",
-                                 infp_human(report->memory_limit_bytes, "bytes", "", false).text);
+                                 infp_report_bytes(report->memory_limit_bytes).text);
 }
 
 /* Times that the kernel adds up over requests look like too much of a second when several are under way at once. */

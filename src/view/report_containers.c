@@ -9,16 +9,6 @@
 
 enum { SHOWN = 8, NAME_WIDTH = 40 };
 
-static struct human bytes(double v)
-{
-        return infp_human(v, "bytes", "", false);
-}
-
-static struct human seconds(double v)
-{
-        return infp_human(v, "seconds", "s", false);
-}
-
 static double machine_memory(const struct infp_report *report)
 {
         return infp_report_max(report, "vMemoryTotal");
@@ -46,11 +36,11 @@ static void put_cpu(struct infp_out *out, const struct infp_report *report, cons
                 return;
         if (allowed > 0)
                 snprintf(share, sizeof(share), " of %.4g allowed (%.1f %%)", allowed, 100 * cpus / allowed);
-        infp_report_line(out, "  CPU", "%s, %.3g CPUs on average%s", seconds(total).text, cpus, share);
+        infp_report_line(out, "  CPU", "%s, %.3g CPUs on average%s", infp_report_seconds(total).text, cpus, share);
         if (throttled > 0)
                 infp_report_line(out, "  throttled", "in %.1f %% of %.0f periods, %s together over all CPUs",
                                  100 * throttled, infp_container_total(use, INFP_CONTAINER_PERIODS),
-                                 seconds(infp_container_total(use, INFP_CONTAINER_THROTTLED_NS)).text);
+                                 infp_report_seconds(infp_container_total(use, INFP_CONTAINER_THROTTLED_NS)).text);
         else if (!isnan(throttled))
                 infp_report_line(out, "  throttled", "never in %.0f periods",
                                  infp_container_total(use, INFP_CONTAINER_PERIODS));
@@ -68,12 +58,12 @@ static void put_memory(struct infp_out *out, const struct infp_report *report, c
         if (isnan(peak))
                 return;
         if (allowed > 0)
-                snprintf(share, sizeof(share), " of %s (%.1f %%), %s", bytes(allowed).text, 100 * peak / allowed,
-                         is_limit ? "its limit" : "all of the machine: no limit is set");
+                snprintf(share, sizeof(share), " of %s (%.1f %%), %s", infp_report_bytes(allowed).text,
+                         100 * peak / allowed, is_limit ? "its limit" : "all of the machine: no limit is set");
         if (kills > 0 || hits > 0)
                 snprintf(events, sizeof(events), "; the limit was hit %.0f times, %.0f processes were killed",
                          hits > 0 ? hits : 0, kills > 0 ? kills : 0);
-        infp_report_line(out, "  memory", "%s at most%s%s", bytes(peak).text, share, events);
+        infp_report_line(out, "  memory", "%s at most%s%s", infp_report_bytes(peak).text, share, events);
 }
 
 static void put_traffic(struct infp_out *out, const struct infp_container_use *use)
@@ -84,10 +74,11 @@ static void put_traffic(struct infp_out *out, const struct infp_container_use *u
                sent = infp_container_total(use, INFP_CONTAINER_SENT);
 
         if (read > 0 || written > 0)
-                infp_report_line(out, "  disk", "%s read, %s written", bytes(read).text, bytes(written).text);
+                infp_report_line(out, "  disk", "%s read, %s written", infp_report_bytes(read).text,
+                                 infp_report_bytes(written).text);
         if (!isnan(received) && !isnan(sent))
                 infp_report_line(out, "  network", "%s received, %s sent (of its network namespace)",
-                                 bytes(received).text, bytes(sent).text);
+                                 infp_report_bytes(received).text, infp_report_bytes(sent).text);
 }
 
 static void put_share(struct infp_str *text, const char *name, double some, double full)

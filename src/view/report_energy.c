@@ -37,21 +37,6 @@ const struct infp_absence *infp_report_energy_absence(const struct infp_report *
         return report->energy.has_host ? NULL : why(report);
 }
 
-static struct human joules(double v)
-{
-        return infp_human(v, "joules", "J", false);
-}
-
-static struct human watts(double v)
-{
-        return infp_human(v, "watts", "W", false);
-}
-
-static struct human seconds(double v)
-{
-        return infp_human(v, "seconds", "s", false);
-}
-
 static void put_names(struct infp_str *text, const struct infp_energy *e)
 {
         for (unsigned i = 0, n = 0; i < e->n; i++)
@@ -77,8 +62,8 @@ static void put_domain(struct infp_out *out, const struct infp_energy_domain *d)
 {
         infp_autostr struct infp_str line = { 0 };
 
-        infp_str_printf(&line, "  %-*s%*s%*s  ", NAME_WIDTH, d->name, CELL_WIDTH, joules(d->joules).text, CELL_WIDTH,
-                        watts(d->watts).text);
+        infp_str_printf(&line, "  %-*s%*s%*s  ", NAME_WIDTH, d->name, CELL_WIDTH, infp_report_joules(d->joules).text,
+                        CELL_WIDTH, infp_report_watts(d->watts).text);
         if (d->is_counted)
                 infp_str_puts(&line, "counts");
         else if (d->same_as)
@@ -101,14 +86,15 @@ static void put_idle(struct infp_out *out, const struct infp_energy *e)
                                                  : "in the first seconds of the recording, whatever ran then";
 
         if (!isnan(e->idle_watts)) {
-                infp_report_line(out, "idle", "%s, measured for %s %s: %s of it", watts(e->idle_watts).text,
-                                 seconds(e->baseline_s).text, when, joules(e->idle_joules).text);
-                infp_report_line(out, "above idle", "%s", joules(e->dynamic_joules).text);
+                infp_report_line(out, "idle", "%s, measured for %s %s: %s of it", infp_report_watts(e->idle_watts).text,
+                                 infp_report_seconds(e->baseline_s).text, when,
+                                 infp_report_joules(e->idle_joules).text);
+                infp_report_line(out, "above idle", "%s", infp_report_joules(e->dynamic_joules).text);
         } else if (e->baseline.t1) {
                 infp_report_line(out, "idle",
                                  "not known: fewer than two readings lie in the %s of the baseline (a longer one, or "
                                  "a shorter -t)",
-                                 seconds((double) (e->baseline.t1 - e->baseline.t0) / 1e9).text);
+                                 infp_report_seconds((double) (e->baseline.t1 - e->baseline.t0) / 1e9).text);
         } else {
                 infp_report_line(out, "idle", "not measured (record --energy-baseline 10s does)");
         }
@@ -123,21 +109,22 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
                 return;
         put_names(&names, e);
         if (!isnan(e->j_per_token))
-                infp_str_printf(&more, "; %s per prompt or generated token", joules(e->j_per_token).text);
+                infp_str_printf(&more, "; %s per prompt or generated token", infp_report_joules(e->j_per_token).text);
         if (!isnan(e->gpu_j_per_generated) && e->has_host)
-                infp_str_printf(&more, "; of that GPUs %s per generated token", joules(e->gpu_j_per_generated).text);
+                infp_str_printf(&more, "; of that GPUs %s per generated token",
+                                infp_report_joules(e->gpu_j_per_generated).text);
         if (!isnan(e->j_per_request))
-                infp_str_printf(&more, "; %s per request", joules(e->j_per_request).text);
-        infp_report_line(out, "per token", "%s per generated token%s", joules(e->j_per_generated).text,
+                infp_str_printf(&more, "; %s per request", infp_report_joules(e->j_per_request).text);
+        infp_report_line(out, "per token", "%s per generated token%s", infp_report_joules(e->j_per_generated).text,
                          more.data ? more.data : "");
         infp_str_clear(&more);
         if (!isnan(t->prompt))
                 infp_str_printf(&more, ", %.0f prompt", t->prompt);
         if (!isnan(t->requests))
                 infp_str_printf(&more, ", %.0f requests", t->requests);
-        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %.0f generated%s", joules(t->joules).text,
-                         seconds(t->seconds).text, names.data ? names.data : "", tokens_from[t->from], t->generated,
-                         more.data ? more.data : "");
+        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %.0f generated%s",
+                         infp_report_joules(t->joules).text, infp_report_seconds(t->seconds).text,
+                         names.data ? names.data : "", tokens_from[t->from], t->generated, more.data ? more.data : "");
 }
 
 static void put_split(struct infp_out *out, const struct infp_report *report)
@@ -153,16 +140,16 @@ static void put_split(struct infp_out *out, const struct infp_report *report)
                          : has_idle               ? ", of what is above idle"
                                                   : "; idle power is in it, since it was not measured");
         if (!isnan(e->tree_joules))
-                infp_report_line(out, "", "target %s, others %s, idle %s; residual %s", joules(e->tree_joules).text,
-                                 joules(e->others_joules).text,
-                                 has_idle ? joules(e->split_idle_joules).text : "not apart",
-                                 joules(e->residual_joules).text);
+                infp_report_line(out, "", "target %s, others %s, idle %s; residual %s",
+                                 infp_report_joules(e->tree_joules).text, infp_report_joules(e->others_joules).text,
+                                 has_idle ? infp_report_joules(e->split_idle_joules).text : "not apart",
+                                 infp_report_joules(e->residual_joules).text);
         for (unsigned i = 0; i < report->processes.n && i < INFP_REPORT_BUSIEST; i++) {
                 const struct infp_report_process *p = &report->processes.list[i];
 
                 if (infp_energy_share(e, p->cpu_s) > 0)
                         infp_report_line(out, "", "%s (%lld): %s", p->name ? p->name : "a process", (long long) p->pid,
-                                         joules(infp_energy_share(e, p->cpu_s)).text);
+                                         infp_report_joules(infp_energy_share(e, p->cpu_s)).text);
         }
 }
 
@@ -180,10 +167,11 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
         infp_report_title(out, "Energy");
         put_names(&names, e);
         if (e->seconds < all_of_it * report->wall_s)
-                snprintf(of, sizeof(of), " (it was read for so long of %s)", seconds(report->wall_s).text);
+                snprintf(of, sizeof(of), " (it was read for so long of %s)", infp_report_seconds(report->wall_s).text);
         infp_report_line(out, e->has_host ? "machine" : "GPUs", "%s in %s%s: %s on average%s, by %s",
-                         joules(e->joules).text, seconds(e->seconds).text, of, watts(e->watts).text,
-                         e->is_estimated ? ", ESTIMATED from power" : "", names.data ? names.data : "");
+                         infp_report_joules(e->joules).text, infp_report_seconds(e->seconds).text, of,
+                         infp_report_watts(e->watts).text, e->is_estimated ? ", ESTIMATED from power" : "",
+                         names.data ? names.data : "");
         for (unsigned i = 0; i < e->n; i++)
                 put_domain(out, &e->list[i]);
         if (!e->has_host)

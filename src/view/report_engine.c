@@ -159,8 +159,7 @@ static void put_failures(struct infp_str *text, const struct infp_report_engine 
         if (e->n_failed_between) {
                 infp_str_printf(text, "; %llu failed between them", (unsigned long long) e->n_failed_between);
                 if (e->down_between_s > 0)
-                        infp_str_printf(text, " (%s in all)",
-                                        infp_human(e->down_between_s, "seconds", "s", false).text);
+                        infp_str_printf(text, " (%s in all)", infp_report_seconds(e->down_between_s).text);
                 if (e->reason_between)
                         infp_str_printf(text, ", the last: %s", without_url(e->reason_between, e->url));
         }

@@ -61,7 +61,7 @@ static void say_memory(struct facts *facts, const struct infp_report *report)
         infp_autostr struct infp_str text = { 0 };
 
         if (swap > 0) {
-                infp_str_printf(&text, "Up to %s of the tree lay in swap.", infp_human(swap, "bytes", "", false).text);
+                infp_str_printf(&text, "Up to %s of the tree lay in swap.", infp_report_bytes(swap).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }

@@ -24,26 +24,6 @@ static const struct {
 };
 static const double never = 0.0005; /* less than a tenth of a per cent */
 
-static struct human bytes(double v)
-{
-        return infp_human(v, "bytes", "", false);
-}
-
-static struct human joules(double v)
-{
-        return infp_human(v, "joules", "J", false);
-}
-
-static struct human watts(double v)
-{
-        return infp_human(v, "watts", "W", false);
-}
-
-static struct human seconds(double v)
-{
-        return infp_human(v, "seconds", "s", false);
-}
-
 static const struct infp_energy_domain *energy_of(const struct infp_report *report, const struct infp_gpu *gpu)
 {
         for (unsigned i = 0; i < report->energy.n; i++)
@@ -90,10 +70,10 @@ static void put_memory(struct infp_out *out, const struct infp_gpu *gpu)
         if (isnan(used))
                 return;
         if (total > 0)
-                infp_report_line(out, "  memory", "%s at most of %s (%.1f %%)", bytes(used).text, bytes(total).text,
-                                 100 * used / total);
+                infp_report_line(out, "  memory", "%s at most of %s (%.1f %%)", infp_report_bytes(used).text,
+                                 infp_report_bytes(total).text, 100 * used / total);
         else
-                infp_report_line(out, "  memory", "%s at most", bytes(used).text);
+                infp_report_line(out, "  memory", "%s at most", infp_report_bytes(used).text);
 }
 
 static void put_power(struct infp_out *out, const struct infp_report *report, const struct infp_gpu *gpu)
@@ -103,13 +83,13 @@ static void put_power(struct infp_out *out, const struct infp_report *report, co
         char of[96] = "";
 
         if (limit > 0)
-                snprintf(of, sizeof(of), "; its limit is %s", watts(limit).text);
+                snprintf(of, sizeof(of), "; its limit is %s", infp_report_watts(limit).text);
         if (!isnan(mean))
-                infp_report_line(out, "  power", "%s on average, %s at most%s", watts(mean).text,
-                                 watts(infp_gpu_most(gpu, INFP_GPU_POWER)).text, of);
+                infp_report_line(out, "  power", "%s on average, %s at most%s", infp_report_watts(mean).text,
+                                 infp_report_watts(infp_gpu_most(gpu, INFP_GPU_POWER)).text, of);
         if (energy)
-                infp_report_line(out, "  energy", "%s in %s, by its %s%s", joules(energy->joules).text,
-                                 seconds(energy->seconds).text, energy->source ? energy->source : "driver",
+                infp_report_line(out, "  energy", "%s in %s, by its %s%s", infp_report_joules(energy->joules).text,
+                                 infp_report_seconds(energy->seconds).text, energy->source ? energy->source : "driver",
                                  energy->is_estimated ? ": ESTIMATED from power" : "");
 }
 
@@ -176,7 +156,7 @@ static void put_process(struct infp_out *out, const char *label, const struct in
         char memory[80] = "", use[80] = "";
 
         if (p->memory_bytes.n)
-                snprintf(memory, sizeof(memory), ", %s at most", bytes(p->memory_bytes.max).text);
+                snprintf(memory, sizeof(memory), ", %s at most", infp_report_bytes(p->memory_bytes.max).text);
         if (!isnan(sm) || !isnan(compute))
                 snprintf(use, sizeof(use), ", busy for it %.1f %% of the time", isnan(sm) ? compute : sm);
         infp_report_line(out, label, "%s (%lld%s)%s%s%s", p->name ? p->name : "a process", (long long) p->pid,

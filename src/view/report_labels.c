@@ -18,11 +18,6 @@ static struct human percent(double v)
         return ret;
 }
 
-static struct human bytes(double v)
-{
-        return infp_human(v, "bytes", "", false);
-}
-
 static struct human celsius(double v)
 {
         struct human ret = { "-" };
@@ -60,7 +55,7 @@ static void put_energy(struct infp_out *out, const struct infp_report *report, c
                 infp_report_line(
                         out, "energy",
                         "%s of the machine in %s (%.2f W)%s; since the recording began %s at first, %s at last",
-                        joules(infp_span_joules(span)).text, infp_human(span->energy_s, "seconds", "s", false).text,
+                        joules(infp_span_joules(span)).text, infp_report_seconds(span->energy_s).text,
                         infp_span_watts(span), span->energy_is_estimated ? ", estimated from power" : "",
                         joules(span->energy_j.min).text, joules(span->energy_j.max).text);
 }
@@ -108,14 +103,14 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report)
                      infp_text_fit(tame.data ? tame.data : "", tame.size, infp_report_width(out) - 2, &used));
         infp_str_putc(&out->text, '\n');
         put_stat(out, "CPU of the tree, of all CPUs", &span->cpu_percent, percent);
-        put_stat(out, "in RAM (RSS)", &span->rss_bytes, bytes);
-        put_stat(out, "address space (VMS)", &span->vms_bytes, bytes);
-        put_stat(out, "in swap", &span->swap_bytes, bytes);
+        put_stat(out, "in RAM (RSS)", &span->rss_bytes, infp_report_bytes);
+        put_stat(out, "address space (VMS)", &span->vms_bytes, infp_report_bytes);
+        put_stat(out, "in swap", &span->swap_bytes, infp_report_bytes);
         put_stat(out, "CPU temperature", &span->temperature_c, celsius);
         put_cores(out, &span->cores);
         put_energy(out, report, span);
         infp_report_line(out, "samples", "%llu in %s; std is that of the sample (n - 1)", (unsigned long long) span->n,
-                         infp_human(span->seconds, "seconds", "s", false).text);
+                         infp_report_seconds(span->seconds).text);
 }
 
 static void put_pair(struct infp_out *out, const struct infp_report *report, unsigned i)
@@ -126,14 +121,16 @@ static void put_pair(struct infp_out *out, const struct infp_report *report, uns
         infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
         infp_str_puts(&out->text, "  ");
         infp_report_put_padded(out, name.data ? name.data : "", NAME_WIDTH, false);
-        infp_str_printf(&out->text, " %8s %7s %9s %9s %8s %8s\n", infp_human(s->seconds, "seconds", "s", false).text,
-                        percent(infp_stat_mean(&s->cpu_percent)).text, bytes(infp_stat_mean(&s->rss_bytes)).text,
-                        bytes(infp_stat_mean(&s->vms_bytes)).text, bytes(infp_stat_mean(&s->swap_bytes)).text,
-                        joules(infp_span_joules(s)).text);
-        infp_str_printf(
-                &out->text, "  %*s %8s %7s %9s %9s %8s\n", NAME_WIDTH, "", "std",
-                percent(infp_stat_sample_std(&s->cpu_percent)).text, bytes(infp_stat_sample_std(&s->rss_bytes)).text,
-                bytes(infp_stat_sample_std(&s->vms_bytes)).text, bytes(infp_stat_sample_std(&s->swap_bytes)).text);
+        infp_str_printf(&out->text, " %8s %7s %9s %9s %8s %8s\n", infp_report_seconds(s->seconds).text,
+                        percent(infp_stat_mean(&s->cpu_percent)).text,
+                        infp_report_bytes(infp_stat_mean(&s->rss_bytes)).text,
+                        infp_report_bytes(infp_stat_mean(&s->vms_bytes)).text,
+                        infp_report_bytes(infp_stat_mean(&s->swap_bytes)).text, joules(infp_span_joules(s)).text);
+        infp_str_printf(&out->text, "  %*s %8s %7s %9s %9s %8s\n", NAME_WIDTH, "", "std",
+                        percent(infp_stat_sample_std(&s->cpu_percent)).text,
+                        infp_report_bytes(infp_stat_sample_std(&s->rss_bytes)).text,
+                        infp_report_bytes(infp_stat_sample_std(&s->vms_bytes)).text,
+                        infp_report_bytes(infp_stat_sample_std(&s->swap_bytes)).text);
 }
 
 /* Of labels in the output whose own time was not used. */

@@ -5,11 +5,6 @@
 #include "base/json.h"
 #include "view/report_parts.h"
 
-static struct human bytes(uint64_t v)
-{
-        return infp_human((double) v, "bytes", "", false);
-}
-
 void infp_report_output(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_output *output = &report->output;
@@ -18,11 +13,12 @@ void infp_report_output(struct infp_out *out, const struct infp_report *report)
         if (!output->has)
                 return;
         if (report->is_part)
-                snprintf(of, sizeof(of), ", %s of them here", bytes(output->range_bytes).text);
+                snprintf(of, sizeof(of), ", %s of them here", infp_report_bytes((double) output->range_bytes).text);
         if (output->removed)
-                snprintf(removed, sizeof(removed), "; its first %s are removed", bytes(output->removed).text);
-        infp_report_line(out, "output", "%s in %s_output.txt%s%s", bytes(output->bytes).text, report->run->info.uuid,
-                         of, removed);
+                snprintf(removed, sizeof(removed), "; its first %s are removed",
+                         infp_report_bytes((double) output->removed).text);
+        infp_report_line(out, "output", "%s in %s_output.txt%s%s", infp_report_bytes((double) output->bytes).text,
+                         report->run->info.uuid, of, removed);
 }
 
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report)

@@ -8,6 +8,10 @@ struct human {
         char text[48];
 };
 struct human infp_human(double v, const char *base, const char *unit, bool rate);
+struct human infp_report_bytes(double v);
+struct human infp_report_seconds(double v);
+struct human infp_report_joules(double v);
+struct human infp_report_watts(double v);
 
 void infp_report_title(struct infp_out *out, const char *title);
 void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)

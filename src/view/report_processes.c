@@ -20,7 +20,7 @@ static const char *from_program(const char *command)
 
 static struct human cpu_of(const struct infp_report_process *p)
 {
-        return infp_human(p->cpu_s, "seconds", "s", false);
+        return infp_report_seconds(p->cpu_s);
 }
 
 static void put_process(struct infp_out *out, const struct infp_report_process *p, unsigned cpu_width)
@@ -36,7 +36,7 @@ static void put_process(struct infp_out *out, const struct infp_report_process *
         infp_str_printf(&out->text, "  %7s ", pid);
         infp_report_put_padded(out, p->name ? p->name : "-", NAME_WIDTH, false);
         used = (unsigned) snprintf(line, sizeof(line), " %*s %8s %9s  ", (int) cpu_width, cpu_of(p).text, share,
-                                   infp_human(p->rss_peak_bytes, "bytes", "", false).text);
+                                   infp_report_bytes(p->rss_peak_bytes).text);
         infp_str_puts(&out->text, line);
         used += 2 + 7 + 1 + NAME_WIDTH;
         if (used + 4 < width)

@@ -17,11 +17,6 @@ struct times {
         struct infp_samples *samples; /* NULL: the gaps between pieces */
 };
 
-static struct human seconds(double s)
-{
-        return infp_human(s, "seconds", "s", false);
-}
-
 static bool quantile_of(struct infp_requests *requests, const struct times *times, double q, struct infp_quantile *ret)
 {
         return times->samples ? infp_samples_quantile(times->samples, q, ret) : infp_requests_itl(requests, q, ret);
@@ -69,11 +64,12 @@ static void put_times(struct infp_out *out, struct infp_requests *requests, cons
         if (isnan(mean))
                 return;
         infp_str_printf(&out->text, "  %-12s", times->label);
-        put_cell(out, seconds(mean).text);
+        put_cell(out, infp_report_seconds(mean).text);
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
-                put_cell(out,
-                         quantile_of(requests, times, infp_quantiles_shown[i], &at) ? seconds(at.estimate).text : "-");
-        put_cell(out, seconds(max_of(requests, times)).text);
+                put_cell(out, quantile_of(requests, times, infp_quantiles_shown[i], &at)
+                                      ? infp_report_seconds(at.estimate).text
+                                      : "-");
+        put_cell(out, infp_report_seconds(max_of(requests, times)).text);
         infp_str_putc(&out->text, '\n');
 }
 
@@ -107,7 +103,7 @@ static void put_counts(struct infp_out *out, const struct infp_requests *request
         if (n_cut)
                 snprintf(cut, sizeof(cut), ", %llu cut off by the end of the load", (unsigned long long) n_cut);
         infp_report_line(out, "requests", "%llu in %s: %llu ok%s%s; %.3g ok a second", (unsigned long long) requests->n,
-                         seconds(duration).text, (unsigned long long) requests->n_ok, failed, cut,
+                         infp_report_seconds(duration).text, (unsigned long long) requests->n_ok, failed, cut,
                          duration > 0 ? (double) requests->n_ok / duration : 0);
         for (unsigned i = 0; i < requests->n_failures; i++)
                 infp_report_line(out, "", "%llu x %s%s%s", (unsigned long long) requests->failures[i].n,
@@ -176,11 +172,12 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                 put_narrow(out, load->output_tokens && duration > 0 ? cell : "-");
                 for (unsigned k = 0; k < 2; k++)
                         put_narrow(out, infp_samples_quantile(&load->ttft, k ? 0.99 : 0.5, &at)
-                                                ? seconds(at.estimate).text
+                                                ? infp_report_seconds(at.estimate).text
                                                 : "-");
                 for (unsigned k = 0; k < 2; k++)
-                        put_narrow(out,
-                                   infp_requests_load_itl(load, k ? 0.99 : 0.5, &at) ? seconds(at.estimate).text : "-");
+                        put_narrow(out, infp_requests_load_itl(load, k ? 0.99 : 0.5, &at)
+                                                ? infp_report_seconds(at.estimate).text
+                                                : "-");
                 infp_str_putc(&out->text, '\n');
         }
 }
@@ -199,7 +196,7 @@ static void put_goodput(struct infp_out *out, const struct infp_requests *reques
         for (unsigned i = 0; i < INFP_COUNT(all); i++)
                 if (all[i].ns)
                         n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s within %s", n ? ", " : "", all[i].name,
-                                               seconds((double) all[i].ns / 1e9).text);
+                                               infp_report_seconds((double) all[i].ns / 1e9).text);
         if (n)
                 infp_report_line(out, "goodput", "%llu of %llu requests, %.3g a second: %s",
                                  (unsigned long long) requests->n_good, (unsigned long long) requests->n,
@@ -220,7 +217,8 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
                         "free slot, a slow connection, or a client without CPU; their times count from when they "
                         "were due",
                         (unsigned long long) requests->n_late, (unsigned long long) requests->n,
-                        seconds(late.estimate).text, seconds(requests->send.stat.max / 1e9).text);
+                        infp_report_seconds(late.estimate).text,
+                        infp_report_seconds(requests->send.stat.max / 1e9).text);
         if (pieces > 1.05)
                 infp_report_line(out, "note",
                                  "a piece of the stream holds %.3g tokens on average: ITL is between pieces", pieces);

@@ -93,6 +93,26 @@ struct human infp_human(double v, const char *base, const char *unit, bool rate)
         return ret;
 }
 
+struct human infp_report_bytes(double v)
+{
+        return infp_human(v, "bytes", "", false);
+}
+
+struct human infp_report_seconds(double v)
+{
+        return infp_human(v, "seconds", "s", false);
+}
+
+struct human infp_report_joules(double v)
+{
+        return infp_human(v, "joules", "J", false);
+}
+
+struct human infp_report_watts(double v)
+{
+        return infp_human(v, "watts", "W", false);
+}
+
 static void put_moment(char *ret, size_t size, int64_t unix_ns, const char *format)
 {
         const time_t t = (time_t) (unix_ns / 1000000000);
@@ -118,8 +138,8 @@ static void put_times(struct infp_out *out, const struct infp_report *report)
         else if (info->exit_code >= 0)
                 snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
         if (report->is_part)
-                snprintf(of, sizeof(of), " of %s", infp_human(whole, "seconds", "s", false).text);
-        infp_report_line(out, "lasted", "%s%s%s%s", infp_human(report->wall_s, "seconds", "s", false).text, of, ended,
+                snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole).text);
+        infp_report_line(out, "lasted", "%s%s%s%s", infp_report_seconds(report->wall_s).text, of, ended,
                          report->is_cut ? "; then the recorder died: what came later is not known" : "");
 }
 
@@ -198,8 +218,8 @@ static void put_machine_cpu(struct infp_out *out, const struct infp_report *repo
                              mean = infp_report_mean(report, parts[i][1]);
 
                 if (!isnan(total) && (total > 0 || i < 2))
-                        infp_report_line(out, parts[i][0], "%s: %.2f cores on average",
-                                         infp_human(total, "seconds", "s", false).text, mean);
+                        infp_report_line(out, parts[i][0], "%s: %.2f cores on average", infp_report_seconds(total).text,
+                                         mean);
         }
 }
 
@@ -223,10 +243,10 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
         if (!isnan(cpus) && cpus > 0)
                 snprintf(of, sizeof(of), ", %.1f %% of %.3g effective CPU%s", 100 * cores / cpus, cpus,
                          cpus == 1 ? "" : "s");
-        infp_report_line(out, "total", "%s: %.2f cores on average%s",
-                         infp_human(report->tree_cpu_s, "seconds", "s", false).text, cores, of);
-        infp_report_line(out, "user", "%s", infp_human(report->tree_user_s, "seconds", "s", false).text);
-        infp_report_line(out, "system", "%s", infp_human(report->tree_system_s, "seconds", "s", false).text);
+        infp_report_line(out, "total", "%s: %.2f cores on average%s", infp_report_seconds(report->tree_cpu_s).text,
+                         cores, of);
+        infp_report_line(out, "user", "%s", infp_report_seconds(report->tree_user_s).text);
+        infp_report_line(out, "system", "%s", infp_report_seconds(report->tree_system_s).text);
         if (!isnan(peak))
                 infp_report_line(out, "most", "%.2f cores between two samples", peak);
         if (threads && threads->stat.n)
@@ -319,12 +339,12 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "CPU", "not measured");
         else
                 infp_report_line(out, "CPU", "%s, %.3g %% of one core (without the finishing)",
-                                 infp_human(self.cpu_s, "seconds", "s", false).text, self.cpu_percent);
+                                 infp_report_seconds(self.cpu_s).text, self.cpu_percent);
         if (!isnan(self.rss_max_bytes))
-                infp_report_line(out, "memory", "%s at most", infp_human(self.rss_max_bytes, "bytes", "", false).text);
+                infp_report_line(out, "memory", "%s at most", infp_report_bytes(self.rss_max_bytes).text);
         if (!isnan(self.rows))
                 infp_report_line(out, "rows", "%.0f taken, %.0f dropped, %s written", self.rows, self.rows_dropped,
-                                 infp_human(self.bytes_written, "bytes", "", false).text);
+                                 infp_report_bytes(self.bytes_written).text);
         if (self.ring_rows > 0 || self.ring_dropped > 0)
                 infp_report_line(out, "programs", "%.0f spans, marks and values taken, %.0f dropped", self.ring_rows,
                                  self.ring_dropped);
@@ -332,8 +352,8 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "ticks", "%llu, %llu left out; late by %s on average, %s at most",
                                  (unsigned long long) report->ticks.n,
                                  (unsigned long long) report->ticks.missed.total_u64,
-                                 infp_human(report->ticks.late_ns.mean / 1e9, "seconds", "s", false).text,
-                                 infp_human(report->ticks.late_ns.max / 1e9, "seconds", "s", false).text);
+                                 infp_report_seconds(report->ticks.late_ns.mean / 1e9).text,
+                                 infp_report_seconds(report->ticks.late_ns.max / 1e9).text);
 }
 
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
