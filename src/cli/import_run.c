@@ -16,7 +16,6 @@
 #include "cli/command.h"
 #include "cli/record_finish.h"
 #include "cli/record_info.h"
-#include "collect/collector.h"
 
 static const char *shown_path(const struct infp_import_wishes *wishes)
 {
@@ -44,45 +43,6 @@ static int open_file(const struct infp_import_wishes *wishes, int *ret, struct i
                 return infp_fail(err, -EISDIR, "%s is a directory; import takes a file", wishes->path);
         }
         return 0;
-}
-
-/* Nothing of this machine is recorded: no collector, no host. */
-static void drop_machine(struct infp_run_info *info)
-{
-        for (unsigned i = 0; i < info->n_collectors; i++) {
-                free(info->collectors[i].name);
-                free(info->collectors[i].tables);
-        }
-        info->n_collectors = 0;
-        info->hostname[0] = 0;
-}
-
-static int make_info(const struct infp_import_wishes *wishes, struct infp_run_info *info, struct infp_err *err)
-{
-        const struct infp_record_options options = { .format = "parquet" };
-        struct infp_env env = { .root_fd = -1 };
-        char *command, *mode;
-        int r = infp_env_open(&env, "/", err);
-
-        if (r < 0)
-                return r;
-        infp_uuid_make(info->uuid);
-        r = infp_record_info(&options, &env, info, err);
-        command = wishes->name ? strdup(wishes->name) : infp_record_command_of(&env, getpid(), false);
-        mode = strdup("import");
-        infp_env_close(&env);
-        if (r >= 0 && mode && command) {
-                drop_machine(info);
-                free(info->mode);
-                free(info->command);
-                info->mode = INFP_TAKE(mode);
-                info->command = INFP_TAKE(command);
-                info->period_ms = 0;
-        } else if (r >= 0)
-                r = infp_fail(err, -ENOMEM, "not enough memory to begin a run");
-        free(command);
-        free(mode);
-        return r;
 }
 
 static void put_modes(struct infp_json *json, const struct infp_imported *found)
@@ -214,7 +174,8 @@ static int make(int fd, const struct infp_import_wishes *wishes, struct infp_sig
         struct infp_run *run;
         int r;
 
-        INFP_TRY(make_info(wishes, &info, err));
+        INFP_TRY(infp_record_info_alone("import", wishes->name, &info, err));
+        info.hostname[0] = 0; /* of the machine that it comes from nothing is known */
         INFP_TRY(infp_run_create(wishes->output, &info, &run, err));
         r = fill(run, fd, wishes, signals, &ret->found, err);
         if (r < 0)

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -24,49 +22,11 @@ struct infp_load_run {
 
 static const struct infp_table *const tables[] = { &infp_table_clock, &infp_table_columns, &infp_table_requests, NULL };
 
-/* Nothing of the machine is recorded: no collector. */
-static void drop_collectors(struct infp_run_info *info)
-{
-        for (unsigned i = 0; i < info->n_collectors; i++) {
-                free(info->collectors[i].name);
-                free(info->collectors[i].tables);
-        }
-        info->n_collectors = 0;
-}
-
-static int make_info(struct infp_run_info *info, struct infp_err *err)
-{
-        const struct infp_record_options options = { .format = "parquet" };
-        struct infp_env env = { .root_fd = -1 };
-        char *command, *mode;
-        int r = infp_env_open(&env, "/", err);
-
-        if (r < 0)
-                return r;
-        infp_uuid_make(info->uuid);
-        r = infp_record_info(&options, &env, info, err);
-        command = infp_record_command_of(&env, getpid(), false);
-        mode = strdup("load");
-        infp_env_close(&env);
-        if (r >= 0 && mode && command) {
-                drop_collectors(info);
-                free(info->mode);
-                free(info->command);
-                info->mode = INFP_TAKE(mode);
-                info->command = INFP_TAKE(command);
-                info->period_ms = 0;
-        } else if (r >= 0)
-                r = infp_fail(err, -ENOMEM, "not enough memory to begin a run");
-        free(command);
-        free(mode);
-        return r;
-}
-
 static int open_run(struct infp_load_run *run, const char *output, struct infp_err *err)
 {
         const struct infp_recorder_options options = { .tables = tables, .period_ns = INFP_NS_PER_S };
 
-        INFP_TRY(make_info(&run->info, err));
+        INFP_TRY(infp_record_info_alone("load", NULL, &run->info, err));
         INFP_TRY(infp_run_create(output, &run->info, &run->run, err));
         INFP_TRY(infp_store_sink_new(run->run, NULL, &run->store, err));
         INFP_TRY(infp_recorder_new(&options, &run->recorder, err));

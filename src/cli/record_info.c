@@ -153,3 +153,38 @@ int infp_record_info(const struct infp_record_options *options, const struct inf
         infp_run_info_done(ret);
         return infp_fail(err, -ENOMEM, "no memory to begin a run");
 }
+
+static void drop_collectors(struct infp_run_info *info)
+{
+        for (unsigned i = 0; i < info->n_collectors; i++) {
+                free(info->collectors[i].name);
+                free(info->collectors[i].tables);
+        }
+        info->n_collectors = 0;
+}
+
+int infp_record_info_alone(const char *mode, const char *command, struct infp_run_info *ret, struct infp_err *err)
+{
+        const struct infp_record_options options = { .format = "parquet" };
+        struct infp_env env = { .root_fd = -1 };
+        infp_autofree char *own_mode = strdup(mode), *own_command = NULL;
+        int r = infp_env_open(&env, "/", err);
+
+        if (r < 0)
+                return r;
+        infp_uuid_make(ret->uuid);
+        r = infp_record_info(&options, &env, ret, err);
+        own_command = command ? strdup(command) : infp_record_command_of(&env, getpid(), false);
+        infp_env_close(&env);
+        if (r < 0)
+                return r;
+        if (!own_mode || !own_command)
+                return infp_fail(err, -ENOMEM, "not enough memory to begin a run");
+        drop_collectors(ret);
+        free(ret->mode);
+        free(ret->command);
+        ret->mode = INFP_TAKE(own_mode);
+        ret->command = INFP_TAKE(own_command);
+        ret->period_ms = 0;
+        return 0;
+}

@@ -8,5 +8,8 @@
 int infp_record_info(const struct infp_record_options *options, const struct infp_env *env, struct infp_run_info *ret,
                      struct infp_err *err);
 
+/* Of a run that records nothing of the machine, no collector: `mode` says what makes it, command NULL: our own. It has a uuid. */
+int infp_record_info_alone(const char *mode, const char *command, struct infp_run_info *ret, struct infp_err *err);
+
 /* The command line of a process, its secrets masked; NULL: it cannot be read. */
 char *infp_record_command_of(const struct infp_env *env, pid_t pid, bool keep_secrets);
