@@ -279,11 +279,14 @@ static bool take_pyspy_process(struct folded *f)
 /* py-spy: thread (5678), thread (5678): NAME, thread (0x7F...): without a number of the kernel's. */
 static bool take_pyspy_thread(struct folded *f, struct infp_import_text word)
 {
-        const char *close =
-                word.size > 8 && !memcmp(word.data, "thread (", 8) ? memchr(word.data, ')', word.size) : NULL;
-        const char *number = word.data + 8, *end = word.data + word.size;
+        const char *number, *close, *end;
         int32_t tid = 0;
 
+        if (word.size < 10 || memcmp(word.data, "thread (", 8) != 0)
+                return false;
+        number = word.data + 8;
+        end = word.data + word.size;
+        close = memchr(number, ')', (size_t) (end - number));
         if (!close || close == number || (close + 1 < end && (end - close < 4 || memcmp(close, "): ", 3) != 0)))
                 return false;
         if (memcmp(number, "0x", 2) != 0 && !parse_id(number, (size_t) (close - number), &tid))

@@ -231,10 +231,11 @@ static bool take_number(struct speedscope *s, const char *begin, const char *end
 /* py-spy: Thread 1234 "NAME". */
 static bool take_pyspy(struct speedscope *s, struct infp_import_text name)
 {
-        const char *end = name.data + name.size, *quote;
+        const char *end, *quote;
 
-        if (name.size < 11 || memcmp(name.data, "Thread ", 7) != 0 || end[-1] != '"')
+        if (name.size < 11 || memcmp(name.data, "Thread ", 7) != 0 || name.data[name.size - 1] != '"')
                 return false;
+        end = name.data + name.size;
         quote = memchr(name.data, '"', name.size);
         if (quote == end - 1 || quote < name.data + 9 || quote[-1] != ' ' || !take_number(s, name.data + 7, quote - 1))
                 return false;
