@@ -371,7 +371,7 @@ def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
 
 
 def test_hostile_run(infprof, flamegraph, tmp_path, speedscope):
-    """Names that break formats, circles of nodes, stacks without parents or frames, 10,000 frames: said, never a hang (stack_tool.c)."""
+    """Names that break formats, circles of nodes, stacks without parents or frames, 5,000 frames: said, never a hang (stack_tool.c)."""
     run = tmp_path / "hostile"
     subprocess.run([stack_tool(), run, "hostile"], check=True)
     folded = parse_folded(flamegraph("--folded", run=run))

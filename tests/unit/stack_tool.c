@@ -1,7 +1,7 @@
 /* Runs with known stacks, on disk, for tests that drive the binary (tests/e2e) and for benches.
  *
  *   stack_tool DIR               the run of stack_rows.h
- *   stack_tool DIR hostile       names that break formats, circles, missing parents, frames, stacks, threads; a stack 10,000 deep
+ *   stack_tool DIR hostile       names that break formats, circles, missing parents, frames, stacks, threads; a stack 5,000 deep
  *   stack_tool DIR SAMPLES NODES as many samples (1 ms apart, 10 ms each) over a tree of so many nodes, 40 deep */
 #include <stdio.h>
 
@@ -90,12 +90,12 @@ static void put_hostile(struct sample_run *s)
         put_node(s, 15, 0, 0);
         for (uint64_t i = 10; i <= 16; i++)
                 is.t_ns = 2 * S + i, is.stack = i == 16 ? 777 : i, put_samples(s, &is, 1);
-        for (unsigned i = 0; i < 10000; i++) {
+        for (unsigned i = 0; i < 5000; i++) {
                 put_node(s, 1000 + i, i ? 999 + i : 0, frame);
                 if (i % 4096 == 4095)
                         sample_flush(s);
         }
-        is.t_ns = 3 * S, is.stack = 10999, put_samples(s, &is, 1);
+        is.t_ns = 3 * S, is.stack = 5999, put_samples(s, &is, 1);
         is.process = is.thread = is.stack = 0, is.tid = 0;
         is.t_ns = UINT64_C(1) << 62, is.weight = 1e300, put_samples(s, &is, 1);
         is.t_ns = 1, is.weight = 1e-300, put_samples(s, &is, 1);
