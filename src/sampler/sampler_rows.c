@@ -67,15 +67,17 @@ static void source(struct infp_sampler *sampler, const char *instance, enum infp
 
 static void explain_limits(struct infp_sampler *sampler)
 {
+        static const char no_kernel[] =
+                "kernel.perf_event_paranoid allows no look into the kernel: its frames, and the time "
+                "that threads spend in it, are not sampled",
+                          fix[] = "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof";
         const uint32_t asked = sampler->options.stack_bytes, got = infp_perf_stack_bytes(sampler->perf);
         char text[256];
 
-        if (!infp_perf_may(sampler->perf).kernel)
-                source(sampler, "kernel", INFP_DENIED,
-                       "kernel.perf_event_paranoid allows no look into the kernel: its frames, and the time that "
-                       "threads "
-                       "spend in it, are not sampled",
-                       "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof");
+        if (!infp_perf_may(sampler->perf).kernel) {
+                source(sampler, "kernel", INFP_DENIED, no_kernel, fix);
+                infp_sampler_say(sampler, "%s (%s would help)", no_kernel, fix);
+        }
         if (got >= asked)
                 return;
         snprintf(text, sizeof(text),
@@ -94,7 +96,9 @@ void infp_sampler_explain_perf(struct infp_sampler *sampler)
                 explain_limits(sampler);
                 return;
         }
-        if (sampler->perf_err.text[0])
+        if (!sampler->perf_err.text[0]) /* nobody needs them */
+                source(sampler, NULL, INFP_OK, NULL, NULL);
+        else
                 source(sampler, "perf", INFP_DENIED, sampler->perf_err.text, sampler->perf_fix);
 }
 

@@ -179,6 +179,7 @@ def test_normal_user(infprof, run_dir, spin, user):
     check_total(recorded, float(done.stdout), HZ, share=0.05)  # the kernel's own part is not seen
     state, reason, fix = sources(recorded)["kernel"]
     assert state == "denied" and "not sampled" in reason and "perf_event_paranoid" in fix
+    assert done.stderr.count("allows no look into the kernel") == 1
     assert "kernel" not in {row["fKind"] for row in recorded.table("frames")}
 
 
