@@ -269,7 +269,8 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
                 note_result(&s, infp_recorder_end(s.recorder));
                 if (s.exec_code)
                         *err = s.exec_err;
-                ret->is_hung = !infp_sched_free(s.sched) || !infp_sampler_free(s.sampler);
+                ret->is_hung = !infp_sched_free(s.sched);
+                ret->is_hung |= !infp_sampler_free(s.sampler); /* of itself, also where the other one hangs */
         }
         infp_rings_free(s.rings);
         infp_recorder_free(s.recorder);
