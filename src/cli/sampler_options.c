@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 
-enum { MAX_WALL_HZ = 1000, MIN_DEPTH = 128, MIN_STACK_BYTES = 1024, MAX_STACK_BYTES = 65528 };
+enum { MIN_DEPTH = 128, MIN_STACK_BYTES = 1024 };
 
 /* "--NAME", "--NAME=HZ". Stays 0 when it is not given. */
 static int read_rate(const struct infp_arguments *arguments, const char *name, double standard, double most,
@@ -33,10 +33,10 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         ret->stack_bytes = INFP_SAMPLER_DEFAULT_STACK_BYTES;
         ret->max_depth = INFP_SAMPLER_DEFAULT_DEPTH;
         if (size) {
-                if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > MAX_STACK_BYTES + 8)
+                if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > INFP_SAMPLER_MAX_STACK_BYTES + 8)
                         return infp_fail(err, -EINVAL, "--stack-size %s: from %d to %d bytes can be copied of a stack",
-                                         size, MIN_STACK_BYTES, MAX_STACK_BYTES);
-                v = v > MAX_STACK_BYTES ? MAX_STACK_BYTES : v; /* 64K is what people write */
+                                         size, MIN_STACK_BYTES, INFP_SAMPLER_MAX_STACK_BYTES);
+                v = v > INFP_SAMPLER_MAX_STACK_BYTES ? INFP_SAMPLER_MAX_STACK_BYTES : v; /* 64K is what people write */
                 ret->stack_bytes = (uint32_t) (v & ~UINT64_C(7));
         }
         if (depth) {
@@ -63,7 +63,8 @@ int infp_sampler_options_read(const struct infp_arguments *arguments, struct inf
 
         *ret = (struct infp_sampler_options){ .off_cpu = infp_argument_given(arguments, "off-cpu") };
         INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
-        INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, MAX_WALL_HZ, &ret->wall_hz, err));
+        INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
+                           err));
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
                 return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled on this machine alone", root);
         return read_sizes(arguments, ret, err);

@@ -7,7 +7,6 @@
 #include "sampler/perf.h"
 
 enum {
-        INFP_PERF_MAX_STACK = 65528, /* a record has at most 64 KiB, of which the head and the registers take some */
         INFP_PERF_RING_BYTES = 4 << 20,
 };
 

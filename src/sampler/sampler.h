@@ -15,7 +15,10 @@ enum {
         INFP_SAMPLER_DEFAULT_HZ = 99,
         INFP_SAMPLER_MAX_HZ = 4000,
         INFP_SAMPLER_DEFAULT_WALL_HZ = 20,
+        INFP_SAMPLER_MAX_WALL_HZ = 1000,
         INFP_SAMPLER_DEFAULT_STACK_BYTES = 32 * 1024,
+        INFP_SAMPLER_MAX_STACK_BYTES =
+                65528, /* a record has at most 64 KiB, of which the head and the registers take some */
         INFP_SAMPLER_DEFAULT_DEPTH = 512,
         INFP_SAMPLER_MAX_DEPTH = 1024,
 };
@@ -25,7 +28,7 @@ struct infp_sampler_options {
         double cpu_hz;               /* 0: no on-CPU samples */
         double wall_hz;              /* 0: no wall-clock samples */
         bool off_cpu;                /* blocked time per stack */
-        uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most 65,528 */
+        uint32_t stack_bytes;        /* copied of each stack: a multiple of 8, at most INFP_SAMPLER_MAX_STACK_BYTES */
         uint32_t max_depth;          /* frames of a stack, at most INFP_SAMPLER_MAX_DEPTH; outer ones are left out */
         const char *cache_directory; /* of unwind tables; NULL: none on disk */
         int wake_fd;                 /* eventfd that is written when something lies in the rings */
