@@ -1,4 +1,5 @@
 /* infprof import: profiles of other programs as a run. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,7 +99,9 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         if (wishes.format && !knows(wishes.format)) {
-                infp_say("import: no format is called '%s'; see `infprof import -h`", wishes.format);
+                infp_say("import: no format is called '%s'; there are:", wishes.format);
+                for (const struct infp_import_format *const *f = infp_import_formats; *f; f++)
+                        fprintf(stderr, "  %-12s %s\n", (*f)->name, (*f)->help);
                 return INFP_EXIT_USAGE;
         }
         return import_it(&wishes, infp_argument_given(arguments, "json"));
