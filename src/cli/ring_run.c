@@ -36,20 +36,6 @@ struct reading {
         int why_r;
 };
 
-static int make_info(struct reading *reading, struct infp_run_info *info, struct infp_err *err)
-{
-        const struct infp_record_options options = { .format = "parquet" };
-
-        infp_uuid_make(info->uuid);
-        INFP_TRY(infp_record_info(&options, &reading->env, info, err));
-        for (unsigned i = 0; i < info->n_collectors; i++) {
-                free(info->collectors[i].name);
-                free(info->collectors[i].tables);
-        }
-        info->n_collectors = 0;
-        return 0;
-}
-
 static int put(void *context, const struct infp_row *row)
 {
         struct reading *reading = context;
@@ -131,9 +117,9 @@ static int record(struct reading *reading, const char *directory, struct infp_er
                                               &infp_table_counters,
                                               NULL };
         const struct infp_recorder_options options = { .tables = tables, .period_ns = INFP_NS_PER_S };
-        infp_cleanup(infp_run_info_done) struct infp_run_info info = { .uuid = "" };
+        infp_cleanup(infp_run_info_done) struct infp_run_info info = { 0 };
         struct infp_run *run = NULL;
-        int r = make_info(reading, &info, err);
+        int r = infp_record_info_alone("host", "", &info, err);
 
         if (r >= 0)
                 r = infp_run_create(directory, &info, &run, err);
