@@ -1,4 +1,5 @@
 /* infprof symbolize: names for code that had none when the recording ended. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static int show_json(const struct infp_run *run, const struct infp_symbolized *s
         put_objects(&json, s);
         infp_json_object_end(&json);
         infp_str_putc(&out, '\n');
-        return out.failed ? -1 : infp_write_all(STDOUT_FILENO, out.data, out.size, NULL);
+        return out.failed ? -ENOMEM : infp_write_all(STDOUT_FILENO, out.data, out.size, NULL);
 }
 
 static void show_text(const struct infp_run *run, const struct infp_symbolized *s)
@@ -110,9 +111,11 @@ static int run(const struct infp_arguments *arguments)
         if (r < 0)
                 return infp_say_failure(&err);
         r = infp_symbolize(recording, &wanted, &infp_said_notices, &symbolized, &err);
-        if (r == 0 && infp_argument_given(arguments, "json"))
-                r = show_json(recording, &symbolized) < 0 ? infp_fail(&err, -1, "cannot write the result") : 0;
-        else if (r == 0)
+        if (r == 0 && infp_argument_given(arguments, "json")) {
+                r = show_json(recording, &symbolized);
+                if (r < 0)
+                        infp_fail_errno(&err, r, "cannot write the result");
+        } else if (r == 0)
                 show_text(recording, &symbolized);
         infp_symbolized_done(&symbolized);
         infp_run_close(recording);
