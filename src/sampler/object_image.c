@@ -150,6 +150,16 @@ static bool is_go(const struct infp_elf *elf)
         return false;
 }
 
+/* Compilers write several functions a page, with an entry each. */
+static bool has_few_tables(const struct infp_object_image *image)
+{
+        uint64_t code = 0;
+
+        for (unsigned i = 0; i < image->n_loads; i++)
+                code += image->loads[i].is_executable ? image->loads[i].size : 0;
+        return !image->table || image->table->n_fdes * UINT64_C(4) < code / PAGE;
+}
+
 static int read_elf(struct infp_object_image *image, struct infp_tables_cache *cache)
 {
         struct infp_elf elf;
@@ -167,7 +177,9 @@ static int read_elf(struct infp_object_image *image, struct infp_tables_cache *c
         image->is_go = is_go(&elf);
         image->has_eh_frame = elf.eh_frame.bytes != NULL;
         take_build_id(image, &elf);
-        return get_table(image, &elf, cache);
+        INFP_TRY(get_table(image, &elf, cache));
+        image->has_few_tables = has_few_tables(image);
+        return 0;
 }
 
 static struct infp_object_image *new_image(void)

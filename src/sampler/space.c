@@ -199,6 +199,8 @@ static struct infp_unwind_mapping view_of(const struct infp_space_mapping *mappi
         view.table = image->table;
         if (image->is_go)
                 view.flags = INFP_MAPPING_FRAME_POINTERS;
+        else if (image->has_few_tables)
+                view.flags = INFP_MAPPING_NO_TABLES;
         if (image->bytes && mapping->offset < image->size &&
             size <= ((image->size + 4095) & ~UINT64_C(4095)) - mapping->offset)
                 view.code = image->bytes + mapping->offset;

@@ -183,6 +183,11 @@ static void add_frame(struct infp_walk *walk, uint32_t mapping, uint32_t flags)
                 (struct infp_unwind_frame){ walk->values[INFP_RIP], walk->values[INFP_RSP], mapping, flags };
 }
 
+static bool may_begin_in(const struct infp_walk *walk, uint32_t mapping)
+{
+        return mapping != INFP_NO_MAPPING && (walk->start->space->mappings[mapping].flags & INFP_MAPPING_NO_TABLES);
+}
+
 enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
 {
         for (;;) {
@@ -202,7 +207,11 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                         walk->address = pc;
                         if (rule)
                                 end = INFP_UNWIND_UNSUPPORTED;
-                        return walk->start->may_guess && infp_walk_guess(walk) ? INFP_UNWIND_COMPLETE : end;
+                        if (!walk->start->may_guess)
+                                return end;
+                        return infp_walk_guess(walk) || (!is_exact && may_begin_in(walk, mapping))
+                                       ? INFP_UNWIND_COMPLETE
+                                       : end;
                 }
                 if (rule->flags & INFP_RULE_SIGNAL)
                         flags |= INFP_FRAME_SIGNAL;

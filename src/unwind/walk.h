@@ -13,6 +13,9 @@
 enum {
         INFP_MAPPING_FRAME_POINTERS =
                 1, /* where its table has nothing, its functions keep rbp as a frame pointer (Go) */
+        /* The whole object has no table (musl): where one of its functions is a caller, and no guess leads on, it is the one that
+         * began the thread, as far as anybody can tell. Only with may_guess. */
+        INFP_MAPPING_NO_TABLES = 2,
 };
 
 /* Executable memory of a process. */
