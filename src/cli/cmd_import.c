@@ -21,10 +21,10 @@ static const struct infp_option options[] = {
 static void say_note(const struct infp_imported_skip *skip)
 {
         if (skip->where)
-                infp_say("import: %llu %s, first in line %llu", (unsigned long long) skip->n, skip->what,
+                infp_say("import: %s: %llu, first in line %llu", skip->what, (unsigned long long) skip->n,
                          (unsigned long long) skip->where);
         else
-                infp_say("import: %llu %s", (unsigned long long) skip->n, skip->what);
+                infp_say("import: %s: %llu", skip->what, (unsigned long long) skip->n);
 }
 
 static void say(const struct infp_import_made *made)

@@ -75,8 +75,8 @@ def test_what_is_left_out_is_said(infprof, run_dir):
     done = subprocess.run([infprof, "import", "-", "-o", str(run_dir)], input=b"# x\na;b\n\na;;c 2\na 0\n", capture_output=True, timeout=60)
     assert done.returncode == 0
     text = done.stderr.decode()
-    for note in ("1 comments, first in line 1", "1 lines without a count (each taken as one sample), first in line 2",
-                 "1 blank names (shown as [unknown]), first in line 4", "1 stacks that were counted 0 times, first in line 5"):
+    for note in ("comments: 1, first in line 1", "lines without a count (each taken as one sample): 1, first in line 2",
+                 "blank names (shown as [unknown]): 1, first in line 4", "stacks that were counted 0 times: 1, first in line 5"):
         assert note in text
 
 
