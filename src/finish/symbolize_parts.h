@@ -17,7 +17,8 @@ enum infp_name_rank {
         INFP_NAME_DWARF,
         INFP_NAME_FIXED, /* of another kind: nothing that is done here is better */
 };
-enum infp_name_rank infp_name_rank(const char *from, size_t size);
+enum infp_name_rank infp_name_rank(const char *from, size_t size); /* of a word of sFrom */
+const char *infp_name_from(enum infp_name_rank rank);              /* "" of one that has none, or many */
 
 struct infp_asked_frame {
         uint64_t id, address;

@@ -9,20 +9,20 @@
 
 enum { MOST_FRAMES = 16 << 20 };
 
-static const struct {
-        const char *from;
-        enum infp_name_rank rank;
-} ranks[] = {
-        { "range", INFP_NAME_RANGE },   { "dynsym", INFP_NAME_DYNSYM }, { "debugdata", INFP_NAME_DEBUGDATA },
-        { "symtab", INFP_NAME_SYMTAB }, { "dwarf", INFP_NAME_DWARF },
-};
+static const char *const names_from[] = { "", "range", "dynsym", "debugdata", "symtab", "dwarf" };
+_Static_assert(INFP_COUNT(names_from) == INFP_NAME_FIXED, "a rank has no word");
 
 enum infp_name_rank infp_name_rank(const char *from, size_t size)
 {
-        for (unsigned i = 0; i < INFP_COUNT(ranks); i++)
-                if (strlen(ranks[i].from) == size && memcmp(ranks[i].from, from, size) == 0)
-                        return ranks[i].rank;
-        return size ? INFP_NAME_FIXED : INFP_NAME_NONE;
+        for (unsigned i = 0; i < INFP_COUNT(names_from); i++)
+                if (strlen(names_from[i]) == size && memcmp(names_from[i], from, size) == 0)
+                        return (enum infp_name_rank) i;
+        return INFP_NAME_FIXED;
+}
+
+const char *infp_name_from(enum infp_name_rank rank)
+{
+        return rank < INFP_COUNT(names_from) ? names_from[rank] : "";
 }
 
 /* Makes room for one more of an array. */

@@ -187,7 +187,6 @@ static void name_object(struct work *w, uint32_t index)
 static void demangle_all(struct work *w)
 {
         struct infp_naming *naming = w->naming;
-        static const char *const from[] = { "", "range", "dynsym", "debugdata", "symtab", "dwarf" };
 
         if (open_symbols(w, 0) < 0)
                 return;
@@ -197,7 +196,7 @@ static void demangle_all(struct work *w)
 
                 if (!frame->raw || frame->is_done)
                         continue;
-                level.from = frame->raw_rank < INFP_COUNT(from) ? from[frame->raw_rank] : "";
+                level.from = infp_name_from(frame->raw_rank);
                 if (infp_symbols_demangle(w->symbols, frame->raw, strlen(frame->raw), &level.name))
                         put_frame(w, naming->order[i], &level, 1);
         }
