@@ -8,6 +8,7 @@
 #include "analyze/stacks_parts.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 static int function_of(struct infp_flame_builder *b, uint64_t key, const struct infp_flame_function *is, uint32_t *ret,
                        struct infp_err *err)
@@ -68,8 +69,8 @@ static int module_place(struct infp_flame_builder *b, const struct infp_stack_fr
                         struct infp_err *err)
 {
         const char *object = infp_stacks_str(b->stacks, frame->object);
-        const struct infp_flame_function is = { .name = object ? infp_stacks_base_name(object) : "[unknown]",
-                                                .object = object ? infp_stacks_base_name(object) : NULL,
+        const struct infp_flame_function is = { .name = object ? infp_base_name(object) : "[unknown]",
+                                                .object = object ? infp_base_name(object) : NULL,
                                                 .kind = frame->kind,
                                                 .is_unnamed = !object };
         const uint64_t parts[] = { frame->object, frame->kind };
@@ -84,7 +85,7 @@ static int level_place(struct infp_flame_builder *b, const struct infp_stack_fra
 {
         const char *object = infp_stacks_str(b->stacks, frame->object);
         const struct infp_flame_function is = { .name = infp_stacks_str(b->stacks, level->name),
-                                                .object = object ? infp_stacks_base_name(object) : NULL,
+                                                .object = object ? infp_base_name(object) : NULL,
                                                 .kind = frame->kind,
                                                 .is_guessed = frame->is_guessed,
                                                 .is_unnamed = level->is_unnamed,

@@ -28,13 +28,6 @@ const char *infp_stacks_str(const struct infp_stacks *stacks, uint32_t string)
         return infp_strings_get(&stacks->strings, string);
 }
 
-const char *infp_stacks_base_name(const char *object)
-{
-        const char *slash = strrchr(object, '/');
-
-        return slash && slash[1] ? slash + 1 : object;
-}
-
 const char *infp_stacks_unit(const char *mode)
 {
         const char *slash = strrchr(mode, '/');

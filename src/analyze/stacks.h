@@ -122,7 +122,6 @@ int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *opt
 void infp_stacks_done(struct infp_stacks *stacks);
 
 const char *infp_stacks_str(const struct infp_stacks *stacks, uint32_t string); /* NULL for 0 */
-const char *infp_stacks_base_name(const char *object);                          /* behind the last slash */
 /* "seconds" of cpu, wall and off-cpu; "bytes" of heap; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */
 const char *infp_stacks_unit(const char *mode);
 /* "python (4711)", or "python" alone. */

@@ -6,6 +6,7 @@
 
 #include "analyze/stacks_parts.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 enum { F_ID, F_KIND, F_OBJECT, F_BUILD_ID, F_ADDRESS, F_IS_GUESSED };
 static const struct infp_stacks_column frame_columns[] = {
@@ -157,7 +158,7 @@ static int unnamed(struct infp_stacks *s, const struct infp_stack_frame *frame, 
         char text[512] = "[unknown]";
 
         if (object) {
-                object = infp_stacks_base_name(object);
+                object = infp_base_name(object);
                 if (*object == '[')
                         snprintf(text, sizeof(text), "%.500s", object);
                 else

@@ -106,3 +106,10 @@ ssize_t infp_text_unescape(const char *text, size_t size, char *ret, size_t cap)
         }
         return (ssize_t) n;
 }
+
+const char *infp_base_name(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}

@@ -11,5 +11,8 @@ size_t infp_text_escape(const char *bytes, size_t size, char *ret, size_t cap);
 /* The reverse; returns the number of bytes, or -EBADMSG for a malformed escape. cap >= size is always enough. */
 ssize_t infp_text_unescape(const char *text, size_t size, char *ret, size_t cap);
 
+/* What stands behind the last slash of a path; all of it where nothing does. */
+const char *infp_base_name(const char *path);
+
 /* Length of the valid UTF-8 character at `s` (1 to 4), 0 if there is none. */
 unsigned infp_utf8_length(const char *s, size_t size);

@@ -4,22 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "finish/say.h"
 #include "finish/symbolize_parts.h"
 
 enum { MOST_LISTED = 3, MOST_SOURCES = 20 };
 
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash && slash[1] ? slash + 1 : path;
-}
-
 static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_frames)
 {
         if (n < MOST_LISTED)
-                infp_str_printf(list, "%s%s (%llu)", n ? ", " : "", base_name(path), (unsigned long long) n_frames);
+                infp_str_printf(list, "%s%s (%llu)", n ? ", " : "", infp_base_name(path),
+                                (unsigned long long) n_frames);
         else if (n == MOST_LISTED)
                 infp_str_puts(list, " ...");
 }

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "sampler/perf.h"
 
@@ -110,7 +111,7 @@ static bool is_cxx_runtime(const char *path)
 
 static bool is_jitdump(const char *path)
 {
-        const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
+        const char *at = infp_base_name(path);
         size_t digits;
 
         if (!starts_with(at, "jit-"))

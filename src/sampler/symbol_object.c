@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "sampler/symbol_debugdata.h"
 #include "sampler/symbol_dwarf.h"
 #include "sampler/symbol_plt.h"
@@ -289,7 +290,7 @@ static bool is_code(const struct infp_image *image, uint64_t address)
 
 static bool name_by_range(struct infp_symbol_object *object, uint64_t address, struct infp_object_level *ret)
 {
-        const char *slash = strrchr(object->path, '/'), *base = slash ? slash + 1 : object->path;
+        const char *base = infp_base_name(object->path);
         const bool is_wrapped = base[0] == '[';
         uint64_t begin, end;
         const char *what = "";

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "unwind/elf_image.h"
 
 /* What the reader of call frame information looks at. Without section headers it is found by a segment, and ends nobody says where:
@@ -118,10 +119,9 @@ static bool spins(const uint8_t *code, uint64_t size)
 
 bool infp_range_is_openmp_wait(struct infp_image *image, const char *path, uint64_t begin, uint64_t end)
 {
-        const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
         const uint8_t *code;
 
-        if (strncmp(base, "libgomp", 7) != 0 || end <= begin || end - begin > MOST_WAIT)
+        if (strncmp(infp_base_name(path), "libgomp", 7) != 0 || end <= begin || end - begin > MOST_WAIT)
                 return false;
         code = infp_image_at(image, begin, end - begin);
         return code && spins(code, end - begin);

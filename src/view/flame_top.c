@@ -8,6 +8,7 @@
 
 #include "analyze/stacks.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "view/human.h"
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
@@ -35,7 +36,7 @@ static void put_function(struct infp_str *out, const struct infp_flame_function 
         if (f->object && !f->is_unnamed)
                 infp_str_printf(out, "  %s", f->object);
         if (f->file)
-                infp_str_printf(out, "  %s", infp_stacks_base_name(f->file));
+                infp_str_printf(out, "  %s", infp_base_name(f->file));
         if (f->file && f->line > 0)
                 infp_str_printf(out, ":%lld", (long long) f->line);
 }

@@ -7,6 +7,7 @@
 
 #include "analyze/stacks.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "view/profile.h"
 
 /* Bytes at `text` that some readers take for the end of a line: control characters, U+0085, U+2028, U+2029. */
@@ -39,7 +40,7 @@ static void put_frame(struct infp_str *out, const struct infp_flame *f, const st
         if (node->line) {
                 infp_str_puts(out, " (");
                 if (function->file) {
-                        put_name(out, infp_stacks_base_name(function->file));
+                        put_name(out, infp_base_name(function->file));
                         infp_str_putc(out, ':');
                 }
                 infp_str_i64(out, node->line);

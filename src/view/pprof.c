@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "view/profile.h"
 #include "view/protobuf.h"
 
@@ -158,7 +159,7 @@ static int put_mappings(struct writer *w)
         for (uint32_t i = 0; i < s->n_frames; i++) {
                 const char *object = infp_stacks_str(s, s->frames[i].object);
 
-                if (object && *object == '/' && !strstr(infp_stacks_base_name(object), ".so")) {
+                if (object && *object == '/' && !strstr(infp_base_name(object), ".so")) {
                         r = put_mapping(w, &known, i, limit);
                         break;
                 }
