@@ -25,7 +25,6 @@ struct infp_mode_context {
         /* Any thread: has turn called soon. */
         void (*wake)(const struct infp_mode_context *context);
         int wake_fd;
-        void (*say)(const struct infp_mode_context *context, const char *sentence); /* a notice */
 };
 
 /* A row of table `sampler`, sums since the start. What infp_stacks counts of a mode (taken, dropped, truncated, incomplete,

@@ -15,10 +15,10 @@
 enum { RING_BYTES = 8 << 20 }; /* touched only as far as rows wait in it */
 static const uint64_t patience_ns = 5 * INFP_NS_PER_S;
 
-/* Which modes are asked for, and what they want of perf. True: something. */
-static bool choose_modes(struct infp_sampler *sampler, struct infp_perf_options *perf, struct infp_err *err)
+/* Which modes are asked for, and what they want of perf. 1: something; 0: nothing; -ENOMEM. */
+static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *perf, struct infp_err *err)
 {
-        bool needs_perf = false;
+        int needs_perf = 0;
 
         sampler->n_modes = 0;
         *perf = (struct infp_perf_options){ .stack_bytes = sampler->options.stack_bytes };
@@ -28,14 +28,12 @@ static bool choose_modes(struct infp_sampler *sampler, struct infp_perf_options 
                 if (!(*mode)->is_wanted(&sampler->options))
                         continue;
                 *own = (struct sampler_mode){ .mode = *mode, .state = calloc(1, (*mode)->state_size + 1) };
-                if (!own->state) {
-                        infp_fail(err, -ENOMEM, "no memory for the sampler");
-                        break;
-                }
+                if (!own->state)
+                        return infp_fail(err, -ENOMEM, "no memory for the sampler");
                 sampler->n_modes++;
                 if ((*mode)->ask) {
                         (*mode)->ask(&sampler->options, perf);
-                        needs_perf = true;
+                        needs_perf = 1;
                 }
         }
         return needs_perf;
@@ -65,15 +63,14 @@ static void free_modes(struct infp_sampler *sampler)
 static int open_perf(struct infp_sampler *sampler, struct infp_err *err)
 {
         struct infp_perf_options perf;
+        int r = choose_modes(sampler, &perf, err);
 
-        if (!choose_modes(sampler, &perf, err))
-                return err && err->text[0] ? -ENOMEM : 0;
-        if (infp_perf_open(&perf, &sampler->perf, &sampler->perf_fix, &sampler->perf_err) >= 0)
-                return 0;
+        if (r <= 0 || infp_perf_open(&perf, &sampler->perf, &sampler->perf_fix, &sampler->perf_err) >= 0)
+                return r;
         fall_back(sampler);
         free_modes(sampler);
-        choose_modes(sampler, &perf, err);
-        return err && err->text[0] ? -ENOMEM : 0;
+        r = choose_modes(sampler, &perf, err);
+        return r < 0 ? r : 0;
 }
 
 static void wake_reader(const struct infp_mode_context *context)
@@ -81,12 +78,6 @@ static void wake_reader(const struct infp_mode_context *context)
         const uint64_t one = 1;
 
         (void) !write(context->wake_fd, &one, sizeof(one));
-}
-
-static void say(const struct infp_mode_context *context, const char *sentence)
-{
-        if (context->options->notice)
-                context->options->notice(context->options->notice_context, sentence);
 }
 
 static void make_context(struct infp_sampler *sampler)
@@ -97,7 +88,6 @@ static void make_context(struct infp_sampler *sampler)
         sampler->context.perf = sampler->perf;
         sampler->context.perf_problem = sampler->perf_err.text;
         sampler->context.wake = wake_reader;
-        sampler->context.say = say;
 }
 
 static int make_parts(struct infp_sampler *sampler, struct infp_err *err)

@@ -98,6 +98,8 @@ static void open_modes(struct infp_sampler *sampler)
                 sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
                 infp_emit_source(sampler->emit, NULL, -1, infp_stack_mode_name(own.mode->mode), infp_source_state_of(r),
                                  err.text, NULL);
+                if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
+                        infp_sampler_say(sampler, "%s", err.text);
                 if (own.mode->close)
                         own.mode->close(own.state);
                 free(own.state);
