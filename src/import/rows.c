@@ -9,7 +9,7 @@
 int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, const struct infp_table *const *tables,
                           unsigned n, struct infp_err *err)
 {
-        *rows = (struct infp_import_rows){ .segment = 1 };
+        *rows = (struct infp_import_rows){ .run = run, .segment = 1 };
         rows->text = malloc(INFP_ROW_TEXT);
         if (!rows->text)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
@@ -45,8 +45,11 @@ struct infp_row *infp_import_row(struct infp_import_rows *rows, const struct inf
 static int flush(struct infp_import_rows *rows, struct infp_import_table *t, struct infp_err *err)
 {
         struct infp_batch batch = infp_builder_batch(t->builder, 0);
+        int r = rows->sink->batch(rows->sink, &batch, err);
 
-        INFP_TRY(rows->sink->batch(rows->sink, &batch, err));
+        if (r < 0) /* the store's own words are those of a recording that goes on */
+                return infp_fail(err, r, "cannot write into %s/%s.infprof: %s; nothing of the import was kept",
+                                 rows->run->output, rows->run->info.uuid, strerror(-r));
         infp_builder_reset(t->builder);
         return 0;
 }

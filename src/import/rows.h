@@ -10,6 +10,7 @@
 enum { INFP_IMPORT_TABLES = 10 };
 
 struct infp_import_rows {
+        const struct infp_run *run;
         struct infp_sink *sink;
         uint32_t segment;
         int64_t unix_offset_ns; /* wall clock less t_ns */
