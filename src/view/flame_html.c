@@ -25,21 +25,10 @@ static void put_text(struct infp_str *out, const struct infp_str *text)
 
 static void put_head(struct infp_str *out, const struct infp_str *title)
 {
-        infp_str_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '");
-        infp_str_puts(out, infp_flame_page_script_hash);
-        infp_str_puts(out, "'; style-src '");
-        infp_str_puts(out, infp_flame_page_style_hash);
-        infp_str_puts(
-                out,
-                "'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
-                "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                "<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\n"
-                "<title>");
-        put_text(out, title);
-        infp_str_puts(out, " · infprof</title>\n<style>");
-        infp_str_put(out, infp_flame_page_style, infp_flame_page_style_size);
-        infp_str_puts(out, "</style></head>\n<body>\n");
+        const struct infp_html_own own = { infp_flame_page_script_hash, infp_flame_page_style_hash,
+                                           infp_flame_page_style, infp_flame_page_style_size };
+
+        infp_html_head(out, title->data, &own);
 }
 
 static void put_top(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,

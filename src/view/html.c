@@ -70,23 +70,33 @@ static const char *target_of(const struct infp_run_info *info)
         return info->hostname && *info->hostname ? info->hostname : "the machine";
 }
 
-static void put_head(struct infp_str *out, const struct infp_report *report)
+/* Nothing but what is in the page may run or be asked for. */
+void infp_html_head(struct infp_str *out, const char *title, const struct infp_html_own *own)
 {
         infp_str_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '");
-        infp_str_puts(out, infp_page_script_hash);
+        infp_str_puts(out, own->script_hash);
         infp_str_puts(out, "'; style-src '");
-        infp_str_puts(out, infp_page_style_hash);
+        infp_str_puts(out, own->style_hash);
         infp_str_puts(
                 out,
                 "'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                 "<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\">\n"
                 "<title>");
-        infp_html_text(out, target_of(&report->run->info));
+        infp_html_text(out, title);
         infp_str_puts(out, " · infprof</title>\n<style>");
-        infp_str_put(out, infp_page_style, infp_page_style_size);
-        infp_str_puts(out, "</style></head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+        infp_str_put(out, own->style, own->style_size);
+        infp_str_puts(out, "</style></head>\n<body>\n");
+}
+
+static void put_head(struct infp_str *out, const struct infp_report *report)
+{
+        const struct infp_html_own own = { infp_page_script_hash, infp_page_style_hash, infp_page_style,
+                                           infp_page_style_size };
+
+        infp_html_head(out, target_of(&report->run->info), &own);
+        infp_str_puts(out, "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
 }
 
 static void put_top(struct infp_str *out, const struct infp_report *report)

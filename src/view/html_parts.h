@@ -1,4 +1,4 @@
-/* What the files html*.c share. */
+/* What the files html*.c share, and flame_html.c with them. */
 #pragma once
 
 #include "analyze/timeline.h"
@@ -8,6 +8,15 @@
 /* Text between tags or within quotes: & < > " ' as references; control characters and what is not UTF-8 become U+FFFD, since a
  * name of a process may be anything. NULL is "". */
 void infp_html_text(struct infp_str *out, const char *text);
+
+/* A page that asks nothing of anybody, up to its <body>: report and flame graph have the same head around a script and a style of
+ * their own. */
+struct infp_html_own {
+        const char *script_hash, *style_hash; /* "sha256-..." */
+        const char *style;
+        size_t style_size;
+};
+void infp_html_head(struct infp_str *out, const char *title, const struct infp_html_own *own);
 
 /* What limited the run, and the figures that are asked first: all of the page that needs no script. */
 void infp_html_summary(struct infp_str *out, const struct infp_report *report);
