@@ -159,7 +159,7 @@ void infp_symbol_text(struct infp_str *ret, const char *name, size_t size)
                 else if (!is_odd)
                         infp_str_put(ret, name + i, n);
                 i += n;
-                is_cut = ret->size >= INFP_SYMBOL_MAX_NAME - 8 && i < size;
+                is_cut = ret->size >= INFP_SYMBOL_MAX_NAME - 16 && i < size;
         }
         if (is_cut)
                 infp_str_puts(ret, "...");
