@@ -7,7 +7,6 @@
 
 #include "analyze/flame_top.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "view/flame_svg_parts.h"
 #include "view/flame_words.h"
 #include "view/format.h"
@@ -16,38 +15,9 @@
 enum { ROW = 18, TITLE_BYTES = 400 };
 static const double letter = 6.65; /* of 11 px monospace, whatever font that is */
 
-static bool is_forbidden(const char *text, unsigned length)
-{
-        const unsigned char *c = (const unsigned char *) text;
-
-        if (length == 1)
-                return c[0] < ' ' || c[0] == 0x7f;
-        if (length == 2)
-                return c[0] == 0xc2 && c[1] < 0xa0;
-        if (length == 3 && c[0] == 0xe2)
-                return (c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9);
-        return length == 3 && c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe; /* U+FFFE, U+FFFF */
-}
-
 void infp_flame_svg_text(struct infp_str *out, const char *text, size_t most)
 {
-        const size_t size = text ? strlen(text) : 0;
-
-        for (size_t i = 0; i < size;) {
-                const unsigned length = infp_utf8_length(text + i, size - i);
-
-                if (i + length > most) {
-                        infp_str_puts(out, "…");
-                        return;
-                }
-                if (!length || is_forbidden(text + i, length))
-                        infp_str_puts(out, "\xef\xbf\xbd");
-                else if (infp_markup_reference(text[i]))
-                        infp_str_puts(out, infp_markup_reference(text[i]));
-                else
-                        infp_str_put(out, text + i, length);
-                i += length ? length : 1;
-        }
+        infp_markup_text(out, text, most, false);
 }
 
 struct picture {

@@ -22,6 +22,5 @@ int infp_flame_svg_frames(const struct infp_flame *flame, const struct infp_flam
                           struct infp_flame_frames *ret);
 void infp_flame_frames_done(struct infp_flame_frames *frames);
 
-/* Text of XML, at most so many bytes of it and an ellipsis: what XML forbids, control characters and those that turn text around
- * become U+FFFD. */
+/* infp_markup_text of one line. */
 void infp_flame_svg_text(struct infp_str *out, const char *text, size_t most);

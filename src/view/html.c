@@ -2,10 +2,10 @@
 #include "view/html.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/text.h"
 #include "base/time.h"
 #include "view/html_page.h"
 #include "view/html_parts.h"
@@ -15,36 +15,9 @@
 /* A page of an hour at 1 Hz stays below 1.5 MB. */
 enum { PAGE_BYTES = 1400 * 1000 };
 
-/* U+202A to U+202E and U+2066 to U+2069 turn the text around that they stand in: a name would read as another. */
-static bool turns(const char *text, unsigned length)
-{
-        const unsigned char *c = (const unsigned char *) text;
-
-        return length == 3 && c[0] == 0xe2 &&
-               ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
-}
-
 void infp_html_text(struct infp_str *out, const char *text)
 {
-        const size_t size = text ? strlen(text) : 0;
-
-        for (size_t i = 0; i < size;) {
-                const unsigned length = infp_utf8_length(text + i, size - i);
-                const unsigned char c = (unsigned char) text[i];
-
-                if (length == 0 || (length == 1 && (c < ' ' || c == 0x7f) && c != '\n' && c != '\t'))
-                        infp_str_puts(out, "\xef\xbf\xbd");
-                /* U+0080 to U+009F are control characters as well. */
-                else if (length == 2 && c == 0xc2 && (unsigned char) text[i + 1] < 0xa0)
-                        infp_str_puts(out, "\xef\xbf\xbd");
-                else if (turns(text + i, length))
-                        infp_str_puts(out, "\xef\xbf\xbd");
-                else if (infp_markup_reference((char) c))
-                        infp_str_puts(out, infp_markup_reference((char) c));
-                else
-                        infp_str_put(out, text + i, length);
-                i += length ? length : 1;
-        }
+        infp_markup_text(out, text, SIZE_MAX, true);
 }
 
 /* "2026-11-28 10:41:40 UTC" */

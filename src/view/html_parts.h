@@ -5,8 +5,7 @@
 #include "base/json.h"
 #include "view/html.h"
 
-/* Text between tags or within quotes: & < > " ' as references; control characters and what is not UTF-8 become U+FFFD, since a
- * name of a process may be anything. NULL is "". */
+/* infp_markup_text, whole and with its lines. */
 void infp_html_text(struct infp_str *out, const char *text);
 
 /* A page that asks nothing of anybody, up to its <body>: report and flame graph have the same head around a script and a style of
