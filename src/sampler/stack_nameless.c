@@ -85,10 +85,11 @@ void infp_stack_note_nameless(struct infp_stacks *stacks, const struct infp_stac
 
 bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct infp_stack_nameless *ret)
 {
-        const struct infp_nameless *entry = &stacks->nameless[index];
+        const struct infp_nameless *entry;
 
         if (index >= stacks->n_nameless)
                 return false;
+        entry = &stacks->nameless[index];
         *ret = (struct infp_stack_nameless){
                 .frame = entry->frame,
                 .address = entry->address,

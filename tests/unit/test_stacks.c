@@ -143,6 +143,31 @@ static void rows_that_found_no_room_come_again(void **state)
         infp_stacks_free(stacks);
 }
 
+/* The recorder forgets entities that it was not told of for long. */
+static void what_is_in_use_is_told_again(void **state)
+{
+        struct infp_stacks *stacks = open_stacks(0);
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        unsigned n_frames, n_nodes;
+
+        (void) state;
+        give(stacks, child, child);
+        finish(stacks);
+        n_frames = got.n_frame_rows;
+        n_nodes = got.n_node_rows;
+        infp_stacks_turn(stacks, now + 100 * INFP_NS_PER_S);
+        give(stacks, child, child);
+        assert_int_equal(got.n_node_rows, n_nodes);
+        infp_stacks_turn(stacks, now + 400 * INFP_NS_PER_S);
+        give(stacks, child, child);
+        give(stacks, child, child);
+        assert_int_equal(got.n_node_rows, 2 * n_nodes);
+        assert_int_equal(got.n_frame_rows, 2 * n_frames);
+        assert_int_equal(got.n_thread_rows, 2);
+        assert_int_equal(got.n_samples, 4);
+        infp_stacks_free(stacks);
+}
+
 /* Processes that only records tell of: a child has its parent's code until it executes something. */
 static void records_alone_say_what_a_process_has(void **state)
 {
@@ -329,6 +354,7 @@ int main(void)
                 cmocka_unit_test(a_sample_becomes_rows),
                 cmocka_unit_test(ids_are_the_same_in_another_run),
                 cmocka_unit_test(rows_that_found_no_room_come_again),
+                cmocka_unit_test(what_is_in_use_is_told_again),
                 cmocka_unit_test(records_alone_say_what_a_process_has),
                 cmocka_unit_test(many_short_processes_cost_little),
                 cmocka_unit_test(the_queue_is_bounded_and_in_order),
