@@ -108,20 +108,12 @@ enum { MOST_UNSORTED = 1 << 14 }; /* of a file that moves all of its code again 
 /* The newest piece of code that begins there. */
 static const struct infp_jit_entry *code_at(const struct infp_jit_symbols *jit, uint64_t address)
 {
-        size_t low = 0, high = jit->n_sorted;
+        const size_t n = infp_jit_up_to(jit, address);
 
         for (size_t i = jit->n; i > jit->n_sorted && jit->n - i < MOST_UNSORTED; i--)
                 if (jit->entries[i - 1].begin == address)
                         return &jit->entries[i - 1];
-        while (low < high) {
-                const size_t middle = low + (high - low) / 2;
-
-                if (jit->entries[middle].begin <= address)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low && jit->entries[low - 1].begin == address ? &jit->entries[low - 1] : NULL;
+        return n && jit->entries[n - 1].begin == address ? &jit->entries[n - 1] : NULL;
 }
 
 static int take_move(struct infp_jit_symbols *jit, struct record *r, uint64_t t_ns)

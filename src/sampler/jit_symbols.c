@@ -120,6 +120,21 @@ int infp_jit_sort(struct infp_jit_symbols *jit)
         return 0;
 }
 
+size_t infp_jit_up_to(const struct infp_jit_symbols *jit, uint64_t address)
+{
+        size_t low = 0, high = jit->n_sorted;
+
+        while (low < high) {
+                const size_t middle = low + (high - low) / 2;
+
+                if (jit->entries[middle].begin <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
 /* A later entry wins, and one that knows its time must have been there by then. */
 static bool is_better(const struct infp_jit_entry *entry, const struct infp_jit_entry *than, uint64_t t_ns)
 {
@@ -138,16 +153,8 @@ enum { MOST_STEPS = 1 << 16 };
 static const struct infp_jit_entry *find(const struct infp_jit_symbols *jit, uint64_t address, uint64_t t_ns)
 {
         const struct infp_jit_entry *found = NULL;
-        size_t low = 0, high = jit->n_sorted;
+        size_t low = infp_jit_up_to(jit, address);
 
-        while (low < high) {
-                const size_t middle = low + (high - low) / 2;
-
-                if (jit->entries[middle].begin <= address)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
         for (size_t i = 0; i < MOST_STEPS && low > 0 && jit->most[low - 1] > address; i++) {
                 low--;
                 if (address < jit->entries[low].end && is_better(&jit->entries[low], found, t_ns))

@@ -58,3 +58,5 @@ int64_t infp_jit_text(struct infp_jit_symbols *jit, const char *text, size_t siz
 int infp_jit_add(struct infp_jit_symbols *jit, const struct infp_jit_entry *entry);
 /* Makes what was added findable. */
 int infp_jit_sort(struct infp_jit_symbols *jit);
+/* How many of the sorted entries begin at this address or before it. */
+size_t infp_jit_up_to(const struct infp_jit_symbols *jit, uint64_t address);
