@@ -4,17 +4,7 @@ import json
 import pytest
 
 import flame_tree
-from browser import Browser, find_chromium
-from html_pages import hash_of, text, texts  # noqa: F401
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not find_chromium():
-        pytest.fail("Chromium is not there: run `tools/setup check`")
-    one = Browser()
-    yield one
-    one.close()
+from html_pages import browser, hash_of, text, texts  # noqa: F401
 
 
 @pytest.fixture(scope="module")
