@@ -11,7 +11,6 @@
 #include "sampler/wall_reader.h"
 
 enum {
-        MESSAGES_A_TURN = 512,
         LEAST_US = 100,
         SWITCH_STACK_BYTES = 32 * 1024, /* each switch copies so much; larger ones fill the kernel's buffer too soon */
         READS_HZ = 50,                  /* of threads, where perf has no stacks of switches: which waits have one */
@@ -126,17 +125,17 @@ static void executed(void *state, uint64_t t_ns, int32_t pid)
         infp_wall_reader_hint(off_cpu->reader, pid);
 }
 
-static bool take(struct off_cpu *off_cpu, unsigned most)
+static void take(void *context, const struct infp_wall_message *message)
 {
-        const struct infp_wall_message *message;
+        struct off_cpu *off_cpu = context;
 
-        while (most-- > 0) {
-                message = infp_wall_reader_next(off_cpu->reader);
-                if (!message)
-                        return false;
-                infp_off_cpu_take(&off_cpu->waits, message);
-        }
-        return true;
+        infp_off_cpu_take(&off_cpu->waits, message);
+}
+
+/* True: there may be more. */
+static bool take_messages(struct off_cpu *off_cpu)
+{
+        return infp_wall_reader_drain(off_cpu->reader, take, off_cpu);
 }
 
 static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
@@ -144,7 +143,7 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
         struct off_cpu *off_cpu = state;
 
         (void) pid;
-        while (take(off_cpu, MESSAGES_A_TURN)) /* behind its end nobody knows its name */
+        while (take_messages(off_cpu)) /* behind its end nobody knows its name */
                 ;
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
@@ -152,7 +151,7 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
 static uint64_t turn(void *state, uint64_t now_ns)
 {
         struct off_cpu *off_cpu = state;
-        const bool has_more = take(off_cpu, MESSAGES_A_TURN);
+        const bool has_more = take_messages(off_cpu);
 
         infp_off_cpu_turn(&off_cpu->waits, now_ns);
         return has_more ? now_ns : now_ns + TURN_NS;
@@ -163,7 +162,7 @@ static void end(void *state, uint64_t now_ns)
         struct off_cpu *off_cpu = state;
 
         infp_wall_reader_stop(off_cpu->reader);
-        while (take(off_cpu, MESSAGES_A_TURN))
+        while (take_messages(off_cpu))
                 ;
         infp_off_cpu_end(&off_cpu->waits, now_ns);
 }

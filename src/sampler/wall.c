@@ -9,7 +9,7 @@
 #include "sampler/wall_reader.h"
 #include "sampler/wall_rows.h"
 
-enum { MESSAGES_A_TURN = 512, REASON = 256 };
+enum { REASON = 256 };
 #define TURN_NS (200 * INFP_NS_PER_MS) /* the reader wakes us; this is for what it cannot say */
 #define SLOW_NS INFP_NS_PER_S          /* a burst of new threads is no lasting state */
 #define MAPPINGS_NS INFP_NS_PER_S      /* without perf nobody tells of new mappings: they are read again so often */
@@ -99,17 +99,17 @@ static void executed(void *state, uint64_t t_ns, int32_t pid)
         infp_wall_reader_hint(wall->reader, pid);
 }
 
-static bool take(struct wall *wall, unsigned most)
+static void take(void *context, const struct infp_wall_message *message)
 {
-        const struct infp_wall_message *message;
+        struct wall *wall = context;
 
-        while (most-- > 0) {
-                message = infp_wall_reader_next(wall->reader);
-                if (!message)
-                        return false;
-                infp_wall_rows_take(&wall->rows, message);
-        }
-        return true;
+        infp_wall_rows_take(&wall->rows, message);
+}
+
+/* True: there may be more. */
+static bool take_messages(struct wall *wall)
+{
+        return infp_wall_reader_drain(wall->reader, take, wall);
 }
 
 static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
@@ -118,7 +118,7 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
 
         (void) t_ns;
         (void) pid;
-        while (take(wall, MESSAGES_A_TURN)) /* behind its end nobody knows its name */
+        while (take_messages(wall)) /* behind its end nobody knows its name */
                 ;
         infp_wall_rows_exited(&wall->rows, tid);
 }
@@ -190,7 +190,7 @@ static uint64_t turn(void *state, uint64_t now_ns)
                 wall->mappings_ns = now_ns;
                 infp_stacks_lost(wall->context->stacks);
         }
-        if (take(wall, MESSAGES_A_TURN))
+        if (take_messages(wall))
                 return now_ns;
         infp_wall_reader_counts(wall->reader, &counts);
         wall->context->emit->t_ns = now_ns;
@@ -206,7 +206,7 @@ static void end(void *state, uint64_t now_ns)
 
         (void) now_ns;
         infp_wall_reader_stop(wall->reader);
-        while (take(wall, MESSAGES_A_TURN))
+        while (take_messages(wall))
                 ;
         infp_wall_rows_end(&wall->rows);
 }

@@ -326,9 +326,17 @@ struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
         return NULL;
 }
 
-const struct infp_wall_message *infp_wall_reader_next(struct infp_wall_reader *reader)
+bool infp_wall_reader_drain(struct infp_wall_reader *reader,
+                            void (*take)(void *context, const struct infp_wall_message *message), void *context)
 {
-        return infp_wall_queue_next(reader->queue);
+        for (unsigned i = 0; i < INFP_WALL_MESSAGES_A_TURN; i++) {
+                const struct infp_wall_message *message = infp_wall_queue_next(reader->queue);
+
+                if (!message)
+                        return false;
+                take(context, message);
+        }
+        return true;
 }
 
 void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid)

@@ -9,6 +9,7 @@
 
 enum {
         INFP_WALL_READS_PER_S = 20000,
+        INFP_WALL_MESSAGES_A_TURN = 512,
         INFP_WALL_MAX_STACK_BYTES = 256 * 1024,
 };
 
@@ -28,8 +29,9 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
 void infp_wall_reader_stop(struct infp_wall_reader *reader);
 struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader); /* NULL is fine; returns NULL */
 
-/* As of the queue. */
-const struct infp_wall_message *infp_wall_reader_next(struct infp_wall_reader *reader);
+/* Gives what was told to `take`, in order, at most INFP_WALL_MESSAGES_A_TURN messages. True: there may be more. */
+bool infp_wall_reader_drain(struct infp_wall_reader *reader,
+                            void (*take)(void *context, const struct infp_wall_message *message), void *context);
 /* The copy of this thread's stack was too small: the next one is larger, if it may. */
 void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid);
 
