@@ -18,6 +18,7 @@ enum {
         VDSO_BYTES = 2 * PAGE,   /* no more is mapped of it by any kernel that we know; what is read of it is checked */
         SMALL_TABLE = 32 * 1024, /* lies in the heap */
         MAX_NOTE_BYTES = 64 * 1024,
+        FEW_ENTRIES = 64,
 };
 /* What a table may take while it is built: 30 times as much as the largest of torch, and no more than a machine has. */
 static const uint64_t max_build_bytes = UINT64_C(512) << 20;
@@ -150,14 +151,16 @@ static bool is_go(const struct infp_elf *elf)
         return false;
 }
 
-/* Compilers write several functions a page, with an entry each. */
+/* Compilers write several functions a page, with an entry each. What was built without entries on purpose, and has some thousands
+ * all the same (Chromium), keeps frame pointers: those lead on, and an end within it is none. */
 static bool has_few_tables(const struct infp_object_image *image)
 {
         uint64_t code = 0;
 
         for (unsigned i = 0; i < image->n_loads; i++)
                 code += image->loads[i].is_executable ? image->loads[i].size : 0;
-        return !image->table || image->table->n_fdes * UINT64_C(4) < code / PAGE;
+        return !image->table ||
+               (image->table->n_fdes < FEW_ENTRIES && image->table->n_fdes * UINT64_C(4) < code / PAGE);
 }
 
 static int read_elf(struct infp_object_image *image, struct infp_tables_cache *cache)
