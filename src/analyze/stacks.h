@@ -2,8 +2,8 @@
  * foreign formats of profiles are made of. Only what the asked samples reach is kept: memory grows with the number of different
  * stacks, not with the run; beyond INFP_STACKS_MOST of them it is -E2BIG.
  *
- * The run is input: cycles and missing parents cut a stack there (its outer frames are missing), missing frames have no name,
- * depth is bounded. Each is counted. */
+ * The run is input: cycles and missing parents cut a stack there (its outer frames are missing, which is counted), missing frames
+ * have no name, depth is bounded. */
 #pragma once
 
 #include <stdbool.h>
@@ -112,7 +112,7 @@ struct infp_stacks {
         uint64_t first_t_ns, last_t_ns; /* samples */
         uint64_t samples;               /* in the sums */
         uint64_t all_samples;           /* with those that the filter leaves out */
-        uint64_t cut_samples, lost_frames;
+        uint64_t cut_samples;
         double weight;
 };
 

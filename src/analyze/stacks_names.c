@@ -190,7 +190,6 @@ static int name_frames(struct infp_stacks *s, const struct rows *rows, bool only
         for (uint32_t i = 0; i < s->n_frames; i++) {
                 struct infp_stack_frame *frame = &s->frames[i];
 
-                s->lost_frames += frame->n_levels == 0;
                 frame->first_level = s->n_levels;
                 for (uint32_t row = rows->first[i]; row && (!only_first || s->n_levels == frame->first_level);
                      row = rows->rows[row].next)

@@ -20,7 +20,7 @@ struct infp_flame_format_is {
         const char *extensions; /* of files, blanks between them; the first is the one that we give */
         bool is_tree;           /* made from the merged tree; else from the stacks as they were taken */
         bool is_picture;
-        bool is_text; /* fit for a terminal */
+        bool is_for_reading; /* on a terminal; what is not goes into a file there */
 };
 extern const struct infp_flame_format_is infp_flame_formats[INFP_FLAME_FORMATS];
 

@@ -178,12 +178,9 @@ static int prepare(struct writing *w, struct infp_err *err)
 static int choose_path(const struct writing *w, char **ret, struct infp_err *err)
 {
         const struct infp_flame_format_is *is = &infp_flame_formats[w->request->format];
-        const bool is_for_a_file = is->is_picture || w->request->format == INFP_FLAME_PPROF ||
-                                   w->request->format == INFP_FLAME_SPEEDSCOPE ||
-                                   w->request->format == INFP_FLAME_CHROME;
 
         *ret = NULL;
-        if (w->request->path || !is_for_a_file || !isatty(STDOUT_FILENO))
+        if (w->request->path || is->is_for_reading || !isatty(STDOUT_FILENO))
                 return 0;
         if (asprintf(ret, "%s/%s_%s%.*s", w->run->output, w->run->info.uuid, is->is_picture ? "flamegraph" : "profile",
                      (int) strcspn(is->extensions, " "), is->extensions) < 0) {

@@ -23,7 +23,7 @@ const char *infp_name_from(enum infp_name_rank rank);              /* "" of one 
 struct infp_asked_frame {
         uint64_t id, address;
         uint32_t object; /* of `objects`; UINT32_MAX: none that can be read */
-        uint8_t kind, rank, new_rank;
+        uint8_t kind, rank;
         bool has_line, is_live; /* the recorder named it, who reads no DWARF */
         bool is_asked, is_done;
         char *raw; /* a mangled name that the recorder wrote: it is only to be demangled. NULL: none */

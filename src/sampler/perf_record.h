@@ -18,8 +18,6 @@
 /* Of samples that are taken at each switch; those of a clock stand for at least 10,000 ns. */
 enum { INFP_PERF_SWITCH_PERIOD = 1 };
 
-enum infp_perf_kind { INFP_PERF_IS_SAMPLE, INFP_PERF_IS_TASK };
-
 struct infp_perf_reader {
         const struct infp_perf_handler *handler;
         bool has_callchain; /* the events are asked for the kernel's frames, too */

@@ -161,7 +161,7 @@ static int put(struct infp_space *space, const struct infp_space_mapping *new)
 
 int infp_space_map(struct infp_space **space, uint64_t begin, uint64_t end, uint64_t offset, struct infp_object *object)
 {
-        const struct infp_space_mapping new = { begin, end, offset, object, false };
+        const struct infp_space_mapping new = { begin, end, offset, object };
         int r = -EINVAL;
 
         if (begin < end && is_there(*space, first_above(*space, begin), &new)) {

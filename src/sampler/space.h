@@ -14,7 +14,6 @@ enum { INFP_SPACE_MAX_MAPPINGS = 16384 };
 struct infp_space_mapping {
         uint64_t begin, end, offset;
         struct infp_object *object;
-        bool was_hit; /* by a sample: its row is written */
 };
 
 struct infp_space {

@@ -254,11 +254,11 @@ static void put_base64(struct infp_str *out, const unsigned char *bytes, size_t 
         }
 }
 
-static int deflate_into(struct infp_str *out, const struct infp_str *raw, struct infp_flame_packing *packing)
+static int deflate_into(struct infp_str *out, const struct infp_str *raw)
 {
         z_stream stream = { 0 };
         infp_autofree unsigned char *bytes = NULL;
-        uLong bound;
+        uLong bound, size;
         int r;
 
         if (raw->size > UINT32_MAX / 2)
@@ -277,12 +277,11 @@ static int deflate_into(struct infp_str *out, const struct infp_str *raw, struct
         stream.next_out = bytes;
         stream.avail_out = (uInt) bound;
         r = deflate(&stream, Z_FINISH);
-        packing->raw_bytes = raw->size;
-        packing->deflated_bytes = stream.total_out;
+        size = stream.total_out;
         deflateEnd(&stream);
         if (r != Z_STREAM_END)
                 return -EIO;
-        put_base64(out, bytes, packing->deflated_bytes);
+        put_base64(out, bytes, size);
         return 0;
 }
 
@@ -305,7 +304,7 @@ int infp_flame_pack(struct infp_str *out, const struct infp_flame *flame, struct
         if (r >= 0 && pack.raw.failed)
                 r = -ENOMEM;
         if (r >= 0)
-                r = deflate_into(out, &pack.raw, ret);
+                r = deflate_into(out, &pack.raw);
         if (r == -EINVAL)
                 return infp_fail(err, r, "a flame graph's tree is not one: a node or a moment hangs on nothing");
         if (r < 0)

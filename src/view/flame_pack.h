@@ -9,7 +9,6 @@ struct infp_flame_packing {
         bool has_lines;
         double step; /* of weights: a power of ten, at most 1e-9 of the whole */
         uint32_t n_strings;
-        uint64_t raw_bytes, deflated_bytes;
 };
 
 /* Appends to `out`. 0 or a negative errno. */
