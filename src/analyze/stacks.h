@@ -43,7 +43,7 @@ struct infp_stack_node {
         uint32_t parent; /* INFP_STACKS_NONE: the outermost that is known */
         uint32_t frame;
         uint16_t depth;
-        bool is_cut; /* of the outermost: callers are missing, though the sample does not say so */
+        bool is_cut; /* callers of its outermost are missing, though samples do not say so */
 };
 
 struct infp_stack_process {
@@ -98,7 +98,7 @@ struct infp_stacks {
         struct infp_strings strings;
         struct infp_stack_level *levels;
         struct infp_stack_frame *frames;
-        struct infp_stack_node *nodes; /* parents in any order */
+        struct infp_stack_node *nodes; /* callers first */
         struct infp_stack_process *processes;
         struct infp_stack_thread *threads;
         struct infp_stack_sum *sums;
@@ -120,6 +120,12 @@ struct infp_stacks {
 int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *options, struct infp_stacks *ret,
                      struct infp_err *err);
 void infp_stacks_done(struct infp_stacks *stacks);
+
+/* Its outer frames are missing, as it says itself or as the run has lost them. */
+static inline bool infp_stacks_is_truncated(const struct infp_stacks *stacks, const struct infp_stack_sum *sum)
+{
+        return sum->is_truncated || sum->node == INFP_STACKS_NONE || stacks->nodes[sum->node].is_cut;
+}
 
 const char *infp_stacks_str(const struct infp_stacks *stacks, uint32_t string); /* NULL for 0 */
 /* "seconds" of cpu, wall and off-cpu; "bytes" of heap; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */

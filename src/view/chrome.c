@@ -185,15 +185,12 @@ static void push_name(struct writer *w, uint32_t name)
 static void find_names(struct writer *w, const struct infp_stack_sum *sum)
 {
         const struct infp_stacks *s = w->stacks;
-        bool is_truncated = sum->is_truncated || sum->node == INFP_STACKS_NONE;
         uint32_t n = 0;
 
         w->n_names = 0;
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent) {
+        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
                 w->path[n++] = i;
-                is_truncated |= s->nodes[i].is_cut;
-        }
-        if (is_truncated)
+        if (infp_stacks_is_truncated(s, sum))
                 push_name(w, 0);
         while (n) {
                 const struct infp_stack_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];

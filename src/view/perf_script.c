@@ -36,7 +36,6 @@ static void put_sample(struct infp_str *out, const struct infp_stacks *s, const 
         const char *name = infp_stacks_str(s, thread->name ? thread->name : process->name);
         const double scale = !strcmp(s->unit, "seconds") ? 1e9 : 1;
         const char *mode = infp_stacks_str(s, sum->mode);
-        bool is_truncated = sum->is_truncated || sum->node == INFP_STACKS_NONE;
 
         put_text(out, name ? name : "[unknown]");
         infp_str_printf(out, " %lld/%lld %llu.%06llu: %10llu ", (long long) process->pid, (long long) thread->tid,
@@ -45,11 +44,9 @@ static void put_sample(struct infp_str *out, const struct infp_stacks *s, const 
                         (unsigned long long) llround(fabs(time->weight) * scale / (time->samples ? time->samples : 1)));
         put_text(out, !mode || !strcmp(mode, "cpu") ? "cpu-clock" : mode);
         infp_str_puts(out, ":\n");
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent) {
+        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
                 put_frame(out, s, &s->frames[s->nodes[i].frame]);
-                is_truncated |= s->nodes[i].is_cut;
-        }
-        if (is_truncated)
+        if (infp_stacks_is_truncated(s, sum))
                 infp_str_puts(out, "\t               0 [truncated] ([unknown])\n");
         infp_str_putc(out, '\n');
 }

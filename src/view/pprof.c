@@ -255,13 +255,10 @@ static void put_labels(struct writer *w, const struct infp_stack_sum *sum)
 static void put_sample(struct writer *w, const struct infp_stack_sum *sum)
 {
         const struct infp_stacks *s = w->stacks;
-        bool is_truncated = sum->is_truncated || sum->node == INFP_STACKS_NONE;
 
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent) {
+        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
                 infp_protobuf_varint(&w->inner, (uint64_t) s->nodes[i].frame + 1);
-                is_truncated |= s->nodes[i].is_cut;
-        }
-        if (is_truncated)
+        if (infp_stacks_is_truncated(s, sum))
                 infp_protobuf_varint(&w->inner, (uint64_t) s->n_frames + 1);
         infp_protobuf_str(&w->message, 1, &w->inner);
         infp_str_clear(&w->inner);

@@ -169,15 +169,12 @@ static int find_profiles(struct writer *w)
 static void put_stack(struct writer *w, const struct infp_stack_sum *sum)
 {
         const struct infp_stacks *s = w->stacks;
-        bool is_truncated = sum->is_truncated || sum->node == INFP_STACKS_NONE;
         uint32_t n = 0;
 
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent) {
+        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
                 w->path[n++] = i;
-                is_truncated |= s->nodes[i].is_cut;
-        }
         infp_json_array(&w->json);
-        if (is_truncated)
+        if (infp_stacks_is_truncated(s, sum))
                 infp_json_u64(&w->json, 0);
         while (n) {
                 const struct infp_stack_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
