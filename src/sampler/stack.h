@@ -69,7 +69,7 @@ void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, co
                         struct infp_stack_found *ret);
 
 /* Puts a frame that has a name alone (a system call, a wait channel, as /proc says them) below a stack, or makes it the root where
- * there is none. Its name is written into `symbols`, from "proc". In stack_named.c, by the author of wall.c. */
+ * there is none. Its name is written into `symbols`, from "proc". */
 void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *found, enum infp_frame_kind kind,
                         const char *name);
 

@@ -23,7 +23,6 @@ struct infp_symbols_live {
         size_t next; /* of the stacks' list */
         uint64_t due_ns;
         struct infp_map objects; /* by hash of path and build id */
-        struct infp_symbols_live_counts counts;
         struct infp_row row;
         char text[16384];
 };
@@ -135,7 +134,8 @@ static uint32_t note_object(struct infp_symbols_live *live, const struct infp_st
         return (uint32_t) (shared->n_objects - 1);
 }
 
-static bool hand_over(struct infp_symbols_live *live, const struct infp_stack_nameless *nameless)
+/* What finds no room, or no descriptor, is left without a name; finish counts those. */
+static void hand_over(struct infp_symbols_live *live, const struct infp_stack_nameless *nameless)
 {
         struct infp_live_shared *shared = live->shared;
         struct infp_live_frame frame = { nameless->frame, nameless->address, nameless->t_ns, nameless->pid,
@@ -143,20 +143,19 @@ static bool hand_over(struct infp_symbols_live *live, const struct infp_stack_na
 
         if (shared->n_frames >= INFP_LIVE_MAX_FRAMES ||
             !room(&shared->frames, &shared->cap_frames, shared->n_frames, sizeof(frame)))
-                return false;
+                return;
         if (nameless->kind == INFP_FRAME_JIT) {
                 if (nameless->jitdump)
                         note_jitdump(shared, nameless);
         } else if (nameless->fd < 0) {
-                return true; /* nothing can name it */
+                return; /* nothing can name it */
         } else {
                 frame.object = note_object(live, nameless);
                 if (frame.object == UINT32_MAX - 1 || !shared->objects[frame.object].path ||
                     shared->objects[frame.object].fd < 0)
-                        return false;
+                        return;
         }
         shared->frames[shared->n_frames++] = frame;
-        return true;
 }
 
 static void take_new(struct infp_symbols_live *live, const struct infp_stacks *stacks)
@@ -170,8 +169,8 @@ static void take_new(struct infp_symbols_live *live, const struct infp_stacks *s
         pthread_mutex_lock(&live->shared->lock);
         while (infp_stacks_nameless(stacks, live->next, &nameless)) {
                 live->next++;
-                live->counts.asked++;
-                live->counts.no_room += !live->is_started || !hand_over(live, &nameless);
+                if (live->is_started)
+                        hand_over(live, &nameless);
         }
         pthread_cond_signal(&live->shared->news);
         pthread_mutex_unlock(&live->shared->lock);
@@ -212,7 +211,6 @@ static void put_names(struct infp_symbols_live *live, uint64_t t_ns)
                 free(names[done].file);
                 done++;
         }
-        live->counts.named += done;
         pthread_mutex_lock(&shared->lock);
         for (size_t i = done; i < n; i++)
                 if (room(&shared->names, &shared->cap_names, shared->n_names, sizeof(*names)))
@@ -260,9 +258,4 @@ struct infp_symbols_live *infp_symbols_live_free(struct infp_symbols_live *live)
         infp_map_done(&live->objects);
         free(live);
         return NULL;
-}
-
-void infp_symbols_live_counts(struct infp_symbols_live *live, struct infp_symbols_live_counts *ret)
-{
-        *ret = live->counts;
 }

@@ -27,8 +27,3 @@ void infp_symbols_live_turn(struct infp_symbols_live *live, const struct infp_st
 void infp_symbols_live_end(struct infp_symbols_live *live, const struct infp_stacks *stacks, uint64_t deadline_ns);
 /* Does not wait for a thread that hangs in a file system. NULL is fine; returns NULL. */
 struct infp_symbols_live *infp_symbols_live_free(struct infp_symbols_live *live);
-
-struct infp_symbols_live_counts {
-        uint64_t asked, named, no_room; /* frames; no_room: were not taken, since too many waited */
-};
-void infp_symbols_live_counts(struct infp_symbols_live *live, struct infp_symbols_live_counts *ret);
