@@ -4,25 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-
-enum { MAX_WORDS = 4096, MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
+enum { MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
 
 const char *infp_off_cpu_word(struct infp_off_cpu_waits *waits, const char *text)
 {
-        const uint64_t key = infp_hash64(text, strlen(text), 1) | 1;
-        const uint64_t *known = infp_map_get(&waits->words, key);
-        char *copy;
+        const char *word = infp_wall_word(&waits->words, text);
 
-        if (known)
-                return (const char *) (uintptr_t) *known;
-        if (waits->words.n >= MAX_WORDS || !(copy = strdup(text)))
-                return "blocked";
-        if (infp_map_put(&waits->words, key, (uint64_t) (uintptr_t) copy) < 0) {
-                free(copy);
-                return "blocked";
-        }
-        return copy;
+        return word ? word : "blocked";
 }
 
 /* ---- copies ---- */
@@ -142,10 +130,7 @@ void infp_off_cpu_places_done(struct infp_off_cpu_waits *waits)
         free_waits(waits, waits->telling);
         while (waits->places)
                 free_place(waits, waits->places);
-        for (size_t i = 0; i < waits->words.cap; i++)
-                if (waits->words.slots[i].key)
-                        free((void *) (uintptr_t) waits->words.slots[i].value);
-        infp_map_done(&waits->words);
+        infp_wall_words_done(&waits->words);
         infp_map_done(&waits->states);
         waits->open = waits->closed = waits->telling = NULL;
 }

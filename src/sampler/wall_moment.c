@@ -1,8 +1,10 @@
 /* The texts of /proc of one thread, and the words for them. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/procfile.h"
 #include "sampler/syscall_names.h"
 #include "sampler/wall_proc.h"
@@ -39,9 +41,9 @@ static void know(struct infp_wall_moment *moment, unsigned r, uint64_t value)
 /* "202 0x7ffd... (six arguments) SP PC", or "-1 SP PC". */
 int infp_wall_parse_call(const char *text, size_t size, struct infp_wall_moment *ret)
 {
-        enum { N_ARGUMENTS = sizeof(argument_registers), MAX_WORDS = N_ARGUMENTS + 4 };
-        struct infp_span words[MAX_WORDS], line;
-        uint64_t values[MAX_WORDS] = { 0 };
+        enum { N_ARGUMENTS = sizeof(argument_registers), MOST = N_ARGUMENTS + 4 };
+        struct infp_span words[MOST], line;
+        uint64_t values[MOST] = { 0 };
         size_t n;
 
         line = infp_span_trim((struct infp_span){ text, size });
@@ -52,7 +54,7 @@ int infp_wall_parse_call(const char *text, size_t size, struct infp_wall_moment 
                 ret->letter = 'R';
                 return 0;
         }
-        n = infp_span_words(line, words, MAX_WORDS);
+        n = infp_span_words(line, words, MOST);
         if ((n != 3 && n != N_ARGUMENTS + 3) || infp_span_i64(words[0], &ret->call) < 0)
                 return -EBADMSG;
         for (size_t i = 1; i < n; i++)
@@ -123,4 +125,31 @@ void infp_wall_state(const struct infp_wall_moment *moment, char *ret, size_t ca
                 snprintf(ret, cap, "%s in %s", word, moment->wchan);
         else
                 snprintf(ret, cap, "%s", word);
+}
+
+enum { MAX_WORDS = 4096 }; /* names of calls and of functions of the kernel: some hundred */
+
+const char *infp_wall_word(struct infp_map *words, const char *text)
+{
+        const uint64_t key = infp_hash64(text, strlen(text), 1) | 1;
+        const uint64_t *known = infp_map_get(words, key);
+        char *copy;
+
+        if (known)
+                return (const char *) (uintptr_t) *known;
+        if (words->n >= MAX_WORDS || !(copy = strdup(text)))
+                return NULL;
+        if (infp_map_put(words, key, (uint64_t) (uintptr_t) copy) < 0) {
+                free(copy);
+                return NULL;
+        }
+        return copy;
+}
+
+void infp_wall_words_done(struct infp_map *words)
+{
+        for (size_t i = 0; i < words->cap; i++)
+                if (words->slots[i].key)
+                        free((void *) (uintptr_t) words->slots[i].value);
+        infp_map_done(words);
 }

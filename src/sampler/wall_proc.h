@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/map.h"
 #include "unwind/rule.h"
 
 enum {
@@ -86,3 +87,7 @@ enum infp_wall_found infp_wall_thread_read(struct infp_wall_keeper *keeper, int 
 void infp_wall_call_name(const struct infp_wall_moment *moment, char *ret, size_t cap);
 /* "sleeping in futex". */
 void infp_wall_state(const struct infp_wall_moment *moment, char *ret, size_t cap);
+
+/* The one copy of a text, which stays until infp_wall_words_done; zeroed memory is an empty map. NULL: there are too many, or no memory. */
+const char *infp_wall_word(struct infp_map *words, const char *text);
+void infp_wall_words_done(struct infp_map *words);

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/time.h"
 
-enum { MAX_RUNS = 65536, MAX_WORDS = 4096, MAX_RUNNING = 16384, STATE_TEXT = 96 };
+enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
 #define FLUSH_NS INFP_NS_PER_S   /* the longest stretch that one row stands for */
 #define RUNNING_NS INFP_NS_PER_S /* threads without a CPU stay where they were; those with one are seen more often */
 
@@ -63,27 +62,9 @@ void infp_wall_rows_done(struct infp_wall_rows *rows)
         free_list(rows->all);
         free_list(rows->free);
         free_values(&rows->running);
-        free_values(&rows->words);
+        infp_wall_words_done(&rows->words);
         infp_map_done(&rows->open);
         *rows = (struct infp_wall_rows){ 0 };
-}
-
-/* The one copy of a text. NULL: there are too many. */
-static const char *word(struct infp_wall_rows *rows, const char *text)
-{
-        const uint64_t key = infp_hash64(text, strlen(text), 1) | 1;
-        const uint64_t *known = infp_map_get(&rows->words, key);
-        char *copy;
-
-        if (known)
-                return (const char *) (uintptr_t) *known;
-        if (rows->words.n >= MAX_WORDS || !(copy = strdup(text)))
-                return NULL;
-        if (infp_map_put(&rows->words, key, (uint64_t) (uintptr_t) copy) < 0) {
-                free(copy);
-                return NULL;
-        }
-        return copy;
 }
 
 /* ---- runs ---- */
@@ -209,14 +190,14 @@ static void describe(struct infp_wall_run *run, const struct infp_wall_moment *m
         char text[STATE_TEXT];
 
         infp_wall_state(moment, text, sizeof(text));
-        run->state = word(run->rows, text);
+        run->state = infp_wall_word(&run->rows->words, text);
         if (!run->state)
                 run->state = "blocked";
         infp_wall_call_name(moment, text, sizeof(text));
         if (*text)
-                run->call = word(run->rows, text);
+                run->call = infp_wall_word(&run->rows->words, text);
         if (*moment->wchan)
-                run->wchan = word(run->rows, moment->wchan);
+                run->wchan = infp_wall_word(&run->rows->words, moment->wchan);
 }
 
 static void note_blocked(struct infp_wall_rows *rows, const struct infp_wall_message *message)
