@@ -6,7 +6,7 @@ struct infp_proto infp_proto(const void *data, size_t size)
 {
         const uint8_t *bytes = data;
 
-        return (struct infp_proto){ bytes, bytes + size };
+        return (struct infp_proto){ bytes, size ? bytes + size : bytes };
 }
 
 struct infp_proto infp_proto_message(const struct infp_proto_field *field)
