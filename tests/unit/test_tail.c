@@ -54,6 +54,9 @@ static const struct infp_table slow = {
         .name = "slow", .help = "Slow.", .columns = core_columns, .n_columns = 1, .section = "slow"
 };
 static const struct infp_table once = { .name = "once", .help = "Once.", .columns = core_columns, .n_columns = 1 };
+static const struct infp_table many = {
+        .name = "many", .help = "Many.", .columns = core_columns, .n_columns = 1, .bulk = true
+};
 static const struct infp_table things = { .name = "process",
                                           .help = "Things.",
                                           .keys = thing_keys,
@@ -95,8 +98,9 @@ const struct infp_collector *const infp_collectors[] = { &slow_collector, NULL }
 
 static struct infp_sink *new_tail(void)
 {
-        static const struct infp_table *const tables[] = { &cores,  &sum,   &slow,    &once,
-                                                           &things, &facts, &samples, &infp_table_sources };
+        static const struct infp_table *const tables[] = { &cores, &sum,     &slow,
+                                                           &once,  &many,    &things,
+                                                           &facts, &samples, &infp_table_sources };
         struct infp_sink *tail;
 
         assert_int_equal(infp_tail_new(1000, &tail, NULL), 0);
@@ -206,6 +210,20 @@ static void test_last_row_of_each_key(void **state)
 }
 
 /* Core 2 goes offline and comes back: it is left out after two periods, core 3 keeps its row, and the order is by key. */
+/* Of a profile's rows the last one says nothing. */
+static void test_profiles_are_left_out(void **state)
+{
+        struct infp_sink *tail = new_tail();
+
+        (void) state;
+        give_one(tail, &once, 10, 1);
+        give_one(tail, &many, 10, 1);
+        tick(tail, 10);
+        assert_int_equal(count(tail, &once), 1);
+        assert_int_equal(count(tail, &many), 0);
+        infp_tail_free(tail);
+}
+
 static void test_a_key_that_is_not_seen_is_not_shown(void **state)
 {
         struct infp_sink *tail = new_tail();
@@ -467,6 +485,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_samples_stand_until_they_end),
                 cmocka_unit_test(test_last_row_of_each_key),
+                cmocka_unit_test(test_profiles_are_left_out),
                 cmocka_unit_test(test_a_key_that_is_not_seen_is_not_shown),
                 cmocka_unit_test(test_age_follows_the_period),
                 cmocka_unit_test(test_processes),
