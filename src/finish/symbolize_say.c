@@ -19,27 +19,38 @@ static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_
                 infp_str_puts(list, " ...");
 }
 
-/* Functions whose extent alone is known. */
+/* Code of a file that was read and has no name of it. */
+static uint64_t count_nameless(const struct infp_asked_object *object)
+{
+        return object->problem || object->is_kernel ? object->n_ranges : object->n - object->n_named;
+}
+
+/* Functions of which the extent is known at most. */
 static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
 {
         infp_autostr struct infp_str list = { 0 }, text = { 0 }, fix = { 0 };
-        uint64_t n_frames = 0;
+        uint64_t n_frames = 0, n_ranges = 0;
         unsigned n = 0;
 
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 const struct infp_asked_object *object = &naming->objects[by_need[i]];
 
-                if (!object->n_ranges)
+                if (!count_nameless(object))
                         continue;
-                add(&list, n++, object->path, object->n_ranges);
-                n_frames += object->n_ranges;
+                add(&list, n++, object->path, count_nameless(object));
+                n_frames += count_nameless(object);
+                n_ranges += object->n_ranges;
         }
         if (!n)
                 return 0;
         infp_str_printf(&text,
-                        "%llu of %u places in code are named by the extent of their function alone: %u file%s "
-                        "stripped or without symbols there: %s",
-                        (unsigned long long) n_frames, naming->n_frames, n, n == 1 ? " is" : "s are", list.data);
+                        "%llu of %u places in code are named by %s alone: %u file%s stripped or without symbols "
+                        "there: %s",
+                        (unsigned long long) n_frames, naming->n_frames,
+                        n_ranges == n_frames ? "the extent of their function"
+                        : n_ranges           ? "the extent of their function or by their file"
+                                             : "their file",
+                        n, n == 1 ? " is" : "s are", list.data);
         infp_str_printf(&fix,
                         "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or have them in "
                         "a directory, and run `infprof symbolize -r %s --debug-dir DIR`",

@@ -288,18 +288,24 @@ static bool is_code(const struct infp_image *image, uint64_t address)
         return false;
 }
 
+/* Between known functions may lie one without call frame information, or thousands in programs that are built without it. */
+enum { MOST_BETWEEN = 16 << 10 };
+
 static bool name_by_range(struct infp_symbol_object *object, uint64_t address, struct infp_object_level *ret)
 {
         const char *base = infp_base_name(object->path);
         const bool is_wrapped = base[0] == '[';
         uint64_t begin, end;
         const char *what = "";
+        bool is_function;
 
         if (!object->has_image || !is_code(&object->image, address))
                 return false;
         read_ranges(object);
-        if (infp_ranges_find(&object->ranges, &object->image, address, &begin, &end) &&
-            infp_range_is_openmp_wait(&object->image, object->path, begin, end))
+        is_function = infp_ranges_find(&object->ranges, &object->image, address, &begin, &end);
+        if (!is_function && end - begin > MOST_BETWEEN)
+                return false;
+        if (is_function && infp_range_is_openmp_wait(&object->image, object->path, begin, end))
                 what = "OpenMP wait ";
         snprintf(object->text, sizeof(object->text), "%s[%.*s+0x%llx]", what,
                  (int) (is_wrapped ? strcspn(base + 1, "]") : strnlen(base, 200)), base + is_wrapped,

@@ -70,17 +70,17 @@ static const Elf64_Shdr *section_of(const struct infp_image *image, uint64_t add
         return NULL;
 }
 
-/* The end of the last function before the address. */
-static uint64_t end_before(const struct infp_unwind_table *table, uint64_t address, uint64_t least)
+/* From the end of the last function before the address to the begin of the next one, where these are nearer than what is given. */
+static void narrow(const struct infp_unwind_table *table, uint64_t address, uint64_t *begin, uint64_t *end)
 {
         const uint32_t *pcs = infp_unwind_table_pcs(table);
         const uint16_t *rules = infp_unwind_table_row_rules(table);
-        int64_t row = infp_unwind_table_row(table, address);
-        uint64_t end = least;
+        const int64_t row = infp_unwind_table_row(table, address), next = row < 0 ? 0 : row + 1;
 
-        if (row >= 0 && rules[row] == INFP_RULE_NONE && table->base + pcs[row] > least)
-                end = table->base + pcs[row];
-        return end;
+        if (row >= 0 && rules[row] == INFP_RULE_NONE && table->base + pcs[row] > *begin)
+                *begin = table->base + pcs[row];
+        if (next < (int64_t) table->n_rows && table->base + pcs[next] > address && table->base + pcs[next] < *end)
+                *end = table->base + pcs[next];
 }
 
 bool infp_ranges_find(const struct infp_ranges *ranges, const struct infp_image *image, uint64_t address,
@@ -94,7 +94,7 @@ bool infp_ranges_find(const struct infp_ranges *ranges, const struct infp_image 
         *ret_begin = section ? section->sh_addr : address;
         *ret_end = section ? section->sh_addr + section->sh_size : address + 1;
         if (ranges->table && section)
-                *ret_begin = end_before(ranges->table, address, section->sh_addr);
+                narrow(ranges->table, address, ret_begin, ret_end);
         return false;
 }
 

@@ -234,6 +234,26 @@ def test_linkage_table(tool, built):
     assert [levels[0]["name"] for levels in found] == ["printf@plt"] * 2
 
 
+@pytest.mark.parametrize("n, names", [(8, True), (800, False)])
+def test_code_without_call_frame_information(tool, tmp_path, n, names):
+    """Between two known functions: a few that nobody names are one range; of hundreds (browsers are built so) nobody knows which it is."""
+    outer, inner, program = tmp_path / "outer.s", tmp_path / "inner.c", tmp_path / "program"
+    known = ".globl {0}\n.type {0}, @function\n{0}: .cfi_startproc\nret\n.cfi_endproc\n.size {0}, .-{0}\n"
+    (tmp_path / "first.s").write_text(known.format("first"))
+    (tmp_path / "last.s").write_text(known.format("last"))
+    inner.write_text("".join(f"int f{i}(volatile int *p) {{ *p += {i}; *p *= {i}; return *p + {i}; }}\n" for i in range(n)))
+    outer.write_text(".globl _start\n_start: hlt\n")
+    subprocess.run(["gcc", "-O1", "-nostdlib", "-no-pie", "-fno-asynchronous-unwind-tables", "-o", program, tmp_path / "first.s", inner,
+                    tmp_path / "last.s", outer], check=True)
+    places = [symbol(program, f"f{i}")[0] for i in (0, n - 1)]
+    known = [symbol(program, name)[0] for name in ("first", "last")]
+    subprocess.run(["strip", program], check=True)
+    found, _ = look_up(tool, program, known + places)
+    assert [levels[0]["name"] for levels in found[:2]] == [f"[program+0x{address:x}]" for address in known]
+    between = [levels[0]["name"] for levels in found[2:] if levels]
+    assert between == ([f"[program+0x{known[0] + 1:x}]"] * 2 if names else [])
+
+
 def test_libgomp_waits_by_name(tool):
     """Its functions that spin have no names in stripped files; `pause` in objdump says which they are."""
     found = sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("libgomp.so.1.*"))
