@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What --cpu costs, one verb a measurement, each within five minutes on a quiet machine:
+"""What --cpu costs, one verb a measurement, each within five minutes on a quiet machine (harm: ten):
 
   bench_sampler.py cost        CPU of a program at 99 Hz over its own (60 interleaved pairs), at 1,000 Hz over bare-IP sampling
   bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet
