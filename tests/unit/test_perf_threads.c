@@ -28,6 +28,7 @@ static void open_world(struct world *world, enum infp_perf_method method)
 {
         *world = (struct world){ .perf = { .method = method,
                                            .n_cpus = CPUS,
+                                           .n_kinds = 1,
                                            .per_group = CPUS,
                                            .n_groups = GROUPS,
                                            .cap_groups = GROUPS,
