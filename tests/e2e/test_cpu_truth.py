@@ -18,7 +18,7 @@ PLAIN = ["gcc", "-O2", "-g", "-fomit-frame-pointer", "-pthread"]
 VARIANTS = {
     "plain": PLAIN,
     "fp": ["gcc", "-O2", "-g", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-pthread"],
-    "clang": ["clang-14", "-O2", "-g", "-fomit-frame-pointer", "-pthread"],
+    "clang": ["clang-14", "-Wno-unknown-attributes", "-O2", "-g", "-fomit-frame-pointer", "-pthread"],
     "stripped": PLAIN,
     "static": [*PLAIN, "-static"],
     "static_pie": [*PLAIN, "-static-pie", "-fPIE"],
