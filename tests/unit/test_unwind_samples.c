@@ -12,12 +12,11 @@
 #include "skip_because.h"
 
 #ifdef HAVE_LIBDW
-#include <elfutils/libdwfl.h>
-
 #include "perf_samples.h"
+#include "unwind_theirs.h"
 #include "unwind_traced.h"
 
-enum { N_SAMPLES = 1500, SAMPLE_HZ = 2000, MAX_FRAMES = 512, WORK_MS = 300, MAX_SECONDS = 60, MAX_SHOWN = 10 };
+enum { N_SAMPLES = 1500, SAMPLE_HZ = 2000, WORK_MS = 300, MAX_SECONDS = 60, MAX_SHOWN = 10 };
 
 static struct perf_moment *moments;
 
@@ -25,52 +24,6 @@ struct figures {
         unsigned n, n_full, n_full_guessing, n_truncated, n_equal, n_longer, n_untabled, n_shown;
         uint64_t n_frames, n_equal_frames;
 };
-
-/* What elfutils reads, and what it finds. */
-struct theirs {
-        const struct infp_unwind_dump *dump;
-        const uint64_t *values;
-        uint64_t pcs[MAX_FRAMES];
-        unsigned n;
-};
-
-static pid_t next_thread(Dwfl *dwfl, void *context, void **ret)
-{
-        if (*ret)
-                return 0;
-        *ret = context;
-        return dwfl_pid(dwfl);
-}
-
-static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *ret, void *context)
-{
-        const struct infp_unwind_dump *dump = ((struct theirs *) context)->dump;
-
-        (void) dwfl;
-        if (address < dump->begin || dump->size < 8 || address - dump->begin > dump->size - 8)
-                return false;
-        memcpy(ret, dump->bytes + (address - dump->begin), 8);
-        return true;
-}
-
-static bool set_registers(Dwfl_Thread *thread, void *context)
-{
-        Dwarf_Word values[INFP_N_REGISTERS];
-
-        memcpy(values, ((struct theirs *) context)->values, sizeof(values));
-        return dwfl_thread_state_registers(thread, 0, INFP_N_REGISTERS, values);
-}
-
-static int take_frame(Dwfl_Frame *frame, void *context)
-{
-        struct theirs *theirs = context;
-        Dwarf_Addr pc;
-
-        if (!dwfl_frame_pc(frame, &pc, NULL) || theirs->n == MAX_FRAMES)
-                return DWARF_CB_ABORT;
-        theirs->pcs[theirs->n++] = pc;
-        return DWARF_CB_OK;
-}
 
 static void take_all(struct perf_ring *ring, pid_t pid, unsigned wanted, unsigned *ret_n)
 {
@@ -86,7 +39,7 @@ static void take_all(struct perf_ring *ring, pid_t pid, unsigned wanted, unsigne
 static void compare_one(Dwfl *dwfl, pid_t pid, const struct infp_unwind_space *space, const struct perf_moment *moment,
                         struct theirs *theirs, struct figures *figures)
 {
-        static struct infp_unwind_frame frames[MAX_FRAMES];
+        static struct infp_unwind_frame frames[THEIRS_FRAMES];
         /* A copy as large as was asked for may have been cut. */
         const struct infp_unwind_dump dump = { moment->stack, moment->values[INFP_RSP], moment->size,
                                                moment->size == PERF_STACK_BYTES };
@@ -95,11 +48,8 @@ static void compare_one(Dwfl *dwfl, pid_t pid, const struct infp_unwind_space *s
         bool has_end;
         unsigned k = 0;
 
-        infp_unwind(&start, NULL, frames, MAX_FRAMES, &result);
-        theirs->dump = &dump;
-        theirs->values = moment->values;
-        theirs->n = 0;
-        has_end = dwfl_getthread_frames(dwfl, pid, take_frame, theirs) == 0;
+        infp_unwind(&start, NULL, frames, THEIRS_FRAMES, &result);
+        has_end = theirs_unwind(dwfl, pid, theirs, &dump, moment->values);
         while (k < theirs->n && k < result.n_frames && frames[k].pc == theirs->pcs[k])
                 k++;
         figures->n++;
@@ -123,26 +73,17 @@ static void compare_one(Dwfl *dwfl, pid_t pid, const struct infp_unwind_space *s
         }
         /* As the sampler does it: across code without tables (hand-written, or made at run time). */
         start.may_guess = true;
-        infp_unwind(&start, NULL, frames, MAX_FRAMES, &result);
+        infp_unwind(&start, NULL, frames, THEIRS_FRAMES, &result);
         figures->n_full_guessing += result.end == INFP_UNWIND_COMPLETE;
 }
 
 /* Samples of a process that goes on: its mappings are read behind them. */
 static void compare(pid_t pid, const struct infp_unwind_space *space, unsigned n, struct figures *ret)
 {
-        static const Dwfl_Callbacks find = { .find_elf = dwfl_linux_proc_find_elf,
-                                             .find_debuginfo = dwfl_standard_find_debuginfo };
-        static const Dwfl_Thread_Callbacks callbacks = { .next_thread = next_thread,
-                                                         .memory_read = read_memory,
-                                                         .set_initial_registers = set_registers };
         static struct theirs theirs;
-        Dwfl *dwfl = dwfl_begin(&find);
+        Dwfl *dwfl = theirs_open(pid, &theirs);
 
         *ret = (struct figures){ 0 };
-        assert_non_null(dwfl);
-        assert_int_equal(dwfl_linux_proc_report(dwfl, pid), 0);
-        assert_int_equal(dwfl_report_end(dwfl, NULL, NULL), 0);
-        assert_true(dwfl_attach_state(dwfl, NULL, pid, &callbacks, &theirs));
         for (unsigned i = 0; i < n; i++)
                 compare_one(dwfl, pid, space, &moments[i], &theirs, ret);
         dwfl_end(dwfl);
@@ -251,22 +192,11 @@ static void test_cxx(void **state)
         char path[] = "/tmp/infprof-unwind-XXXXXX.c";
         char *command[] = { (char *) "/usr/bin/clang-14", (char *) "-O2", (char *) "-S", (char *) "-o",
                             (char *) "/dev/null",         path,           NULL };
-        FILE *file;
-        int fd;
 
         (void) state;
         if (access(command[0], X_OK) != 0)
                 SKIP_BECAUSE("clang-14 is not installed: no compiler to look at");
-        fd = mkstemps(path, 2);
-        assert_true(fd >= 0);
-        file = fdopen(fd, "w");
-        assert_non_null(file);
-        for (int i = 0; i < 4000; i++)
-                fprintf(file,
-                        "int f%d(int *a, int n) { int s = %d; for (int i = 0; i < n; i++) { if (a[i] > %d) s += a[i] * "
-                        "%d; else s ^= a[i] / (n + %d); a[i] = s; } return s; }\n",
-                        i, i, i % 7, i % 13, i % 5 + 1);
-        fclose(file);
+        traced_write_source(path);
         check("C++ (clang)", command, 90, 99.9);
         unlink(path);
 }

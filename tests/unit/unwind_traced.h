@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -99,6 +100,21 @@ static inline bool traced_take(pid_t pid, struct traced_moment *ret)
                 ret->dump.size += (uint64_t) n;
         }
         return ptrace(PTRACE_CONT, pid, NULL, 0L) == 0;
+}
+
+/* A file that keeps a compiler busy, at a path like "/tmp/x-XXXXXX.c". */
+static inline void traced_write_source(char *path)
+{
+        const int fd = mkstemps(path, 2);
+        FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+        assert_non_null(file);
+        for (int i = 0; i < 4000; i++)
+                fprintf(file,
+                        "int f%d(int *a, int n) { int s = %d; for (int i = 0; i < n; i++) { if (a[i] > %d) s += a[i] * "
+                        "%d; else s ^= a[i] / (n + %d); a[i] = s; } return s; }\n",
+                        i, i, i % 7, i % 13, i % 5 + 1);
+        fclose(file);
 }
 
 /* Something to do for a while: many callers, C callbacks, several libraries. */
