@@ -168,6 +168,20 @@ int infp_frame_kind_by_name(const char *name, size_t size)
         return -ENOENT;
 }
 
+/* Wheels of Python have copies with a hash behind the name: libgcc_s-a0b1c2d3.so.1. */
+bool infp_is_cxx_runtime(const char *name, size_t size)
+{
+        static const char *const libraries[] = { "libstdc++", "libc++", "libc++abi", "libgcc_s", "libunwind" };
+
+        for (unsigned i = 0; i < INFP_COUNT(libraries); i++) {
+                const size_t n = strlen(libraries[i]);
+
+                if (size > n && !memcmp(name, libraries[i], n) && (name[n] == '.' || name[n] == '-'))
+                        return true;
+        }
+        return false;
+}
+
 static uint64_t never_0(uint64_t id)
 {
         return id ? id : 1;

@@ -94,6 +94,8 @@ enum infp_frame_kind {
 };
 const char *infp_frame_kind_name(enum infp_frame_kind kind);
 int infp_frame_kind_by_name(const char *name, size_t size); /* or -ENOENT */
+/* Whether code of an object is INFP_FRAME_CXX_RUNTIME, by the base name of its file. */
+bool infp_is_cxx_runtime(const char *name, size_t size);
 
 /* Ids. object: the build id's bytes where there is one, else the path's; guessed frames are not those that were proved. */
 uint64_t infp_frame_id(enum infp_frame_kind kind, const void *object, size_t size, uint64_t address, bool is_guessed);

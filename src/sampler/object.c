@@ -99,14 +99,9 @@ static bool is_memory(const char *path)
 
 static bool is_cxx_runtime(const char *path)
 {
-        static const char *const names[] = { "libstdc++.so", "libc++.so",    "libc++abi.so", "libgcc_s.so",
-                                             "libgcc_s-",    "libunwind.so", "libunwind-",   "libstdc++-" };
-        const char *slash = strrchr(path, '/');
+        const char *name = infp_base_name(path);
 
-        for (size_t i = 0; slash && i < sizeof(names) / sizeof(names[0]); i++)
-                if (starts_with(slash + 1, names[i]))
-                        return true;
-        return false;
+        return path[0] == '/' && infp_is_cxx_runtime(name, strlen(name));
 }
 
 static bool is_jitdump(const char *path)
