@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyze/flame_parts.h"
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/mem.h"
 
 static struct infp_flame_memory *memory_free(struct infp_flame_memory *memory)
@@ -59,7 +59,7 @@ static void builder_done(struct infp_flame_builder *b)
 /* The levels of a stack node below a node of the tree; in reverse the innermost first. */
 static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_t *at, struct infp_err *err)
 {
-        const struct infp_stack_frame *frame = &b->stacks->frames[b->stacks->nodes[stack_node].frame];
+        const struct infp_profile_frame *frame = &b->profile->frames[b->profile->nodes[stack_node].frame];
         const bool is_module = b->options->by == INFP_FLAME_BY_MODULE;
         const uint32_t n = is_module ? 1 : frame->n_levels;
 
@@ -80,7 +80,7 @@ static int add_stack(struct infp_flame_builder *b, uint32_t start, uint32_t stac
 {
         uint32_t n = 0, at = start;
 
-        for (uint32_t i = stack_node; i != INFP_STACKS_NONE; i = b->stacks->nodes[i].parent) {
+        for (uint32_t i = stack_node; i != INFP_PROFILE_NONE; i = b->profile->nodes[i].parent) {
                 const uint64_t *known = infp_map_get(&b->known, (uint64_t) start << 32 | i);
 
                 if (known) {
@@ -94,7 +94,7 @@ static int add_stack(struct infp_flame_builder *b, uint32_t start, uint32_t stac
 
                 INFP_TRY(add_levels(b, i, &at, err));
                 if (infp_map_put(&b->known, (uint64_t) start << 32 | i, at) < 0)
-                        return infp_stacks_no_memory(err);
+                        return infp_profile_no_memory(err);
         }
         *ret = at;
         return 0;
@@ -104,7 +104,7 @@ static int add_reversed(struct infp_flame_builder *b, uint32_t start, uint32_t s
                         struct infp_err *err)
 {
         *ret = start;
-        for (uint32_t i = stack_node; i != INFP_STACKS_NONE; i = b->stacks->nodes[i].parent)
+        for (uint32_t i = stack_node; i != INFP_PROFILE_NONE; i = b->profile->nodes[i].parent)
                 INFP_TRY(add_levels(b, i, ret, err));
         return 0;
 }
@@ -118,16 +118,16 @@ static int add_word(struct infp_flame_builder *b, const char *word, uint32_t *at
 }
 
 /* What the sample's innermost function is. */
-static int count_self(struct infp_flame_builder *b, const struct infp_stack_sum *sum, struct infp_err *err)
+static int count_self(struct infp_flame_builder *b, const struct infp_profile_sum *sum, struct infp_err *err)
 {
-        const struct infp_stack_frame *frame;
+        const struct infp_profile_frame *frame;
         struct infp_flame_function *function;
         uint32_t place, last;
 
-        if (sum->node == INFP_STACKS_NONE) {
+        if (sum->node == INFP_PROFILE_NONE) {
                 INFP_TRY(infp_flame_group(b, "[truncated]", &place, err));
         } else {
-                frame = &b->stacks->frames[b->stacks->nodes[sum->node].frame];
+                frame = &b->profile->frames[b->profile->nodes[sum->node].frame];
                 last = frame->n_levels - 1U;
                 place = b->level_places[frame->first_level + last];
         }
@@ -140,13 +140,13 @@ static int count_self(struct infp_flame_builder *b, const struct infp_stack_sum 
 
 static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *err)
 {
-        const struct infp_stack_sum *sum = &b->stacks->sums[i];
-        const bool is_cut = sum->node == INFP_STACKS_NONE || b->stacks->nodes[sum->node].is_cut;
+        const struct infp_profile_sum *sum = &b->profile->sums[i];
+        const bool is_cut = sum->node == INFP_PROFILE_NONE || b->profile->nodes[sum->node].is_cut;
         const bool is_truncated = sum->is_truncated || is_cut;
         uint32_t at = 0, place;
 
         INFP_TRY(infp_flame_group_of(b, sum, &place, err));
-        if (place != INFP_STACKS_NONE)
+        if (place != INFP_PROFILE_NONE)
                 INFP_TRY(infp_flame_child(b, 0, place, false, &at, err));
         if (is_truncated && !b->options->reverse)
                 INFP_TRY(add_word(b, "[truncated]", &at, err));
@@ -168,22 +168,22 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
 
 static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
-        const struct infp_stacks *s = b->stacks;
+        const struct infp_profile *s = b->profile;
         double squares = 0;
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL;
 
         for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;
-        guessed = frames ? infp_stacks_spread(s, frames) : NULL;
+        guessed = frames ? infp_profile_spread(s, frames) : NULL;
         if (!guessed)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
 
                 INFP_TRY(add_sum(b, i, err));
                 squares += s->sums[i].squares;
-                if (node != INFP_STACKS_NONE && guessed[node])
+                if (node != INFP_PROFILE_NONE && guessed[node])
                         b->flame->guessed_samples += s->sums[i].samples;
         }
         b->flame->effective_samples = squares > 0 ? b->flame->weight * b->flame->weight / squares : 0;
@@ -202,7 +202,7 @@ static int by_bucket(const void *a, const void *b)
 /* Moments of sums to those of nodes. */
 static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struct infp_err *err)
 {
-        const struct infp_stacks *s = b->stacks;
+        const struct infp_profile *s = b->profile;
         struct infp_flame *f = b->flame;
         uint32_t n = 0;
 
@@ -211,9 +211,9 @@ static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struc
                 return 0;
         f->moments = calloc((size_t) s->n_moments + 1, sizeof(*f->moments));
         if (!f->moments)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < s->n_moments; i++) {
-                const struct infp_stack_moment *m = &s->moments[i];
+                const struct infp_profile_moment *m = &s->moments[i];
 
                 f->moments[f->n_moments++] =
                         (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]], m->samples, m->weight };
@@ -235,53 +235,54 @@ static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struc
 
 static int build(struct infp_flame_builder *b, struct infp_err *err)
 {
-        struct infp_stacks *s = b->stacks;
+        struct infp_profile *s = b->profile;
         struct infp_flame *f = b->flame;
         infp_autofree uint32_t *new = NULL;
 
         b->sum_nodes = calloc((size_t) s->n_sums + 1, sizeof(*b->sum_nodes));
-        b->path = calloc(INFP_STACKS_DEEPEST + 1, sizeof(*b->path));
+        b->path = calloc(INFP_PROFILE_DEEPEST + 1, sizeof(*b->path));
         if (!b->sum_nodes || !b->path)
-                return infp_stacks_no_memory(err);
-        INFP_TRY(infp_stacks_room(&f->nodes, &b->cap_nodes, 0, sizeof(*f->nodes), err));
-        INFP_TRY(infp_stacks_room(&b->node_places, &b->cap_node_places, 0, sizeof(*b->node_places), err));
+                return infp_profile_no_memory(err);
+        INFP_TRY(infp_profile_room(&f->nodes, &b->cap_nodes, 0, sizeof(*f->nodes), err));
+        INFP_TRY(infp_profile_room(&b->node_places, &b->cap_node_places, 0, sizeof(*b->node_places), err));
         f->nodes[f->n_nodes++] = (struct infp_flame_node){ .function = UINT32_MAX };
-        b->node_places[0] = INFP_STACKS_NONE;
+        b->node_places[0] = INFP_PROFILE_NONE;
         INFP_TRY(infp_flame_name_levels(b, err));
         INFP_TRY(add_sums(b, err));
         new = calloc(f->n_nodes, sizeof(*new));
         if (!new)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         INFP_TRY(infp_flame_order(f, new, err));
         return make_moments(b, new, err);
 }
 
-int infp_flame_make(struct infp_stacks *stacks, const struct infp_flame_options *options, struct infp_flame *ret,
+int infp_flame_make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err)
 {
-        infp_cleanup(builder_done) struct infp_flame_builder b = { .options = options, .stacks = stacks, .flame = ret };
+        infp_cleanup(
+                builder_done) struct infp_flame_builder b = { .options = options, .profile = profile, .flame = ret };
         int r;
 
         *ret = (struct infp_flame){
-                .unit = stacks->unit, .t0 = stacks->t0, .t1 = stacks->t1, .all_samples = stacks->all_samples
+                .unit = profile->unit, .t0 = profile->t0, .t1 = profile->t1, .all_samples = profile->all_samples
         };
-        memcpy(ret->mode, stacks->mode, sizeof(ret->mode));
+        memcpy(ret->mode, profile->mode, sizeof(ret->mode));
         ret->memory = calloc(1, sizeof(*ret->memory));
-        r = ret->memory ? build(&b, err) : infp_stacks_no_memory(err);
+        r = ret->memory ? build(&b, err) : infp_profile_no_memory(err);
         if (r < 0) {
                 infp_flame_done(ret);
                 return r;
         }
-        ret->memory->strings = stacks->strings;
-        stacks->strings = (struct infp_strings){ 0 };
+        ret->memory->strings = profile->strings;
+        profile->strings = (struct infp_strings){ 0 };
         return 0;
 }
 
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err)
 {
-        infp_cleanup(infp_stacks_done) struct infp_stacks stacks = { 0 };
-        const struct infp_stacks_options wanted = {
+        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
+        const struct infp_profile_options wanted = {
                 .t0 = options->t0,
                 .t1 = options->t1,
                 .mode = options->mode,
@@ -293,6 +294,6 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
         };
 
         *ret = (struct infp_flame){ 0 };
-        INFP_TRY(infp_stacks_read(run, &wanted, &stacks, err));
-        return infp_flame_make(&stacks, options, ret, err);
+        INFP_TRY(infp_profile_read(run, &wanted, &profile, err));
+        return infp_flame_make(&profile, options, ret, err);
 }

@@ -99,8 +99,8 @@ struct infp_flame {
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
 /* The same of stacks that were read; takes their strings, so that they are to be done with afterwards. */
-struct infp_stacks;
-int infp_flame_make(struct infp_stacks *stacks, const struct infp_flame_options *options, struct infp_flame *ret,
+struct infp_profile;
+int infp_flame_make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
 /* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyze/flame_parts.h"
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
@@ -69,11 +69,11 @@ static int make_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct
         void *old, *more;
 
         if (*cap || !n)
-                return infp_stacks_room(array, cap, n, size, err);
+                return infp_profile_room(array, cap, n, size, err);
         memcpy(&old, array, sizeof(old));
         more = reallocarray(old, 2 * (size_t) n, size);
         if (!more)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         memcpy(array, &more, sizeof(more));
         *cap = 2 * n;
         return 0;
@@ -92,7 +92,7 @@ static int take_function(struct merge *m, uint32_t i, struct infp_err *err)
         }
         INFP_TRY(make_room(&to->functions, &m->cap_functions, to->n_functions, sizeof(*to->functions), err));
         if (infp_map_put(&m->functions, key, to->n_functions) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         f = &to->functions[to->n_functions];
         *f = m->from->functions[i];
         f->self_samples = f->total_samples = 0;
@@ -115,7 +115,7 @@ static int take_node(struct merge *m, uint32_t i, struct infp_err *err)
         }
         INFP_TRY(make_room(&to->nodes, &m->cap_nodes, to->n_nodes, sizeof(*to->nodes), err));
         if (infp_map_put(&m->children, key, to->n_nodes) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         to->nodes[to->n_nodes] = (struct infp_flame_node){
                 .parent = parent, .function = function, .depth = n->depth, .is_inlined = n->is_inlined, .line = n->line
         };
@@ -131,7 +131,7 @@ static int merge(struct merge *m, struct infp_err *err)
         m->function = calloc((size_t) from->n_functions + 1, sizeof(*m->function));
         m->node = calloc((size_t) from->n_nodes + 1, sizeof(*m->node));
         if (!m->function || !m->node || index_newer(m) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < from->n_functions; i++)
                 INFP_TRY(take_function(m, i, err));
         for (uint32_t i = 1; i < from->n_nodes; i++)
@@ -139,7 +139,7 @@ static int merge(struct merge *m, struct infp_err *err)
         to->base = calloc(to->n_nodes, sizeof(*to->base));
         new = calloc(to->n_nodes, sizeof(*new));
         if (!to->base || !new)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < from->n_nodes; i++) {
                 to->base[m->node[i]].self_samples += from->nodes[i].self_samples;
                 to->base[m->node[i]].self_weight += from->nodes[i].self_weight;

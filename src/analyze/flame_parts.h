@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analyze/flame.h"
-#include "analyze/stacks.h"
+#include "analyze/profile.h"
 
 enum { INFP_FLAME_DEEPEST = 16384 }; /* nodes above another; what is deeper belongs to the node there */
 
@@ -19,7 +19,7 @@ struct infp_flame_place {
 
 struct infp_flame_builder {
         const struct infp_flame_options *options;
-        struct infp_stacks *stacks;
+        struct infp_profile *profile;
         struct infp_flame *flame;
         struct infp_map functions, place_of_key, children, known; /* known: (start, stack node) to node of the tree */
         struct infp_flame_place *places;
@@ -34,8 +34,8 @@ struct infp_flame_builder {
 /* flame_functions.c: places of all levels; of what stands for no function. */
 int infp_flame_name_levels(struct infp_flame_builder *builder, struct infp_err *err);
 int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint32_t *ret_place, struct infp_err *err);
-/* Of a process, thread, state or mode by options->by; none: INFP_STACKS_NONE. */
-int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_stack_sum *sum, uint32_t *ret_place,
+/* Of a process, thread, state or mode by options->by; none: INFP_PROFILE_NONE. */
+int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_profile_sum *sum, uint32_t *ret_place,
                         struct infp_err *err);
 
 /* flame_tree.c */

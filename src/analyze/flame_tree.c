@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyze/flame_parts.h"
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/mem.h"
 
 int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t place, bool is_inlined, uint32_t *ret,
@@ -22,10 +22,10 @@ int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t pla
                 f->nodes[*ret].is_inlined &= is_inlined;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&f->nodes, &b->cap_nodes, f->n_nodes, sizeof(*f->nodes), err));
-        INFP_TRY(infp_stacks_room(&b->node_places, &b->cap_node_places, f->n_nodes, sizeof(*b->node_places), err));
+        INFP_TRY(infp_profile_room(&f->nodes, &b->cap_nodes, f->n_nodes, sizeof(*f->nodes), err));
+        INFP_TRY(infp_profile_room(&b->node_places, &b->cap_node_places, f->n_nodes, sizeof(*b->node_places), err));
         if (infp_map_put(&b->children, key, f->n_nodes) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         b->node_places[f->n_nodes] = place;
         f->nodes[f->n_nodes] = (struct infp_flame_node){ .parent = parent,
                                                          .function = b->places[place].function,
@@ -240,5 +240,5 @@ int infp_flame_order(struct infp_flame *f, uint32_t *ret_new, struct infp_err *e
         }
         if (r >= 0)
                 r = sum_functions(f);
-        return r < 0 ? infp_stacks_no_memory(err) : 0;
+        return r < 0 ? infp_profile_no_memory(err) : 0;
 }

@@ -21,7 +21,7 @@
 #include "view/flame_svg.h"
 #include "view/flame_top.h"
 #include "view/human.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 struct writing {
         struct infp_run *run;
@@ -111,31 +111,31 @@ static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *
 
 static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err *err)
 {
-        infp_cleanup(infp_stacks_done) struct infp_stacks stacks = { 0 };
+        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
         const struct infp_flame_options *o = &w->options;
-        const struct infp_stacks_options wanted = { .t0 = o->t0,
-                                                    .t1 = o->t1,
-                                                    .mode = o->mode,
-                                                    .all_modes = o->by == INFP_FLAME_BY_MODE,
-                                                    .filter = o->filter,
-                                                    .no_inlined = o->no_inlined,
-                                                    .process = o->process,
-                                                    .keeps_times = w->request->format != INFP_FLAME_PPROF };
+        const struct infp_profile_options wanted = { .t0 = o->t0,
+                                                     .t1 = o->t1,
+                                                     .mode = o->mode,
+                                                     .all_modes = o->by == INFP_FLAME_BY_MODE,
+                                                     .filter = o->filter,
+                                                     .no_inlined = o->no_inlined,
+                                                     .process = o->process,
+                                                     .keeps_times = w->request->format != INFP_FLAME_PPROF };
         const struct infp_sampling_mode *sampling;
         struct infp_profile_about about = {
                 .name = w->words.data, .run = w->run->info.uuid, .begin_unix_ns = w->begin_unix_ns, .by = o->by
         };
 
-        INFP_TRY(infp_stacks_read(w->run, &wanted, &stacks, err));
-        sampling = infp_sampling_find(&w->sampling, stacks.mode);
+        INFP_TRY(infp_profile_read(w->run, &wanted, &profile, err));
+        sampling = infp_sampling_find(&w->sampling, profile.mode);
         about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;
         if (w->request->format == INFP_FLAME_PPROF)
-                return infp_pprof_write(out, &stacks, &about, err);
+                return infp_pprof_write(out, &profile, &about, err);
         if (w->request->format == INFP_FLAME_SPEEDSCOPE)
-                return infp_speedscope_write(out, &stacks, &about, err);
+                return infp_speedscope_write(out, &profile, &about, err);
         if (w->request->format == INFP_FLAME_CHROME)
-                return infp_chrome_write(out, &stacks, &about, err);
-        return infp_perf_script_write(out, &stacks, err);
+                return infp_chrome_write(out, &profile, &about, err);
+        return infp_perf_script_write(out, &profile, err);
 }
 
 /* "python serve.py, 58.3 s, 99 Hz" */

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 enum { FIRST_MADE_UP_TID = 1 << 30, MOST_SLICES = 5000000 };
 
@@ -25,7 +25,7 @@ struct slice {
 
 /* One thread at a time: its samples stand together. */
 struct writer {
-        const struct infp_stacks *stacks;
+        const struct infp_profile *profile;
         struct infp_out *out;
         struct infp_json json;
         struct infp_map track_of_thread;
@@ -60,13 +60,13 @@ static void writer_done(struct writer *w)
 /* A thread that changed its name is one track. */
 static int find_tracks(struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         w->tracks = calloc((size_t) s->n_threads + 1, sizeof(*w->tracks));
         if (!w->tracks)
                 return -ENOMEM;
         for (uint32_t i = 0; i < s->n_threads; i++) {
-                const struct infp_stack_thread *t = &s->threads[i];
+                const struct infp_profile_thread *t = &s->threads[i];
                 const uint64_t parts[] = { t->process, (uint64_t) t->tid, t->tid ? 0 : i + 1 };
                 const uint64_t key = infp_hash64(parts, sizeof(parts), 0),
                                *known = infp_map_get(&w->track_of_thread, key);
@@ -87,7 +87,7 @@ static int by_track(const void *a, const void *b)
         return (x->time > y->time) - (x->time < y->time); /* times are sorted */
 }
 
-static int64_t tid_of(const struct infp_stacks *s, uint32_t thread)
+static int64_t tid_of(const struct infp_profile *s, uint32_t thread)
 {
         return s->threads[thread].tid ? s->threads[thread].tid : FIRST_MADE_UP_TID + (int64_t) thread;
 }
@@ -103,7 +103,7 @@ static void put_us(struct infp_json *json, const char *key, uint64_t ns)
 
 static void put_name(struct writer *w, uint32_t thread, const char *what, const char *name)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         infp_json_object(&w->json);
         infp_json_member_str(&w->json, "ph", "M");
@@ -119,12 +119,12 @@ static void put_name(struct writer *w, uint32_t thread, const char *what, const 
 
 static void put_names(struct writer *w, uint32_t track)
 {
-        const struct infp_stacks *s = w->stacks;
-        const char *process = infp_stacks_str(s, s->processes[s->threads[track].process].name), *thread = NULL;
+        const struct infp_profile *s = w->profile;
+        const char *process = infp_profile_str(s, s->processes[s->threads[track].process].name), *thread = NULL;
 
         for (uint32_t i = 0; i < s->n_threads; i++)
                 if (w->tracks[i] == track && s->threads[i].name)
-                        thread = infp_stacks_str(s, s->threads[i].name);
+                        thread = infp_profile_str(s, s->threads[i].name);
         if (process)
                 put_name(w, track, "process_name", process);
         if (thread)
@@ -133,11 +133,11 @@ static void put_names(struct writer *w, uint32_t track)
 
 static void put_slice(struct writer *w, uint32_t track, const struct slice *slice)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         infp_json_object(&w->json);
         infp_json_member_str(&w->json, "ph", "X");
-        infp_json_member_str(&w->json, "name", slice->name ? infp_stacks_str(s, slice->name) : "[truncated]");
+        infp_json_member_str(&w->json, "name", slice->name ? infp_profile_str(s, slice->name) : "[truncated]");
         infp_json_member_str(&w->json, "cat", *s->mode ? s->mode : "samples");
         infp_json_member_i64(&w->json, "pid", s->processes[s->threads[track].process].pid);
         infp_json_member_i64(&w->json, "tid", tid_of(s, track));
@@ -182,18 +182,18 @@ static void push_name(struct writer *w, uint32_t name)
                 w->names[w->n_names++] = name;
 }
 
-static void find_names(struct writer *w, const struct infp_stack_sum *sum)
+static void find_names(struct writer *w, const struct infp_profile_sum *sum)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         uint32_t n = 0;
 
         w->n_names = 0;
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
+        for (uint32_t i = sum->node; i != INFP_PROFILE_NONE; i = s->nodes[i].parent)
                 w->path[n++] = i;
-        if (infp_stacks_is_truncated(s, sum))
+        if (infp_profile_is_truncated(s, sum))
                 push_name(w, 0);
         while (n) {
-                const struct infp_stack_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
+                const struct infp_profile_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
 
                 for (uint32_t level = 0; level < frame->n_levels; level++)
                         push_name(w, s->levels[frame->first_level + level].name);
@@ -216,10 +216,10 @@ struct stretch {
         uint64_t begin, end, slack;
 };
 
-static struct stretch stretch_of(const struct writer *w, const struct infp_stack_time *time, uint64_t last)
+static struct stretch stretch_of(const struct writer *w, const struct infp_profile_time *time, uint64_t last)
 {
-        const struct infp_stacks *s = w->stacks;
-        const char *mode = infp_stacks_str(s, s->sums[time->sum].mode);
+        const struct infp_profile *s = w->profile;
+        const char *mode = infp_profile_str(s, s->sums[time->sum].mode);
         const bool is_wait = mode && !strcmp(mode, "off-cpu"), is_after = is_wait || (mode && !strcmp(mode, "wall"));
         const uint64_t length = (uint64_t) llround(fmin(fabs(time->weight) * w->scale, 1e18)), t = time->t_ns;
         struct stretch ret = { .slack = is_wait ? 0 : length / (time->samples ? time->samples : 1) / 2 };
@@ -229,14 +229,14 @@ static struct stretch stretch_of(const struct writer *w, const struct infp_stack
         return ret;
 }
 
-static void put_sample(struct writer *w, uint32_t track, const struct infp_stack_time *time)
+static void put_sample(struct writer *w, uint32_t track, const struct infp_profile_time *time)
 {
         struct stretch at = stretch_of(w, time, w->last);
         uint32_t same = 0;
 
         if (at.begin < w->last || (w->n_open && at.begin - w->last <= at.slack))
                 at.begin = w->last;
-        find_names(w, &w->stacks->sums[time->sum]);
+        find_names(w, &w->profile->sums[time->sum]);
         if (at.begin == w->last)
                 while (same < w->n_open && same < w->n_names && w->slices[w->open[same]].name == w->names[same])
                         same++;
@@ -248,11 +248,11 @@ static void put_sample(struct writer *w, uint32_t track, const struct infp_stack
 
 static int put_tracks(struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
-        uint32_t track = INFP_STACKS_NONE;
+        const struct infp_profile *s = w->profile;
+        uint32_t track = INFP_PROFILE_NONE;
 
         w->order = calloc((size_t) s->n_times + 1, sizeof(*w->order));
-        w->path = calloc(INFP_STACKS_DEEPEST + 1, sizeof(*w->path));
+        w->path = calloc(INFP_PROFILE_DEEPEST + 1, sizeof(*w->path));
         if (!w->order || !w->path)
                 return -ENOMEM;
         for (uint32_t i = 0; i < s->n_times; i++)
@@ -275,7 +275,7 @@ static int put_tracks(struct writer *w)
 /* Where the first stretch begins. */
 static uint64_t find_base(const struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         uint64_t base = s->first_t_ns;
 
         for (uint32_t i = 0; i < s->n_times; i++) {
@@ -286,10 +286,10 @@ static uint64_t find_base(const struct writer *w)
         return base;
 }
 
-int infp_chrome_write(struct infp_out *out, const struct infp_stacks *s, const struct infp_profile_about *about,
+int infp_chrome_write(struct infp_out *out, const struct infp_profile *s, const struct infp_profile_about *about,
                       struct infp_err *err)
 {
-        infp_cleanup(writer_done) struct writer w = { .stacks = s, .out = out };
+        infp_cleanup(writer_done) struct writer w = { .profile = s, .out = out };
         int r;
 
         w.scale = !strcmp(s->unit, "seconds") ? 1e9 : !strcmp(s->unit, "nanoseconds") ? 1 : 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stacks.h"
+#include "analyze/profile.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "view/human.h"

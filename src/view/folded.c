@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stacks.h"
+#include "analyze/profile.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 /* Bytes at `text` that some readers take for the end of a line: control characters, U+0085, U+2028, U+2029. */
 static unsigned line_end(const char *text)

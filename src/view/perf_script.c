@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 static void put_text(struct infp_str *out, const char *text)
 {
@@ -13,29 +13,29 @@ static void put_text(struct infp_str *out, const char *text)
 }
 
 /* perf knows "(inlined)" in the place of the object. */
-static void put_frame(struct infp_str *out, const struct infp_stacks *s, const struct infp_stack_frame *frame)
+static void put_frame(struct infp_str *out, const struct infp_profile *s, const struct infp_profile_frame *frame)
 {
-        const char *object = infp_stacks_str(s, frame->object);
+        const char *object = infp_profile_str(s, frame->object);
 
         if (frame->kind == INFP_FRAME_KERNEL)
                 object = "[kernel.kallsyms]";
         for (uint32_t level = frame->n_levels; level-- > 0;) {
                 infp_str_printf(out, "\t%16llx ", (unsigned long long) frame->address);
-                put_text(out, infp_stacks_str(s, s->levels[frame->first_level + level].name));
+                put_text(out, infp_profile_str(s, s->levels[frame->first_level + level].name));
                 infp_str_puts(out, " (");
                 put_text(out, level ? "inlined" : object ? object : "[unknown]");
                 infp_str_puts(out, ")\n");
         }
 }
 
-static void put_sample(struct infp_str *out, const struct infp_stacks *s, const struct infp_stack_time *time)
+static void put_sample(struct infp_str *out, const struct infp_profile *s, const struct infp_profile_time *time)
 {
-        const struct infp_stack_sum *sum = &s->sums[time->sum];
-        const struct infp_stack_thread *thread = &s->threads[sum->thread];
-        const struct infp_stack_process *process = &s->processes[sum->process];
-        const char *name = infp_stacks_str(s, thread->name ? thread->name : process->name);
+        const struct infp_profile_sum *sum = &s->sums[time->sum];
+        const struct infp_profile_thread *thread = &s->threads[sum->thread];
+        const struct infp_profile_process *process = &s->processes[sum->process];
+        const char *name = infp_profile_str(s, thread->name ? thread->name : process->name);
         const double scale = !strcmp(s->unit, "seconds") ? 1e9 : 1;
-        const char *mode = infp_stacks_str(s, sum->mode);
+        const char *mode = infp_profile_str(s, sum->mode);
 
         put_text(out, name ? name : "[unknown]");
         infp_str_printf(out, " %lld/%lld %llu.%06llu: %10llu ", (long long) process->pid, (long long) thread->tid,
@@ -44,14 +44,14 @@ static void put_sample(struct infp_str *out, const struct infp_stacks *s, const 
                         (unsigned long long) llround(fabs(time->weight) * scale / (time->samples ? time->samples : 1)));
         put_text(out, !mode || !strcmp(mode, "cpu") ? "cpu-clock" : mode);
         infp_str_puts(out, ":\n");
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
+        for (uint32_t i = sum->node; i != INFP_PROFILE_NONE; i = s->nodes[i].parent)
                 put_frame(out, s, &s->frames[s->nodes[i].frame]);
-        if (infp_stacks_is_truncated(s, sum))
+        if (infp_profile_is_truncated(s, sum))
                 infp_str_puts(out, "\t               0 [truncated] ([unknown])\n");
         infp_str_putc(out, '\n');
 }
 
-int infp_perf_script_write(struct infp_out *out, const struct infp_stacks *s, struct infp_err *err)
+int infp_perf_script_write(struct infp_out *out, const struct infp_profile *s, struct infp_err *err)
 {
         for (uint32_t i = 0; i < s->n_times; i++)
                 for (uint32_t n = 0; n < s->times[i].samples && !out->error; n++) {

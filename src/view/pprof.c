@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 #include "view/protobuf.h"
 
 enum {
@@ -30,7 +30,7 @@ enum {
 enum { GZIP = 15 + 16, BLOCK = 64 * 1024 };
 
 struct writer {
-        const struct infp_stacks *stacks;
+        const struct infp_profile *profile;
         struct infp_out *out;
         z_stream zip;
         struct infp_str raw;            /* not yet packed */
@@ -100,7 +100,7 @@ static void put_type(struct writer *w, unsigned field, const char *type, const c
 /* "cpu" and seconds become cpu/nanoseconds; TYPE/UNIT of an imported profile is as it was. */
 static void put_types(struct writer *w, const struct infp_profile_about *about)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         const bool is_seconds = !strcmp(s->unit, "seconds"), is_ns = is_seconds || !strcmp(s->unit, "nanoseconds");
         const char *unit = is_seconds ? "nanoseconds" : s->unit, *slash = strrchr(s->mode, '/');
         char type[sizeof(s->mode)];
@@ -122,7 +122,7 @@ static void put_types(struct writer *w, const struct infp_profile_about *about)
 /* An object is a mapping; all that is in it was named by us, so that pprof does not try. */
 static int put_mapping(struct writer *w, struct infp_map *known, uint32_t frame, uint64_t limit)
 {
-        const struct infp_stack_frame *f = &w->stacks->frames[frame];
+        const struct infp_profile_frame *f = &w->profile->frames[frame];
         const uint64_t key = (uint64_t) f->object << 32 | f->build_id;
         const uint64_t *at = infp_map_get(known, key);
         const uint64_t id = at ? *at : known->n + 1;
@@ -134,8 +134,8 @@ static int put_mapping(struct writer *w, struct infp_map *known, uint32_t frame,
                 return -ENOMEM;
         infp_protobuf_u64(&w->message, 1, id);
         infp_protobuf_u64(&w->message, 3, limit);
-        infp_protobuf_u64(&w->message, 5, string(w, infp_stacks_str(w->stacks, f->object)));
-        infp_protobuf_u64(&w->message, 6, string(w, infp_stacks_str(w->stacks, f->build_id)));
+        infp_protobuf_u64(&w->message, 5, string(w, infp_profile_str(w->profile, f->object)));
+        infp_protobuf_u64(&w->message, 6, string(w, infp_profile_str(w->profile, f->build_id)));
         for (unsigned has = 7; has <= 10; has++) /* functions, file names, line numbers, inlined ones */
                 infp_protobuf_u64(&w->message, has, 1);
         put(w, P_MAPPING);
@@ -145,7 +145,7 @@ static int put_mapping(struct writer *w, struct infp_map *known, uint32_t frame,
 /* The first mapping is the program, by the field's custom: the first object that is no library. */
 static int put_mappings(struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         infp_cleanup(infp_map_done) struct infp_map known = { 0 };
         uint64_t limit = 1;
         int r = 0;
@@ -157,7 +157,7 @@ static int put_mappings(struct writer *w)
                 if (s->frames[i].address >= limit)
                         limit = s->frames[i].address + 1 ? s->frames[i].address + 1 : UINT64_MAX;
         for (uint32_t i = 0; i < s->n_frames; i++) {
-                const char *object = infp_stacks_str(s, s->frames[i].object);
+                const char *object = infp_profile_str(s, s->frames[i].object);
 
                 if (object && *object == '/' && !strstr(infp_base_name(object), ".so")) {
                         r = put_mapping(w, &known, i, limit);
@@ -170,13 +170,13 @@ static int put_mappings(struct writer *w)
         return r;
 }
 
-static uint64_t function(struct writer *w, const char *name, const struct infp_stack_level *level)
+static uint64_t function(struct writer *w, const char *name, const struct infp_profile_level *level)
 {
         const uint64_t parts[] = { level ? level->name : 0, level ? level->mangled : 0, level ? level->file : 0,
                                    level ? (uint64_t) level->function_line : 0 };
         const uint64_t key = infp_hash64(parts, sizeof(parts), 0);
         const uint64_t *known = infp_map_get(&w->functions, key);
-        const char *mangled = level ? infp_stacks_str(w->stacks, level->mangled) : NULL;
+        const char *mangled = level ? infp_profile_str(w->profile, level->mangled) : NULL;
 
         if (known)
                 return *known;
@@ -185,7 +185,7 @@ static uint64_t function(struct writer *w, const char *name, const struct infp_s
         infp_protobuf_u64(&w->message, 1, w->n_functions);
         infp_protobuf_u64(&w->message, 2, string(w, name));
         infp_protobuf_u64(&w->message, 3, string(w, mangled ? mangled : name));
-        infp_protobuf_u64(&w->message, 4, level ? string(w, infp_stacks_str(w->stacks, level->file)) : 0);
+        infp_protobuf_u64(&w->message, 4, level ? string(w, infp_profile_str(w->profile, level->file)) : 0);
         infp_protobuf_u64(&w->message, 5, level && level->function_line > 0 ? (uint64_t) level->function_line : 0);
         put(w, P_FUNCTION);
         return w->n_functions;
@@ -194,19 +194,19 @@ static uint64_t function(struct writer *w, const char *name, const struct infp_s
 /* Location i + 1 is frame i; its lines are innermost first. */
 static void put_location(struct writer *w, uint32_t i)
 {
-        const struct infp_stack_frame *f = &w->stacks->frames[i];
-        uint64_t functions[INFP_STACKS_LEVELS];
+        const struct infp_profile_frame *f = &w->profile->frames[i];
+        uint64_t functions[INFP_PROFILE_LEVELS];
 
         for (uint32_t level = 0; level < f->n_levels; level++) {
-                const struct infp_stack_level *is = &w->stacks->levels[f->first_level + level];
+                const struct infp_profile_level *is = &w->profile->levels[f->first_level + level];
 
-                functions[level] = function(w, infp_stacks_str(w->stacks, is->name), is);
+                functions[level] = function(w, infp_profile_str(w->profile, is->name), is);
         }
         infp_protobuf_u64(&w->message, 1, (uint64_t) i + 1);
         infp_protobuf_u64(&w->message, 2, w->mappings[i]);
         infp_protobuf_u64(&w->message, 3, f->has_address ? f->address : 0);
         for (uint32_t level = f->n_levels; level-- > 0;) {
-                const struct infp_stack_level *is = &w->stacks->levels[f->first_level + level];
+                const struct infp_profile_level *is = &w->profile->levels[f->first_level + level];
 
                 infp_protobuf_u64(&w->inner, 1, functions[level]);
                 infp_protobuf_u64(&w->inner, 2, is->line > 0 ? (uint64_t) is->line : 0);
@@ -221,7 +221,7 @@ static void put_truncated(struct writer *w)
 {
         const uint64_t id = function(w, "[truncated]", NULL);
 
-        infp_protobuf_u64(&w->message, 1, (uint64_t) w->stacks->n_frames + 1);
+        infp_protobuf_u64(&w->message, 1, (uint64_t) w->profile->n_frames + 1);
         infp_protobuf_u64(&w->inner, 1, id);
         infp_protobuf_str(&w->message, 4, &w->inner);
         infp_str_clear(&w->inner);
@@ -239,26 +239,26 @@ static void put_label(struct writer *w, const char *key, const char *text, int64
         infp_str_clear(&w->inner);
 }
 
-static void put_labels(struct writer *w, const struct infp_stack_sum *sum)
+static void put_labels(struct writer *w, const struct infp_profile_sum *sum)
 {
-        const struct infp_stacks *s = w->stacks;
-        const struct infp_stack_process *process = &s->processes[sum->process];
-        const struct infp_stack_thread *thread = &s->threads[sum->thread];
+        const struct infp_profile *s = w->profile;
+        const struct infp_profile_process *process = &s->processes[sum->process];
+        const struct infp_profile_thread *thread = &s->threads[sum->thread];
 
-        put_label(w, "process", infp_stacks_str(s, process->name), 0);
+        put_label(w, "process", infp_profile_str(s, process->name), 0);
         put_label(w, "pid", NULL, process->pid);
-        put_label(w, "thread", infp_stacks_str(s, thread->name), 0);
+        put_label(w, "thread", infp_profile_str(s, thread->name), 0);
         put_label(w, "tid", NULL, thread->tid);
-        put_label(w, "state", infp_stacks_str(s, sum->state), 0);
+        put_label(w, "state", infp_profile_str(s, sum->state), 0);
 }
 
-static void put_sample(struct writer *w, const struct infp_stack_sum *sum)
+static void put_sample(struct writer *w, const struct infp_profile_sum *sum)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
+        for (uint32_t i = sum->node; i != INFP_PROFILE_NONE; i = s->nodes[i].parent)
                 infp_protobuf_varint(&w->inner, (uint64_t) s->nodes[i].frame + 1);
-        if (infp_stacks_is_truncated(s, sum))
+        if (infp_profile_is_truncated(s, sum))
                 infp_protobuf_varint(&w->inner, (uint64_t) s->n_frames + 1);
         infp_protobuf_str(&w->message, 1, &w->inner);
         infp_str_clear(&w->inner);
@@ -283,10 +283,10 @@ static void put_strings(struct writer *w)
         }
 }
 
-int infp_pprof_write(struct infp_out *out, const struct infp_stacks *s, const struct infp_profile_about *about,
+int infp_pprof_write(struct infp_out *out, const struct infp_profile *s, const struct infp_profile_about *about,
                      struct infp_err *err)
 {
-        infp_cleanup(writer_done) struct writer w = { .stacks = s, .out = out };
+        infp_cleanup(writer_done) struct writer w = { .profile = s, .out = out };
         char comment[128];
 
         if (deflateInit2(&w.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 enum { MOST_NUMBERS = 6000000 }; /* of frames in stacks: about 40 MB of text */
 
@@ -21,7 +21,7 @@ struct profile {
 };
 
 struct writer {
-        const struct infp_stacks *stacks;
+        const struct infp_profile *profile;
         struct infp_out *out;
         const struct infp_profile_about *about;
         struct infp_json json;
@@ -60,7 +60,7 @@ static void put_frame(struct writer *w, const char *name, const char *file, int6
 /* Functions, each once. Frame 0 is "[truncated]". */
 static int put_frames(struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         w->frames = calloc((size_t) s->n_levels + 1, sizeof(*w->frames));
         if (!w->frames)
@@ -71,7 +71,7 @@ static int put_frames(struct writer *w)
         infp_json_array(&w->json);
         put_frame(w, "[truncated]", NULL, 0);
         for (uint32_t i = 0; i < s->n_levels; i++) {
-                const struct infp_stack_level *level = &s->levels[i];
+                const struct infp_profile_level *level = &s->levels[i];
                 const uint64_t parts[] = { level->name, level->file, (uint64_t) level->function_line };
                 const uint64_t key = infp_hash64(parts, sizeof(parts), 0);
                 const uint64_t *known = infp_map_get(&w->frame_of_key, key);
@@ -81,37 +81,37 @@ static int put_frames(struct writer *w)
                         continue;
                 if (infp_map_put(&w->frame_of_key, key, w->n_frames) < 0)
                         return -ENOMEM;
-                put_frame(w, infp_stacks_str(s, level->name), infp_stacks_str(s, level->file), level->function_line);
+                put_frame(w, infp_profile_str(s, level->name), infp_profile_str(s, level->file), level->function_line);
         }
         infp_json_array_end(&w->json);
         infp_json_object_end(&w->json);
         return 0;
 }
 
-static void name_profile(const struct writer *w, const struct infp_stack_sum *sum, char *ret, size_t size)
+static void name_profile(const struct writer *w, const struct infp_profile_sum *sum, char *ret, size_t size)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         switch (w->about->by) {
         case INFP_FLAME_BY_PROCESS:
-                infp_stacks_process_label(s, sum->process, true, ret, size);
+                infp_profile_process_label(s, sum->process, true, ret, size);
                 break;
         case INFP_FLAME_BY_STATE:
-                snprintf(ret, size, "%.500s", sum->state ? infp_stacks_str(s, sum->state) : "running");
+                snprintf(ret, size, "%.500s", sum->state ? infp_profile_str(s, sum->state) : "running");
                 break;
         case INFP_FLAME_BY_MODE:
-                snprintf(ret, size, "%.500s", sum->mode ? infp_stacks_str(s, sum->mode) : "[no mode]");
+                snprintf(ret, size, "%.500s", sum->mode ? infp_profile_str(s, sum->mode) : "[no mode]");
                 break;
         default:
                 if (!s->threads[sum->thread].id && !s->threads[sum->thread].tid) { /* an import that knows none */
                         snprintf(ret, size, "%.500s", w->about->name);
                         break;
                 }
-                infp_stacks_thread_label(s, sum->thread, true, ret, size);
+                infp_profile_thread_label(s, sum->thread, true, ret, size);
         }
 }
 
-static int profile_of(struct writer *w, const struct infp_stack_sum *sum, uint32_t *ret)
+static int profile_of(struct writer *w, const struct infp_profile_sum *sum, uint32_t *ret)
 {
         char name[512];
         const uint64_t *known;
@@ -151,7 +151,7 @@ static int by_weight(const void *a, const void *b)
 
 static int find_profiles(struct writer *w)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
 
         w->profile_of = calloc((size_t) s->n_sums + 1, sizeof(*w->profile_of));
         if (!w->profile_of)
@@ -166,18 +166,18 @@ static int find_profiles(struct writer *w)
 }
 
 /* Numbers of shared frames, root first. */
-static void put_stack(struct writer *w, const struct infp_stack_sum *sum)
+static void put_stack(struct writer *w, const struct infp_profile_sum *sum)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         uint32_t n = 0;
 
-        for (uint32_t i = sum->node; i != INFP_STACKS_NONE; i = s->nodes[i].parent)
+        for (uint32_t i = sum->node; i != INFP_PROFILE_NONE; i = s->nodes[i].parent)
                 w->path[n++] = i;
         infp_json_array(&w->json);
-        if (infp_stacks_is_truncated(s, sum))
+        if (infp_profile_is_truncated(s, sum))
                 infp_json_u64(&w->json, 0);
         while (n) {
-                const struct infp_stack_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
+                const struct infp_profile_frame *frame = &s->frames[s->nodes[w->path[--n]].frame];
 
                 for (uint32_t level = 0; level < frame->n_levels; level++)
                         infp_json_u64(&w->json, w->frames[frame->first_level + level]);
@@ -189,7 +189,7 @@ static void put_stack(struct writer *w, const struct infp_stack_sum *sum)
 /* Each of a profile's samples, or sums of them. */
 static void each(struct writer *w, uint32_t profile, bool in_time, bool is_weight)
 {
-        const struct infp_stacks *s = w->stacks;
+        const struct infp_profile *s = w->profile;
         const uint32_t n = in_time ? s->n_times : s->n_sums;
 
         for (uint32_t i = 0; i < n && !w->out->error; i++) {
@@ -204,7 +204,7 @@ static void each(struct writer *w, uint32_t profile, bool in_time, bool is_weigh
         }
 }
 
-static const char *unit_of(const struct infp_stacks *s)
+static const char *unit_of(const struct infp_profile *s)
 {
         static const char *const known[] = { "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes" };
 
@@ -214,14 +214,14 @@ static const char *unit_of(const struct infp_stacks *s)
         return "none";
 }
 
-static bool is_small(const struct infp_stacks *s)
+static bool is_small(const struct infp_profile *s)
 {
         uint64_t numbers = 0;
 
         for (uint32_t i = 0; i < s->n_times && numbers <= MOST_NUMBERS; i++) {
                 const uint32_t node = s->sums[s->times[i].sum].node;
 
-                numbers += node == INFP_STACKS_NONE ? 1 : s->nodes[node].depth + 2U;
+                numbers += node == INFP_PROFILE_NONE ? 1 : s->nodes[node].depth + 2U;
         }
         return s->n_times && numbers <= MOST_NUMBERS;
 }
@@ -231,7 +231,7 @@ static void put_profile(struct writer *w, const struct profile *profile, bool in
         infp_json_object(&w->json);
         infp_json_member_str(&w->json, "type", "sampled");
         infp_json_member_str(&w->json, "name", profile->name);
-        infp_json_member_str(&w->json, "unit", unit_of(w->stacks));
+        infp_json_member_str(&w->json, "unit", unit_of(w->profile));
         infp_json_member_u64(&w->json, "startValue", 0);
         infp_json_member_f64(&w->json, "endValue", profile->weight);
         infp_json_key(&w->json, "samples");
@@ -247,9 +247,9 @@ static void put_profile(struct writer *w, const struct profile *profile, bool in
 
 static int write_all(struct writer *w)
 {
-        const bool in_time = is_small(w->stacks);
+        const bool in_time = is_small(w->profile);
 
-        w->path = calloc(INFP_STACKS_DEEPEST + 1, sizeof(*w->path));
+        w->path = calloc(INFP_PROFILE_DEEPEST + 1, sizeof(*w->path));
         if (!w->path)
                 return -ENOMEM;
         infp_json_begin(&w->json, &w->out->text, 0);
@@ -259,7 +259,7 @@ static int write_all(struct writer *w)
         infp_json_member_str(&w->json, "exporter", "infprof@" INFP_VERSION);
         infp_json_member_u64(&w->json, "activeProfileIndex", 0);
         if (w->about->by != INFP_FLAME_BY_MODE) /* for infprof import: the format knows units alone */
-                infp_json_member_str(&w->json, "infprof_mode", w->stacks->mode);
+                infp_json_member_str(&w->json, "infprof_mode", w->profile->mode);
         INFP_TRY(put_frames(w));
         INFP_TRY(find_profiles(w));
         infp_json_key(&w->json, "profiles");
@@ -272,10 +272,10 @@ static int write_all(struct writer *w)
         return w->out->text.failed ? -ENOMEM : 0;
 }
 
-int infp_speedscope_write(struct infp_out *out, const struct infp_stacks *stacks,
+int infp_speedscope_write(struct infp_out *out, const struct infp_profile *profile,
                           const struct infp_profile_about *about, struct infp_err *err)
 {
-        infp_cleanup(writer_done) struct writer w = { .stacks = stacks, .out = out, .about = about };
+        infp_cleanup(writer_done) struct writer w = { .profile = profile, .out = out, .about = about };
 
         return write_all(&w) < 0 ? infp_fail(err, -ENOMEM, "no memory for the profile") : 0;
 }

@@ -19,7 +19,7 @@
 
 #include "analyze/flame.h"
 #include "import/import.h"
-#include "view/profile.h"
+#include "view/profile_formats.h"
 
 struct imported {
         char dir[64];

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "analyze/flame.h"
-#include "analyze/stacks.h"
+#include "analyze/profile.h"
 #include "view/format.h"
 
 /* What formats say of the run beside its stacks. */
 struct infp_profile_about {
         const char *name;      /* of the profile: the command, or the run */
         const char *run;       /* uuid */
-        int64_t begin_unix_ns; /* of stacks->t0; 0: not known */
+        int64_t begin_unix_ns; /* of profile->t0; 0: not known */
         double rate_hz;        /* that was asked for; 0: not known */
         enum infp_flame_by by; /* speedscope: what its profiles are of; nothing: threads */
 };
@@ -18,12 +18,12 @@ struct infp_profile_about {
 /* Lines "outermost;...;innermost COUNT", sorted: FlameGraph's format. */
 int infp_folded_write(struct infp_out *out, const struct infp_flame *flame, struct infp_err *err);
 /* pprof's profile.proto, gzip. */
-int infp_pprof_write(struct infp_out *out, const struct infp_stacks *stacks, const struct infp_profile_about *about,
+int infp_pprof_write(struct infp_out *out, const struct infp_profile *profile, const struct infp_profile_about *about,
                      struct infp_err *err);
 /* The rest want stacks with times. */
-int infp_speedscope_write(struct infp_out *out, const struct infp_stacks *stacks,
+int infp_speedscope_write(struct infp_out *out, const struct infp_profile *profile,
                           const struct infp_profile_about *about, struct infp_err *err);
-int infp_chrome_write(struct infp_out *out, const struct infp_stacks *stacks, const struct infp_profile_about *about,
+int infp_chrome_write(struct infp_out *out, const struct infp_profile *profile, const struct infp_profile_about *about,
                       struct infp_err *err);
 /* As `perf script` prints samples with stacks. */
-int infp_perf_script_write(struct infp_out *out, const struct infp_stacks *stacks, struct infp_err *err);
+int infp_perf_script_write(struct infp_out *out, const struct infp_profile *profile, struct infp_err *err);

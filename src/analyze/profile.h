@@ -1,6 +1,6 @@
 /* The stacks of a run as they were taken: frames with their names, the tree of nodes, and sums of samples. What flame graphs and
  * foreign formats of profiles are made of. Only what the asked samples reach is kept: memory grows with the number of different
- * stacks, not with the run; beyond INFP_STACKS_MOST of them it is -E2BIG.
+ * stacks, not with the run; beyond INFP_PROFILE_MOST of them it is -E2BIG.
  *
  * The run is input: cycles and missing parents cut a stack there (its outer frames are missing, which is counted), missing frames
  * have no name, depth is bounded. */
@@ -16,21 +16,21 @@
 #include "store/run.h"
 
 enum {
-        INFP_STACKS_MOST =
+        INFP_PROFILE_MOST =
                 1 << 23, /* different (stack, thread, state, mode); nodes; samples that are kept one by one */
-        INFP_STACKS_DEEPEST = 4096,    /* nodes of a stack; outer ones are left out */
-        INFP_STACKS_LEVELS = 64,       /* functions of a frame */
-        INFP_STACKS_NONE = UINT32_MAX, /* no node, thread, process */
+        INFP_PROFILE_DEEPEST = 4096,    /* nodes of a stack; outer ones are left out */
+        INFP_PROFILE_LEVELS = 64,       /* functions of a frame */
+        INFP_PROFILE_NONE = UINT32_MAX, /* no node, thread, process */
 };
 
-/* A function at a frame. Strings are numbers in infp_stacks.strings; 0: none. */
-struct infp_stack_level {
+/* A function at a frame. Strings are numbers in infp_profile.strings; 0: none. */
+struct infp_profile_level {
         uint32_t name, mangled, file;
         int64_t line, function_line; /* 0: not known */
         bool is_unnamed;             /* the name says where, not what: "[libfoo.so+0x1200]", "[libfoo.so]" */
 };
 
-struct infp_stack_frame {
+struct infp_profile_frame {
         uint64_t id, address;
         uint32_t object, build_id;
         uint32_t first_level; /* level 0, the compiled function, first */
@@ -39,20 +39,20 @@ struct infp_stack_frame {
         bool is_guessed, has_address;
 };
 
-struct infp_stack_node {
-        uint32_t parent; /* INFP_STACKS_NONE: the outermost that is known */
+struct infp_profile_node {
+        uint32_t parent; /* INFP_PROFILE_NONE: the outermost that is known */
         uint32_t frame;
         uint16_t depth;
         bool is_cut; /* callers of its outermost are missing, though samples do not say so */
 };
 
-struct infp_stack_process {
+struct infp_profile_process {
         uint64_t id;
         int64_t pid;   /* 0: not known */
         uint32_t name; /* string, 0: not known */
 };
 
-struct infp_stack_thread {
+struct infp_profile_thread {
         uint64_t id; /* of table threads; 0: samples gave only the number */
         uint32_t process;
         int64_t tid;
@@ -60,8 +60,8 @@ struct infp_stack_thread {
 };
 
 /* Samples alike in all of these. */
-struct infp_stack_sum {
-        uint32_t node; /* innermost; INFP_STACKS_NONE: the sample has no stack */
+struct infp_profile_sum {
+        uint32_t node; /* innermost; INFP_PROFILE_NONE: the sample has no stack */
         uint32_t thread, process;
         uint32_t state, mode; /* strings; state 0: it ran */
         bool is_truncated;
@@ -70,20 +70,20 @@ struct infp_stack_sum {
         double squares; /* of the weights, a sample */
 };
 
-struct infp_stack_time {
+struct infp_profile_time {
         uint64_t t_ns;
         uint32_t sum, samples;
         double weight;
 };
 
 /* What fell into one of n_buckets equal parts of [t0, t1). */
-struct infp_stack_moment {
+struct infp_profile_moment {
         uint32_t bucket, sum;
         uint64_t samples;
         double weight;
 };
 
-struct infp_stacks_options {
+struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
         bool all_modes;     /* every mode that has the unit of the chosen one */
@@ -94,16 +94,16 @@ struct infp_stacks_options {
         uint32_t n_buckets; /* of moments; 0: none */
 };
 
-struct infp_stacks {
+struct infp_profile {
         struct infp_strings strings;
-        struct infp_stack_level *levels;
-        struct infp_stack_frame *frames;
-        struct infp_stack_node *nodes; /* callers first */
-        struct infp_stack_process *processes;
-        struct infp_stack_thread *threads;
-        struct infp_stack_sum *sums;
-        struct infp_stack_time *times;
-        struct infp_stack_moment *moments;
+        struct infp_profile_level *levels;
+        struct infp_profile_frame *frames;
+        struct infp_profile_node *nodes; /* callers first */
+        struct infp_profile_process *processes;
+        struct infp_profile_thread *threads;
+        struct infp_profile_sum *sums;
+        struct infp_profile_time *times;
+        struct infp_profile_moment *moments;
         uint32_t n_levels, n_frames, n_nodes, n_processes, n_threads, n_sums, n_times, n_moments, n_buckets;
         char mode[64];
         const char *
@@ -117,21 +117,21 @@ struct infp_stacks {
 };
 
 /* A filter that is no regular expression is -EINVAL in words. */
-int infp_stacks_read(struct infp_run *run, const struct infp_stacks_options *options, struct infp_stacks *ret,
-                     struct infp_err *err);
-void infp_stacks_done(struct infp_stacks *stacks);
+int infp_profile_read(struct infp_run *run, const struct infp_profile_options *options, struct infp_profile *ret,
+                      struct infp_err *err);
+void infp_profile_done(struct infp_profile *profile);
 
 /* Its outer frames are missing, as it says itself or as the run has lost them. */
-static inline bool infp_stacks_is_truncated(const struct infp_stacks *stacks, const struct infp_stack_sum *sum)
+static inline bool infp_profile_is_truncated(const struct infp_profile *profile, const struct infp_profile_sum *sum)
 {
-        return sum->is_truncated || sum->node == INFP_STACKS_NONE || stacks->nodes[sum->node].is_cut;
+        return sum->is_truncated || sum->node == INFP_PROFILE_NONE || profile->nodes[sum->node].is_cut;
 }
 
-const char *infp_stacks_str(const struct infp_stacks *stacks, uint32_t string); /* NULL for 0 */
+const char *infp_profile_str(const struct infp_profile *profile, uint32_t string); /* NULL for 0 */
 /* "seconds" of cpu, wall and off-cpu; "bytes" of heap; of TYPE/UNIT the unit; else "samples". Borrowed from mode or static. */
-const char *infp_stacks_unit(const char *mode);
+const char *infp_profile_unit(const char *mode);
 /* "python (4711)", or "python" alone. */
-void infp_stacks_process_label(const struct infp_stacks *stacks, uint32_t process, bool with_number, char *ret,
+void infp_profile_process_label(const struct infp_profile *profile, uint32_t process, bool with_number, char *ret,
+                                size_t size);
+void infp_profile_thread_label(const struct infp_profile *profile, uint32_t thread, bool with_number, char *ret,
                                size_t size);
-void infp_stacks_thread_label(const struct infp_stacks *stacks, uint32_t thread, bool with_number, char *ret,
-                              size_t size);

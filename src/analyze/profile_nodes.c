@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/mem.h"
 
 enum { ID, PARENT, FRAME };
-static const struct infp_stacks_column columns[] = {
+static const struct infp_profile_column columns[] = {
         [ID] = { "id", INFP_ID64 }, [PARENT] = { "parent", INFP_ID64 }, [FRAME] = { "frame", INFP_ID64 }
 };
 
@@ -14,7 +14,7 @@ static const struct infp_stacks_column columns[] = {
 struct raw {
         struct raw_node {
                 uint64_t parent, frame; /* ids; 0: none */
-                uint32_t node;          /* in infp_stacks.nodes */
+                uint32_t node;          /* in infp_profile.nodes */
                 enum { NEW, ON_PATH, DONE } state;
         } * nodes;
         uint32_t n, cap;
@@ -30,42 +30,42 @@ static void raw_done(struct raw *raw)
         infp_map_done(&raw->by_id);
 }
 
-static int read_raw(struct infp_stacks_reader *reader, struct raw *raw, struct infp_err *err)
+static int read_raw(struct infp_profile_reader *reader, struct raw *raw, struct infp_err *err)
 {
-        struct infp_stacks_scan scan;
+        struct infp_profile_scan scan;
         int r;
 
-        INFP_TRY(infp_stacks_scan_open(reader, "stacks", columns, INFP_COUNT(columns), false, &scan, err));
-        while ((r = infp_stacks_scan_next(&scan, err)) > 0) {
-                const uint64_t id = infp_stacks_id(&scan, ID);
+        INFP_TRY(infp_profile_scan_open(reader, "stacks", columns, INFP_COUNT(columns), false, &scan, err));
+        while ((r = infp_profile_scan_next(&scan, err)) > 0) {
+                const uint64_t id = infp_profile_id(&scan, ID);
 
                 if (!id || infp_map_get(&raw->by_id, id))
                         continue; /* ids are hashes of what they stand for: the row is the same */
-                r = infp_stacks_room(&raw->nodes, &raw->cap, raw->n, sizeof(*raw->nodes), err);
+                r = infp_profile_room(&raw->nodes, &raw->cap, raw->n, sizeof(*raw->nodes), err);
                 if (r >= 0 && infp_map_put(&raw->by_id, id, raw->n) < 0)
-                        r = infp_stacks_no_memory(err);
+                        r = infp_profile_no_memory(err);
                 if (r < 0)
                         break;
-                raw->nodes[raw->n++] = (struct raw_node){ .parent = infp_stacks_id(&scan, PARENT),
-                                                          .frame = infp_stacks_id(&scan, FRAME) };
+                raw->nodes[raw->n++] = (struct raw_node){ .parent = infp_profile_id(&scan, PARENT),
+                                                          .frame = infp_profile_id(&scan, FRAME) };
         }
-        infp_stacks_scan_close(&scan);
+        infp_profile_scan_close(&scan);
         return r;
 }
 
-static int frame_of(struct infp_stacks_reader *reader, uint64_t id, uint32_t *ret, struct infp_err *err)
+static int frame_of(struct infp_profile_reader *reader, uint64_t id, uint32_t *ret, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         const uint64_t *known = infp_map_get(&reader->frames, id);
 
         if (known) {
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&s->frames, &reader->cap_frames, s->n_frames, sizeof(*s->frames), err));
+        INFP_TRY(infp_profile_room(&s->frames, &reader->cap_frames, s->n_frames, sizeof(*s->frames), err));
         if (infp_map_put(&reader->frames, id, s->n_frames) < 0)
-                return infp_stacks_no_memory(err);
-        s->frames[s->n_frames] = (struct infp_stack_frame){ .id = id, .kind = INFP_FRAME_UNKNOWN };
+                return infp_profile_no_memory(err);
+        s->frames[s->n_frames] = (struct infp_profile_frame){ .id = id, .kind = INFP_FRAME_UNKNOWN };
         *ret = s->n_frames++;
         return 0;
 }
@@ -74,7 +74,7 @@ static int frame_of(struct infp_stacks_reader *reader, uint64_t id, uint32_t *re
 static int climb(struct raw *raw, uint32_t at, uint32_t *ret_node, bool *ret_is_cut, struct infp_err *err)
 {
         raw->n_path = 0;
-        *ret_node = INFP_STACKS_NONE;
+        *ret_node = INFP_PROFILE_NONE;
         *ret_is_cut = false;
         for (;;) {
                 const uint64_t *up;
@@ -86,7 +86,7 @@ static int climb(struct raw *raw, uint32_t at, uint32_t *ret_node, bool *ret_is_
                 *ret_is_cut = raw->nodes[at].state == ON_PATH; /* a cycle */
                 if (*ret_is_cut)
                         return 0;
-                INFP_TRY(infp_stacks_room(&raw->path, &raw->cap_path, raw->n_path, sizeof(*raw->path), err));
+                INFP_TRY(infp_profile_room(&raw->path, &raw->cap_path, raw->n_path, sizeof(*raw->path), err));
                 raw->path[raw->n_path++] = at;
                 raw->nodes[at].state = ON_PATH;
                 if (!raw->nodes[at].parent)
@@ -101,25 +101,25 @@ static int climb(struct raw *raw, uint32_t at, uint32_t *ret_node, bool *ret_is_
 }
 
 /* The nodes of the path, outermost first. */
-static int emit(struct infp_stacks_reader *reader, struct raw *raw, uint32_t parent, bool is_cut, struct infp_err *err)
+static int emit(struct infp_profile_reader *reader, struct raw *raw, uint32_t parent, bool is_cut, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
 
         while (raw->n_path) {
                 struct raw_node *from = &raw->nodes[raw->path[--raw->n_path]];
-                struct infp_stack_node node = { .parent = parent, .is_cut = is_cut };
+                struct infp_profile_node node = { .parent = parent, .is_cut = is_cut };
 
-                if (parent != INFP_STACKS_NONE) {
+                if (parent != INFP_PROFILE_NONE) {
                         node.depth = (uint16_t) (s->nodes[parent].depth + 1);
                         node.is_cut = s->nodes[parent].is_cut;
                 }
-                if (node.depth >= INFP_STACKS_DEEPEST) {
+                if (node.depth >= INFP_PROFILE_DEEPEST) {
                         node.depth = 0;
-                        node.parent = INFP_STACKS_NONE;
+                        node.parent = INFP_PROFILE_NONE;
                         node.is_cut = true;
                 }
                 INFP_TRY(frame_of(reader, from->frame, &node.frame, err));
-                INFP_TRY(infp_stacks_room(&s->nodes, &reader->cap_nodes, s->n_nodes, sizeof(*s->nodes), err));
+                INFP_TRY(infp_profile_room(&s->nodes, &reader->cap_nodes, s->n_nodes, sizeof(*s->nodes), err));
                 s->nodes[s->n_nodes] = node;
                 parent = from->node = s->n_nodes++;
                 from->state = DONE;
@@ -127,32 +127,32 @@ static int emit(struct infp_stacks_reader *reader, struct raw *raw, uint32_t par
         return 0;
 }
 
-static int resolve(struct infp_stacks_reader *reader, struct raw *raw, uint32_t i, struct infp_err *err)
+static int resolve(struct infp_profile_reader *reader, struct raw *raw, uint32_t i, struct infp_err *err)
 {
-        struct infp_stack_sum *sum = &reader->stacks->sums[i];
+        struct infp_profile_sum *sum = &reader->profile->sums[i];
         const uint64_t *at = reader->sum_stacks[i] ? infp_map_get(&raw->by_id, reader->sum_stacks[i]) : NULL;
         uint32_t known;
         bool is_cut;
 
-        sum->node = INFP_STACKS_NONE;
+        sum->node = INFP_PROFILE_NONE;
         if (!at) {
-                reader->stacks->cut_samples += sum->samples;
+                reader->profile->cut_samples += sum->samples;
                 return 0;
         }
         INFP_TRY(climb(raw, (uint32_t) *at, &known, &is_cut, err));
         INFP_TRY(emit(reader, raw, known, is_cut, err));
         sum->node = raw->nodes[*at].node;
-        if (reader->stacks->nodes[sum->node].is_cut)
-                reader->stacks->cut_samples += sum->samples;
+        if (reader->profile->nodes[sum->node].is_cut)
+                reader->profile->cut_samples += sum->samples;
         return 0;
 }
 
-int infp_stacks_read_nodes(struct infp_stacks_reader *reader, struct infp_err *err)
+int infp_profile_read_nodes(struct infp_profile_reader *reader, struct infp_err *err)
 {
         infp_cleanup(raw_done) struct raw raw = { 0 };
 
         INFP_TRY(read_raw(reader, &raw, err));
-        for (uint32_t i = 0; i < reader->stacks->n_sums; i++)
+        for (uint32_t i = 0; i < reader->profile->n_sums; i++)
                 INFP_TRY(resolve(reader, &raw, i, err));
         return 0;
 }

@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/hash.h"
 #include "base/mem.h"
 
 enum { P_ID, P_PID, P_NAME };
-static const struct infp_stacks_column process_columns[] = {
+static const struct infp_profile_column process_columns[] = {
         [P_ID] = { "id", INFP_ID64 }, [P_PID] = { "pId", INFP_I64 }, [P_NAME] = { "pName", INFP_STR }
 };
 enum { T_ID, T_PROCESS, T_TID, T_NAME };
-static const struct infp_stacks_column thread_columns[] = { [T_ID] = { "id", INFP_ID64 },
-                                                            [T_PROCESS] = { "process", INFP_ID64 },
-                                                            [T_TID] = { "tid", INFP_I64 },
-                                                            [T_NAME] = { "tName", INFP_STR } };
+static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", INFP_ID64 },
+                                                             [T_PROCESS] = { "process", INFP_ID64 },
+                                                             [T_TID] = { "tid", INFP_I64 },
+                                                             [T_NAME] = { "tName", INFP_STR } };
 enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED };
-static const struct infp_stacks_column sample_columns[] = {
+static const struct infp_profile_column sample_columns[] = {
         [PROCESS] = { "process", INFP_ID64 },
         [TID] = { "tid", INFP_I64 },
         [THREAD] = { "thread", INFP_ID64 },
@@ -36,91 +36,92 @@ static uint64_t hash_of(const void *parts, size_t size, uint64_t seed)
         return infp_hash64(parts, size, seed);
 }
 
-static int process_of(struct infp_stacks_reader *reader, uint64_t id, uint32_t *ret, struct infp_err *err)
+static int process_of(struct infp_profile_reader *reader, uint64_t id, uint32_t *ret, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         const uint64_t *known = infp_map_get(&reader->processes, id);
 
         if (known) {
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&s->processes, &reader->cap_processes, s->n_processes, sizeof(*s->processes), err));
+        INFP_TRY(infp_profile_room(&s->processes, &reader->cap_processes, s->n_processes, sizeof(*s->processes), err));
         if (infp_map_put(&reader->processes, id, s->n_processes) < 0)
-                return infp_stacks_no_memory(err);
-        s->processes[s->n_processes] = (struct infp_stack_process){ .id = id };
+                return infp_profile_no_memory(err);
+        s->processes[s->n_processes] = (struct infp_profile_process){ .id = id };
         *ret = s->n_processes++;
         return 0;
 }
 
 /* key: the id, or what stands for it where there is none. */
-static int thread_of(struct infp_stacks_reader *reader, uint64_t key, const struct infp_stack_thread *is, uint32_t *ret,
-                     struct infp_err *err)
+static int thread_of(struct infp_profile_reader *reader, uint64_t key, const struct infp_profile_thread *is,
+                     uint32_t *ret, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         const uint64_t *known = infp_map_get(&reader->threads, key);
 
         if (known) {
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&s->threads, &reader->cap_threads, s->n_threads, sizeof(*s->threads), err));
+        INFP_TRY(infp_profile_room(&s->threads, &reader->cap_threads, s->n_threads, sizeof(*s->threads), err));
         if (infp_map_put(&reader->threads, key, s->n_threads) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         s->threads[s->n_threads] = *is;
         *ret = s->n_threads++;
         return 0;
 }
 
-static int read_processes(struct infp_stacks_reader *reader, struct infp_stacks_scan *scan, struct infp_err *err)
+static int read_processes(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
         int r;
 
-        while ((r = infp_stacks_scan_next(scan, err)) > 0) {
-                struct infp_stack_process *process;
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
+                struct infp_profile_process *process;
                 uint32_t i = 0, name;
 
-                INFP_TRY(process_of(reader, infp_stacks_id(scan, P_ID), &i, err));
-                INFP_TRY(infp_stacks_text(reader, scan, P_NAME, &name, err));
-                process = &reader->stacks->processes[i];
-                process->pid = infp_stacks_i64(scan, P_PID);
+                INFP_TRY(process_of(reader, infp_profile_id(scan, P_ID), &i, err));
+                INFP_TRY(infp_profile_text(reader, scan, P_NAME, &name, err));
+                process = &reader->profile->processes[i];
+                process->pid = infp_profile_i64(scan, P_PID);
                 process->name = name ? name : process->name;
         }
         return r;
 }
 
-static int read_threads(struct infp_stacks_reader *reader, struct infp_stacks_scan *scan, struct infp_err *err)
+static int read_threads(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
         int r;
 
-        while ((r = infp_stacks_scan_next(scan, err)) > 0) {
-                struct infp_stack_thread is = { .id = infp_stacks_id(scan, T_ID), .tid = infp_stacks_i64(scan, T_TID) };
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
+                struct infp_profile_thread is = { .id = infp_profile_id(scan, T_ID),
+                                                  .tid = infp_profile_i64(scan, T_TID) };
                 uint32_t i;
 
                 if (!is.id)
                         continue;
-                INFP_TRY(process_of(reader, infp_stacks_id(scan, T_PROCESS), &is.process, err));
-                INFP_TRY(infp_stacks_text(reader, scan, T_NAME, &is.name, err));
+                INFP_TRY(process_of(reader, infp_profile_id(scan, T_PROCESS), &is.process, err));
+                INFP_TRY(infp_profile_text(reader, scan, T_NAME, &is.name, err));
                 INFP_TRY(thread_of(reader, is.id, &is, &i, err));
-                reader->stacks->threads[i] = is;
+                reader->profile->threads[i] = is;
         }
         return r;
 }
 
-static int who(struct infp_stacks_reader *reader, const struct infp_stacks_scan *scan, struct infp_stack_sum *sum,
+static int who(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_profile_sum *sum,
                struct infp_err *err)
 {
-        const uint64_t parts[] = { infp_stacks_id(scan, PROCESS), (uint64_t) infp_stacks_i64(scan, TID) };
-        struct infp_stack_thread is = { .id = infp_stacks_id(scan, THREAD), .tid = infp_stacks_i64(scan, TID) };
+        const uint64_t parts[] = { infp_profile_id(scan, PROCESS), (uint64_t) infp_profile_i64(scan, TID) };
+        struct infp_profile_thread is = { .id = infp_profile_id(scan, THREAD), .tid = infp_profile_i64(scan, TID) };
 
         INFP_TRY(process_of(reader, parts[0], &sum->process, err));
         is.process = sum->process;
         return thread_of(reader, is.id ? is.id : hash_of(parts, sizeof(parts), 1), &is, &sum->thread, err);
 }
 
-static bool is_wanted(const struct infp_stacks_reader *reader, const struct infp_stack_sum *sum)
+static bool is_wanted(const struct infp_profile_reader *reader, const struct infp_profile_sum *sum)
 {
-        if (reader->options->process && reader->stacks->processes[sum->process].pid != reader->options->process)
+        if (reader->options->process && reader->profile->processes[sum->process].pid != reader->options->process)
                 return false;
         for (uint32_t i = 0; i < reader->n_modes; i++)
                 if (reader->modes[i] == sum->mode)
@@ -128,33 +129,33 @@ static bool is_wanted(const struct infp_stacks_reader *reader, const struct infp
         return false;
 }
 
-static int sum_of(struct infp_stacks_reader *reader, const struct infp_stack_sum *is, uint64_t stack, uint32_t *ret,
+static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_sum *is, uint64_t stack, uint32_t *ret,
                   struct infp_err *err)
 {
         const uint64_t parts[] = { stack, is->thread, is->process, is->state, is->mode, is->is_truncated };
         const uint64_t key = hash_of(parts, sizeof(parts), 0);
         const uint64_t *known = infp_map_get(&reader->sums, key);
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
 
         if (known) {
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&s->sums, &reader->cap_sums, s->n_sums, sizeof(*s->sums), err));
-        INFP_TRY(infp_stacks_room(&reader->sum_stacks, &reader->cap_sum_stacks, s->n_sums, sizeof(*reader->sum_stacks),
-                                  err));
+        INFP_TRY(infp_profile_room(&s->sums, &reader->cap_sums, s->n_sums, sizeof(*s->sums), err));
+        INFP_TRY(infp_profile_room(&reader->sum_stacks, &reader->cap_sum_stacks, s->n_sums, sizeof(*reader->sum_stacks),
+                                   err));
         if (infp_map_put(&reader->sums, key, s->n_sums) < 0)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         s->sums[s->n_sums] = *is;
         reader->sum_stacks[s->n_sums] = stack;
         *ret = s->n_sums++;
         return 0;
 }
 
-static int add_moment(struct infp_stacks_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
+static int add_moment(struct infp_profile_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
                       struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         const double part = (double) (t_ns - s->t0) / (double) (s->t1 - s->t0);
         uint32_t bucket = (uint32_t) (part * s->n_buckets);
         const uint64_t *known;
@@ -166,44 +167,45 @@ static int add_moment(struct infp_stacks_reader *reader, uint64_t t_ns, uint32_t
                 s->moments[*known].weight += weight;
                 return 0;
         }
-        INFP_TRY(infp_stacks_room(&s->moments, &reader->cap_moments, s->n_moments, sizeof(*s->moments), err));
+        INFP_TRY(infp_profile_room(&s->moments, &reader->cap_moments, s->n_moments, sizeof(*s->moments), err));
         if (infp_map_put(&reader->moments, (uint64_t) bucket << 32 | sum, s->n_moments) < 0)
-                return infp_stacks_no_memory(err);
-        s->moments[s->n_moments++] = (struct infp_stack_moment){ bucket, sum, samples, weight };
+                return infp_profile_no_memory(err);
+        s->moments[s->n_moments++] = (struct infp_profile_moment){ bucket, sum, samples, weight };
         return 0;
 }
 
-static int add_time(struct infp_stacks_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
+static int add_time(struct infp_profile_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
                     struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
 
-        INFP_TRY(infp_stacks_room(&s->times, &reader->cap_times, s->n_times, sizeof(*s->times), err));
+        INFP_TRY(infp_profile_room(&s->times, &reader->cap_times, s->n_times, sizeof(*s->times), err));
         s->times[s->n_times++] =
-                (struct infp_stack_time){ t_ns, sum, (uint32_t) (samples < UINT32_MAX ? samples : UINT32_MAX), weight };
+                (struct infp_profile_time){ t_ns, sum, (uint32_t) (samples < UINT32_MAX ? samples : UINT32_MAX),
+                                            weight };
         return 0;
 }
 
-static int add_row(struct infp_stacks_reader *reader, const struct infp_stacks_scan *scan, struct infp_err *err)
+static int add_row(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_err *err)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
-        const int64_t n = infp_stacks_has(scan, SAMPLES) ? infp_stacks_i64(scan, SAMPLES) : 1;
-        struct infp_stack_sum is = { .is_truncated = infp_stacks_bool(scan, IS_TRUNCATED) };
-        struct infp_stacks *s = reader->stacks;
+        const int64_t n = infp_profile_has(scan, SAMPLES) ? infp_profile_i64(scan, SAMPLES) : 1;
+        struct infp_profile_sum is = { .is_truncated = infp_profile_bool(scan, IS_TRUNCATED) };
+        struct infp_profile *s = reader->profile;
         double weight = 0;
         uint32_t i = 0;
 
-        INFP_TRY(infp_stacks_text(reader, scan, MODE, &is.mode, err));
-        INFP_TRY(infp_stacks_text(reader, scan, STATE, &is.state, err));
+        INFP_TRY(infp_profile_text(reader, scan, MODE, &is.mode, err));
+        INFP_TRY(infp_profile_text(reader, scan, STATE, &is.state, err));
         INFP_TRY(who(reader, scan, &is, err));
         if (!is_wanted(reader, &is) || n <= 0)
                 return 0;
-        if (infp_stacks_has(scan, WEIGHT)) {
+        if (infp_profile_has(scan, WEIGHT)) {
                 weight = infp_batch_f64(&scan->batch, (unsigned) scan->at[WEIGHT], scan->row);
                 weight = isfinite(weight) ? weight : 0;
                 reader->has_weights = true;
         }
-        INFP_TRY(sum_of(reader, &is, infp_stacks_id(scan, STACK), &i, err));
+        INFP_TRY(sum_of(reader, &is, infp_profile_id(scan, STACK), &i, err));
         s->sums[i].samples += (uint64_t) n;
         s->sums[i].weight += weight;
         s->sums[i].squares += weight * weight / (double) n;
@@ -217,7 +219,7 @@ static int add_row(struct infp_stacks_reader *reader, const struct infp_stacks_s
 }
 
 /* Rows without any weight stand for themselves. */
-static void weigh_by_samples(struct infp_stacks *s)
+static void weigh_by_samples(struct infp_profile *s)
 {
         s->unit = "samples";
         s->weight = (double) s->samples;
@@ -231,39 +233,39 @@ static void weigh_by_samples(struct infp_stacks *s)
 
 static int by_time(const void *a, const void *b)
 {
-        const struct infp_stack_time *x = a, *y = b;
+        const struct infp_profile_time *x = a, *y = b;
 
         if (x->t_ns != y->t_ns)
                 return x->t_ns < y->t_ns ? -1 : 1;
         return (x->sum > y->sum) - (x->sum < y->sum);
 }
 
-typedef int read_fn(struct infp_stacks_reader *, struct infp_stacks_scan *, struct infp_err *);
+typedef int read_fn(struct infp_profile_reader *, struct infp_profile_scan *, struct infp_err *);
 
-static int read_table(struct infp_stacks_reader *reader, const char *table, const struct infp_stacks_column *columns,
+static int read_table(struct infp_profile_reader *reader, const char *table, const struct infp_profile_column *columns,
                       unsigned n, bool in_range, read_fn *read, struct infp_err *err)
 {
-        struct infp_stacks_scan scan;
+        struct infp_profile_scan scan;
         int r;
 
-        INFP_TRY(infp_stacks_scan_open(reader, table, columns, n, in_range, &scan, err));
+        INFP_TRY(infp_profile_scan_open(reader, table, columns, n, in_range, &scan, err));
         r = read(reader, &scan, err);
-        infp_stacks_scan_close(&scan);
+        infp_profile_scan_close(&scan);
         return r;
 }
 
-static int read_rows(struct infp_stacks_reader *reader, struct infp_stacks_scan *scan, struct infp_err *err)
+static int read_rows(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
         int r;
 
-        while ((r = infp_stacks_scan_next(scan, err)) > 0)
+        while ((r = infp_profile_scan_next(scan, err)) > 0)
                 INFP_TRY(add_row(reader, scan, err));
         return r;
 }
 
-int infp_stacks_read_samples(struct infp_stacks_reader *reader, struct infp_err *err)
+int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
 
         INFP_TRY(read_table(reader, "process", process_columns, INFP_COUNT(process_columns), false, read_processes,
                             err));

@@ -4,37 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/mem.h"
 
-bool *infp_stacks_spread(const struct infp_stacks *s, const bool *of_frame)
+bool *infp_profile_spread(const struct infp_profile *s, const bool *of_frame)
 {
         bool *ret = calloc((size_t) s->n_nodes + 1, sizeof(*ret));
 
         for (uint32_t i = 0; ret && i < s->n_nodes; i++) /* callers come first */
                 ret[i] = of_frame[s->nodes[i].frame] ||
-                         (s->nodes[i].parent != INFP_STACKS_NONE && ret[s->nodes[i].parent]);
+                         (s->nodes[i].parent != INFP_PROFILE_NONE && ret[s->nodes[i].parent]);
         return ret;
 }
 
-static void match_frames(const struct infp_stacks *s, const regex_t *re, uint8_t *known, bool *ret)
+static void match_frames(const struct infp_profile *s, const regex_t *re, uint8_t *known, bool *ret)
 {
         for (uint32_t i = 0; i < s->n_frames; i++) {
-                const struct infp_stack_frame *frame = &s->frames[i];
+                const struct infp_profile_frame *frame = &s->frames[i];
 
                 for (uint32_t level = frame->first_level; level < frame->first_level + frame->n_levels && !ret[i];
                      level++) {
                         const uint32_t name = s->levels[level].name;
 
                         if (!known[name])
-                                known[name] = regexec(re, infp_stacks_str(s, name), 0, NULL, 0) ? 1 : 2;
+                                known[name] = regexec(re, infp_profile_str(s, name), 0, NULL, 0) ? 1 : 2;
                         ret[i] = known[name] == 2;
                 }
         }
 }
 
 /* Leaves the sums of matching stacks, and what is of them. */
-static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
+static void keep(struct infp_profile *s, const bool *matches, uint32_t *new)
 {
         uint32_t n = 0;
 
@@ -43,8 +43,8 @@ static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
 
-                new[i] = INFP_STACKS_NONE;
-                if (node == INFP_STACKS_NONE || !matches[node])
+                new[i] = INFP_PROFILE_NONE;
+                if (node == INFP_PROFILE_NONE || !matches[node])
                         continue;
                 new[i] = n;
                 s->sums[n] = s->sums[i];
@@ -56,7 +56,7 @@ static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
         s->n_sums = n;
         n = 0;
         for (uint32_t i = 0; i < s->n_times; i++)
-                if (new[s->times[i].sum] != INFP_STACKS_NONE) {
+                if (new[s->times[i].sum] != INFP_PROFILE_NONE) {
                         s->times[n] = s->times[i];
                         s->times[n].sum = new[s->times[n].sum];
                         n++;
@@ -64,7 +64,7 @@ static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
         s->n_times = n;
         n = 0;
         for (uint32_t i = 0; i < s->n_moments; i++)
-                if (new[s->moments[i].sum] != INFP_STACKS_NONE) {
+                if (new[s->moments[i].sum] != INFP_PROFILE_NONE) {
                         s->moments[n] = s->moments[i];
                         s->moments[n].sum = new[s->moments[n].sum];
                         n++;
@@ -72,7 +72,7 @@ static void keep(struct infp_stacks *s, const bool *matches, uint32_t *new)
         s->n_moments = n;
 }
 
-int infp_stacks_filter(struct infp_stacks *s, const char *filter, struct infp_err *err)
+int infp_profile_filter(struct infp_profile *s, const char *filter, struct infp_err *err)
 {
         infp_autofree uint8_t *known = calloc((size_t) s->strings.n + 1, 1); /* 1: no, 2: it matches */
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
@@ -83,7 +83,7 @@ int infp_stacks_filter(struct infp_stacks *s, const char *filter, struct infp_er
         int r;
 
         if (!known || !frames || !new)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         r = regcomp(&re, filter, REG_EXTENDED | REG_NOSUB);
         if (r) {
                 regerror(r, NULL, why, sizeof(why));
@@ -91,9 +91,9 @@ int infp_stacks_filter(struct infp_stacks *s, const char *filter, struct infp_er
         }
         match_frames(s, &re, known, frames);
         regfree(&re);
-        matches = infp_stacks_spread(s, frames);
+        matches = infp_profile_spread(s, frames);
         if (!matches)
-                return infp_stacks_no_memory(err);
+                return infp_profile_no_memory(err);
         keep(s, matches, new);
         return 0;
 }

@@ -3,21 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/stacks_parts.h"
+#include "analyze/profile_parts.h"
 #include "base/mem.h"
 
 enum { MODE, PROCESS };
-static const struct infp_stacks_column columns[] = { [MODE] = { "mode", INFP_STR } };
+static const struct infp_profile_column columns[] = { [MODE] = { "mode", INFP_STR } };
 
 /* A mode's text, or the empty one of rows that name none. */
-static const char *mode_text(const struct infp_stacks *s, uint32_t mode)
+static const char *mode_text(const struct infp_profile *s, uint32_t mode)
 {
-        const char *text = infp_stacks_str(s, mode);
+        const char *text = infp_profile_str(s, mode);
 
         return text ? text : "";
 }
 
-static int see_mode(struct infp_stacks_reader *reader, uint32_t mode, struct infp_err *err)
+static int see_mode(struct infp_profile_reader *reader, uint32_t mode, struct infp_err *err)
 {
         for (uint32_t i = 0; i < reader->n_modes; i++)
                 if (reader->modes[i] == mode)
@@ -29,12 +29,12 @@ static int see_mode(struct infp_stacks_reader *reader, uint32_t mode, struct inf
         return 0;
 }
 
-static int see_all(struct infp_stacks_reader *reader, struct infp_stacks_scan *scan, struct infp_err *err)
+static int see_all(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         int r;
 
-        while ((r = infp_stacks_scan_next(scan, err)) > 0) {
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
                 const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
                 uint32_t mode;
 
@@ -42,30 +42,30 @@ static int see_all(struct infp_stacks_reader *reader, struct infp_stacks_scan *s
                         s->first_t_ns = t_ns;
                 if (t_ns > s->last_t_ns)
                         s->last_t_ns = t_ns;
-                INFP_TRY(infp_stacks_text(reader, scan, MODE, &mode, err));
+                INFP_TRY(infp_profile_text(reader, scan, MODE, &mode, err));
                 INFP_TRY(see_mode(reader, mode, err));
         }
         return r;
 }
 
-static void name_modes(const struct infp_stacks_reader *reader, char *ret, size_t size)
+static void name_modes(const struct infp_profile_reader *reader, char *ret, size_t size)
 {
         size_t n = 0;
 
         *ret = 0;
         for (uint32_t i = 0; i < reader->n_modes && n < size; i++)
                 n += (size_t) snprintf(ret + n, size - n, "%s%.64s", i ? ", " : "",
-                                       mode_text(reader->stacks, reader->modes[i]));
+                                       mode_text(reader->profile, reader->modes[i]));
 }
 
 /* The place of the mode to look at among those seen. */
-static int choose(const struct infp_stacks_reader *reader, uint32_t *ret, struct infp_err *err)
+static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
 {
         const char *asked = reader->options->mode ? reader->options->mode : "cpu";
         char names[256];
 
         for (*ret = 0; *ret < reader->n_modes; ++*ret)
-                if (!strcmp(mode_text(reader->stacks, reader->modes[*ret]), asked))
+                if (!strcmp(mode_text(reader->profile, reader->modes[*ret]), asked))
                         return 0;
         *ret = 0;
         if (!reader->options->mode && reader->n_modes == 1)
@@ -79,31 +79,31 @@ static int choose(const struct infp_stacks_reader *reader, uint32_t *ret, struct
 }
 
 /* Leaves only the chosen one, or those of its unit. */
-static void keep(struct infp_stacks_reader *reader, uint32_t chosen)
+static void keep(struct infp_profile_reader *reader, uint32_t chosen)
 {
-        struct infp_stacks *s = reader->stacks;
+        struct infp_profile *s = reader->profile;
         const char *text = mode_text(s, reader->modes[chosen]);
         uint32_t n = 0;
 
-        s->unit = infp_stacks_unit(text);
+        s->unit = infp_profile_unit(text);
         snprintf(s->mode, sizeof(s->mode), "%s", text);
         for (uint32_t i = 0; i < reader->n_modes; i++)
                 if (i == chosen ||
-                    (reader->options->all_modes && !strcmp(infp_stacks_unit(mode_text(s, reader->modes[i])), s->unit)))
+                    (reader->options->all_modes && !strcmp(infp_profile_unit(mode_text(s, reader->modes[i])), s->unit)))
                         reader->modes[n++] = reader->modes[i];
         reader->n_modes = n;
 }
 
-int infp_stacks_read_modes(struct infp_stacks_reader *reader, struct infp_err *err)
+int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err)
 {
-        struct infp_stacks *s = reader->stacks;
-        struct infp_stacks_scan scan;
+        struct infp_profile *s = reader->profile;
+        struct infp_profile_scan scan;
         uint32_t chosen = 0;
         int r;
 
-        INFP_TRY(infp_stacks_scan_open(reader, "stack_samples", columns, INFP_COUNT(columns), true, &scan, err));
+        INFP_TRY(infp_profile_scan_open(reader, "stack_samples", columns, INFP_COUNT(columns), true, &scan, err));
         r = see_all(reader, &scan, err);
-        infp_stacks_scan_close(&scan);
+        infp_profile_scan_close(&scan);
         INFP_TRY(r);
         if (!reader->n_modes)
                 return infp_fail(err, -ENODATA, "the run has no samples of stacks in this time");
