@@ -11,7 +11,7 @@ static void add(struct infp_findings *findings, const char *name, bool is_allowe
 
 static void add_buffers(struct infp_findings *findings, const struct infp_perf *perf)
 {
-        const bool is_enough = infp_perf_stack_bytes(perf) == INFP_SAMPLER_DEFAULT_STACK_BYTES;
+        const bool is_enough = infp_perf_stack_bytes(perf) == INFP_SAMPLER_MAX_STACK_BYTES;
         infp_autostr struct infp_str text = { 0 };
 
         infp_human_bytes(&text, infp_perf_ring_bytes(perf));
@@ -28,7 +28,7 @@ void infp_doctor_sampler(struct infp_findings *findings)
 {
         const struct infp_perf_options options = {
                 .hz = INFP_SAMPLER_DEFAULT_HZ,
-                .stack_bytes = INFP_SAMPLER_DEFAULT_STACK_BYTES,
+                .stack_bytes = INFP_SAMPLER_MAX_STACK_BYTES,
         };
         static const char capability[] = "setcap cap_perfmon+ep infprof, or sysctl kernel.perf_event_paranoid=1";
         struct infp_perf_may may;

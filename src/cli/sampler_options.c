@@ -30,7 +30,8 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         const char *size = infp_argument(arguments, "stack-size"), *depth = infp_argument(arguments, "max-stack-depth");
         uint64_t v;
 
-        ret->stack_bytes = INFP_SAMPLER_DEFAULT_STACK_BYTES;
+        ret->stack_bytes =
+                ret->cpu_hz > INFP_SAMPLER_FAST_HZ ? INFP_SAMPLER_FAST_STACK_BYTES : INFP_SAMPLER_MAX_STACK_BYTES;
         ret->max_depth = INFP_SAMPLER_DEFAULT_DEPTH;
         if (size) {
                 if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > INFP_SAMPLER_MAX_STACK_BYTES + 8)

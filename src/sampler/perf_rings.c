@@ -22,6 +22,8 @@ enum {
         LEAST_OF_A_CPU = 1 << 20, /* ... but so much each */
         /* Of a record beside its stack: head, thread, time, 127 frames of the kernel, registers. */
         RECORD_REST = 2048,
+        LARGE_RING_BYTES = 2 << 20, /* smaller ones hold no half second of samples with large stacks */
+        SMALL_STACK_BYTES = 32 * 1024,
         CAN_LOCK = 14, /* CAP_IPC_LOCK */
 };
 
@@ -168,10 +170,13 @@ static int map_all(struct infp_perf *perf, size_t size)
         return r < 0 ? r : n ? 0 : -ENODEV;
 }
 
-/* Rings should hold several records; where they cannot, copies of stacks are smaller. */
+/* Rings should hold several records, and what comes while they are not read: where they cannot, copies of stacks are smaller,
+ * since a sample without its outer frames is better than none. */
 static void fit_stacks(struct infp_perf *perf)
 {
-        const uint32_t most = perf->ring_bytes / 2 - RECORD_REST;
+        const uint32_t half = perf->ring_bytes / 2 - RECORD_REST;
+        const uint32_t most =
+                perf->ring_bytes < LARGE_RING_BYTES && half > SMALL_STACK_BYTES ? SMALL_STACK_BYTES : half;
 
         if (perf->options.stack_bytes > most)
                 perf->options.stack_bytes = most & ~7u;

@@ -16,7 +16,9 @@ enum {
         INFP_SAMPLER_MAX_HZ = 4000,
         INFP_SAMPLER_DEFAULT_WALL_HZ = 20,
         INFP_SAMPLER_MAX_WALL_HZ = 1000,
-        INFP_SAMPLER_DEFAULT_STACK_BYTES = 32 * 1024,
+        INFP_SAMPLER_FAST_HZ = 250, /* above it, without another wish ... */
+        INFP_SAMPLER_FAST_STACK_BYTES =
+                32 * 1024, /* ... so much of each stack, below the most: copying costs the target */
         INFP_SAMPLER_MAX_STACK_BYTES =
                 65528, /* a record has at most 64 KiB, of which the head and the registers take some */
         INFP_SAMPLER_DEFAULT_DEPTH = 512,

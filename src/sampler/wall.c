@@ -57,7 +57,9 @@ static int open_wall(void *state, const struct infp_mode_context *context, struc
         const struct infp_wall_reader_options reader = {
                 .env = options->env,
                 .rate_hz = options->wall_hz,
-                .stack_bytes = options->env->is_live ? options->stack_bytes : 0,
+                .stack_bytes = !options->env->is_live                                 ? 0
+                               : options->stack_bytes < INFP_SAMPLER_FAST_STACK_BYTES ? options->stack_bytes
+                                                                                      : INFP_SAMPLER_FAST_STACK_BYTES,
                 .wake = wake,
                 .wake_context = wall,
         };

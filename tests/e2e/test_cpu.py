@@ -110,6 +110,11 @@ def test_the_default_rate(record, spin):
     done = record("--cpu", "--no-finish", command=[spin, 0.5])
     assert last(done.run)["rate_hz"] == 99
     check_total(done.run, float(done.stdout), 99)
+    assert done.run.info["sampling"]["stack_bytes"] == 65528
+
+
+def test_less_of_each_stack_at_high_rates(record):
+    done = record("--cpu=251", "--no-finish", command=["true"])
     assert done.run.info["sampling"]["stack_bytes"] == 32768
 
 
@@ -202,7 +207,7 @@ def test_processes_of_others(infprof, run_dir, spin, user):
         finally:
             target.kill()
     assert done.returncode == 0, done.stderr
-    assert f"process {target.pid} may not be sampled" in done.stderr
+    assert f"process {target.pid} may not be sampled: Permission denied (run infprof as its user or as root" in done.stderr
     assert sources(run_dir.run())["perf"][0] == "denied"
     assert samples(run_dir.run()) == []
 
