@@ -26,22 +26,6 @@ struct folded {
         struct infp_import_sample sample;
 };
 
-static bool is_blank(char c)
-{
-        return c == ' ' || c == '\t';
-}
-
-static struct infp_import_text trim(struct infp_import_text text)
-{
-        while (text.size && is_blank(text.data[0])) {
-                text.data++;
-                text.size--;
-        }
-        while (text.size && is_blank(text.data[text.size - 1]))
-                text.size--;
-        return text;
-}
-
 /* "nan", "-inf" and the like, which printf makes of a broken sum. */
 static bool is_not_finite(struct infp_import_text word)
 {
@@ -85,7 +69,7 @@ static enum count take_count(struct infp_import_text *line, int64_t *ret_samples
         size_t at = line->size;
         enum count r;
 
-        while (at && !is_blank(line->data[at - 1]))
+        while (at && !infp_import_is_blank(line->data[at - 1]))
                 at--;
         r = parse_count((struct infp_import_text){ line->data + at, line->size - at }, ret_samples, ret_weight);
         if (r == NO_COUNT) {
@@ -107,7 +91,7 @@ static int add_word(struct folded *f, const char *begin, const char *end)
                 f->words = grown;
                 f->cap_words = cap;
         }
-        f->words[f->n_words++] = trim((struct infp_import_text){ begin, (size_t) (end - begin) });
+        f->words[f->n_words++] = infp_import_trim((struct infp_import_text){ begin, (size_t) (end - begin) });
         return 0;
 }
 
@@ -133,19 +117,9 @@ static int split(struct folded *f, struct infp_import_text stack, bool heed_brac
         return add_word(f, word, end);
 }
 
-static bool take_suffix(struct infp_import_text *word, const char *suffix)
-{
-        size_t size = strlen(suffix);
-
-        if (word->size < size || memcmp(word->data + word->size - size, suffix, size) != 0)
-                return false;
-        word->size -= size;
-        return true;
-}
-
 static bool is_inlined(struct infp_import_text word)
 {
-        return take_suffix(&word, "_[i]");
+        return infp_import_cut(&word, "_[i]");
 }
 
 static void make_place(struct folded *f, const struct infp_import_text *words, size_t n)
@@ -153,12 +127,12 @@ static void make_place(struct folded *f, const struct infp_import_text *words, s
         struct infp_import_text word = words[0];
         enum infp_frame_kind kind = INFP_FRAME_KINDS;
 
-        if (take_suffix(&word, "_[k]"))
+        if (infp_import_cut(&word, "_[k]"))
                 kind = INFP_FRAME_KERNEL;
-        else if (take_suffix(&word, "_[j]"))
+        else if (infp_import_cut(&word, "_[j]"))
                 kind = INFP_FRAME_JIT;
         else
-                take_suffix(&word, "_[i]");
+                infp_import_cut(&word, "_[i]");
         if (!word.size) {
                 word = infp_import_text("[unknown]");
                 infp_import_skip(f->writer, "blank names (shown as [unknown])", 1, infp_import_line_number(f->input));
@@ -168,7 +142,7 @@ static void make_place(struct folded *f, const struct infp_import_text *words, s
                 f->place.kind = kind;
         for (size_t i = 1; i < n && i < INFP_IMPORT_MAX_LEVELS; i++) {
                 word = words[i];
-                take_suffix(&word, "_[i]");
+                infp_import_cut(&word, "_[i]");
                 f->place.levels[i] = (struct infp_import_level){ .name = word };
                 f->place.n_levels++;
         }
@@ -324,7 +298,7 @@ static int take_line(struct folded *f, struct infp_import_text line, struct infp
 
         f->sample = (struct infp_import_sample){ .cpu = -1, .mode = "samples/count" };
         count = take_count(&line, &f->sample.samples, &f->sample.weight);
-        line = trim(line);
+        line = infp_import_trim(line);
         if (count == BAD_COUNT)
                 return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or no number",
                                  infp_import_path(f->input), (unsigned long long) number);
@@ -350,7 +324,7 @@ static int read_lines(struct folded *f, struct infp_err *err)
         int r;
 
         while ((r = infp_import_line(f->input, &line.data, &line.size, err)) > 0) {
-                line = trim(line);
+                line = infp_import_trim(line);
                 if (line.size >= 2 && !memcmp(line.data, "# ", 2))
                         infp_import_skip(f->writer, "comments", 1, infp_import_line_number(f->input));
                 else if (line.size)
@@ -381,21 +355,16 @@ static int read_folded(struct infp_import_input *input, struct infp_import_write
 /* Most of its first lines are stacks with a count, or at least stacks. */
 static enum infp_import_sure look(const char *head, size_t size)
 {
+        struct infp_import_text rest = { head, size }, line;
         unsigned n = 0, n_counts = 0, n_stacks = 0;
 
         if (memchr(head, 0, size) || (size && (head[0] == '{' || head[0] == '<') && !memchr(head, ';', size)))
                 return INFP_IMPORT_NO;
-        while (size && n < LOOK_LINES) {
-                const char *end = memchr(head, '\n', size);
-                struct infp_import_text line = { head, end ? (size_t) (end - head) : size };
+        while (n < LOOK_LINES && infp_import_head_line(&rest, &line)) {
                 int64_t samples;
                 double weight;
 
-                head += line.size + (end != NULL);
-                size -= line.size + (end != NULL);
-                if (line.size && line.data[line.size - 1] == '\r')
-                        line.size--;
-                line = trim(line);
+                line = infp_import_trim(line);
                 if (!line.size || line.data[0] == '#')
                         continue;
                 n++;

@@ -5,86 +5,63 @@
 #include "base/mem.h"
 #include "base/number.h"
 
-static bool begins(struct infp_import_text text, const char *with)
-{
-        return text.size >= strlen(with) && !memcmp(text.data, with, strlen(with));
-}
-
-static bool ends(struct infp_import_text text, const char *with)
-{
-        return text.size >= strlen(with) && !memcmp(text.data + text.size - strlen(with), with, strlen(with));
-}
-
-static bool is(struct infp_import_text text, const char *word)
-{
-        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
-
-static struct infp_import_text base_of(struct infp_import_text path)
-{
-        const char *slash = path.size ? memrchr(path.data, '/', path.size) : NULL;
-
-        if (!slash)
-                return path;
-        return (struct infp_import_text){ slash + 1, path.size - (size_t) (slash + 1 - path.data) };
-}
-
 /* "[nf_tables]" of the kernel's modules looks like "[heap]", "[anon]" and "[stack]" of a process. */
 static bool is_own_memory(struct infp_import_text object)
 {
         static const char *const names[] = { "[heap]", "[stack]", "[anon]", "[unknown]", "[vsyscall]", "[uprobes]" };
 
         for (unsigned i = 0; i < INFP_COUNT(names); i++)
-                if (is(object, names[i]))
+                if (infp_import_is(object, names[i]))
                         return true;
-        return begins(object, "[anon:") || begins(object, "[stack:");
+        return infp_import_begins(object, "[anon:") || infp_import_begins(object, "[stack:");
 }
 
 static bool is_kernel(struct infp_import_text object)
 {
-        struct infp_import_text base = base_of(object);
+        struct infp_import_text base = infp_import_base(object);
 
-        if (begins(object, "[kernel") || begins(object, "[guest.kernel") || begins(base, "vmlinux"))
+        if (infp_import_begins(object, "[kernel") || infp_import_begins(object, "[guest.kernel") ||
+            infp_import_begins(base, "vmlinux"))
                 return true;
-        if (ends(base, ".ko") || ends(base, ".ko.xz") || ends(base, ".ko.zst") || ends(base, ".ko.gz"))
+        if (infp_import_ends(base, ".ko") || infp_import_ends(base, ".ko.xz") || infp_import_ends(base, ".ko.zst") ||
+            infp_import_ends(base, ".ko.gz"))
                 return true;
-        return begins(object, "bpf_prog_") || is(object, "[bpf]");
+        return infp_import_begins(object, "bpf_prog_") || infp_import_is(object, "[bpf]");
 }
 
 static bool is_jit(struct infp_import_text object)
 {
-        struct infp_import_text base = base_of(object);
+        struct infp_import_text base = infp_import_base(object);
 
-        return begins(object, "[JIT]") || begins(object, "[JIT ") || (begins(base, "perf-") && ends(base, ".map")) ||
-               (begins(base, "jitted-") && ends(base, ".so"));
+        return infp_import_begins(object, "[JIT]") || infp_import_begins(object, "[JIT ") ||
+               (infp_import_begins(base, "perf-") && infp_import_ends(base, ".map")) ||
+               (infp_import_begins(base, "jitted-") && infp_import_ends(base, ".so"));
 }
 
 enum infp_frame_kind infp_import_kind_of_object(struct infp_import_text object)
 {
-        static const char *const runtime[] = { "libstdc++.", "libc++.", "libc++abi.", "libgcc_s.", "libunwind." };
-        struct infp_import_text base = base_of(object);
+        struct infp_import_text base = infp_import_base(object);
 
-        if (!object.size || is(object, "[unknown]"))
+        if (!object.size || infp_import_is(object, "[unknown]"))
                 return INFP_FRAME_UNKNOWN;
         if (is_kernel(object))
                 return INFP_FRAME_KERNEL;
-        if (is(object, "[vdso]"))
+        if (infp_import_is(object, "[vdso]"))
                 return INFP_FRAME_VDSO;
         if (is_jit(object))
                 return INFP_FRAME_JIT;
-        for (unsigned i = 0; i < INFP_COUNT(runtime); i++)
-                if (begins(base, runtime[i]))
-                        return INFP_FRAME_CXX_RUNTIME;
-        if (object.data[0] == '[' && ends(object, "]") && !is_own_memory(object))
+        if (base.size && infp_is_cxx_runtime(base.data, base.size))
+                return INFP_FRAME_CXX_RUNTIME;
+        if (object.data[0] == '[' && infp_import_ends(object, "]") && !is_own_memory(object))
                 return INFP_FRAME_KERNEL; /* a module of it */
         return INFP_FRAME_NATIVE;
 }
 
 enum infp_frame_kind infp_import_kind_of_file(struct infp_import_text file, enum infp_frame_kind otherwise)
 {
-        if (ends(file, ".py") || ends(file, ".pyx"))
+        if (infp_import_ends(file, ".py") || infp_import_ends(file, ".pyx"))
                 return INFP_FRAME_PYTHON;
-        if (ends(file, ".go"))
+        if (infp_import_ends(file, ".go"))
                 return INFP_FRAME_GO;
         return otherwise;
 }
@@ -96,13 +73,15 @@ static bool parse_line(struct infp_import_text text, int64_t *ret)
 
 static bool is_python_file(struct infp_import_text file)
 {
-        return ends(file, ".py") || begins(file, "<frozen ") || is(file, "<string>") || is(file, "<stdin>");
+        return infp_import_ends(file, ".py") || infp_import_begins(file, "<frozen ") ||
+               infp_import_is(file, "<string>") || infp_import_is(file, "<stdin>");
 }
 
 /* py-spy and its like: NAME (FILE:LINE), NAME (FILE). */
 static bool take_pyspy(struct infp_import_text name, struct infp_import_level *ret, bool *ret_is_python)
 {
-        const char *open = name.size > 4 && ends(name, ")") ? memrchr(name.data, '(', name.size) : NULL, *colon;
+        const char *open = name.size > 4 && infp_import_ends(name, ")") ? memrchr(name.data, '(', name.size) : NULL,
+                   *colon;
         struct infp_import_text file;
         int64_t line = 0;
 
@@ -159,10 +138,11 @@ static void take_unnamed(struct infp_import_text name, struct infp_import_place 
                 object.size = (size_t) (plus - object.data);
         ret->is_unnamed = true;
         ret->kind = INFP_FRAME_UNKNOWN;
-        if (!object.size || is(object, "unknown"))
+        if (!object.size || infp_import_is(object, "unknown"))
                 return;
         ret->object = object;
-        if (begins(object, "kernel") || begins(object, "guest.kernel") || begins(object, "vmlinux"))
+        if (infp_import_begins(object, "kernel") || infp_import_begins(object, "guest.kernel") ||
+            infp_import_begins(object, "vmlinux"))
                 ret->kind = INFP_FRAME_KERNEL;
 }
 

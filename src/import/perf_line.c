@@ -10,11 +10,6 @@ enum { MAX_WORDS = 64 };
 
 static const uint64_t most_seconds = UINT64_C(9000000000); /* in ns they fit 63 bits */
 
-static bool is_blank(char c)
-{
-        return c == ' ' || c == '\t';
-}
-
 static bool is_digit(char c)
 {
         return c >= '0' && c <= '9';
@@ -25,43 +20,6 @@ static bool is_hex(char c)
         return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static struct infp_import_text trim(struct infp_import_text text)
-{
-        while (text.size && is_blank(text.data[0])) {
-                text.data++;
-                text.size--;
-        }
-        while (text.size && is_blank(text.data[text.size - 1]))
-                text.size--;
-        return text;
-}
-
-/* What lies from `at` to the end. */
-static struct infp_import_text from(struct infp_import_text text, const char *at)
-{
-        return (struct infp_import_text){ at, (size_t) (text.data + text.size - at) };
-}
-
-static struct infp_import_text upto(struct infp_import_text text, const char *end)
-{
-        return (struct infp_import_text){ text.data, (size_t) (end - text.data) };
-}
-
-static bool is(struct infp_import_text text, const char *word)
-{
-        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
-
-static bool take_end(struct infp_import_text *text, const char *end)
-{
-        const size_t size = strlen(end);
-
-        if (text->size < size || memcmp(text->data + text->size - size, end, size) != 0)
-                return false;
-        text->size -= size;
-        return true;
-}
-
 static unsigned split(struct infp_import_text line, struct infp_import_text ret[MAX_WORDS])
 {
         const char *at = line.data, *end = line.data + line.size;
@@ -70,12 +28,12 @@ static unsigned split(struct infp_import_text line, struct infp_import_text ret[
         while (n < MAX_WORDS) {
                 const char *word;
 
-                while (at < end && is_blank(*at))
+                while (at < end && infp_import_is_blank(*at))
                         at++;
                 if (at == end)
                         break;
                 word = at;
-                while (at < end && !is_blank(*at))
+                while (at < end && !infp_import_is_blank(*at))
                         at++;
                 ret[n++] = (struct infp_import_text){ word, (size_t) (at - word) };
         }
@@ -88,12 +46,12 @@ static bool is_time(struct infp_import_text word, uint64_t *ret_ns)
         uint64_t seconds, fraction, unit = INFP_NS_PER_S;
         const char *point;
 
-        if (!take_end(&word, ":"))
+        if (!infp_import_cut(&word, ":"))
                 return false;
         point = word.size ? memchr(word.data, '.', word.size) : NULL;
         if (!point || infp_parse_u64(word.data, (size_t) (point - word.data), &seconds) < 0 || seconds > most_seconds)
                 return false;
-        word = from(word, point + 1);
+        word = infp_import_from(word, point + 1);
         if (!word.size || word.size > 9 || infp_parse_u64(word.data, word.size, &fraction) < 0)
                 return false;
         for (size_t i = 0; i < word.size; i++)
@@ -129,7 +87,8 @@ static bool is_thread(struct infp_import_text word, struct infp_perf_head *ret)
         const char *slash = word.size ? memchr(word.data, '/', word.size) : NULL;
         int32_t pid = 0, tid;
 
-        if (slash ? !is_id(upto(word, slash), &pid) || !is_id(from(word, slash + 1), &tid) : !is_id(word, &tid))
+        if (slash ? !is_id(infp_import_upto(word, slash), &pid) || !is_id(infp_import_from(word, slash + 1), &tid)
+                  : !is_id(word, &tid))
                 return false;
         ret->pid = pid;
         ret->tid = tid;
@@ -169,13 +128,13 @@ static void take_event(struct infp_import_text line, const struct infp_import_te
                 ret->event = without_modifiers(ret->event);
                 first++;
         }
-        ret->rest = first < n ? trim(from(line, words[first].data)) : infp_import_text("");
+        ret->rest = first < n ? infp_import_trim(infp_import_from(line, words[first].data)) : infp_import_text("");
 }
 
 /* The thread's name is all before its number: it may have blanks and numbers in it. */
 static void take_comm(struct infp_import_text line, const struct infp_import_text *word, struct infp_perf_head *ret)
 {
-        ret->comm = trim(upto(line, word->data));
+        ret->comm = infp_import_trim(infp_import_upto(line, word->data));
 }
 
 /* With a time: COMM [TID] [CPU] TIME:. The first such time whose words before it fit. */
@@ -274,7 +233,7 @@ static const char *find_object(struct infp_import_text text)
                 return NULL;
         for (const char *at = end - 1; at >= text.data; at--) {
                 if (*at == '(' && at > text.data + 1 && at[-1] == ' ') {
-                        struct infp_import_text name = upto(text, at - 1);
+                        struct infp_import_text name = infp_import_upto(text, at - 1);
 
                         if (take_offset(&name))
                                 return at;
@@ -294,13 +253,13 @@ static void take_object(struct infp_import_text text, struct infp_perf_frame *re
 {
         text.data++; /* its brackets */
         text.size -= 2;
-        if (is(text, "inlined")) {
+        if (infp_import_is(text, "inlined")) {
                 ret->is_inlined = true;
                 return;
         }
         take_offset(&text); /* -F +dsoff */
-        ret->is_deleted = take_end(&text, " (deleted)");
-        if (!is(text, "[unknown]"))
+        ret->is_deleted = infp_import_cut(&text, " (deleted)");
+        if (!infp_import_is(text, "[unknown]"))
                 ret->object = text;
 }
 
@@ -310,22 +269,22 @@ bool infp_perf_frame(struct infp_import_text line, struct infp_perf_frame *ret)
         size_t n = 0;
 
         *ret = (struct infp_perf_frame){ 0 };
-        line = trim(line);
+        line = infp_import_trim(line);
         while (n < line.size && is_hex(line.data[n])) {
                 const char c = line.data[n++];
 
                 ret->address = ret->address << 4 | (uint64_t) (is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
         }
-        if (!n || n > 16 || (n < line.size && !is_blank(line.data[n])))
+        if (!n || n > 16 || (n < line.size && !infp_import_is_blank(line.data[n])))
                 return false;
-        line = trim(from(line, line.data + n));
+        line = infp_import_trim(infp_import_from(line, line.data + n));
         object = find_object(line);
         if (object) {
-                take_object(from(line, object), ret);
-                line = trim(upto(line, object));
+                take_object(infp_import_from(line, object), ret);
+                line = infp_import_trim(infp_import_upto(line, object));
         }
         take_offset(&line);
-        if (!is(line, "[unknown]"))
+        if (!infp_import_is(line, "[unknown]"))
                 ret->name = line;
         return true;
 }
@@ -337,8 +296,8 @@ bool infp_perf_source(struct infp_import_text line, struct infp_import_text *ret
 
         if (line.size < 3 || line.data[0] != ' ')
                 return false;
-        line = trim(line);
-        if (take_end(&line, " (inlined)"))
+        line = infp_import_trim(line);
+        if (infp_import_cut(&line, " (inlined)"))
                 *ret_is_inlined = true;
         *ret_file = infp_import_text(NULL);
         *ret_line = 0;
@@ -347,7 +306,7 @@ bool infp_perf_source(struct infp_import_text line, struct infp_import_text *ret
                 return line.size && line.data[0] == '[';
         if (infp_parse_i64(colon + 1, (size_t) (line.data + line.size - (colon + 1)), ret_line) < 0 || *ret_line < 0)
                 return false;
-        if (!is(upto(line, colon), "??"))
-                *ret_file = upto(line, colon);
+        if (!infp_import_is(infp_import_upto(line, colon), "??"))
+                *ret_file = infp_import_upto(line, colon);
         return true;
 }

@@ -60,15 +60,6 @@ static size_t keep(struct perf_script *p, struct infp_import_text text)
         return at;
 }
 
-static struct infp_import_text base_of(struct infp_import_text path)
-{
-        const char *slash = path.size ? memrchr(path.data, '/', path.size) : NULL;
-
-        if (!slash)
-                return path;
-        return (struct infp_import_text){ slash + 1, (size_t) (path.data + path.size - (slash + 1)) };
-}
-
 /* Python names its functions for perf (python -X perf): py::NAME:FILE. */
 static bool take_python(struct infp_import_level *level)
 {
@@ -89,7 +80,7 @@ static bool take_python(struct infp_import_level *level)
 /* "[libfoo.so]", "[unknown]". */
 static struct infp_import_text unnamed(struct perf_script *p, struct infp_import_text object)
 {
-        const struct infp_import_text base = base_of(object);
+        const struct infp_import_text base = infp_import_base(object);
         const bool has_brackets = base.size && base.data[0] == '[';
 
         infp_str_clear(&p->name);
@@ -229,17 +220,12 @@ static int end_sample(struct perf_script *p, struct infp_err *err)
         return infp_import_sample(p->writer, &p->sample, err);
 }
 
-static bool is(struct infp_import_text text, const char *word)
-{
-        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
-
 /* What a clock measures, in ns; "": the event is none. The last two are what we write ourselves. */
 static const char *clock_of(struct infp_import_text event)
 {
-        if (is(event, "cpu-clock") || is(event, "task-clock"))
+        if (infp_import_is(event, "cpu-clock") || infp_import_is(event, "task-clock"))
                 return "cpu";
-        return is(event, "wall") ? "wall" : is(event, "off-cpu") ? "off-cpu" : "";
+        return infp_import_is(event, "wall") ? "wall" : infp_import_is(event, "off-cpu") ? "off-cpu" : "";
 }
 
 /* A clock's period is time; other events stand for so many of themselves. "TYPE/UNIT" is of an import of ours. */
@@ -261,7 +247,7 @@ static void weigh(struct perf_script *p, const struct infp_perf_head *head)
         p->sample.samples = 1;
         p->sample.mode = p->mode;
         p->sample.weight = infp_import_mode(type, unit, p->mode) * (head->has_period ? (double) head->period : 1);
-        if (slash && head->has_period && is(unit, "seconds")) /* the period is whole: we write ns */
+        if (slash && head->has_period && infp_import_is(unit, "seconds")) /* the period is whole: we write ns */
                 p->sample.weight /= 1e9;
 }
 
@@ -276,16 +262,12 @@ static int begin(struct perf_script *p, const struct infp_perf_head *head, struc
         return infp_import_begin(p->writer, head->t_ns, (int64_t) infp_clock_ns(CLOCK_REALTIME), err);
 }
 
-static bool begins(struct infp_import_text text, const char *with)
-{
-        return text.size >= strlen(with) && !memcmp(text.data, with, strlen(with));
-}
-
 static int begin_sample(struct perf_script *p, const struct infp_perf_head *head, struct infp_err *err)
 {
         struct infp_perf_frame frame;
 
-        p->is_skipped = begins(head->event, "PERF_RECORD_") || begins(head->rest, "PERF_RECORD_");
+        p->is_skipped =
+                infp_import_begins(head->event, "PERF_RECORD_") || infp_import_begins(head->rest, "PERF_RECORD_");
         if (p->is_skipped) {
                 infp_import_skip(p->writer, "records that are no samples", 1, infp_import_line_number(p->input));
                 return 0;
@@ -338,14 +320,6 @@ static bool take_source(struct perf_script *p, struct infp_import_text line)
         return true;
 }
 
-static bool is_empty(struct infp_import_text line)
-{
-        for (size_t i = 0; i < line.size; i++)
-                if (line.data[i] != ' ' && line.data[i] != '\t')
-                        return false;
-        return true;
-}
-
 /* What is indented below a sample is a frame, if it can be read as one; without call chains samples are indented, too. */
 static int take_line(struct perf_script *p, struct infp_import_text line, struct infp_err *err)
 {
@@ -375,7 +349,7 @@ static int read_lines(struct perf_script *p, struct infp_err *err)
         int r;
 
         while ((r = infp_import_line(p->input, &line.data, &line.size, err)) > 0) {
-                if (is_empty(line)) {
+                if (!infp_import_trim(line).size) {
                         INFP_TRY(end_sample(p, err));
                         p->is_skipped = false;
                 } else if (line.data[0] == '#')
@@ -406,21 +380,16 @@ static int read_perf_script(struct infp_import_input *input, struct infp_import_
 
 static enum infp_import_sure look(const char *head, size_t size)
 {
+        struct infp_import_text rest = { head, size }, line;
         unsigned n_heads = 0, n_clear = 0, n_frames = 0; /* clear: with a time or a CPU */
 
         if (memchr(head, 0, size))
                 return INFP_IMPORT_NO;
-        for (unsigned i = 0; size && i < LOOK_LINES; i++) {
-                const char *end = memchr(head, '\n', size);
-                struct infp_import_text line = { head, end ? (size_t) (end - head) : size };
+        for (unsigned i = 0; i < LOOK_LINES && infp_import_head_line(&rest, &line); i++) {
                 struct infp_perf_frame frame;
                 struct infp_perf_head start;
 
-                head += line.size + (end != NULL);
-                size -= line.size + (end != NULL);
-                if (line.size && line.data[line.size - 1] == '\r')
-                        line.size--;
-                if (is_empty(line) || line.data[0] == '#')
+                if (!infp_import_trim(line).size || line.data[0] == '#')
                         continue;
                 if (n_heads && (line.data[0] == ' ' || line.data[0] == '\t') && infp_perf_frame(line, &frame))
                         n_frames++;

@@ -5,11 +5,6 @@
 #include "import/pprof_parts.h"
 #include "import/unit.h"
 
-static bool is(struct infp_import_text text, const char *word)
-{
-        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
-
 struct type {
         struct infp_import_text type, unit;
         bool is_count, is_used;
@@ -56,7 +51,7 @@ static void weigh_by_period(const struct pprof *p, struct pprof_mode *mode, cons
         char name[INFP_IMPORT_MODE_TEXT];
         double factor;
 
-        if (p->period <= 0 || !is(type->type, "samples") || infp_import_seconds(period->unit) <= 0)
+        if (p->period <= 0 || !infp_import_is(type->type, "samples") || infp_import_seconds(period->unit) <= 0)
                 return;
         factor = infp_import_mode(period->type, period->unit, name);
         if (strchr(name, '/')) /* a time of which nobody knows what it is */
@@ -70,7 +65,7 @@ static int read_types(const struct pprof *p, struct type *types, struct type *pe
         for (unsigned i = 0; i < p->n_types; i++) {
                 INFP_TRY(pprof_string(p, p->types[i].type, p->begin, &types[i].type, err));
                 INFP_TRY(pprof_string(p, p->types[i].unit, p->begin, &types[i].unit, err));
-                types[i].is_count = is(types[i].unit, "count");
+                types[i].is_count = infp_import_is(types[i].unit, "count");
         }
         INFP_TRY(pprof_string(p, p->period_type.type, p->begin, &period->type, err));
         return pprof_string(p, p->period_type.unit, p->begin, &period->unit, err);

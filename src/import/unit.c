@@ -5,11 +5,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-static bool is(struct infp_import_text text, const char *word)
-{
-        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
-
 double infp_import_seconds(struct infp_import_text unit)
 {
         static const struct {
@@ -22,7 +17,7 @@ double infp_import_seconds(struct infp_import_text unit)
         };
 
         for (unsigned i = 0; i < INFP_COUNT(units); i++)
-                if (is(unit, units[i].name))
+                if (infp_import_is(unit, units[i].name))
                         return units[i].seconds;
         return 0;
 }
@@ -37,7 +32,7 @@ static const char *time_mode(struct infp_import_text type)
         };
 
         for (unsigned i = 0; i < INFP_COUNT(names); i++)
-                if (is(type, names[i][0]))
+                if (infp_import_is(type, names[i][0]))
                         return names[i][1];
         return NULL;
 }

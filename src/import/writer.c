@@ -15,11 +15,6 @@ static const struct infp_table *const tables[] = {
         &infp_table_stacks, &infp_table_threads, &infp_table_mappings, &infp_table_stack_samples,
 };
 
-struct infp_import_text infp_import_text(const char *text)
-{
-        return (struct infp_import_text){ text, text ? strlen(text) : 0 };
-}
-
 static int cell_of(const struct infp_table *table, const char *column)
 {
         return infp_table_find(table, column) - INFP_FIXED_COLUMNS;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "import/import.h"
+#include "import/text.h"
 #include "model/stack_tables.h"
 
 enum {
@@ -14,13 +15,6 @@ enum {
         INFP_IMPORT_MAX_LEVELS = 64,     /* functions inlined in one place; further ones are left out */
         INFP_IMPORT_MAX_TEXT = 16 << 10, /* bytes of one name; longer ones are cut */
 };
-
-/* A piece of text; data NULL: none. */
-struct infp_import_text {
-        const char *data;
-        size_t size;
-};
-struct infp_import_text infp_import_text(const char *text); /* of a C string, NULL too */
 
 struct infp_import_level {
         struct infp_import_text name, file;

@@ -1,0 +1,90 @@
+/* Pieces of text of a file that is imported: borrowed, not ended by 0. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* data NULL: none. */
+struct infp_import_text {
+        const char *data;
+        size_t size;
+};
+
+/* Of a C string, NULL too. */
+static inline struct infp_import_text infp_import_text(const char *text)
+{
+        return (struct infp_import_text){ text, text ? strlen(text) : 0 };
+}
+
+/* What lies from `at` to its end, and what lies before `end`. */
+static inline struct infp_import_text infp_import_from(struct infp_import_text text, const char *at)
+{
+        return (struct infp_import_text){ at, (size_t) (text.data + text.size - at) };
+}
+
+static inline struct infp_import_text infp_import_upto(struct infp_import_text text, const char *end)
+{
+        return (struct infp_import_text){ text.data, (size_t) (end - text.data) };
+}
+
+static inline bool infp_import_is(struct infp_import_text text, const char *word)
+{
+        return text.size == strlen(word) && !memcmp(text.data, word, text.size);
+}
+
+static inline bool infp_import_begins(struct infp_import_text text, const char *with)
+{
+        return text.size >= strlen(with) && !memcmp(text.data, with, strlen(with));
+}
+
+static inline bool infp_import_ends(struct infp_import_text text, const char *with)
+{
+        return text.size >= strlen(with) && !memcmp(text.data + text.size - strlen(with), with, strlen(with));
+}
+
+/* Cuts an end off, where it has it. */
+static inline bool infp_import_cut(struct infp_import_text *text, const char *end)
+{
+        if (!infp_import_ends(*text, end))
+                return false;
+        text->size -= strlen(end);
+        return true;
+}
+
+static inline bool infp_import_is_blank(char c)
+{
+        return c == ' ' || c == '\t';
+}
+
+static inline struct infp_import_text infp_import_trim(struct infp_import_text text)
+{
+        while (text.size && infp_import_is_blank(text.data[0])) {
+                text.data++;
+                text.size--;
+        }
+        while (text.size && infp_import_is_blank(text.data[text.size - 1]))
+                text.size--;
+        return text;
+}
+
+/* Behind the last slash of a path. */
+static inline struct infp_import_text infp_import_base(struct infp_import_text path)
+{
+        const char *slash = path.size ? memrchr(path.data, '/', path.size) : NULL;
+
+        return slash ? infp_import_from(path, slash + 1) : path;
+}
+
+/* The next line of the first bytes of a file, without its end; the last one may be cut short. False: there is none. */
+static inline bool infp_import_head_line(struct infp_import_text *head, struct infp_import_text *ret)
+{
+        const char *end = head->size ? memchr(head->data, '\n', head->size) : NULL;
+
+        if (!head->size)
+                return false;
+        *ret = end ? infp_import_upto(*head, end) : *head;
+        *head = infp_import_from(*head, head->data + ret->size + (end != NULL));
+        infp_import_cut(ret, "\r");
+        return true;
+}
