@@ -1,7 +1,7 @@
 /* What the writer's two files share. */
 #pragma once
 
-#include "import/ids.h"
+#include "base/ids.h"
 #include "import/rows.h"
 #include "import/writer.h"
 

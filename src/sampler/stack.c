@@ -37,12 +37,11 @@ int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stack
                 stacks->max_depth = INFP_STACK_DEPTH;
         stacks->row.text = stacks->text;
         stacks->row.text_cap = sizeof(stacks->text);
+        infp_seen_init(&stacks->seen);
         infp_unwind_cache_init(&stacks->cache, stacks->rules, INFP_STACK_RULES);
         r = infp_objects_new(stacks->env.root_fd, options->cache_directory, &stacks->objects, err);
         if (r == 0)
                 r = infp_wait_init(&stacks->wait, options->waiting_bytes ? options->waiting_bytes : WAITING_BYTES);
-        if (r == 0)
-                r = infp_seen_init(&stacks->seen);
         if (r == 0)
                 r = infp_processes_init(&stacks->processes, &stacks->env, stacks->objects);
         if (r < 0) {

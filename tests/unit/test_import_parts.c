@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "import/ids.h"
+#include "base/ids.h"
 #include "import/name.h"
 #include "import/perf_line.h"
 #include "import/protobuf.h"

@@ -1,4 +1,4 @@
-#include "import/ids.h"
+#include "base/ids.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,16 +24,6 @@ void infp_ids_clear(struct infp_ids *ids)
         ids->n = 0;
 }
 
-/* The slot of an id, or the free one where it would go: ids are content hashes, well mixed. */
-static uint64_t *find(uint64_t *slots, size_t cap, uint64_t id)
-{
-        size_t i = (size_t) (id ^ id >> 32) & (cap - 1);
-
-        while (slots[i] && slots[i] != id)
-                i = (i + 1) & (cap - 1);
-        return &slots[i];
-}
-
 static int grow(struct infp_ids *ids)
 {
         size_t cap = ids->cap ? 2 * ids->cap : MIN_CAP;
@@ -43,7 +33,7 @@ static int grow(struct infp_ids *ids)
                 return -ENOMEM;
         for (size_t i = 0; i < ids->cap; i++)
                 if (ids->slots[i])
-                        *find(slots, cap, ids->slots[i]) = ids->slots[i];
+                        *infp_ids_slot(slots, cap, ids->slots[i]) = ids->slots[i];
         free(ids->slots);
         ids->slots = slots;
         ids->cap = cap;
@@ -52,7 +42,7 @@ static int grow(struct infp_ids *ids)
 
 int infp_ids_add(struct infp_ids *ids, uint64_t id)
 {
-        uint64_t *slot = ids->cap ? find(ids->slots, ids->cap, id) : NULL;
+        uint64_t *slot = ids->cap ? infp_ids_slot(ids->slots, ids->cap, id) : NULL;
 
         if (slot && *slot)
                 return 0;
@@ -63,7 +53,7 @@ int infp_ids_add(struct infp_ids *ids, uint64_t id)
 
                 if (r < 0)
                         return r;
-                slot = find(ids->slots, ids->cap, id);
+                slot = infp_ids_slot(ids->slots, ids->cap, id);
         }
         *slot = id;
         ids->n++;
