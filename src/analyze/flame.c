@@ -256,8 +256,9 @@ static int build(struct infp_flame_builder *b, struct infp_err *err)
         return make_moments(b, new, err);
 }
 
-int infp_flame_make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
-                    struct infp_err *err)
+/* Takes the strings of the profile, which is to be done with afterwards. */
+static int make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
+                struct infp_err *err)
 {
         infp_cleanup(
                 builder_done) struct infp_flame_builder b = { .options = options, .profile = profile, .flame = ret };
@@ -286,7 +287,7 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
                 .t0 = options->t0,
                 .t1 = options->t1,
                 .mode = options->mode,
-                .all_modes = options->all_modes || options->by == INFP_FLAME_BY_MODE,
+                .all_modes = options->by == INFP_FLAME_BY_MODE,
                 .filter = options->filter,
                 .no_inlined = options->no_inlined,
                 .process = options->process,
@@ -295,5 +296,5 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
 
         *ret = (struct infp_flame){ 0 };
         INFP_TRY(infp_profile_read(run, &wanted, &profile, err));
-        return infp_flame_make(&profile, options, ret, err);
+        return make(&profile, options, ret, err);
 }

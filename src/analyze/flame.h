@@ -13,7 +13,8 @@
 #include "store/run.h"
 
 /* process, thread, state, mode: a node each between the root and the stacks. module: nodes are objects, not functions; calls within
- * one are one node. line: nodes of a function are split by the line that was executed there. */
+ * one are one node. line: nodes of a function are split by the line that was executed there. mode takes all that have the unit of the
+ * chosen one. */
 enum infp_flame_by {
         INFP_FLAME_BY_NOTHING,
         INFP_FLAME_BY_PROCESS,
@@ -28,7 +29,6 @@ struct infp_flame_options {
         uint64_t t0, t1; /* t1 0: no end */
         const char *
                 mode; /* NULL: cpu when there are such samples, else the only one; several and none is cpu: -EINVAL that names them */
-        bool all_modes;     /* every mode that has the unit of the chosen one; by mode does so */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         enum infp_flame_by by;
         bool reverse;    /* leaf first: who calls it */
@@ -97,10 +97,6 @@ struct infp_flame {
 };
 
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
-                    struct infp_err *err);
-/* The same of stacks that were read; takes their strings, so that they are to be done with afterwards. */
-struct infp_profile;
-int infp_flame_make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
 /* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);

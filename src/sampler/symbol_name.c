@@ -71,7 +71,7 @@ static bool run_deep(struct demangling *d)
         return r == 0 && pthread_join(thread, NULL) == 0;
 }
 
-bool infp_is_mangled(const char *name, size_t size)
+static bool is_mangled(const char *name, size_t size)
 {
         return size > 3 && name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
@@ -82,7 +82,7 @@ bool infp_demangle(const char *name, size_t size, struct infp_str *ret)
         char *copy;
 
         infp_str_clear(ret);
-        if (!infp_is_mangled(name, size) || size > INFP_SYMBOL_MAX_MANGLED)
+        if (!is_mangled(name, size) || size > INFP_SYMBOL_MAX_MANGLED)
                 return false;
         copy = strndup(name, size);
         if (!copy)

@@ -13,8 +13,6 @@ enum { INFP_SYMBOL_MAX_NAME = 4096, INFP_SYMBOL_MAX_MANGLED = 16384 };
  * "..." stands for it. False: the name is not mangled, or is no good; ret is empty then. Needs up to 256 MiB of address space for
  * the stack of a long name. */
 bool infp_demangle(const char *name, size_t size, struct infp_str *ret);
-/* Whether it looks like a name for infp_demangle. */
-bool infp_is_mangled(const char *name, size_t size);
 
 /* The size of a name without what compilers put behind those of their copies: foo.isra.0.cold is foo. */
 size_t infp_without_clones(const char *name, size_t size);
