@@ -65,17 +65,25 @@ void infp_flame_count(struct infp_str *out, uint64_t n)
         }
 }
 
-void infp_flame_weight(struct infp_str *out, double weight, const char *unit)
+bool infp_flame_figure(struct infp_str *out, double weight, const char *unit)
 {
         if (unit && !strcmp(unit, "seconds"))
                 infp_human_seconds(out, weight);
+        else if (unit && !strcmp(unit, "nanoseconds"))
+                infp_human_seconds(out, weight / 1e9);
         else if (unit && !strcmp(unit, "bytes"))
                 infp_human_bytes(out, weight);
         else {
                 infp_human_number(out, weight);
-                if (unit && *unit)
-                        infp_str_printf(out, " %s", unit);
+                return false;
         }
+        return true;
+}
+
+void infp_flame_weight(struct infp_str *out, double weight, const char *unit)
+{
+        if (!infp_flame_figure(out, weight, unit) && unit && *unit)
+                infp_str_printf(out, " %s", unit);
 }
 
 /* "4,950 samples, 50 s, over 12.5 s" */
@@ -148,8 +156,10 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
         infp_str_clear(out);
         switch (i) {
         case 0:
-                return put_share(out, flame->truncated_samples, flame,
-                                 "were cut short at the root: their stack was deeper than what was copied of it.");
+                return put_share(
+                        out, flame->truncated_samples, flame,
+                        "were cut short: their outer frames are missing, since the stack was deeper than its copy or "
+                        "could not be followed further.");
         case 1:
                 return put_share(out, flame->guessed_samples, flame,
                                  "have a frame that was guessed, for want of unwind tables.");

@@ -9,21 +9,10 @@
 #include "analyze/profile.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "view/flame_words.h"
 #include "view/human.h"
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
-
-static void put_weight(struct infp_str *out, double weight, const char *unit)
-{
-        if (!strcmp(unit, "seconds"))
-                infp_human_seconds(out, weight);
-        else if (!strcmp(unit, "nanoseconds"))
-                infp_human_seconds(out, weight / 1e9);
-        else if (!strcmp(unit, "bytes"))
-                infp_human_bytes(out, weight);
-        else
-                infp_human_number(out, weight);
-}
 
 /* "name (object) file:line"; a guess is called one. */
 static void put_function(struct infp_str *out, const struct infp_flame_function *f)
@@ -50,7 +39,7 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         infp_autostr struct infp_str words = { 0 }, tame = { 0 }, weight = { 0 };
         size_t size;
 
-        put_weight(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
+        infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
         put_function(&words, f);
         infp_text_tame(&tame, words.data ? words.data : "", words.size);
         size = tame.size;
@@ -137,26 +126,31 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
         infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
 }
 
-/* "Stacks without their outer frames: 7.7 %, that end early for another reason: 0.1 %." */
-static void put_ends(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
+/* "Stacks without their outer frames: 7.7 %." */
+static void put_ends(struct infp_str *out, const struct infp_flame *f)
 {
         const uint64_t truncated = f->truncated_samples - f->cut_samples;
-        const bool is_incomplete = s && s->taken > 0 && s->incomplete > 0;
 
-        if (!truncated && !f->cut_samples && !is_incomplete) {
+        if (!f->truncated_samples) {
                 infp_str_puts(out, "Every stack reaches its outermost frame. ");
                 return;
         }
         infp_str_puts(out, "Stacks without their outer frames: ");
         put_share(out, (double) truncated, (double) f->samples);
-        if (is_incomplete) {
-                infp_str_puts(out, ", that end early for another reason: ");
-                put_share(out, s->incomplete, s->taken);
-        }
         if (f->cut_samples) {
                 infp_str_puts(out, ", cut, since the run's tables are torn: ");
                 put_share(out, (double) f->cut_samples, (double) f->samples);
         }
+        infp_str_puts(out, ". ");
+}
+
+/* Of those: where a larger copy would not have helped. */
+static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        if (!(s->taken > 0 && s->incomplete > 0))
+                return;
+        infp_str_puts(out, "Stacks that could not be followed to their end though they were copied: ");
+        put_share(out, s->incomplete, s->taken);
         infp_str_puts(out, ". ");
 }
 
@@ -189,10 +183,12 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_taken(out, s);
                 put_lost(out, s);
         }
-        if (flame->samples) {
-                put_ends(out, flame, s);
+        if (flame && flame->samples)
+                put_ends(out, flame);
+        if (s)
+                put_incomplete(out, s);
+        if (flame && flame->samples)
                 put_names(out, flame, s);
-        }
         if (s && !isnan(s->own_cpu_s)) {
                 infp_str_puts(out, "Sampling took ");
                 infp_human_seconds(out, s->own_cpu_s);
@@ -235,7 +231,7 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         const struct infp_flame *f = view->flame;
         infp_autostr struct infp_str words = { 0 }, weight = { 0 };
 
-        put_weight(&weight, f->weight, f->unit);
+        infp_flame_weight(&weight, f->weight, f->unit);
         infp_str_printf(&out->text, "Mode %s: ", *f->mode ? f->mode : "unknown");
         put_count(&out->text, (double) f->samples, "sample", "samples");
         if (f->all_samples > f->samples) {
@@ -243,9 +239,7 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
                 infp_human_number(&out->text, (double) f->all_samples);
         }
         if (strcmp(f->unit, "samples") != 0)
-                infp_str_printf(&out->text, ", %s%s%s", weight.data ? weight.data : "",
-                                strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? " " : "",
-                                strcmp(f->unit, "seconds") != 0 && strcmp(f->unit, "bytes") != 0 ? f->unit : "");
+                infp_str_printf(&out->text, ", %s", weight.data ? weight.data : "");
         infp_str_puts(&out->text, "\n\n");
         INFP_TRY(infp_flame_top_table(out, f, false, view->most, out->width));
         infp_str_putc(&out->text, '\n');

@@ -22,6 +22,7 @@ int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
                          unsigned width);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
-/* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. */
+/* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the
+ * sampler says alone, beside pictures, which tell of their own samples (flame_words.h). */
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
                          const struct infp_sampling_mode *sampling);

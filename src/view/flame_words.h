@@ -9,8 +9,9 @@
 #include "view/flame_look.h"
 
 void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look);
-void infp_flame_count(struct infp_str *out, uint64_t n); /* "12,345" */
-void infp_flame_weight(struct infp_str *out, double weight, const char *unit);
+void infp_flame_count(struct infp_str *out, uint64_t n);                       /* "12,345" */
+void infp_flame_weight(struct infp_str *out, double weight, const char *unit); /* "12.3 s", "4 KiB", "7 faults" */
+bool infp_flame_figure(struct infp_str *out, double weight, const char *unit); /* the same; false: without its unit */
 void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
 
 /* Why nothing is drawn. */
