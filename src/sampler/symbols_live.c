@@ -83,8 +83,7 @@ static void start(struct infp_symbols_live *live)
         }
 }
 
-/* Makes room for one more of an array of the shared part, under its lock. */
-static bool room(void *array, size_t *cap, size_t n, size_t size)
+bool infp_live_room(void *array, size_t *cap, size_t n, size_t size)
 {
         void **memory = array, *grown;
 
@@ -122,7 +121,7 @@ static uint32_t note_object(struct infp_symbols_live *live, const struct infp_st
 
         if (found)
                 return (uint32_t) *found;
-        if (!room(&shared->objects, &shared->cap_objects, shared->n_objects, sizeof(object)) ||
+        if (!infp_live_room(&shared->objects, &shared->cap_objects, shared->n_objects, sizeof(object)) ||
             infp_map_put(&live->objects, hash, shared->n_objects) < 0)
                 return UINT32_MAX - 1;
         object.fd = fcntl(nameless->fd, F_DUPFD_CLOEXEC, 0);
@@ -142,7 +141,7 @@ static void hand_over(struct infp_symbols_live *live, const struct infp_stack_na
                                          UINT32_MAX };
 
         if (shared->n_frames >= INFP_LIVE_MAX_FRAMES ||
-            !room(&shared->frames, &shared->cap_frames, shared->n_frames, sizeof(frame)))
+            !infp_live_room(&shared->frames, &shared->cap_frames, shared->n_frames, sizeof(frame)))
                 return;
         if (nameless->kind == INFP_FRAME_JIT) {
                 if (nameless->jitdump)
@@ -213,7 +212,7 @@ static void put_names(struct infp_symbols_live *live, uint64_t t_ns)
         }
         pthread_mutex_lock(&shared->lock);
         for (size_t i = done; i < n; i++)
-                if (room(&shared->names, &shared->cap_names, shared->n_names, sizeof(*names)))
+                if (infp_live_room(&shared->names, &shared->cap_names, shared->n_names, sizeof(*names)))
                         shared->names[shared->n_names++] = names[i];
         pthread_mutex_unlock(&shared->lock);
         free(names);

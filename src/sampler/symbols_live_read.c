@@ -60,16 +60,7 @@ static void put_name(struct infp_live_shared *shared, uint64_t frame, const stru
                                        .from = symbol->from };
 
         pthread_mutex_lock(&shared->lock);
-        if (shared->n_names == shared->cap_names) {
-                const size_t cap = shared->cap_names ? 2 * shared->cap_names : 64;
-                struct infp_live_name *grown = realloc(shared->names, cap * sizeof(*grown));
-
-                if (grown) {
-                        shared->names = grown;
-                        shared->cap_names = cap;
-                }
-        }
-        if (name.name && shared->n_names < shared->cap_names) {
+        if (name.name && infp_live_room(&shared->names, &shared->cap_names, shared->n_names, sizeof(name))) {
                 shared->names[shared->n_names++] = name;
                 name = (struct infp_live_name){ 0 };
         }
@@ -201,16 +192,8 @@ static void wait_for_name(struct infp_live_shared *shared, struct infp_live_read
         if (!process)
                 return;
         open_files(shared, process, jitdump);
-        if (reader->n_waiting == reader->cap_waiting) {
-                const size_t cap = reader->cap_waiting ? 2 * reader->cap_waiting : 64;
-                struct infp_live_frame *grown = realloc(reader->waiting, cap * sizeof(*grown));
-
-                if (!grown)
-                        return;
-                reader->waiting = grown;
-                reader->cap_waiting = cap;
-        }
-        reader->waiting[reader->n_waiting++] = *frame;
+        if (infp_live_room(&reader->waiting, &reader->cap_waiting, reader->n_waiting, sizeof(*frame)))
+                reader->waiting[reader->n_waiting++] = *frame;
 }
 
 static void name_in_file(struct infp_live_shared *shared, struct infp_live_reader *reader,
