@@ -273,3 +273,4 @@ def test_no_target(record):
     assert done.returncode == 0, done.stderr
     [row] = [row for row in done.run.table("sources") if row["collector"] == "sampler" and row["instance"] == "wall"]
     assert "--wall reads the threads of a target" in row["reason"]
+    assert row["reason"] in done.stderr
