@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/ids.h"
+#include "base/mem.h"
 #include "import/name.h"
 #include "import/perf_line.h"
 #include "import/protobuf.h"
