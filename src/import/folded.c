@@ -217,8 +217,8 @@ static size_t take_austin(struct folded *f)
 static size_t take_perf(struct folded *f)
 {
         const struct infp_import_text word = f->words[0];
-        const char *slash = word.size ? memrchr(word.data, '/', word.size) : NULL,
-                   *dash = slash ? memrchr(word.data, '-', (size_t) (slash - word.data)) : NULL;
+        const char *slash = infp_import_last(word, '/'),
+                   *dash = slash ? infp_import_last(infp_import_upto(word, slash), '-') : NULL;
         int32_t pid = 0, tid;
 
         if (!dash || dash == word.data || slash - dash < 2)

@@ -80,15 +80,14 @@ static bool is_python_file(struct infp_import_text file)
 /* py-spy and its like: NAME (FILE:LINE), NAME (FILE). */
 static bool take_pyspy(struct infp_import_text name, struct infp_import_level *ret, bool *ret_is_python)
 {
-        const char *open = name.size > 4 && infp_import_ends(name, ")") ? memrchr(name.data, '(', name.size) : NULL,
-                   *colon;
+        const char *open = name.size > 4 && infp_import_ends(name, ")") ? infp_import_last(name, '(') : NULL, *colon;
         struct infp_import_text file;
         int64_t line = 0;
 
         if (!open || open < name.data + 2 || open[-1] != ' ')
                 return false;
         file = (struct infp_import_text){ open + 1, (size_t) (name.data + name.size - 1 - (open + 1)) };
-        colon = file.size ? memrchr(file.data, ':', file.size) : NULL;
+        colon = infp_import_last(file, ':');
         if (colon) {
                 struct infp_import_text number = { colon + 1, (size_t) (file.data + file.size - (colon + 1)) };
 
@@ -108,13 +107,13 @@ static bool take_pyspy(struct infp_import_text name, struct infp_import_level *r
 /* Austin: FILE:NAME:LINE. */
 static bool take_austin(struct infp_import_text name, struct infp_import_level *ret)
 {
-        const char *last = name.size ? memrchr(name.data, ':', name.size) : NULL, *first;
+        const char *last = infp_import_last(name, ':'), *first;
         struct infp_import_text file, function, number;
         int64_t line;
 
         if (!last || last == name.data)
                 return false;
-        first = memrchr(name.data, ':', (size_t) (last - name.data));
+        first = infp_import_last(infp_import_upto(name, last), ':');
         if (!first)
                 return false;
         file = (struct infp_import_text){ name.data, (size_t) (first - name.data) };
@@ -132,7 +131,7 @@ static bool take_austin(struct infp_import_text name, struct infp_import_level *
 static void take_unnamed(struct infp_import_text name, struct infp_import_place *ret)
 {
         struct infp_import_text object = { name.data + 1, name.size - 2 };
-        const char *plus = object.size ? memrchr(object.data, '+', object.size) : NULL;
+        const char *plus = infp_import_last(object, '+');
 
         if (plus && object.data + object.size - plus > 3 && plus[1] == '0' && plus[2] == 'x')
                 object.size = (size_t) (plus - object.data);

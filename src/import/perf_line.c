@@ -301,7 +301,7 @@ bool infp_perf_source(struct infp_import_text line, struct infp_import_text *ret
                 *ret_is_inlined = true;
         *ret_file = infp_import_text(NULL);
         *ret_line = 0;
-        colon = line.size ? memrchr(line.data, ':', line.size) : NULL;
+        colon = infp_import_last(line, ':');
         if (!colon) /* "[kernel.kallsyms][ffff...]": not known */
                 return line.size && line.data[0] == '[';
         if (infp_parse_i64(colon + 1, (size_t) (line.data + line.size - (colon + 1)), ret_line) < 0 || *ret_line < 0)

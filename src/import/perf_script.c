@@ -233,7 +233,7 @@ static void weigh(struct perf_script *p, const struct infp_perf_head *head)
 {
         struct infp_import_text type = infp_import_text(head->has_period ? clock_of(head->event) : ""),
                                 unit = infp_import_text("nanoseconds");
-        const char *slash = head->event.size ? memrchr(head->event.data, '/', head->event.size) : NULL;
+        const char *slash = infp_import_last(head->event, '/');
 
         if (!type.size) {
                 type = head->event.size ? head->event : infp_import_text("samples");

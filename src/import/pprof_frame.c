@@ -95,7 +95,7 @@ static struct infp_import_text without_deleted(struct infp_import_text path, boo
 static void name_by_address(struct pprof *p, const struct pprof_location *location, const struct pprof_mapping *mapping)
 {
         const struct infp_import_text object = p->place.object;
-        const char *slash = object.size ? memrchr(object.data, '/', object.size) : NULL;
+        const char *slash = infp_import_last(object, '/');
         const char *base = slash ? slash + 1 : object.data;
         const int size = object.size ? (int) (object.data + object.size - base) : 0;
         uint64_t address = location->address;

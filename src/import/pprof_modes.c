@@ -13,7 +13,7 @@ struct type {
 /* "alloc_objects" and "alloc_space" are of one kind. */
 static struct infp_import_text stem(struct infp_import_text type)
 {
-        const char *bar = type.size ? memrchr(type.data, '_', type.size) : NULL;
+        const char *bar = infp_import_last(type, '_');
 
         return (struct infp_import_text){ type.data, bar ? (size_t) (bar - type.data) : 0 };
 }

@@ -246,7 +246,7 @@ static bool take_pyspy(struct speedscope *s, struct infp_import_text name)
 /* "NAME (TID)" is how we write it ourselves. */
 static void take_thread(struct speedscope *s, struct infp_import_text name)
 {
-        const char *open = name.size > 3 && name.data[name.size - 1] == ')' ? memrchr(name.data, '(', name.size) : NULL;
+        const char *open = name.size > 3 && name.data[name.size - 1] == ')' ? infp_import_last(name, '(') : NULL;
 
         s->sample.thread = name;
         if (take_pyspy(s, name) || !s->is_ours || !open || open - name.data < 2 || open[-1] != ' ')
