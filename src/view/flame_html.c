@@ -64,26 +64,6 @@ static void put_top(struct infp_str *out, const struct infp_flame *flame, const 
         infp_str_puts(out, is_first ? "</details></header>\n" : "</ul></details></header>\n");
 }
 
-/* The functions with most of their own, in order of it. Returns how many. */
-static unsigned find_top(const struct infp_flame *flame, uint32_t *ret_top)
-{
-        unsigned n = 0;
-
-        for (uint32_t i = 0; i < flame->n_functions; i++) {
-                unsigned k;
-
-                if (!flame->functions[i].self_samples || flame->functions[i].is_group)
-                        continue;
-                if (n == TOP && flame->functions[ret_top[n - 1]].self_samples >= flame->functions[i].self_samples)
-                        continue;
-                k = n < TOP ? n++ : n - 1;
-                for (; k && flame->functions[ret_top[k - 1]].self_samples < flame->functions[i].self_samples; k--)
-                        ret_top[k] = ret_top[k - 1];
-                ret_top[k] = i;
-        }
-        return n;
-}
-
 static void put_cell(struct infp_str *out, const struct infp_flame *flame, uint64_t samples, double weight)
 {
         const struct infp_flame_share share = infp_flame_share(flame, weight);
@@ -98,7 +78,7 @@ static void put_plain(struct infp_str *out, const struct infp_flame *flame)
 {
         infp_autostr struct infp_str nothing = { 0 };
         uint32_t top[TOP];
-        const unsigned n = find_top(flame, top);
+        const uint32_t n = infp_flame_top(flame, false, TOP, top, NULL);
 
         infp_str_puts(out, "<section id=\"plain\"><noscript><p>The picture needs JavaScript; these are its functions "
                            "with the most "
@@ -112,7 +92,7 @@ static void put_plain(struct infp_str *out, const struct infp_flame *flame)
                 infp_str_puts(out, "<table><thead><tr><th>Function</th><th>Self</th><th>%</th><th>95 % "
                                    "interval</th><th>Total</th><th>%</th>"
                                    "<th>95 % interval</th><th>Object</th></tr></thead><tbody>\n");
-        for (unsigned i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 const struct infp_flame_function *function = &flame->functions[top[i]];
 
                 infp_str_puts(out, "<tr><th scope=\"row\">");
