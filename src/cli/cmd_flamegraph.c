@@ -67,6 +67,18 @@ static int usage(const char *format, const char *value)
         return INFP_EXIT_USAGE;
 }
 
+/* Nobody who asks for these wants a page. */
+static bool is_other_picture(const char *path)
+{
+        static const char *const endings[] = { ".png", ".pdf", ".jpg", ".jpeg", ".json", ".txt", ".csv", ".gz" };
+        const char *dot = path ? strrchr(path, '.') : NULL;
+
+        for (unsigned i = 0; dot && i < INFP_COUNT(endings); i++)
+                if (strcmp(dot, endings[i]) == 0)
+                        return true;
+        return false;
+}
+
 /* What it is: as said, else by the file's extension, else a page. */
 static int take_format(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
@@ -87,6 +99,9 @@ static int take_format(const struct infp_arguments *arguments, struct infp_flame
                 return usage("--json is the table of functions, not with --%s", infp_flame_formats[ret->format].option);
         if (!n && !is_json && !infp_output_is_stdout(ret->path))
                 by_path = infp_flame_format_of(ret->path);
+        if (by_path < 0 && !n && !is_json && is_other_picture(ret->path))
+                return usage("%s: no format ends so; .html is a page, .svg a picture, or say --folded and the like",
+                             ret->path);
         if (by_path >= 0)
                 ret->format = (enum infp_flame_format) by_path;
         ret->is_json = is_json;
@@ -161,6 +176,15 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
         return INFP_EXIT_OK;
 }
 
+/* "--top 5" */
+static bool is_top_apart(const struct infp_arguments *arguments)
+{
+        const char *top = infp_argument(arguments, "top");
+        uint64_t n;
+
+        return top && !*top && infp_parse_u64(arguments->rest[0], strlen(arguments->rest[0]), &n) >= 0;
+}
+
 static int check(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
         const char *pid = infp_argument(arguments, "pid");
@@ -178,6 +202,8 @@ static int check(const struct infp_arguments *arguments, struct infp_flame_reque
                            .reverse = infp_argument_given(arguments, "reverse"),
                            .no_inlined = infp_argument_given(arguments, "no-inlined") },
         };
+        if (arguments->n_rest && is_top_apart(arguments))
+                return usage("--top=%s: the number stands behind '='", arguments->rest[0]);
         if (arguments->n_rest)
                 return usage("it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
         if (pid && (infp_parse_u64(pid, strlen(pid), &number) < 0 || !number || number > INT32_MAX))

@@ -67,7 +67,7 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
         struct infp_flame_look look = w->request->look;
         const char *notes[1];
 
-        infp_sampling_words(&trust, flame, infp_sampling_find(&w->sampling, flame->mode));
+        infp_sampling_words(&trust, NULL, infp_sampling_find(&w->sampling, flame->mode));
         notes[0] = trust.data;
         if (trust.data && *trust.data) {
                 look.notes = notes;
@@ -89,6 +89,13 @@ static void say_unnamed(const struct writing *w, const struct infp_flame *flame)
                          w->run->output, w->run->info.uuid);
 }
 
+static void say_empty(const struct writing *w, uint64_t samples)
+{
+        if (!samples && w->request->flame.filter)
+                infp_say("flamegraph: no stack has a function that matches --filter '%.100s'",
+                         w->request->flame.filter);
+}
+
 static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *err)
 {
         infp_cleanup(infp_flame_done) struct infp_flame flame = { 0 };
@@ -101,6 +108,7 @@ static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *
 
         INFP_TRY(read_tree(w, &flame, err));
         say_unnamed(w, &flame);
+        say_empty(w, flame.samples);
         if (w->request->format == INFP_FLAME_FOLDED)
                 return infp_folded_write(out, &flame, err);
         if (w->request->format != INFP_FLAME_TOP)
@@ -127,6 +135,7 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
         };
 
         INFP_TRY(infp_profile_read(w->run, &wanted, &profile, err));
+        say_empty(w, profile.samples);
         sampling = infp_sampling_find(&w->sampling, profile.mode);
         about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;
         if (w->request->format == INFP_FLAME_PPROF)

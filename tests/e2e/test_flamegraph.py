@@ -355,13 +355,16 @@ def test_a_terminal_gets_a_file(infprof, known):
     (["--colors", "pink"], "--colors pink"), (["--folded", "--title", "x"], "--title is for --html and --svg"), (["--pprof", "--reverse"], "--reverse is for"),
     (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
     (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),
-    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'")])
+    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "--top=5: the number stands behind '='"),
+    (["-o", "x.png"], "x.png: no format ends so; .html is a page")])
 def test_usage(flamegraph, words, said):
     assert said in flamegraph(*words, fails=2)
 
 
 def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
     assert "'a(' is not a regular expression" in flamegraph("--folded", "--filter", "a(", fails=1)
+    for large, why in (("a{255}{255}{255}{255}", "repetitions multiply"), ("(" * 50000 + ")" * 50000, "1,000 parentheses"), (r"(.*)x\1", "back-reference")):
+        assert why in flamegraph("--folded", "--filter", large, fails=1)
     assert "no samples of mode 'heap' there; it has: cpu, wall" in flamegraph("--folded", "--mode", "heap", fails=1)
     assert "a trace has times" in flamegraph("--chrome", run=imported, fails=1)
     subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
