@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "sampler/jit_symbols.h"
 #include "sampler/symbol_name.h"
 
@@ -158,6 +159,21 @@ static int add_line(struct infp_jit_symbols *jit, const struct infp_jit_line *li
         return 0;
 }
 
+/* Node.js (20) writes memory that it has freed in place of the names of its files; entries behind such a name are none. */
+static bool is_path(const char *text, size_t size)
+{
+        size_t i = 0;
+
+        while (i < size) {
+                const unsigned n = infp_utf8_length(text + i, size - i);
+
+                if (!n || (uint8_t) text[i] < ' ')
+                        return false;
+                i += n;
+        }
+        return size > 0;
+}
+
 /* Lines of the code that the next record loads. A name of one byte 0xff is that of the entry before. */
 static int take_lines(struct infp_jit_symbols *jit, struct infp_jit_file *file, struct record *r)
 {
@@ -172,12 +188,19 @@ static int take_lines(struct infp_jit_symbols *jit, struct infp_jit_file *file, 
                 struct infp_jit_line line = { .address = take_u64(r), .line = take_u32(r) };
                 size_t size = 0;
                 const char *text;
+                bool is_new;
 
                 take_u32(r); /* discriminator */
                 text = take_text(r, &size);
                 if (r->is_short)
                         return 1;
-                if (name < 0 || !(size == 1 && (uint8_t) text[0] == 0xff))
+                is_new = name < 0 || !(size == 1 && (uint8_t) text[0] == 0xff);
+                if (line.address < file->code || (is_new && !is_path(text, size))) {
+                        jit->n_lines = file->line;
+                        file->n_lines = 0;
+                        return 0;
+                }
+                if (is_new)
                         name = keep_text(jit, text, size);
                 if (name < 0)
                         return (int) name;

@@ -246,6 +246,48 @@ static void check_dump(bool is_swapped)
         close(fd);
 }
 
+/* Node.js 20 writes memory that it has freed in place of a file's name; what stands behind it is no entry. */
+static void lines_of_freed_memory(void **state)
+{
+        struct dump d = { 0 };
+        struct infp_jit_symbols *jit = new_jit();
+        struct infp_symbol symbol;
+        int fd;
+
+        (void) state;
+        put_head(&d);
+        put32(&d, 2);
+        put32(&d, 16 + 16 + (16 + 3) + (16 + 9));
+        put64(&d, 9);
+        put64(&d, 0x1000);
+        put64(&d, 2);
+        put64(&d, 0x1000);
+        put32(&d, 1);
+        put32(&d, 39);
+        infp_str_put(&d.bytes,
+                     "\x99"
+                     "b",
+                     3);
+        put64(&d, 0x1008);
+        put32(&d, 1);
+        put32(&d, 47);
+        infp_str_put(&d.bytes, "/srv/a.js", 9);
+        put_code(&d, 10, 0x1000, 0x20, "JS:*hot /srv/n.js:1:35");
+        put_lines(&d, 0x2000);
+        put_code(&d, 20, 0x2000, 0x20, "py::second");
+        fd = file_of(d.bytes.data, d.bytes.size);
+        assert_int_equal(infp_jit_symbols_read_jitdump(jit, fd, NULL), 0);
+        assert_true(infp_jit_symbols_at(jit, 0x100a, 15, &symbol));
+        assert_string_equal(symbol.name, "JS:*hot /srv/n.js:1:35");
+        assert_null(symbol.file);
+        assert_int_equal(symbol.line, 0);
+        assert_true(infp_jit_symbols_at(jit, 0x200a, 25, &symbol));
+        assert_string_equal(symbol.file, "/srv/a.py");
+        infp_str_done(&d.bytes);
+        infp_jit_symbols_free(jit);
+        close(fd);
+}
+
 static void dump_in_either_order(void **state)
 {
         (void) state;
@@ -269,9 +311,9 @@ static void no_dump(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(map_of_a_report),  cmocka_unit_test(map_is_read_on),
-                cmocka_unit_test(map_of_one_place), cmocka_unit_test(dump_in_either_order),
-                cmocka_unit_test(no_dump),
+                cmocka_unit_test(map_of_a_report),       cmocka_unit_test(map_is_read_on),
+                cmocka_unit_test(map_of_one_place),      cmocka_unit_test(dump_in_either_order),
+                cmocka_unit_test(lines_of_freed_memory), cmocka_unit_test(no_dump),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
