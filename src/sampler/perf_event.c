@@ -161,3 +161,12 @@ int infp_perf_explain(int r, const char **ret_fix, struct infp_err *err)
         }
         return infp_fail_errno(err, r, "perf_event_open fails");
 }
+
+int infp_perf_refused(int r, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+        const char *fix;
+
+        infp_perf_explain(r, &fix, &why);
+        return fix ? infp_fail(err, r, "%s (%s would help)", why.text, fix) : infp_fail(err, r, "%s", why.text);
+}

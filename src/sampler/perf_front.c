@@ -109,12 +109,11 @@ unsigned infp_perf_rings(const struct infp_perf *perf)
 
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err)
 {
-        const char *fix;
         unsigned group;
         int r = infp_perf_group_open(perf, pid, true, &group);
 
         if (r < 0)
-                return infp_perf_explain(r, &fix, err);
+                return infp_perf_refused(r, err);
         perf->method = INFP_PERF_TREE;
         return 0;
 }

@@ -63,6 +63,7 @@ int infp_perf_event(struct perf_event_attr *attr, pid_t pid, int cpu, int output
 int infp_perf_probe(struct infp_perf *perf, const char **ret_fix, struct infp_err *err);
 /* The sentence for what perf_event_open answered. Returns r. */
 int infp_perf_explain(int r, const char **ret_fix, struct infp_err *err);
+int infp_perf_refused(int r, struct infp_err *err); /* the same with the fix in the sentence */
 
 /* perf_rings.c */
 int infp_perf_map_rings(struct infp_perf *perf, const char **ret_fix, struct infp_err *err);

@@ -183,7 +183,6 @@ static int attach_threads(struct infp_perf *perf, const int32_t *pids, size_t n,
 int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, struct infp_err *err)
 {
         struct threads threads = { 0 };
-        const char *fix;
         int r;
 
         if (perf->method == INFP_PERF_CPUS)
@@ -198,21 +197,23 @@ int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, stru
                 return infp_fail(err, r, "the events of %llu threads could not be opened in time",
                                  (unsigned long long) perf->n_skipped);
         if (r == -EACCES || r == -EPERM)
-                return infp_fail_errno(err, r, "process %d may not be sampled", n ? pids[0] : 0);
-        return r < 0 ? infp_perf_explain(r, &fix, err) : 0;
+                return infp_fail(err, r,
+                                 "process %d may not be sampled: %s (run infprof as its user or as root, or setcap "
+                                 "cap_perfmon+ep infprof)",
+                                 n ? pids[0] : 0, strerror(-r));
+        return r < 0 ? infp_perf_refused(r, err) : 0;
 }
 
 int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err)
 {
-        const char *fix;
         int r;
 
         if (!perf->may.machine)
                 return infp_fail(err, -EACCES,
-                                 "only the whole machine's processes of one user could be sampled, and not all: "
-                                 "that needs CAP_PERFMON");
+                                 "the stacks of a whole machine may not be sampled: name a command, --pid, --name or "
+                                 "--port, or setcap cap_perfmon+ep infprof");
         r = open_cpus(perf, INFP_PERF_MACHINE);
-        return r < 0 ? infp_perf_explain(r, &fix, err) : 0;
+        return r < 0 ? infp_perf_refused(r, err) : 0;
 }
 
 /* THREADS: a thread that a listing has found may have inherited events from the one that started it. The kernel tells of the start
