@@ -49,7 +49,7 @@ struct infp_perf {
         uint32_t n_events, max_events;
         uint64_t clock_ns, n_lost, n_lost_switches; /* of all, closed ones too */
 
-        /* THREADS: by tid, the number of its group, or NOT_OURS: it has inherited its events. CPUS: by pid, who is the target. */
+        /* THREADS: by tid, the number of its group, or PERF_INHERITED: it has its events from another. CPUS: by pid, who is the target. */
         struct infp_map known;
         uint64_t n_skipped;
         bool was_late;
