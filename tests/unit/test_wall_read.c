@@ -204,7 +204,7 @@ static void test_without_files(void **state)
 /* ---- real threads ---- */
 
 static int go_on[2];
-static volatile uint64_t frame_of_waiter;
+static _Atomic uint64_t frame_of_waiter;
 
 static __attribute__((noinline)) void wait_here(void)
 {
@@ -217,7 +217,7 @@ static __attribute__((noinline)) void wait_here(void)
 
 static void *waiter(void *tid)
 {
-        *(volatile int *) tid = (int) syscall(SYS_gettid);
+        *(_Atomic int *) tid = (int) syscall(SYS_gettid);
         wait_here();
         return NULL;
 }
@@ -230,7 +230,7 @@ static void test_real_thread(void **state)
         struct infp_wall_moment moment;
         static uint8_t stack[STACK];
         int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY);
-        volatile int tid = 0;
+        _Atomic int tid = 0;
         uint32_t size = 0;
         pthread_t id;
 
