@@ -61,6 +61,16 @@ static int read_tree(struct writing *w, struct infp_flame *ret, struct infp_err 
         return r;
 }
 
+/* "..., 99 Hz": each mode has its own. */
+static void describe_rate(struct writing *w, const struct infp_sampling_mode *mode)
+{
+        if (!mode || !(mode->rate_hz > 0)) /* NaN: it has none */
+                return;
+        infp_str_puts(&w->words, ", ");
+        infp_human_number(&w->words, mode->rate_hz);
+        infp_str_puts(&w->words, " Hz");
+}
+
 static int write_picture(struct writing *w, struct infp_out *out, const struct infp_flame *flame, struct infp_err *err)
 {
         infp_autostr struct infp_str trust = { 0 };
@@ -73,6 +83,7 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
                 look.notes = notes;
                 look.n_notes = 1;
         }
+        describe_rate(w, infp_sampling_find(&w->sampling, flame->mode));
         look.subtitle = w->words.data;
         look.is_normalised = w->request->older != NULL;
         return w->request->format == INFP_FLAME_HTML ? infp_flame_html(&out->text, flame, &look, err)
@@ -130,13 +141,13 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
                                                      .process = o->process,
                                                      .keeps_times = w->request->format != INFP_FLAME_PPROF };
         const struct infp_sampling_mode *sampling;
-        struct infp_profile_about about = {
-                .name = w->words.data, .run = w->run->info.uuid, .begin_unix_ns = w->begin_unix_ns, .by = o->by
-        };
+        struct infp_profile_about about = { .run = w->run->info.uuid, .begin_unix_ns = w->begin_unix_ns, .by = o->by };
 
         INFP_TRY(infp_profile_read(w->run, &wanted, &profile, err));
         say_empty(w, profile.samples);
         sampling = infp_sampling_find(&w->sampling, profile.mode);
+        describe_rate(w, sampling);
+        about.name = w->words.data;
         about.rate_hz = sampling && sampling->rate_hz > 0 ? sampling->rate_hz : 0;
         if (w->request->format == INFP_FLAME_PPROF)
                 return infp_pprof_write(out, &profile, &about, err);
@@ -147,22 +158,15 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
         return infp_perf_script_write(out, &profile, err);
 }
 
-/* "python serve.py, 58.3 s, 99 Hz" */
+/* "python serve.py, 58.3 s" */
 static void describe(struct writing *w)
 {
-        const struct infp_sampling_mode *s = w->sampling.n ? &w->sampling.modes[0] : NULL;
-
         infp_run_words(&w->words, w->run, 0);
         if (!w->words.size)
                 infp_str_printf(&w->words, "run %.8s", w->run->info.uuid);
         if (w->range.t1 - w->range.t0 >= INFP_NS_PER_MS) { /* imported sums have no length */
                 infp_str_puts(&w->words, ", ");
                 infp_human_seconds(&w->words, (double) (w->range.t1 - w->range.t0) / 1e9);
-        }
-        if (s && s->rate_hz > 0) {
-                infp_str_puts(&w->words, ", ");
-                infp_human_number(&w->words, s->rate_hz);
-                infp_str_puts(&w->words, " Hz");
         }
 }
 

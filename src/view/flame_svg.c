@@ -86,7 +86,8 @@ static void put_key(struct sheet *sheet, double *x, unsigned colour, const char 
 static void put_kinds(struct sheet *sheet, double *x)
 {
         const struct infp_flame *flame = sheet->flame;
-        uint64_t own[INFP_FLAME_CLASSES] = { 0 };
+        const double all = flame->weight > 0 ? flame->weight : (double) flame->samples; /* as widths are */
+        double own[INFP_FLAME_CLASSES] = { 0 };
         bool is_seen[INFP_FLAME_CLASSES] = { 0 };
 
         for (uint32_t i = 0; i < flame->n_functions; i++) {
@@ -95,7 +96,8 @@ static void put_kinds(struct sheet *sheet, double *x)
                 if (flame->functions[i].is_group)
                         continue;
                 is_seen[class] = true;
-                own[class] += flame->functions[i].self_samples;
+                own[class] +=
+                        flame->weight > 0 ? flame->functions[i].self_weight : (double) flame->functions[i].self_samples;
         }
         for (unsigned class = 0; class < INFP_FLAME_CLASSES; class ++) {
                 infp_autostr struct infp_str text = { 0 };
@@ -103,8 +105,8 @@ static void put_kinds(struct sheet *sheet, double *x)
                 if (!is_seen[class])
                         continue;
                 infp_str_puts(&text, infp_flame_class_name(class));
-                if (own[class] && flame->samples)
-                        infp_str_printf(&text, " %.1f %%", 100.0 * (double) own[class] / (double) flame->samples);
+                if (own[class] > 0 && all > 0)
+                        infp_str_printf(&text, " %.1f %%", 100 * own[class] / all);
                 put_key(sheet, x, class * INFP_FLAME_SHADES + 4, text.data ? text.data : "");
         }
 }

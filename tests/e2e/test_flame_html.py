@@ -426,6 +426,7 @@ def test_weights_of_their_own_are_drawn_as_such(browser, drawn):
     # The interval is that of 12 of 16: these samples say as much as 15.5 of equal weight.
     assert texts(browser, ".tip dd")[:2] == ["10 samples, 8 s", "80 % (95 % interval 50.5–89.8 %)"]
     assert text(browser, ".tip-name") == "read" and text(browser, "h1") == "Off-CPU flame graph"
+    assert texts(browser, ".most button") == ["read 80 %", "poll 20 %"]
     choose(browser, "Width is", "samples")
     browser.mouse("mouseMoved", place["x"] + place["width"] * 0.5 + 1, place["y"] + 24 * 2.5)
     browser.frames()

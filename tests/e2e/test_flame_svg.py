@@ -48,6 +48,16 @@ def test_rectangles_are_those_of_the_tree(drawn):
     assert "95 % interval" in found[1][1][-2]
 
 
+def test_shares_of_kinds_are_what_widths_are(drawn):
+    """Many short waits are not what the time went to."""
+    tree = flame_tree.Tree(mode="off_cpu")
+    tree.function("schedule", kind=flame_tree.KERNEL)
+    tree.stack(10, ["schedule"], weight=8.0)
+    tree.stack(90, ["main"], weight=2.0)
+    said = list(read(drawn(tree, form="svg")).itertext())
+    assert "kernel 80.0 %" in said and "native 20.0 %" in said
+
+
 def test_it_fills_the_width_and_says_what_it_shows(drawn):
     root = read(drawn(flame_tree.usual(), "title=What it did", "subtitle=server --port 1", "note=It was throttled.", form="svg"))
     assert root.get("width") == "100%" and root.get("height") is None and re.fullmatch(r"0 0 1200 \d+", root.get("viewBox")) and root.get("role") == "img"

@@ -331,7 +331,8 @@ def test_pictures(flamegraph, known, tmp_path):
     assert "A title" in page and "1 record lost by the kernel" in page
     picture = flamegraph("--svg")
     assert picture.lstrip().startswith("<?xml") or picture.lstrip().startswith("<svg")
-    assert "helper" in picture
+    assert "helper" in picture and "6.00 s, 100 Hz" in picture
+    assert "100 Hz" not in flamegraph("--svg", "--mode", "wall")  # which is the rate of cpu
     assert flamegraph("--svg", "--diff", known) != picture
     flamegraph("-o", tmp_path / "a.svg")
     assert "helper" in (tmp_path / "a.svg").read_text()

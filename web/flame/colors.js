@@ -41,7 +41,7 @@ function colorOf(tree, i) {
 }
 const colorList = () => (facts.has_base ? palette.frames.change : palette.frames[view.theme]);
 
-/* What the colours mean: [text, colour, title]. Shares are of samples by the kind of the frame where they were taken. */
+/* What the colours mean: [text, colour, title]. Shares are of what widths are, by the kind of the frame where it was taken. */
 function legendOf(tree) {
   if (facts.has_base) {
     const text = (step) => (step === 0 ? 'no certain change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
@@ -49,10 +49,11 @@ function legendOf(tree) {
   }
   if (view.theme !== 'kind') return [];
   const own = new Float64Array(facts.classes.length);
-  for (let i = 1; i < tree.n; i++) own[model.functions.kind[tree.fn[i]]] += tree.self[i];
+  const self = measureOf(tree, 'self'), all = measureOf(tree, 'total')[0], what = self === tree.self ? 'samples were taken' : `${facts.unit} were spent`;
+  for (let i = 1; i < tree.n; i++) own[model.functions.kind[tree.fn[i]]] += self[i];
   const seen = new Set(model.functions.kind.filter((_, fn) => !model.functions.isGroup[fn]));
-  return facts.classes.map((name, kind) => [name, palette.frames.kind[kind * SHADES + 4], `${percent(own[kind], tree.total[0])} of samples were taken in ${name} code`, own[kind], kind])
-    .filter(([, , , , kind]) => seen.has(kind)).map(([name, color, title, own_]) => [own_ ? `${name} ${percent(own_, tree.total[0])}` : name, color, title]);
+  return facts.classes.map((name, kind) => [name, palette.frames.kind[kind * SHADES + 4], `${percent(own[kind], all)} of ${what} in ${name} code`, own[kind], kind])
+    .filter(([, , , , kind]) => seen.has(kind)).map(([name, color, title, own_]) => [own_ ? `${name} ${percent(own_, all)}` : name, color, title]);
 }
 
 /* The relative change from which on a step is used: (step - 1)² / 25. */

@@ -85,7 +85,7 @@ function makeKeys() {
 
 /* The way in for those who look for the first suspects. */
 function mostSelf() {
-  const { self } = functionSums(), all = sourceTree().total[0];
+  const self = measureOf(functionSums(), 'self'), all = measureOf(sourceTree(), 'total')[0];
   const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 8).filter((fn) => self[fn] > 0 && !model.functions.isGroup[fn]).slice(0, 6);
   return h('p', { class: 'detail-acts most' }, h('span', {}, 'Most of their own:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
 }
@@ -113,7 +113,7 @@ function renderControls() {
   for (const part of parts.optionParts) part.update();
   if (parts.input.value !== view.query && document.activeElement !== parts.input) parts.input.value = view.query;
   parts.scheme.textContent = isDark() ? 'Light' : 'Dark';
-  const key = [made.source, view.theme, isDark(), view.least].join();
+  const key = [made.source, view.theme, view.measure, isDark(), view.least].join();
   if (parts.legendKey === key) return;
   parts.legendKey = key;
   parts.legend.replaceChildren(...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)),
