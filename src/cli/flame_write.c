@@ -203,8 +203,8 @@ static int choose_path(const struct writing *w, char **ret, struct infp_err *err
         return 0;
 }
 
-/* Why there are none, in the words of `sources`. */
-static int explain(struct infp_run *run, int r, struct infp_err *err)
+/* Why there are none, in the words of `sources`, else of table `sampler`. */
+static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
 
@@ -218,6 +218,14 @@ static int explain(struct infp_run *run, int r, struct infp_err *err)
                         return infp_fail(err, r, "the run has no samples of stacks: %.200s%s%.200s", a->reason,
                                          *a->fix ? "; fix: " : "", a->fix);
         }
+        for (unsigned i = 0; i < sampling->n; i++)
+                if (!strcmp(sampling->modes[i].mode, "cpu") && sampling->modes[i].wanted >= 0)
+                        return infp_fail(
+                                err, r,
+                                "the run has no samples of stacks, of %.0f that the target's time on CPUs asks "
+                                "for: it waited (`infprof record --wall` shows where), or its threads lived "
+                                "shorter than a period (a higher rate, --cpu=999, shows them)",
+                                sampling->modes[i].wanted);
         return infp_fail(err, r, "the run has no samples of stacks; `infprof record --cpu` takes them");
 }
 
@@ -238,7 +246,7 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
                 r = infp_flame_formats[request->format].is_tree ? write_tree(&w, &output.out, err)
                                                                 : write_stacks(&w, &output.out, err);
         if (r < 0 && !request->from && !request->to && !request->flame.process)
-                r = explain(run, r, err);
+                r = explain(run, &w.sampling, r, err);
         if (r >= 0)
                 r = infp_output_finish(&output, err);
         infp_str_done(&w.words);

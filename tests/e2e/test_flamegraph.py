@@ -325,6 +325,12 @@ def test_no_samples_and_why(flamegraph, record):
     assert "no samples of stacks: a seccomp filter of this container refuses perf_event_open" in flamegraph(run=done.run.output, fails=1)
 
 
+def test_no_samples_of_a_target_that_waits(flamegraph, record):
+    done = record("--cpu=1", "--no-finish", command=["sleep", "0.3"])
+    assert done.returncode == 0
+    assert "asks for: it waited" in flamegraph(run=done.run.output, fails=1)
+
+
 def test_pictures(flamegraph, known, tmp_path):
     page = flamegraph("--title", "A title", "--colors", "hot", "--min-width-percent", "0.1")
     assert page.startswith("<!doctype html>") or page.lower().startswith("<!doctype html>")
