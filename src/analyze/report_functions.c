@@ -44,8 +44,9 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, s
         int r = 0;
 
         *ret = (struct infp_report_functions){ .n = 0 };
-        if (!has_stacks(run))
-                return 0;
+        r = infp_sampling_read(run, t0, t1, &ret->sampling, err);
+        if (r < 0 || !has_stacks(run))
+                return r;
         for (unsigned i = 0; i < sizeof(modes) / sizeof(*modes) && r >= 0; i++) {
                 options.mode = modes[i];
                 r = add(ret, run, &options, err);
@@ -55,8 +56,6 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, s
                 r = add(ret, run, &options, err);
                 r = r == -EINVAL ? 0 : r; /* several modes of an import: `flamegraph --mode` takes one */
         }
-        if (r >= 0)
-                r = infp_sampling_read(run, t0, t1, &ret->sampling, err);
         if (r < 0)
                 infp_report_functions_done(ret);
         return r < 0 ? r : 0;

@@ -207,6 +207,8 @@ static int choose_path(const struct writing *w, char **ret, struct infp_err *err
 static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
+        const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
+        infp_autostr struct infp_str none = { 0 };
 
         if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
                 return r;
@@ -218,14 +220,10 @@ static int explain(struct infp_run *run, const struct infp_sampling *sampling, i
                         return infp_fail(err, r, "the run has no samples of stacks: %.200s%s%.200s", a->reason,
                                          *a->fix ? "; fix: " : "", a->fix);
         }
-        for (unsigned i = 0; i < sampling->n; i++)
-                if (!strcmp(sampling->modes[i].mode, "cpu") && sampling->modes[i].wanted >= 0)
-                        return infp_fail(
-                                err, r,
-                                "the run has no samples of stacks, of %.0f that the target's time on CPUs asks "
-                                "for: it waited (`infprof record --wall` shows where), or its threads lived "
-                                "shorter than a period (a higher rate, --cpu=999, shows them)",
-                                sampling->modes[i].wanted);
+        if (cpu && cpu->wanted >= 0) {
+                infp_sampling_none(&none, cpu);
+                return infp_fail(err, r, "the run has %s", none.data ? none.data : "");
+        }
         return infp_fail(err, r, "the run has no samples of stacks; `infprof record --cpu` takes them");
 }
 

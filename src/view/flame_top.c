@@ -104,6 +104,18 @@ static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
         infp_str_puts(out, ". ");
 }
 
+/* The kernel gives each thread a whole period of its own before its first sample (docs/cpu.md). */
+static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s, bool is_nothing_lost)
+{
+        if (is_nothing_lost && s->rate_hz > 0 && s->taken < 0.9 * s->wanted && s->wanted - s->taken >= 10)
+                infp_str_printf(
+                        out,
+                        "What is missing is time in which no sample can be taken: of threads and processes that "
+                        "live for less than %.3g ms (a higher rate shows them), and in the kernel where that "
+                        "may not be looked at. ",
+                        1000 / s->rate_hz);
+}
+
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         const struct {
@@ -124,6 +136,7 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
                         is_first = false;
                 }
         infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
+        put_unseen(out, s, is_first);
 }
 
 /* "Stacks without their outer frames: 7.7 %." */
@@ -248,4 +261,13 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         infp_sampling_words(&words, f, sampling_of(view));
         put_wrapped(out, words.data ? words.data : "");
         return words.failed || out->text.failed ? -ENOMEM : 0;
+}
+
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        infp_str_puts(out, "no samples of stacks, of ");
+        infp_human_number(out, s->wanted);
+        infp_str_puts(out,
+                      " that the target's time on CPUs asks for: it waited (`infprof record --wall` shows where), or "
+                      "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
 }

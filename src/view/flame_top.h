@@ -26,3 +26,6 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
  * sampler says alone, beside pictures, which tell of their own samples (flame_words.h). */
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
                          const struct infp_sampling_mode *sampling);
+
+/* Of a run that has none although the clock of the kernel asks for some: how many, and why. */
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling);

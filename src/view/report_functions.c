@@ -18,8 +18,22 @@ static const char *title_of(const char *mode)
         return "Functions of the imported profile";
 }
 
+/* Asked for, and not one was taken: nothing is said of a target that did not run. */
+static void put_none(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
+        infp_autostr struct infp_str words = { 0 };
+
+        if (!cpu || !(cpu->wanted >= 1) || cpu->taken > 0)
+                return;
+        infp_report_title(out, title_of("cpu"));
+        infp_sampling_none(&words, cpu);
+        infp_report_line(out, "none", "%s", words.data ? words.data : "");
+}
+
 void infp_report_functions(struct infp_out *out, const struct infp_report *report)
 {
+        put_none(out, report);
         for (unsigned i = 0; i < report->functions.n; i++) {
                 const struct infp_flame *flame = &report->functions.flames[i];
                 infp_autostr struct infp_str words = { 0 };

@@ -305,3 +305,16 @@ def test_doctor(infprof, user):
         assert theirs[name]["state"] == "denied" and "perf_event_paranoid" in theirs[name]["fix"]
     [only] = lines([], preexec_fn=refused([PERF_EVENT_OPEN], errno.EPERM)).values()
     assert only["state"] == "denied" and "seccomp profile" in only["fix"]
+
+
+def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
+    """Each process gets a whole period before its first sample: what is not seen for that is no loss, and no mystery."""
+    done = record("--cpu", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done"])
+    assert done.returncode == 0, done.stderr
+    row = last(done.run)
+    assert row["wanted"] > 20 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0
+    text = " ".join(run([infprof, "report", "-r", run_dir]).stdout.split())
+    if row["taken"]:
+        assert "Nothing was lost. What is missing is time in which no sample can be taken: of threads and processes that live for less than 10.1 ms" in text
+    else:
+        assert "Functions by CPU time none no samples of stacks, of" in text and "lived shorter than a period" in text
