@@ -3,6 +3,7 @@ readers of a run's files that do not use infprof."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -14,6 +15,8 @@ DUCKDB = TOP / ".deps" / "duckdb" / "libduckdb.so"
 # Builds in other folders than build/ have no library beside the binary.
 if DUCKDB.exists():
     os.environ.setdefault("INFPROF_LIBDUCKDB", str(DUCKDB))
+# Under nohup programs would inherit that hang-ups are ignored, and tests of those would wait for ever.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

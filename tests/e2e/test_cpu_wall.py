@@ -112,7 +112,8 @@ def test_without_rights(infprof, run_dir, waiter):
     ([PERF_EVENT_OPEN, PROCESS_VM_READV], True),  # by /proc/PID/mem
 ])
 def test_refused_by_a_filter(record, waiter, calls, has_stacks):
-    done = record("--wall=50", "--no-finish", command=[waiter, 1, "nap"], preexec_fn=refused(calls, errno.EPERM))
+    # Without perf a new process is found at a tick.
+    done = record("--wall=50", "-t", "100", "--no-finish", command=[waiter, 1, "nap"], preexec_fn=refused(calls, errno.EPERM))
     assert done.returncode == 0, done.stderr
     found = waits.rows(done.run, "wall", {"cpu_waiter": waiter})
     assert (waits.seconds(found, function="wait_nap") > 0) == has_stacks

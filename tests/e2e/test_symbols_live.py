@@ -9,6 +9,7 @@ from conftest import Run
 from program import run
 
 HERE = pathlib.Path(__file__).resolve().parent
+SECONDS = "2.5"  # of CPU time: what names code is looked at each second
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +36,18 @@ def record(infprof, output, *command):
 
 
 def test_perf_map(infprof, program, tmp_path):
-    found = record(infprof, tmp_path / "out", program, "1", "map")
+    found = record(infprof, tmp_path / "out", program, SECONDS, "map")
     assert found["JS:hot /srv/a b.js:3"][0]["sFrom"] == "perf map"
     assert "spin" in found
 
 
 def test_jitdump(infprof, program, tmp_path):
-    rows = record(infprof, tmp_path / "out", program, "1", "dump", tmp_path)["py::hot:/srv/model.py"]
+    rows = record(infprof, tmp_path / "out", program, SECONDS, "dump", tmp_path)["py::hot:/srv/model.py"]
     assert [(row["sFrom"], row["sFile"], row["sLine"]) for row in rows] == [("jitdump", "/srv/model.py", 42)]
 
 
 def test_program_that_removes_itself(infprof, program, tmp_path):
     shutil.copy(program, tmp_path / "gone")
-    found = record(infprof, tmp_path / "out", tmp_path / "gone", "1", "delete")
+    found = record(infprof, tmp_path / "out", tmp_path / "gone", SECONDS, "delete")
     assert found["spin"][0]["sFrom"] == "symtab" and found["spin"][0]["sFile"] is None
     assert "main" in found
