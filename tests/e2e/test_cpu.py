@@ -309,7 +309,7 @@ def test_doctor(infprof, user):
 
 def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
     """Each process gets a whole period before its first sample: what is not seen for that is no loss, and no mystery."""
-    done = record("--cpu", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done"])
+    done = record("--cpu", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done"])
     assert done.returncode == 0, done.stderr
     row = last(done.run)
     assert row["wanted"] > 20 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0

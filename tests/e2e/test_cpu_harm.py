@@ -190,8 +190,8 @@ def test_no_call_touches_the_target(infprof, victim, tmp_path):
 
 def test_at_the_highest_rate(infprof, victim, tmp_path):
     """No call ends early, no signal comes, at 4,000 Hz with wall-clock and off-CPU samples."""
+    victim.ask()  # its first answer allocates: before that its memory is another
     state = victim.state()
-    victim.ask()
     words = [infprof, "record", "-o", str(tmp_path), "--no-snapshots", "--cpu=4000", "--wall=50", "--off-cpu", "--duration", "2", "--pid",
              str(victim.pid)]
     done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=120)

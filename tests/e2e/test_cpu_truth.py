@@ -180,9 +180,11 @@ def test_small_copies(record, build):
     profile = Profile(done.run, {program.name: twin})
     cut = [one for one in profile.samples if one.names and re.fullmatch(WORK, one.names[-1])]
     assert len(cut) > 100
-    whole = [one for one in cut if not one.is_truncated]  # in its first calls it is not deep yet
-    assert len(whole) <= 0.02 * len(cut), whole[:3]
-    assert all(set(one.names) == {one.names[-1]} for one in cut if one.is_truncated)
+    # In its first calls it is not deep yet: all of the stack, or its caller, too, may be in the copy.
+    whole = [one for one in cut if not one.is_truncated]
+    shallow = [one for one in cut if one.is_truncated and set(one.names) != {one.names[-1]}]
+    assert len(whole) + len(shallow) <= 0.02 * len(cut), (whole[:3], shallow[:3])
+    assert all(len(one.names) < 30 for one in shallow), shallow[:3]
     assert profile.counter("truncated") >= len(cut) - len(whole)
 
 
