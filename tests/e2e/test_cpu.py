@@ -118,6 +118,7 @@ def test_less_of_each_stack_at_high_rates(record):
     assert done.run.info["sampling"]["stack_bytes"] == 32768
 
 
+@pytest.mark.san
 def test_no_stacks_without_asking(record):
     done = record("--no-finish", command=["true"])
     assert done.run.table("sampler") == [] and done.run.table("stack_samples") == []
@@ -136,6 +137,7 @@ def attach(infprof, output, spin, *arguments, before=(), options=(), **keywords)
         target.wait()
 
 
+@pytest.mark.san
 def test_attached(infprof, run_dir, spin):
     """Threads that were there, and those that begin later."""
     done, seconds = attach(infprof, run_dir, spin, 0.4, 3, 2, options=[f"--cpu={HZ}", "-t", "100"])
@@ -307,6 +309,7 @@ def test_doctor(infprof, user):
     assert only["state"] == "denied" and "seccomp profile" in only["fix"]
 
 
+@pytest.mark.san
 def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
     """Each process gets a whole period before its first sample: what is not seen for that is no loss, and no mystery."""
     done = record("--cpu", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done"])

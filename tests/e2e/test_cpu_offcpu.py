@@ -33,6 +33,7 @@ def check_totals(found, answers):
         assert abs(total - truth) < 0.02 * truth + 0.03, (one, total, truth)
 
 
+@pytest.mark.san
 def test_all_rights(record, waiter):
     done = record("--off-cpu", "--no-finish", command=["taskset", "-c", "0", waiter, 2, *KINDS])
     assert done.returncode == 0, done.stderr

@@ -90,6 +90,7 @@ def test_states_and_stacks(record, waiter):
     assert modes == {"wall"}  # the CPU's clock is there for threads that run; nobody asked for its own rows
 
 
+@pytest.mark.san
 def test_beside_the_cpu(record, waiter):
     done = record("--wall", "--cpu", "--no-finish", command=[waiter, 1, "busy", "nap"])
     assert done.returncode == 0, done.stderr

@@ -93,6 +93,7 @@ def pprof(path, *words):
                           env={**os.environ, "PPROF_TMPDIR": str(path.parent), "HOME": str(path.parent)}).stdout
 
 
+@pytest.mark.san
 def test_folded(flamegraph):
     text = flamegraph("--folded")
     assert parse_folded(text) == STACKS
@@ -126,6 +127,7 @@ def test_names_that_would_break_a_line(infprof, flamegraph, tmp_path):
     assert flamegraph("--folded", run=tmp_path / "out") == "main;k_[k] 2\nmain;operator new 5 7\n"
 
 
+@pytest.mark.san
 def test_pprof(flamegraph, tmp_path):
     path = tmp_path / "cpu.pb.gz"
     flamegraph("-o", path)  # by its name
@@ -239,6 +241,7 @@ def test_chrome(flamegraph, tmp_path, speedscope):
     assert own_times(saved)["helper"] == 0.01 and own_times(saved)["main"] == 0.01
 
 
+@pytest.mark.san
 def test_chrome_of_steady_samples(infprof, flamegraph, tmp_path):
     """A thread that is sampled each 10 ms is one slice as long as the samples stand for."""
     run = tmp_path / "steady"
@@ -253,6 +256,7 @@ def test_chrome_of_steady_samples(infprof, flamegraph, tmp_path):
     assert parse_folded(flamegraph("--folded", run=run)) == want
 
 
+@pytest.mark.san
 def test_perf_script(flamegraph):
     blocks = flamegraph("--perf-script").strip("\n").split("\n\n")
     assert len(blocks) == 13
@@ -261,6 +265,7 @@ def test_perf_script(flamegraph):
     assert blocks[-1].splitlines()[-1].split() == ["0", "[truncated]", "([unknown])"]
 
 
+@pytest.mark.san
 def test_top(flamegraph):
     text = flamegraph("--top=2")
     assert "Mode cpu: 13 samples, 130 ms" in text and "... and 4 more" in text

@@ -78,6 +78,7 @@ def get_addresses(whole):
     return range(begin, begin + size, 3)
 
 
+@pytest.mark.san
 def test_finish_names_code(infprof, whole, tmp_path):
     run = make_run(infprof, tmp_path / "out", [native(whole, address) for address in get_addresses(whole)])
     run_verb(infprof, "finish", "-r", run.output)
