@@ -69,16 +69,7 @@ def stolen_s():
 
 
 def sample(record, build, variant, hz, *arguments):
-    """Records a run: its own line, its profile, how many samples the totals may be off. Again, where the total is off: a host that
-    does not tell what it steals takes ticks all the same, but not three times; a sampler that is off is so each time."""
-    for _ in range(3):
-        truth, profile, slack = sample_once(record, build, variant, hz, *arguments)
-        if is_total_right(profile, truth, hz, slack):
-            break
-    return truth, profile, slack
-
-
-def sample_once(record, build, variant, hz, *arguments):
+    """Records a run: its own line, its profile, how many samples the totals may be off."""
     program, twin = build(variant)
     stolen = stolen_s()
     done = record(f"--cpu={hz}", "--no-snapshots", command=[program, *arguments])
@@ -100,13 +91,9 @@ def check_split(profile, truth, extra=0.01):
     assert abs(seen["work_30"] / n - p) <= 3 * (p * (1 - p) / n) ** 0.5 + extra, (seen, p)
 
 
-def is_total_right(profile, truth, hz, slack):
-    right = truth["cpu_s"] * hz
-    return abs(len(profile.samples) - right) <= 0.02 * right + slack
-
-
 def check_total(profile, truth, hz, slack):
-    assert is_total_right(profile, truth, hz, slack), (len(profile.samples), truth["cpu_s"] * hz, slack)
+    right = truth["cpu_s"] * hz
+    assert abs(len(profile.samples) - right) <= 0.02 * right + slack, (len(profile.samples), right, slack)
 
 
 def check_stacks(profile, truth):
