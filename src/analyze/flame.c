@@ -166,17 +166,38 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         return count_self(b, sum, err);
 }
 
+/* A sample counts once for a function, however many frames of it were guessed. last[function]: the sum that counted last. */
+static void count_guessed(struct infp_flame_builder *b, uint32_t i, uint32_t *last)
+{
+        const struct infp_profile *s = b->profile;
+
+        for (uint32_t at = s->sums[i].node; at != INFP_PROFILE_NONE; at = s->nodes[at].parent) {
+                const struct infp_profile_frame *frame = &s->frames[s->nodes[at].frame];
+
+                for (uint32_t level = 0; frame->is_guessed && level < frame->n_levels; level++) {
+                        const uint32_t function = b->places[b->level_places[frame->first_level + level]].function;
+
+                        if (last[function] != i + 1)
+                                b->flame->functions[function].guessed_samples += s->sums[i].samples;
+                        last[function] = i + 1;
+                }
+        }
+        b->flame->guessed_samples += s->sums[i].samples;
+}
+
 static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
         double squares = 0;
+        /* Of functions of frames alone: groups come later. */
+        infp_autofree uint32_t *last = calloc((size_t) b->flame->n_functions + 1, sizeof(*last));
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL;
 
         for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;
         guessed = frames ? infp_profile_spread(s, frames) : NULL;
-        if (!guessed)
+        if (!guessed || !last)
                 return infp_profile_no_memory(err);
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
@@ -184,7 +205,7 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
                 INFP_TRY(add_sum(b, i, err));
                 squares += s->sums[i].squares;
                 if (node != INFP_PROFILE_NONE && guessed[node])
-                        b->flame->guessed_samples += s->sums[i].samples;
+                        count_guessed(b, i, last);
         }
         b->flame->effective_samples = squares > 0 ? b->flame->weight * b->flame->weight / squares : 0;
         return 0;

@@ -2,7 +2,8 @@
  * over scans of stack_samples, stacks, frames, symbols, threads, process.
  *
  * A frame of the run becomes one node a level of inlining. Nodes are merged by what names them: (kind, object, function), or
- * by line too. Numbers: samples (whole) and weight (f64, in the unit). */
+ * by line too; that the unwinder guessed a frame is counted beside and keeps nothing apart. Numbers: samples (whole) and weight
+ * (f64, in the unit). */
 #pragma once
 
 #include <stdbool.h>
@@ -42,13 +43,19 @@ struct infp_flame_function {
         const char *name, *object, *file; /* object: base name; file NULL: not known */
         int64_t line;                     /* where the function begins, else the least line seen; 0: not known */
         enum infp_frame_kind kind;
-        bool is_guessed,
-                is_unnamed; /* unnamed: a range of an object without a symbol, or all that has none in an object */
-        bool is_inlined;    /* wherever it was seen */
-        bool is_group;      /* no function: a process, thread, state or mode; or "[truncated]" */
+        bool is_unnamed; /* a range of an object without a symbol, or all that has none in an object */
+        bool is_inlined; /* wherever it was seen */
+        bool is_group;   /* no function: a process, thread, state or mode; or "[truncated]" */
         uint64_t self_samples, total_samples; /* total: each sample once, however often it recurs in the stack */
         double self_weight, total_weight;
+        uint64_t guessed_samples; /* of the total: with a frame of it that was guessed */
 };
+
+/* What a picture colours as a guess: most of its samples are. */
+static inline bool infp_flame_is_guessed(const struct infp_flame_function *function)
+{
+        return 2 * function->guessed_samples > function->total_samples;
+}
 
 /* Node 0 is the root; a parent comes before its children; siblings by name. */
 struct infp_flame_node {

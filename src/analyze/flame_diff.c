@@ -31,8 +31,7 @@ static uint64_t text_hash(const char *text, uint64_t seed)
 
 static uint64_t function_key(const struct infp_flame_function *f)
 {
-        const uint64_t parts[] = { text_hash(f->name, 1), text_hash(f->object, 2), f->kind, f->is_guessed,
-                                   f->is_group };
+        const uint64_t parts[] = { text_hash(f->name, 1), text_hash(f->object, 2), f->kind, f->is_group };
 
         return infp_hash64(parts, sizeof(parts), 0);
 }
@@ -95,7 +94,7 @@ static int take_function(struct merge *m, uint32_t i, struct infp_err *err)
                 return infp_profile_no_memory(err);
         f = &to->functions[to->n_functions];
         *f = m->from->functions[i];
-        f->self_samples = f->total_samples = 0;
+        f->self_samples = f->total_samples = f->guessed_samples = 0;
         f->self_weight = f->total_weight = 0;
         m->function[i] = to->n_functions++;
         return 0;

@@ -87,10 +87,9 @@ static int level_place(struct infp_flame_builder *b, const struct infp_profile_f
         const struct infp_flame_function is = { .name = infp_profile_str(b->profile, level->name),
                                                 .object = object ? infp_base_name(object) : NULL,
                                                 .kind = frame->kind,
-                                                .is_guessed = frame->is_guessed,
                                                 .is_unnamed = level->is_unnamed,
                                                 .is_inlined = true };
-        const uint64_t parts[] = { frame->object, level->name, frame->kind, frame->is_guessed };
+        const uint64_t parts[] = { frame->object, level->name, frame->kind };
         uint32_t function;
 
         INFP_TRY(function_of(b, infp_hash64(parts, sizeof(parts), 2), &is, &function, err));

@@ -82,8 +82,6 @@ static int by_name(const void *a, const void *b)
                 r = text_order(x->function->object, y->function->object);
         if (!r)
                 r = (int) x->function->kind - (int) y->function->kind;
-        if (!r)
-                r = (int) x->function->is_guessed - (int) y->function->is_guessed;
         return r ? r : (x->number > y->number) - (x->number < y->number);
 }
 

@@ -106,10 +106,12 @@ static void put_functions(struct pack *pack)
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 const struct infp_flame_function *function = &flame->functions[i];
 
-                put(pack, (uint64_t) function->kind | (function->is_guessed ? 16U : 0) |
+                put(pack, (uint64_t) function->kind | (infp_flame_is_guessed(function) ? 16U : 0) |
                                   (function->is_inlined ? 32U : 0) | (function->is_unnamed ? 64U : 0) |
                                   (function->is_group ? 128U : 0));
         }
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                put(pack, flame->functions[i].guessed_samples);
 }
 
 /* Depth first, siblings in their order: then a parent is told by how many levels a node goes up from the one before. */

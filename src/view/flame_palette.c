@@ -41,7 +41,7 @@ unsigned infp_flame_class(const struct infp_flame_function *function)
 {
         if (function->is_group)
                 return INFP_FRAME_UNKNOWN;
-        if (function->is_guessed)
+        if (infp_flame_is_guessed(function))
                 return INFP_FLAME_GUESSED;
         return (unsigned) function->kind < INFP_FRAME_KINDS ? (unsigned) function->kind : INFP_FRAME_UNKNOWN;
 }

@@ -14,12 +14,15 @@
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
 
-/* "name (object) file:line"; a guess is called one. */
+/* "name (object) file:line"; guesses are called guesses, with their share where they are not all. */
 static void put_function(struct infp_str *out, const struct infp_flame_function *f)
 {
         infp_str_puts(out, f->name);
-        if (f->is_guessed)
+        if (f->guessed_samples && f->guessed_samples >= f->total_samples)
                 infp_str_puts(out, " (guessed)");
+        else if (infp_flame_is_guessed(f))
+                infp_str_printf(out, " (%.0f %% guessed)",
+                                100.0 * (double) f->guessed_samples / (double) f->total_samples);
         else if (f->is_inlined)
                 infp_str_puts(out, " (inlined)");
         if (f->object && !f->is_unnamed)

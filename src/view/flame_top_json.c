@@ -37,7 +37,8 @@ static void put_function(struct infp_json *json, const struct infp_flame *flame,
                 infp_json_null(json);
         infp_json_member_str(json, "object", f->object);
         infp_json_member_str(json, "kind", infp_frame_kind_name(f->kind));
-        infp_json_member_bool(json, "guessed", f->is_guessed);
+        infp_json_member_bool(json, "guessed", infp_flame_is_guessed(f));
+        infp_json_member_u64(json, "guessed_samples", f->guessed_samples);
         infp_json_member_bool(json, "inlined", f->is_inlined);
         infp_json_member_bool(json, "named", !f->is_unnamed);
         put_part(json, "self", flame, f->self_samples, f->self_weight);

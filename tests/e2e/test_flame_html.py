@@ -56,7 +56,7 @@ def unpack(page):
         before = before[:shared[i]] + data[at:at + more[i]]
         at += more[i]
         strings.append(before)
-    functions = list(zip(*[column(facts["functions"]) for _ in range(5)]))
+    functions = list(zip(*[column(facts["functions"]) for _ in range(6)]))
     names = [strings[f[0]].decode() for f in functions]
     ups, of = [0] + column(facts["nodes"] - 1), [0] + column(facts["nodes"] - 1)
     own = column(facts["nodes"])
@@ -84,7 +84,7 @@ def test_what_is_packed_is_the_tree(usual):
     assert own == {path: samples for path, (samples, _) in tree.totals().items()}
     assert facts["samples"] == sum(stack[0] for stack in tree.stacks)
     assert moments == [sum(stack[0] for stack in tree.stacks if stack[2] == bucket) for bucket in range(60)]
-    found = {strings[name].decode(): (kind & 15, (strings[obj] or b"").decode(), (strings[file] or b"").decode(), line, kind >> 4) for name, obj, file, line, kind in functions}
+    found = {strings[name].decode(): (kind & 15, (strings[obj] or b"").decode(), (strings[file] or b"").decode(), line, kind >> 4) for name, obj, file, line, kind, _ in functions}
     assert found == {name: (kind, obj, file, line, flags) for name, (_, kind, obj, file, line, flags) in tree.functions.items()}
 
 
@@ -544,7 +544,7 @@ def test_a_run_becomes_a_page_with_the_counts_of_sql(browser, infprof, tmp_path)
                           check=True, stdout=subprocess.PIPE, text=True).stdout
     sql = {row["function"]: row["n"] for row in json.loads(said)}
     browser.open(page, fragment="#v=table")
-    shown = collections.Counter()  # functions of one name may be several: in other objects, or guessed
+    shown = collections.Counter()  # functions of one name may be several: in other objects
     for name, own in browser.evaluate("[...document.querySelectorAll('#table tbody tr')].map(r => [r.querySelector('.link').textContent, Number(r.querySelector('.self .samples').textContent)])"):
         shown[name] += own
     shown = {name: own for name, own in shown.items() if own}

@@ -146,7 +146,7 @@ static void take_function(struct maker *maker, char *fields)
         flame->functions = grow(flame->functions, flame->n_functions, &maker->cap_functions, sizeof *flame->functions);
         flame->functions[flame->n_functions++] = (struct infp_flame_function){
                 .kind = (enum infp_frame_kind) atoi(part[0]),
-                .is_guessed = atoi(part[1]) & 1,
+                .guessed_samples = atoi(part[1]) & 1, /* all of its samples: sum_functions */
                 .is_inlined = (atoi(part[1]) & 2) != 0,
                 .is_unnamed = (atoi(part[1]) & 4) != 0,
                 .is_group = (atoi(part[1]) & 8) != 0,
@@ -193,6 +193,8 @@ static void sum_functions(struct infp_flame *flame)
                 flame->functions[node->function].total_samples += node->total_samples;
                 flame->functions[node->function].total_weight += node->total_weight;
         }
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                flame->functions[i].guessed_samples *= flame->functions[i].total_samples;
 }
 
 static int by_bucket(const void *a, const void *b)

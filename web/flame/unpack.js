@@ -61,12 +61,13 @@ function readFunctions(reader, facts) {
   const n = facts.functions;
   const [name, object, file] = [0, 1, 2].map(() => reader.column(n, new Uint32Array(n)));
   const line = reader.column(n, new Uint32Array(n)), flags = reader.column(n, new Uint8Array(n));
-  const functions = { n, name: [], object: [], file: [], line: [...line], isGuessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [] };
+  const guessed = reader.column(n, new Float64Array(n));
+  const functions = { n, name: [], object: [], file: [], line: [...line], guessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [] };
   for (let i = 0; i < n; i++) {
     functions.name.push(texts[name[i]] || '(no name)');
     functions.object.push(texts[object[i]]);
     functions.file.push(texts[file[i]]);
-    functions.isGuessed.push((flags[i] & 16) !== 0);
+    functions.guessed.push(guessed[i]);
     functions.isInlined.push((flags[i] & 32) !== 0);
     functions.isUnnamed.push((flags[i] & 64) !== 0);
     functions.isGroup.push(flags[i] > 127);

@@ -37,7 +37,8 @@ function whereOf(fn) {
 function kindText(fn) {
   const { functions } = model;
   if (functions.isGroup[fn]) return 'no function';
-  return [functions.isGuessed[fn] ? 'guessed: no unwind table led here' : facts.classes[functions.kind[fn]], functions.isInlined[fn] ? 'inlined' : '',
+  const guessed = functions.guessed[fn] ? `guessed in ${samplesText(functions.guessed[fn])}: no unwind table led there` : '';
+  return [functions.kind[fn] === GUESSED ? '' : facts.classes[functions.kind[fn]], guessed, functions.isInlined[fn] ? 'inlined' : '',
     functions.isUnnamed[fn] ? 'no symbol' : ''].filter(Boolean).join(', ');
 }
 
