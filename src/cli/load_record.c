@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/load_run.h"
@@ -227,15 +228,11 @@ static int choose(struct infp_load_record *record, const struct infp_load_record
 
 static int begin(struct infp_load_record *record)
 {
-        pthread_condattr_t attributes;
         int r;
 
         pthread_mutex_init(&record->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&record->wake, &attributes);
-        pthread_condattr_destroy(&attributes);
-        r = -pthread_create(&record->thread, NULL, work, record);
+        infp_cond_init(&record->wake);
+        r = infp_thread_start(&record->thread, "infprof-load", 0, work, record);
         record->has_thread = r == 0;
         return r;
 }

@@ -1,14 +1,13 @@
 #include "collect/once.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "ring/rowring.h"
@@ -98,7 +97,6 @@ static void thread_free(struct thread *t)
 static bool start(struct threads *threads, const struct infp_collector *collector, const struct infp_env *env)
 {
         struct thread *t = threads->n < MOST_THREADS ? calloc(1, sizeof(*t)) : NULL;
-        sigset_t all, old;
         int r;
 
         if (!t)
@@ -107,12 +105,8 @@ static bool start(struct threads *threads, const struct infp_collector *collecto
         t->env = *env;
         infp_emit_init(&t->emit, put, t);
         r = infp_rowring_new(RING_BYTES, &t->ring);
-        if (r >= 0) {
-                sigfillset(&all);
-                pthread_sigmask(SIG_SETMASK, &all, &old);
-                r = -pthread_create(&t->thread, NULL, thread_main, t);
-                pthread_sigmask(SIG_SETMASK, &old, NULL);
-        }
+        if (r >= 0)
+                r = infp_thread_start(&t->thread, "infprof-once", 0, thread_main, t);
         if (r < 0) {
                 thread_free(t);
                 return false;

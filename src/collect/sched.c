@@ -1,11 +1,11 @@
 #include "collect/sched.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "base/time.h"
 #include "collect/sched_parts.h"
 
@@ -55,19 +55,6 @@ static int put(void *context, const struct infp_row *row)
         return r;
 }
 
-/* Signals are the recorder's: a thread begins with all of them blocked. */
-static int create_thread(struct sched_worker *worker)
-{
-        sigset_t all, old;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&worker->thread, NULL, infp_sched_main, worker);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        return -r;
-}
-
 static struct sched_worker *free_worker(struct infp_sched *sched)
 {
         for (unsigned i = 0; i < sched->n_workers; i++)
@@ -104,7 +91,7 @@ int infp_sched_start_worker(struct sched_worker *worker, struct infp_err *err)
         int r;
 
         worker->is_started = true; /* before the thread may say that it ended */
-        r = create_thread(worker);
+        r = infp_thread_start(&worker->thread, "infprof-collect", 0, infp_sched_main, worker);
         if (r == 0)
                 return 0;
         worker->is_started = false;
@@ -158,7 +145,6 @@ static int add_workers(struct infp_sched *sched, struct infp_err *err)
 static struct infp_sched *make(const struct infp_sched_options *options)
 {
         struct infp_sched *sched = calloc(1, sizeof *sched);
-        pthread_condattr_t attributes;
 
         if (!sched)
                 return NULL;
@@ -171,10 +157,7 @@ static struct infp_sched *make(const struct infp_sched_options *options)
                 sched->options.retry_ns = 10 * INFP_NS_PER_S;
         sched->target = (struct sched_slot){ .sched = sched, .name = "target" };
         pthread_mutex_init(&sched->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&sched->wake, &attributes);
-        pthread_condattr_destroy(&attributes);
+        infp_cond_init(&sched->wake);
         sched->watch_emit = calloc(1, sizeof *sched->watch_emit);
         return sched;
 }

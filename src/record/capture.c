@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/thread.h"
 #include "record/capture_inner.h"
 
 enum { STACK_BYTES = 256 << 10, MOST_BLOCK_BYTES = 1 << 20, LEAST_BLOCK_BYTES = 512 };
@@ -50,7 +51,7 @@ int infp_capture_open(const struct infp_capture_options *options, struct infp_ca
         capture->options = *options;
         capture->child_fd = capture->fd = capture->wake_fd = capture->stop_fd = capture->inotify_fd = -1;
         pthread_mutex_init(&capture->mutex, NULL);
-        pthread_cond_init(&capture->changed, NULL);
+        infp_cond_init(&capture->changed);
         r = open_file(capture, err);
         if (r < 0) {
                 infp_capture_free(capture);
@@ -83,18 +84,6 @@ static int open_inotify(int fd)
         return ret;
 }
 
-static int start_thread(pthread_t *ret, void *(*run)(void *context), struct infp_capture *capture)
-{
-        pthread_attr_t attributes;
-        int r;
-
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        r = pthread_create(ret, &attributes, run, capture);
-        pthread_attr_destroy(&attributes);
-        return -r;
-}
-
 int infp_capture_start(struct infp_capture *capture, int show_fd, int wake_fd, const struct infp_notices *notices,
                        struct infp_err *err)
 {
@@ -109,10 +98,10 @@ int infp_capture_start(struct infp_capture *capture, int show_fd, int wake_fd, c
         if (capture->wake_fd < 0 || capture->stop_fd < 0)
                 return infp_fail_errno(err, -errno, "cannot make an eventfd");
         capture->inotify_fd = open_inotify(capture->fd);
-        r = start_thread(&capture->watcher, infp_capture_watch, capture);
+        r = infp_thread_start(&capture->watcher, "infprof-watch", STACK_BYTES, infp_capture_watch, capture);
         capture->has_watcher = r == 0;
         if (r == 0) {
-                r = start_thread(&capture->shower, infp_capture_show, capture);
+                r = infp_thread_start(&capture->shower, "infprof-show", STACK_BYTES, infp_capture_show, capture);
                 capture->has_shower = r == 0;
         }
         return r < 0 ? infp_fail_errno(err, r, "cannot start a thread to follow %s", capture->path) : 0;

@@ -61,7 +61,7 @@ static int open_map(struct infp_ring *ring, uint64_t size, struct infp_err *err)
         if (pread(ring->file, kinds, (size_t) wanted, ring->layout.kinds_at) != wanted)
                 return infp_fail(err, -EBADMSG, "is no ring file of libinfprof: its schema is cut; remove it");
         INFP_TRY(ring_check_kinds(kinds, &ring->layout, err));
-        r = infp_ring_map(&ring->map, ring->file, ring->layout.size, ring->is_consumer);
+        r = infp_guarded_map_open(&ring->map, ring->file, ring->layout.size, ring->is_consumer);
         return r < 0 ? infp_fail_errno(err, r, "cannot be mapped") : 0;
 }
 
@@ -73,9 +73,9 @@ static int become_consumer(struct infp_ring *ring, struct infp_err *err)
         if (flock(ring->file, LOCK_EX | LOCK_NB) < 0) {
                 uint64_t pid;
 
-                infp_ring_touch_begin(&ring->map);
+                infp_guarded_map_begin(&ring->map);
                 pid = atomic_load(&head->consumer_pid);
-                infp_ring_touch_end();
+                infp_guarded_map_end();
                 return infp_fail(err, -EBUSY, "is read by another recording (process %" PRIu64 ")", pid);
         }
         return 0;
@@ -117,10 +117,10 @@ static int open_ring(struct infp_ring *ring, struct infp_err *err)
         INFP_TRY(open_map(ring, size, err));
         if (ring->is_consumer) {
                 INFP_TRY(become_consumer(ring, err));
-                infp_ring_touch_begin(&ring->map);
+                infp_guarded_map_begin(&ring->map);
                 atomic_store(&ring_head(ring)->consumer_start_ticks, own_start_ticks());
                 say_consumer(ring, (uint64_t) getpid(), infp_clock_ns(CLOCK_MONOTONIC));
-                infp_ring_touch_end();
+                infp_guarded_map_end();
         }
         ring->seen = calloc(ring->layout.max_chunks, sizeof(*ring->seen));
         return ring->seen ? 0 : infp_fail(err, -ENOMEM, "not enough memory for a reader");
@@ -156,12 +156,12 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
         if (!ring)
                 return NULL;
         if (ring->map.at && ring->is_consumer) {
-                infp_ring_touch_begin(&ring->map);
+                infp_guarded_map_begin(&ring->map);
                 say_consumer(ring, 0, 0);
-                infp_ring_touch_end();
+                infp_guarded_map_end();
                 flock(ring->file, LOCK_UN);
         }
-        infp_ring_unmap(&ring->map);
+        infp_guarded_map_close(&ring->map);
         ring_spans_done(&ring->spans);
         ring_threads_done(ring);
         free(ring->names);
@@ -222,11 +222,11 @@ int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, 
         ring->put = put;
         ring->context = context;
         ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
-        infp_ring_touch_begin(&ring->map);
+        infp_guarded_map_begin(&ring->map);
         if (ring->is_consumer)
                 say_consumer(ring, (uint64_t) getpid(), ring->now_ns);
         r = last ? finish(ring) : turn(ring, false);
-        infp_ring_touch_end();
+        infp_guarded_map_end();
         ring->counts.was_cut = atomic_load(&ring->map.is_lost);
         if (r <= 0)
                 tidy(ring);
@@ -243,7 +243,7 @@ const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring)
         struct infp_wire_head *head = ring_head(ring);
         struct infp_ring_counts *c = &ring->counts;
 
-        infp_ring_touch_begin(&ring->map);
+        infp_guarded_map_begin(&ring->map);
         if (!atomic_load(&ring->map.is_lost)) {
                 c->dropped_full = atomic_load_explicit(&head->dropped_full, memory_order_relaxed);
                 c->dropped_busy = atomic_load_explicit(&head->dropped_busy, memory_order_relaxed);
@@ -256,7 +256,7 @@ const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring)
                 c->grow_failed = atomic_load_explicit(&head->grow_failed, memory_order_relaxed);
                 c->grow_errno = atomic_load_explicit(&head->grow_errno, memory_order_relaxed);
         }
-        infp_ring_touch_end();
+        infp_guarded_map_end();
         return c;
 }
 
@@ -264,8 +264,8 @@ bool infp_ring_has_ended(struct infp_ring *ring)
 {
         bool has_ended;
 
-        infp_ring_touch_begin(&ring->map);
+        infp_guarded_map_begin(&ring->map);
         has_ended = atomic_load(&ring_head(ring)->ended);
-        infp_ring_touch_end();
+        infp_guarded_map_end();
         return has_ended;
 }

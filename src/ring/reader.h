@@ -1,7 +1,7 @@
 /* Reads one ring file (wire.h) as rows of `marks`, `spans` and `counters`, while its process writes or after it ended. The file is
  * input: whatever it holds, nothing outside it is read, time and memory stay bounded, and its process is never harmed. Readers
  * map it read-only, but for the one consumer (the recorder), who says in it what it has taken. A file that is made shorter while
- * it is mapped ends the reader's interest in it, not the reader (ring/reader_map.h). */
+ * it is mapped ends the reader's interest in it, not the reader (base/guarded_map.h). */
 #pragma once
 
 #include <stdbool.h>

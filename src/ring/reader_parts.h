@@ -1,10 +1,10 @@
 /* The inside of a reader, shared by reader*.c alone. */
 #pragma once
 
+#include "base/guarded_map.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "ring/reader.h"
-#include "ring/reader_map.h"
 #include "ring/wire.h"
 
 enum {
@@ -74,7 +74,7 @@ struct ring_metric {
 };
 
 struct infp_ring {
-        struct infp_ring_map map;
+        struct infp_guarded_map map;
         struct ring_layout layout;
         struct infp_ring_owner owner;
         struct infp_ring_counts counts;

@@ -39,7 +39,7 @@ struct infp_object_image *infp_object_image_free(struct infp_object_image *image
 {
         if (image) {
                 free_table(image);
-                infp_ring_unmap(&image->file_map);
+                infp_guarded_map_close(&image->file_map);
                 infp_close(image->fd);
                 free(image->loads);
                 free(image);
@@ -208,13 +208,14 @@ int infp_object_image_read(int fd, const struct infp_file_identity *identity, st
         if (identity->size == 0 || identity->size > max_file_bytes)
                 r = identity->size ? -EFBIG : 0;
         else
-                r = infp_ring_map(&image->file_map, fd, (identity->size + PAGE - 1) & ~(size_t) (PAGE - 1), false);
+                r = infp_guarded_map_open(&image->file_map, fd, (identity->size + PAGE - 1) & ~(size_t) (PAGE - 1),
+                                          false);
         if (r == 0 && image->file_map.at) {
                 image->bytes = image->file_map.at;
                 image->size = identity->size;
-                infp_ring_touch_begin(&image->file_map);
+                infp_guarded_map_begin(&image->file_map);
                 r = read_elf(image, cache);
-                infp_ring_touch_end();
+                infp_guarded_map_end();
                 if (atomic_load(&image->file_map.is_lost))
                         r = -EIO;
                 /* It counts as ours as long as it is mapped and was touched. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "ring/reader_map.h"
+#include "base/guarded_map.h"
 #include "unwind/elf_image.h"
 #include "unwind/table.h"
 
@@ -41,9 +41,10 @@ struct infp_object_image {
         bool is_from_cache;
         const uint8_t *bytes; /* of the whole file or NULL; see file_map */
         size_t size;
-        struct infp_ring_map file_map;  /* what of `bytes` may be touched only between infp_ring_touch_begin and _end */
-        uint64_t mark;                  /* for the thread that samples: see stack_unwind.c */
-        int fd;                         /* of the file, kept where it cannot be found again; else -1 */
+        struct infp_guarded_map
+                file_map; /* what of `bytes` may be touched only between infp_guarded_map_begin and _end */
+        uint64_t mark;    /* for the thread that samples: see stack_unwind.c */
+        int fd;           /* of the file, kept where it cannot be found again; else -1 */
         struct infp_object_image *next; /* of all that there are; the loader's */
 };
 

@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "sampler/object_memory.h"
 #include "sampler/tables_cache.h"
@@ -77,7 +76,7 @@ int infp_loader_new(int root_fd, const char *cache_directory, struct infp_loader
         loader->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0); /* a thread may outlive the owner's */
         loader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         pthread_mutex_init(&loader->lock, NULL);
-        pthread_cond_init(&loader->has_job, NULL);
+        infp_cond_init(&loader->has_job);
         if (loader->root_fd < 0 || loader->wake_fd < 0)
                 r = infp_fail_errno(err, -errno, "cannot open what helpers of the sampler need");
         else if (cache_directory)
@@ -228,20 +227,6 @@ static void load(struct infp_loader *loader, struct infp_object_job *job)
         }
 }
 
-/* SIGBUS is raised by a file that became shorter, and answered; everything else is for other threads. */
-static void block_signals(void)
-{
-        sigset_t all;
-
-        sigfillset(&all);
-        sigdelset(&all, SIGBUS);
-        sigdelset(&all, SIGSEGV);
-        sigdelset(&all, SIGABRT);
-        sigdelset(&all, SIGFPE);
-        sigdelset(&all, SIGILL);
-        pthread_sigmask(SIG_BLOCK, &all, NULL);
-}
-
 static struct infp_object_job *next_job(struct infp_loader *loader)
 {
         struct infp_object_job *job;
@@ -277,8 +262,6 @@ static void *work(void *context)
         struct infp_object_job *job;
         uint64_t used = 0;
 
-        prctl(PR_SET_NAME, "infprof-unwind");
-        block_signals();
         pthread_mutex_lock(&loader->lock);
         while ((job = next_job(loader))) {
                 uint64_t now;
@@ -297,18 +280,10 @@ static void *work(void *context)
 
 static void start_thread(struct infp_loader *loader)
 {
-        pthread_attr_t attributes;
-        pthread_t thread;
-
-        if (pthread_attr_init(&attributes) != 0)
-                return;
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        if (pthread_create(&thread, &attributes, work, loader) == 0) {
+        if (infp_thread_start(NULL, "infprof-unwind", STACK_BYTES, work, loader) == 0) {
                 loader->n_threads++;
                 loader->n_owners++;
         }
-        pthread_attr_destroy(&attributes);
 }
 
 struct infp_object_job *infp_object_job_new(const struct infp_object_place *place)

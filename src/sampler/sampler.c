@@ -1,7 +1,6 @@
 #include "sampler/sampler.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -9,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "sampler/sampler_inner.h"
 
@@ -128,25 +128,10 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         return 0;
 }
 
-/* Signals are the recorder's. */
-static int start_thread(struct infp_sampler *sampler)
-{
-        sigset_t all, old;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&sampler->thread, NULL, infp_sampler_main, sampler);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        sampler->is_started = r == 0;
-        return -r;
-}
-
 int infp_sampler_start(const struct infp_sampler_options *options, struct infp_sampler **ret, struct infp_err *err)
 {
         struct infp_sampler *sampler = calloc(1, sizeof(*sampler));
         struct infp_err own = { "" };
-        pthread_condattr_t attributes;
         int r;
 
         if (!sampler)
@@ -154,13 +139,11 @@ int infp_sampler_start(const struct infp_sampler_options *options, struct infp_s
         sampler->options = *options;
         sampler->context.wake_fd = -1;
         pthread_mutex_init(&sampler->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&sampler->done, &attributes);
-        pthread_condattr_destroy(&attributes);
+        infp_cond_init(&sampler->done);
         r = make_parts(sampler, &own);
         if (r >= 0) {
-                r = start_thread(sampler);
+                r = infp_thread_start(&sampler->thread, "infprof-sampler", 0, infp_sampler_main, sampler);
+                sampler->is_started = r == 0;
                 if (r < 0)
                         infp_fail_errno(&own, r, "cannot start the sampler's thread");
         }

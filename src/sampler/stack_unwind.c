@@ -1,9 +1,7 @@
 /* From a sample to the addresses of its frames, with the tables that are there; what is missing is asked for. */
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
-#include "ring/reader_map.h"
+#include "base/guarded_map.h"
 #include "sampler/stack_parts.h"
 
 enum {
@@ -52,21 +50,11 @@ static const struct infp_object *request_ahead(struct infp_stacks *stacks, struc
         return missing;
 }
 
-/* A file that became shorter is answered by a signal, which kills where it is blocked. */
-static void unblock_bus_errors(void)
-{
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGBUS);
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
 /* With the code of all objects at hand: files that may become shorter while they are looked at. */
 static void guess(struct infp_stacks *stacks, const struct infp_space *space, struct infp_unwind_start *start,
                   struct infp_unwind_result *ret)
 {
-        struct infp_ring_map *first = NULL;
+        struct infp_guarded_map *first = NULL;
 
         stacks->n_guesses++;
         for (uint32_t i = 0; i < space->n; i++) {
@@ -78,12 +66,10 @@ static void guess(struct infp_stacks *stacks, const struct infp_space *space, st
                 image->file_map.next = first;
                 first = &image->file_map;
         }
-        if (stacks->n_guesses == 1)
-                unblock_bus_errors();
         start->may_guess = true;
-        infp_ring_touch_begin(first);
+        infp_guarded_map_begin(first);
         infp_unwind(start, &stacks->cache, stacks->frames, stacks->max_depth, ret);
-        infp_ring_touch_end();
+        infp_guarded_map_end();
 }
 
 /* The first function of a program, and of the loader, seldom has a table that says that it is the first. */

@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <libiberty/demangle.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "base/thread.h"
 
 enum {
         SHORT_NAME = 1000, /* libiberty bounds the recursion by itself up to 1,024 bytes, and refuses longer ones */
@@ -57,18 +57,11 @@ static void *demangle_deep(void *d)
 
 static bool run_deep(struct demangling *d)
 {
-        pthread_attr_t attributes;
         pthread_t thread;
-        int r;
 
         d->options |= DMGL_NO_RECURSE_LIMIT;
-        if (pthread_attr_init(&attributes) != 0)
-                return false;
-        r = pthread_attr_setstacksize(&attributes, DEEP_STACK);
-        if (r == 0)
-                r = pthread_create(&thread, &attributes, demangle_deep, d);
-        pthread_attr_destroy(&attributes);
-        return r == 0 && pthread_join(thread, NULL) == 0;
+        return infp_thread_start(&thread, "infprof-name", DEEP_STACK, demangle_deep, d) == 0 &&
+               pthread_join(thread, NULL) == 0;
 }
 
 static bool is_mangled(const char *name, size_t size)

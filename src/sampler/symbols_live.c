@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "sampler/symbols_live_parts.h"
 
@@ -30,18 +30,14 @@ struct infp_symbols_live {
 static struct infp_live_shared *new_shared(int root_fd)
 {
         struct infp_live_shared *shared = calloc(1, sizeof(*shared));
-        pthread_condattr_t clock;
 
         if (!shared)
                 return NULL;
         shared->n_refs = 1;
         shared->root_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
         pthread_mutex_init(&shared->lock, NULL);
-        pthread_condattr_init(&clock);
-        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-        pthread_cond_init(&shared->news, &clock);
-        pthread_cond_init(&shared->done, &clock);
-        pthread_condattr_destroy(&clock);
+        infp_cond_init(&shared->news);
+        infp_cond_init(&shared->done);
         return shared;
 }
 
@@ -62,21 +58,11 @@ int infp_symbols_live_new(const struct infp_symbols_live_options *options, struc
         return 0;
 }
 
-/* With the first frame: most recordings have none. All signals are for others. */
+/* With the first frame: most recordings have none. */
 static void start(struct infp_symbols_live *live)
 {
-        pthread_attr_t attributes;
-        sigset_t all, before;
-        pthread_t thread;
-
         live->shared->n_refs++;
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        live->is_started = pthread_create(&thread, &attributes, infp_live_main, live->shared) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        pthread_attr_destroy(&attributes);
+        live->is_started = infp_thread_start(NULL, "infprof-names", 0, infp_live_main, live->shared) == 0;
         if (!live->is_started) {
                 live->shared->n_refs--;
                 live->has_failed = true;

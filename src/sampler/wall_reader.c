@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "sampler/wall_threads.h"
 
@@ -248,7 +249,7 @@ static void *run(void *context)
 
 static int start_thread(struct infp_wall_reader *reader, struct infp_err *err)
 {
-        int r = -pthread_create(&reader->thread, NULL, run, reader);
+        int r = infp_thread_start(&reader->thread, "infprof-wall", 0, run, reader);
 
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot start the thread that reads the target's threads");
@@ -260,7 +261,6 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
                            struct infp_err *err)
 {
         struct infp_wall_reader *reader = calloc(1, sizeof(*reader));
-        pthread_condattr_t attributes;
         int r;
 
         if (!reader)
@@ -269,10 +269,7 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
         if (!reader->options.reads_per_s)
                 reader->options.reads_per_s = INFP_WALL_READS_PER_S;
         pthread_mutex_init(&reader->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&reader->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
+        infp_cond_init(&reader->changed);
         reader->threads.stack_bytes = options->stack_bytes;
         reader->threads.gone = tell_gone;
         reader->threads.gone_context = reader;
@@ -293,18 +290,14 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
 
 void infp_wall_reader_stop(struct infp_wall_reader *reader)
 {
-        struct timespec until;
-
         if (!reader->is_started)
                 return;
         pthread_mutex_lock(&reader->lock);
         reader->is_stopped = true;
         pthread_cond_broadcast(&reader->changed);
         pthread_mutex_unlock(&reader->lock);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += JOIN_S;
         reader->is_started = false;
-        if (pthread_timedjoin_np(reader->thread, NULL, &until)) {
+        if (!infp_thread_join_until(reader->thread, infp_clock_ns(CLOCK_MONOTONIC) + JOIN_S * INFP_NS_PER_S)) {
                 pthread_detach(reader->thread);
                 reader->is_left = true;
         }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "store/path.h"
 
@@ -159,32 +159,15 @@ static void *run(void *p)
         return NULL;
 }
 
-/* Signals are the recorder's: the thread has all of them blocked. */
-static int create_thread(struct pass *pass)
-{
-        sigset_t all, old;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&pass->thread, NULL, run, pass);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        return -r;
-}
-
 static struct pass *make_pass(void)
 {
         struct pass *pass = calloc(1, sizeof(*pass));
-        pthread_condattr_t attributes;
 
         if (!pass)
                 return NULL;
         pass->dir_fd = -1;
         pthread_mutex_init(&pass->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&pass->end, &attributes);
-        pthread_condattr_destroy(&attributes);
+        infp_cond_init(&pass->end);
         return pass;
 }
 
@@ -204,7 +187,7 @@ int infp_syncer_start(struct infp_syncer *syncer, struct infp_err *err)
                 r = -errno;
         pass->jobs = syncer->waiting;
         pass->n = pass->jobs.n;
-        r = r == 0 ? create_thread(pass) : r;
+        r = r == 0 ? infp_thread_start(&pass->thread, "infprof-sync", 0, run, pass) : r;
         if (r < 0) {
                 pass->jobs = (struct jobs){ 0 };
                 free_pass(pass);

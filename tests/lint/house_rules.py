@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Rules of STYLE.md that a machine can see: file sizes, what the repository may hold, no registry hosts, no unfinished work."""
+"""Rules of STYLE.md that a machine can see: file sizes, what the repository may hold, no registry hosts, no unfinished work,
+no second place for what has one."""
 import pathlib
 import re
 import subprocess
@@ -13,6 +14,26 @@ HOSTS = [".".join(words) for words in (("pypi", "org"), ("pythonhosted", "org"),
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 BINARY = {".so", ".a", ".o", ".gguf", ".parquet", ".whl", ".gz", ".tgz", ".zip", ".exe", ".bin"}
 MAX_BYTES = 400_000
+# What the program does in one place: a pattern, what to use instead, and the files of src that may, each with its reason.
+ONE_PLACE = [
+    (r"\bpthread_create\(", "infp_thread_start (base/thread.h)", {"base/thread.c": "it is that place"}),
+    (r"\bpthread_(cond_init|timedjoin_np)\(", "infp_cond_init, infp_thread_join_until (base/thread.h): no wait by CLOCK_REALTIME",
+     {"base/thread.c": "it is that place"}),
+    (r"\b(pthread_sigmask|sigprocmask)\(", "infp_thread_start (base/thread.h): a thread's mask is made when it starts", {
+        "base/thread.c": "it is that place",
+        "base/guarded_map.c": "unblocks SIGBUS in the thread that touches",
+        "record/signals.c": "main's: what a descriptor receives",
+        "collect/http.c": "SIGPIPE around calls of libcurl, in any caller's thread",
+        "cli/cmd_query.c": "DuckDB starts threads, which inherit what main blocks",
+        "ring/writer.c": "in other programs: no handler of theirs may run within",
+        "ring/writer_parts.h": "the same",
+        "ring/writer_room.c": "the same"}),
+    (r"\bmmap\((?![^;]*MAP_ANONYMOUS)", "infp_guarded_map_open (base/guarded_map.h), or pread: who shortens a mapped file kills us", {
+        "base/guarded_map.c": "it is that place",
+        "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
+        "sampler/perf_rings.c": "the kernel's memory, which nobody shortens"}),
+]
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def tracked(top):
@@ -42,10 +63,21 @@ def check(path, name):
             yield f"{name}:{number}: blank at the end of the line"
 
 
+def check_one_place(top):
+    for path in sorted((top / "src").rglob("*.[ch]")):
+        name = str(path.relative_to(top / "src"))
+        text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), path.read_text())
+        for pattern, instead, may in ONE_PLACE:
+            if name not in may:
+                for found in re.finditer(pattern, text):
+                    yield f"src/{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}: use {instead}"
+
+
 def main():
     top = pathlib.Path(__file__).resolve().parents[2]
     files = tracked(top)
     faults = [fault for path in files for fault in check(path, str(path.relative_to(top)))]
+    faults += check_one_place(top)
     print("\n".join(faults))
     if len(files) < 50:
         print(f"only {len(files)} files are tracked: the check reads the wrong place")

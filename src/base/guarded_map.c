@@ -1,4 +1,4 @@
-#include "ring/reader_map.h"
+#include "base/guarded_map.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-static _Thread_local struct infp_ring_map *touched;
+static _Thread_local struct infp_guarded_map *touched;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
 
@@ -18,7 +18,7 @@ static void pass_on(void)
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
-        struct infp_ring_map *map = touched;
+        struct infp_guarded_map *map = touched;
         const int saved = errno;
 
         (void) number;
@@ -48,7 +48,7 @@ static void take_signal(void)
         pthread_mutex_unlock(&lock);
 }
 
-int infp_ring_map(struct infp_ring_map *map, int file, size_t size, bool writable)
+int infp_guarded_map_open(struct infp_guarded_map *map, int file, size_t size, bool writable)
 {
         void *at;
 
@@ -63,20 +63,35 @@ int infp_ring_map(struct infp_ring_map *map, int file, size_t size, bool writabl
         return 0;
 }
 
-void infp_ring_unmap(struct infp_ring_map *map)
+void infp_guarded_map_close(struct infp_guarded_map *map)
 {
         if (map->at)
                 munmap(map->at, map->size);
         map->at = NULL;
 }
 
-void infp_ring_touch_begin(struct infp_ring_map *map)
+/* Once in each thread: whoever started it may have blocked all signals, and main's mask is its parent's. */
+static void unblock_signal(void)
 {
+        static _Thread_local bool is_done;
+        sigset_t set;
+
+        if (is_done)
+                return;
+        sigemptyset(&set);
+        sigaddset(&set, SIGBUS);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        is_done = true;
+}
+
+void infp_guarded_map_begin(struct infp_guarded_map *map)
+{
+        unblock_signal();
         touched = map;
         atomic_signal_fence(memory_order_seq_cst);
 }
 
-void infp_ring_touch_end(void)
+void infp_guarded_map_end(void)
 {
         atomic_signal_fence(memory_order_seq_cst);
         touched = NULL;

@@ -1,0 +1,86 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "base/mem.h"
+#include "base/time.h"
+
+enum { DEFAULT_STACK = 8 << 20 };
+
+/* What an instruction or a write to the terminal raises in the thread itself. SIGTTIN and SIGTTOU are among them because the
+ * kernel lets a thread that blocks SIGTTOU write to a terminal that does not belong to its job. SIGABRT is not: abort(3) unblocks
+ * it by itself, and one that another process sent is for the recorder, which passes it on. */
+static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGTTIN, SIGTTOU };
+
+struct start {
+        void *(*run)(void *context);
+        void *context;
+        const char *name;
+};
+
+static void *begin(void *context)
+{
+        const struct start start = *(struct start *) context;
+
+        free(context);
+        prctl(PR_SET_NAME, start.name);
+        return start.run(start.context);
+}
+
+static int create(pthread_t *ret, const pthread_attr_t *attributes, struct start *start)
+{
+        sigset_t mask, before;
+        int r;
+
+        sigfillset(&mask);
+        for (size_t i = 0; i < INFP_COUNT(own); i++)
+                sigdelset(&mask, own[i]);
+        pthread_sigmask(SIG_SETMASK, &mask, &before);
+        r = pthread_create(ret, attributes, begin, start);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return -r;
+}
+
+int infp_thread_start(pthread_t *ret, const char *name, size_t stack_bytes, void *(*run)(void *context), void *context)
+{
+        struct start *start = malloc(sizeof(*start));
+        pthread_attr_t attributes;
+        pthread_t thread;
+        int r;
+
+        if (!start)
+                return -ENOMEM;
+        *start = (struct start){ run, context, name };
+        r = -pthread_attr_init(&attributes);
+        if (r == 0) {
+                r = -pthread_attr_setstacksize(&attributes, stack_bytes ? stack_bytes : DEFAULT_STACK);
+                if (r == 0 && !ret)
+                        r = -pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+                if (r == 0)
+                        r = create(ret ? ret : &thread, &attributes, start);
+                pthread_attr_destroy(&attributes);
+        }
+        if (r < 0)
+                free(start);
+        return r;
+}
+
+bool infp_thread_join_until(pthread_t thread, uint64_t deadline_ns)
+{
+        const struct timespec deadline = infp_timespec(deadline_ns);
+
+        return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &deadline) == 0;
+}
+
+void infp_cond_init(pthread_cond_t *cond)
+{
+        pthread_condattr_t attributes;
+
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(cond, &attributes);
+        pthread_condattr_destroy(&attributes);
+}
