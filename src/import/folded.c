@@ -1,5 +1,6 @@
 /* Folded (collapsed) stacks, as FlameGraph, inferno, py-spy, Austin, async-profiler and bcc write them: a line a stack, root first,
- * frames with ";" between, a blank, a count. A count may be missing (1) or have a fraction (a weight). */
+ * frames with ";" between, a blank, a count. A count may be missing (1) or have a fraction (a weight). Austin's comments say what
+ * its numbers measure: microseconds, bytes, or both ("time,is idle,bytes", mode full). */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/number.h"
 #include "import/format.h"
 #include "import/name.h"
+#include "import/unit.h"
 
 enum { MAX_KNOWN = 1 << 20, LOOK_LINES = 64 };
 
@@ -24,6 +26,9 @@ struct folded {
         struct infp_map known; /* hash of a frame's text: its id */
         struct infp_import_place place;
         struct infp_import_sample sample;
+        enum austin { NOT_AUSTIN, AUSTIN_TIME, AUSTIN_BYTES, AUSTIN_FULL } austin; /* what the comments so far say */
+        char mode[INFP_IMPORT_MODE_TEXT];
+        double factor; /* of the mode's unit; 0: the numbers are counts of samples */
 };
 
 /* "nan", "-inf" and the like, which printf makes of a broken sum. */
@@ -233,21 +238,45 @@ static size_t take_perf(struct folded *f)
         return 1;
 }
 
-/* py-spy: process 1234:"python x.py", which is a name of the process. */
-static bool take_pyspy_process(struct folded *f)
+/* Where the first place of `word` in the text begins, searched from the end; NULL: it has none. */
+static const char *last_place(struct infp_import_text text, const char *word)
 {
-        const struct infp_import_text word = f->words[0];
-        const char *colon =
-                word.size > 8 && !memcmp(word.data, "process ", 8) ? memchr(word.data, ':', word.size) : NULL;
+        const size_t size = strlen(word);
 
-        if (!colon || !parse_id(word.data + 8, (size_t) (colon - (word.data + 8)), &f->sample.pid))
-                return false;
-        f->sample.process = (struct infp_import_text){ colon + 1, (size_t) (word.data + word.size - (colon + 1)) };
-        if (f->sample.process.size > 2 && colon[1] == '"') {
+        for (size_t at = text.size; at-- > 0;)
+                if (text.size - at >= size && !memcmp(text.data + at, word, size))
+                        return text.data + at;
+        return NULL;
+}
+
+/* py-spy: process 1234:"python x.py" is the first frame: the name of the process. py-spy escapes neither '"' nor ';' in it, so it
+ * ends where the first thread begins. Takes it off the line. */
+static void take_pyspy_process(struct folded *f, struct infp_import_text *line)
+{
+        const char *colon = infp_import_begins(*line, "process ") ? memchr(line->data, ':', line->size) : NULL,
+                   *line_end = line->data + line->size, *end = NULL;
+        bool is_quoted;
+
+        if (!colon || !parse_id(line->data + 8, (size_t) (colon - (line->data + 8)), &f->sample.pid))
+                return;
+        is_quoted = colon + 1 < line_end && colon[1] == '"';
+        if (is_quoted) {
+                const struct infp_import_text rest = infp_import_from(*line, colon + 2);
+
+                end = last_place(rest, "\";thread (");
+                if (!end)
+                        end = last_place(rest, "\";");
+                end = end ? end + 1 : line_end;
+        } else
+                end = memchr(colon, ';', (size_t) (line_end - colon));
+        if (!end)
+                end = line_end;
+        f->sample.process = (struct infp_import_text){ colon + 1, (size_t) (end - (colon + 1)) };
+        if (f->sample.process.size > 2 && is_quoted) {
                 f->sample.process.data++;
                 f->sample.process.size -= 2;
         }
-        return true;
+        *line = infp_import_from(*line, end < line_end ? end + 1 : end);
 }
 
 /* py-spy: thread (5678), thread (5678): NAME, thread (0x7F...): without a number of the kernel's. */
@@ -273,21 +302,104 @@ static bool take_pyspy_thread(struct folded *f, struct infp_import_text word)
         return true;
 }
 
-static size_t take_pyspy(struct folded *f)
-{
-        size_t n = take_pyspy_process(f);
-
-        return n + (n < f->n_words && take_pyspy_thread(f, f->words[n]));
-}
-
 /* Frames that say whose stack it is become its thread. Returns their number. */
 static size_t take_owner(struct folded *f)
 {
-        size_t n = take_austin(f);
+        size_t n = f->sample.pid ? 0 : take_austin(f);
 
-        if (!n)
+        if (!n && !f->sample.pid)
                 n = take_perf(f);
-        return n ? n : take_pyspy(f);
+        return n ? n : take_pyspy_thread(f, f->words[0]);
+}
+
+/* Austin's comments: "# austin: 3.6.0", then "# mode: wall". */
+static void take_austin_comment(struct folded *f, struct infp_import_text line)
+{
+        struct infp_import_text mode;
+
+        if (infp_import_begins(line, "# austin:")) {
+                f->austin = AUSTIN_TIME;
+                f->factor = infp_import_mode(infp_import_text("wall"), infp_import_text("us"), f->mode);
+        }
+        if (!f->austin || !infp_import_begins(line, "# mode:"))
+                return;
+        mode = infp_import_trim(infp_import_from(line, line.data + strlen("# mode:")));
+        f->austin = infp_import_is(mode, "full")     ? AUSTIN_FULL
+                    : infp_import_is(mode, "memory") ? AUSTIN_BYTES
+                                                     : AUSTIN_TIME;
+        if (f->austin == AUSTIN_BYTES)
+                f->factor = infp_import_mode(mode, infp_import_text("bytes"), f->mode);
+        else if (infp_import_is(mode, "cpu"))
+                f->factor = infp_import_mode(mode, infp_import_text("us"), f->mode);
+}
+
+/* Of mode full's three numbers the time remains at the line's end. */
+static void take_austin_time(struct folded *f, struct infp_import_text *line)
+{
+        const char *comma = infp_import_last(*line, ','),
+                   *first = comma ? infp_import_last(infp_import_upto(*line, comma), ',') : NULL;
+
+        if (!first)
+                return;
+        infp_import_skip(f->writer, "figures of memory (the time beside them was taken)", 1,
+                         infp_import_line_number(f->input));
+        *line = infp_import_upto(*line, first);
+}
+
+/* A line of Austin is one sample, and its number is what lies between it and the one before. */
+static enum count take_austin_count(struct folded *f, struct infp_import_text *line)
+{
+        enum count count;
+
+        if (f->austin == AUSTIN_FULL)
+                take_austin_time(f, line);
+        count = take_count(line, &f->sample.samples, &f->sample.weight);
+        if (count == BAD_COUNT && f->austin == AUSTIN_BYTES && f->sample.samples < 0) {
+                infp_import_skip(f->writer, "stacks that gave memory back", 1, infp_import_line_number(f->input));
+                f->sample.weight = 0;
+                return A_COUNT;
+        }
+        f->sample.samples = 1;
+        f->sample.weight *= f->factor;
+        f->sample.mode = f->mode;
+        return count;
+}
+
+/* A stack whose last name ends like a count has two of them: difffolded.pl writes the samples before and after so. */
+static bool has_two_counts(struct infp_import_text line)
+{
+        int64_t samples;
+        double weight;
+
+        line = infp_import_trim(line);
+        if (take_count(&line, &samples, &weight) != A_COUNT)
+                return false;
+        line = infp_import_trim(line);
+        return take_count(&line, &samples, &weight) == A_COUNT && line.size;
+}
+
+/* One such name may be a name; where every line has one, it is a difference. */
+static int refuse_difference(struct folded *f, struct infp_err *err)
+{
+        struct infp_import_text rest, line;
+        unsigned n = 0;
+        bool is_cut;
+
+        INFP_TRY(infp_import_peek(f->input, &rest.data, &rest.size, err));
+        is_cut = rest.size >= INFP_IMPORT_HEAD;
+        while (infp_import_head_line(&rest, &line)) {
+                if (!infp_import_trim(line).size || *line.data == '#' || (is_cut && !rest.size))
+                        continue;
+                if (!has_two_counts(line))
+                        return 0;
+                n++;
+        }
+        return n ? infp_fail(
+                           err, -EBADMSG,
+                           "%s has two counts in each line, so it is the difference of two profiles: import both, and "
+                           "compare them with `infprof flamegraph --diff`",
+                           infp_import_path(f->input))
+                 : 0;
 }
 
 static int take_line(struct folded *f, struct infp_import_text line, struct infp_err *err)
@@ -297,8 +409,9 @@ static int take_line(struct folded *f, struct infp_import_text line, struct infp
         bool is_closed, is_cut;
 
         f->sample = (struct infp_import_sample){ .cpu = -1, .mode = "samples/count" };
-        count = take_count(&line, &f->sample.samples, &f->sample.weight);
+        count = f->austin ? take_austin_count(f, &line) : take_count(&line, &f->sample.samples, &f->sample.weight);
         line = infp_import_trim(line);
+        take_pyspy_process(f, &line);
         if (count == BAD_COUNT)
                 return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or no number",
                                  infp_import_path(f->input), (unsigned long long) number);
@@ -325,9 +438,10 @@ static int read_lines(struct folded *f, struct infp_err *err)
 
         while ((r = infp_import_line(f->input, &line.data, &line.size, err)) > 0) {
                 line = infp_import_trim(line);
-                if (line.size >= 2 && !memcmp(line.data, "# ", 2))
+                if (infp_import_begins(line, "# ")) {
+                        take_austin_comment(f, line);
                         infp_import_skip(f->writer, "comments", 1, infp_import_line_number(f->input));
-                else if (line.size)
+                } else if (line.size)
                         INFP_TRY(take_line(f, line, err));
         }
         return r;
@@ -342,7 +456,9 @@ static int read_folded(struct infp_import_input *input, struct infp_import_write
                 return r;
         f->input = input;
         f->writer = writer;
-        r = infp_import_begin_now(writer, err);
+        r = refuse_difference(f, err);
+        if (r >= 0)
+                r = infp_import_begin_now(writer, err);
         if (r >= 0)
                 r = read_lines(f, err);
         infp_map_done(&f->known);

@@ -52,7 +52,7 @@ static int unknown(const char *path, const char *head, size_t size, struct infp_
                 strcat(names, *names ? ", " : "");
                 strcat(names, (*f)->name);
         }
-        return infp_fail(err, -EBADMSG, "%s is none of the profiles that can be read (%s); --format takes it for one",
+        return infp_fail(err, -EBADMSG, "%s: unrecognised profile format; it can be one of %s: name it with --format",
                          path, names);
 }
 

@@ -31,7 +31,7 @@ struct speedscope {
         size_t n_frames;
         const char *own_mode; /* of a file that we wrote; else NULL */
         bool is_ours;
-        double start; /* least startValue of profiles in time, in seconds */
+        long double start; /* least startValue of profiles in time, in seconds */
         /* The profile in hand. */
         const char *name;
         char shown[NAME_MAX_ + 1]; /* its name, for messages */
@@ -54,14 +54,14 @@ static int no_memory(struct infp_err *err)
         return infp_fail(err, -ENOMEM, "not enough memory to import");
 }
 
-/* Of a member, or of `json` itself without a name. Not finite cannot be. */
-static bool number(const json_t *json, const char *member, double *ret)
+/* Of a member, or of `json` itself without a name. Not finite cannot be. A double has no nanoseconds since 1970. */
+static bool number(const json_t *json, const char *member, long double *ret)
 {
         const json_t *value = member ? json_object_get(json, member) : json;
 
         if (!json_is_number(value))
                 return false;
-        *ret = json_number_value(value);
+        *ret = json_is_integer(value) ? (long double) json_integer_value(value) : (long double) json_real_value(value);
         return true;
 }
 
@@ -134,19 +134,19 @@ static int push(struct speedscope *s, const json_t *frame, struct infp_err *err)
 }
 
 /* The stack in hand for `weight` of the profile's unit, from `at` on. */
-static int put(struct speedscope *s, double at, double weight, struct infp_err *err)
+static int put(struct speedscope *s, long double at, long double weight, struct infp_err *err)
 {
-        const double seconds = s->seconds > 0 ? at * s->seconds - s->start : 0;
+        const long double seconds = s->seconds > 0 ? at * s->seconds - s->start : 0;
 
         if (!(weight >= 0))
                 return broken(s, "a weight is negative", err);
         if (!(seconds >= 0 && seconds < most_seconds))
                 return broken(s, "a time lies before its begin, or a century behind it", err);
         s->sample.t_ns = infp_import_begin_t_ns(s->writer) + (uint64_t) (seconds * 1e9 + 0.5);
-        s->sample.weight = weight * (s->seconds > 0 ? s->seconds : 1);
+        s->sample.weight = (double) (weight * (s->seconds > 0 ? s->seconds : 1));
         s->sample.samples = 1;
         /* A mode that counts samples: so many, where we said so ourselves. */
-        if (s->own_mode && !strcmp(s->own_mode, "samples/count") && weight < 0x1p53 && weight == floor(weight))
+        if (s->own_mode && !strcmp(s->own_mode, "samples/count") && weight < 0x1p53L && weight == floorl(weight))
                 s->sample.samples = (int64_t) weight;
         INFP_TRY(infp_import_stack(s->writer, s->stack, s->n_stack, false, &s->sample.stack, &s->sample.is_truncated,
                                    err));
@@ -156,7 +156,7 @@ static int put(struct speedscope *s, double at, double weight, struct infp_err *
 static int take_sampled(struct speedscope *s, const json_t *profile, struct infp_err *err)
 {
         const json_t *samples = json_object_get(profile, "samples"), *weights = json_object_get(profile, "weights");
-        double at;
+        long double at;
 
         if (!json_is_array(samples) || !json_is_array(weights))
                 return broken(s, "a sampled profile has no samples or no weights", err);
@@ -166,7 +166,7 @@ static int take_sampled(struct speedscope *s, const json_t *profile, struct infp
                 at = 0;
         for (size_t i = 0; i < json_array_size(samples); i++) {
                 const json_t *stack = json_array_get(samples, i);
-                double weight;
+                long double weight;
 
                 if (!json_is_array(stack) || !number(json_array_get(weights, i), NULL, &weight))
                         return broken(s, "a sample is no list of frames, or its weight is no number", err);
@@ -179,11 +179,11 @@ static int take_sampled(struct speedscope *s, const json_t *profile, struct infp
         return 0;
 }
 
-static int take_event(struct speedscope *s, const json_t *event, double *at, struct infp_err *err)
+static int take_event(struct speedscope *s, const json_t *event, long double *at, struct infp_err *err)
 {
         const char *type = json_string_value(json_object_get(event, "type"));
         const json_t *frame = json_object_get(event, "frame");
-        double next;
+        long double next;
 
         if (!type || !number(event, "at", &next) || (strcmp(type, "O") != 0 && strcmp(type, "C") != 0))
                 return broken(s, "an event has no type O or C, or no time", err);
@@ -204,7 +204,7 @@ static int take_event(struct speedscope *s, const json_t *event, double *at, str
 static int take_evented(struct speedscope *s, const json_t *profile, struct infp_err *err)
 {
         const json_t *events = json_object_get(profile, "events");
-        double at, end;
+        long double at, end;
 
         if (!json_is_array(events))
                 return broken(s, "an evented profile has no events", err);
@@ -303,7 +303,7 @@ static void find_start(struct speedscope *s, const json_t *profiles)
         for (size_t i = 0; i < json_array_size(profiles); i++) {
                 const json_t *profile = json_array_get(profiles, i);
                 const double seconds = infp_import_seconds(text(profile, "unit"));
-                double start;
+                long double start;
 
                 if (seconds <= 0)
                         continue;

@@ -7,6 +7,7 @@
 
 #include "analyze/profile.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "view/profile_formats.h"
 
@@ -22,14 +23,29 @@ static unsigned line_end(const char *text)
         return at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9) ? 3 : 0;
 }
 
+/* A name whose last word is a number gets "_" before it: readers take "stage 2 7" for two counts. */
+static void bind_number(struct infp_str *out, size_t begin)
+{
+        size_t at = out->size;
+        double number;
+
+        while (at > begin && out->data[at - 1] != ' ')
+                at--;
+        if (at > begin && infp_parse_f64(out->data + at, out->size - at, &number) == 0)
+                out->data[at - 1] = '_';
+}
+
 static void put_name(struct infp_str *out, const char *name)
 {
+        const size_t begin = out->size;
+
         while (*name) {
                 const unsigned n = line_end(name);
 
                 infp_str_putc(out, n ? ' ' : *name == ';' ? ':' : *name);
                 name += n ? n : 1;
         }
+        bind_number(out, begin);
 }
 
 static void put_frame(struct infp_str *out, const struct infp_flame *f, const struct infp_flame_node *node)

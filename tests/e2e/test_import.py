@@ -18,7 +18,8 @@ from program import query
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = TOP / "tests" / "fixtures" / "import"
-REPORT_18 = next(iter((TOP.parent / "shared" / "fixtures" / "reports").glob("18-*/perf.txt")), None)
+REPORTS = TOP.parent / "shared" / "fixtures" / "reports"
+REPORT_18 = next(iter(REPORTS.glob("18-*/perf.txt")), None)
 
 
 @pytest.fixture
@@ -107,6 +108,58 @@ def test_18_perf_script_text_with_blanks(infprof, run_dir, imported, folded):
     assert {"mPath": "/usr/lib/libc.so.6", "mIsDeleted": True} in query(infprof, run_dir, "select mPath, mIsDeleted from mappings")
 
 
+def report(number, name):
+    """A file of a case; the reports may be missing beside a checkout."""
+    found = list(REPORTS.glob(f"{number}-*/{name}"))
+    if not found:
+        pytest.skip("the reports are not here")
+    return found[0]
+
+
+def test_29_two_counts_in_a_folded_line(infprof, run_dir, imported, folded):
+    for text in (report(29, "diff.folded").read_bytes(), b"# difference\na 1 2\n\nb;c 0 17"):
+        assert "`infprof flamegraph --diff`" in refused(infprof, run_dir, text)
+    assert imported("main;decode stage 2 7\nmain;decode 3\n")["samples"] == 10  # one name that ends like a count is a name
+    assert folded() == {"main;decode": 3, "main;decode stage_2": 7}
+    assert imported(report(29, "leaf.perf"))["samples"] == 2
+    assert folded() == {"main;decode stage_2": 2}
+    for name, written in (("x -1", "x_-1"), ("p 0.99", "p_0.99"), ("v 1e5", "v_1e5"), ("v 1a", "v 1a"), ("12", "12")):
+        imported(f"main;{name};leaf 1\nmain 4\n")
+        assert folded() == {"main": 4, f"main;{written};leaf": 1}
+
+
+def test_30_pyspy_command_with_semicolon(infprof, run_dir, imported, folded):
+    imported(report(30, "pyspy.raw"))
+    assert folded() == {"<module>;work": 29, "run;work": 27}
+    sql = "select pId, pName, tid, tName, sum(samples)::bigint as n from stack_samples group by all order by tid"
+    command = 'python3 -S serve.py --labels=a;b q"; r'
+    assert query(infprof, run_dir, sql) == [{"pId": 4711, "pName": command, "tid": 4711, "tName": "MainThread", "n": 29},
+                                            {"pId": 4711, "pName": command, "tid": 4712, "tName": "Thread-1 (work)", "n": 27}]
+
+
+def test_pyspy_command_without_threads(infprof, run_dir, imported, folded):
+    imported('process 7:"a;b";f;g 2\nprocess 8:plain;thread (9): T;h 1\n')
+    assert folded() == {"f;g": 2, "h": 1}
+    sql = "select distinct pId, pName, tName from stack_samples order by 1, 3 nulls first"
+    assert query(infprof, run_dir, sql) == [{"pId": 7, "pName": "a;b", "tName": None}, {"pId": 8, "pName": "plain", "tName": "T"}]
+
+
+@pytest.mark.parametrize("name", ["wall", "full"])
+def test_31_austin_microseconds(imported, folded, name):
+    said = imported(report(31, f"{name}.austin"))
+    assert said["modes"] == [{"mode": "wall", "rows": 3, "samples": 3, "weight": pytest.approx(0.030, abs=1e-9)}]
+    assert folded() == {"main": 1, "main;run": 2}
+    assert [note["what"] for note in said["notes"]] == ["comments", *["figures of memory (the time beside them was taken)"][:name == "full"]]
+
+
+def test_austin_in_other_modes(imported):
+    said = imported("# austin: 3.6.0\n# mode: cpu\nP1;T2;a.py:f:1 500000\n")
+    assert said["modes"] == [{"mode": "cpu", "rows": 1, "samples": 1, "weight": 0.5}]
+    said = imported("# austin: 3.6.0\n# mode: memory\nP1;T2;a.py:f:1 4096\nP1;T2;a.py:f:1 -4096\n")
+    assert said["modes"] == [{"mode": "memory/bytes", "rows": 1, "samples": 1, "weight": 4096}]
+    assert "stacks that gave memory back" in [note["what"] for note in said["notes"]]
+
+
 def by_leaf(stacks):
     leaves = collections.Counter()
     for stack, count in stacks.items():
@@ -176,6 +229,14 @@ def test_speedscope(infprof, run_dir, imported, folded):
     assert folded("--mode", "time/seconds") == {"main;b": 1, "main;b;c": 1, "main": 3, "main;c": 1}
     rows = query(infprof, run_dir, "select (t_ns - min(t_ns) over ()) / 1000000 as ms, tName from stack_samples where mode = 'time/seconds' order by 1")
     assert [(round(row["ms"], 6), row["tName"]) for row in rows] == [(0, "Thread 1"), (1, "Thread 2"), (2, "Thread 1"), (3, "Thread 2"), (5, "Thread 1"), (6, "Thread 2")]
+
+
+def test_speedscope_of_nanoseconds_since_1970(infprof, run_dir, imported):
+    begin = 1795895215000000001
+    imported(speedscope({"type": "evented", "name": "x", "unit": "nanoseconds", "startValue": begin, "endValue": begin + 30,
+                         "events": [{"type": kind, "frame": 0, "at": begin + at} for kind, at in (("O", 1), ("C", 2), ("O", 7), ("C", 29))]}))
+    rows = query(infprof, run_dir, "select t_ns - min(t_ns) over () as at, round(weight * 1e9)::bigint as ns from stack_samples order by 1")
+    assert [(row["at"], row["ns"]) for row in rows] == [(0, 1), (6, 22)]
 
 
 @pytest.mark.san
@@ -288,12 +349,12 @@ def test_a_recording_of_ours_comes_back(infprof, tmp_path, run_dir, record, impo
 def test_hostile_files_are_refused(infprof, run_dir):
     bomb = gzip.compress(b"a;b 1\n" + b"\n" * (80 << 20), 9)
     cases = [
-        (b"", "standard input is empty"), (b"hello world\n", "none of the profiles that can be read (folded, perf-script, pprof, speedscope)"),
+        (b"", "standard input is empty"), (b"hello world\n", "unrecognised profile format; it can be one of folded, perf-script, pprof, speedscope: name it with --format"),
         (b"a;b 1\na;b -3\n", "line 2"), (b"a;b 1\n" * 3 + b"a;b 1e999\n", "line 4"), (b"a;b NaN\n", "line 1"),
         (b"a;b " + b"9" * 30 + b"\n", "line 1"), (b"a;" * (3 << 20), "line 1: longer than 4 MiB"),
         (bomb, "500 times its size"), (gzip.compress(gzip.compress(b"a 1\n")), "gzip within gzip"), (gzip.compress(b"a;b 1\n" * 99)[:-20], "gzip data end"),
         (b"PERFILE2" + bytes(100), "perf script"), (b"\x7fELF" + bytes(100), "a program"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "none of the profiles"), (b'{"traceEvents":[]}', "JSON, but not that of speedscope"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "unrecognised profile format"), (b'{"traceEvents":[]}', "JSON, but not that of speedscope"),
         (speedscope({"type": "sampled", "name": "x", "unit": "none", "startValue": 0, "endValue": 1, "samples": [[99]], "weights": [1]}).encode(), "(profile 'x')"),
     ]
     for data, part in cases:

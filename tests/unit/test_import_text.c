@@ -90,13 +90,13 @@ static void test_folded_refused(void **state)
         import_refused(import_text("a;b 9223372036854775807\na;b 1\n"), "more than 2^63");
         import_refused(import_bytes("a;b 1\na\0b 1\n", 12, "folded"), "line 2: a NUL byte");
         import_refused(import_text(""), "is empty");
-        import_refused(import_text("hello world\n"), "none of the profiles");
+        import_refused(import_text("hello world\n"), "unrecognised profile format");
         import_refused(import_bytes("# x\n", 4, "folded"), "no sample");
         memset(long_line, 'a', sizeof(long_line));
         import_refused(import_bytes(long_line, sizeof(long_line), "folded"), "longer than 4 MiB");
         import_refused(import_text("PERFILE2xxxx"), "perf script");
         import_refused(import_text("INFO 2026 starting: the server\nINFO 2026 ready: at last\n"),
-                       "none of the profiles");
+                       "unrecognised profile format");
 }
 
 /* A byte that is no UTF-8 is shown as \xHH, a backslash stays one. */
