@@ -295,8 +295,10 @@ static int verdict(const struct load *l)
         const struct infp_requests *requests = l->requests;
 
         if (requests->n_failed) {
-                infp_say("load: %llu of %llu requests failed", (unsigned long long) requests->n_failed,
-                         (unsigned long long) requests->n);
+                const char *example = requests->n_failures ? requests->failures[0].example : "";
+
+                infp_say("load: %llu of %llu requests failed%s%s", (unsigned long long) requests->n_failed,
+                         (unsigned long long) requests->n, *example ? ", such as: " : "", example);
                 return INFP_EXIT_FAILURE;
         }
         if (!requests->n_ok && !l->is_stopped) {

@@ -34,6 +34,9 @@ struct infp_http_request {
                                       * that a token that was replaced is taken */
         const char *body;       /* NULL: none; copied */
         size_t body_size;
+        const char *content_type; /* of the body, and */
+        const char *
+                accept; /* of the answer: NULL sends no such header. A line of `headers` with that name goes before it */
         uint32_t timeout_ms;         /* of the whole; 0: none */
         uint32_t connect_timeout_ms; /* 0: as timeout_ms */
         uint64_t max_bytes;          /* of the unpacked body: -EFBIG beyond; 0: no cap */

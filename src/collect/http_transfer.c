@@ -1,7 +1,9 @@
 /* One request of the HTTP client: its options and what comes back. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +110,28 @@ static bool add_header(struct infp_http_transfer *transfer, const char *line)
         return grown;
 }
 
+static bool is_named(const char *const *headers, const char *name)
+{
+        const size_t size = strlen(name);
+
+        for (const char *const *line = headers; line && *line; line++)
+                if (!strncasecmp(*line, name, size) && ((*line)[size] == ':' || (*line)[size] == ';'))
+                        return true;
+        return false;
+}
+
+/* A header that libcurl would make up ("Content-Type: application/x-www-form-urlencoded") is ours to say, or is not sent. */
+static bool add_own(struct infp_http_transfer *transfer, const char *const *headers, const char *name,
+                    const char *value)
+{
+        char line[256];
+
+        if (is_named(headers, name))
+                return true;
+        snprintf(line, sizeof(line), "%s:%s%s", name, value ? " " : "", value ? value : "");
+        return add_header(transfer, line);
+}
+
 static int make_headers(struct infp_http_transfer *transfer, const struct infp_http_request *request,
                         struct infp_err *err)
 {
@@ -116,9 +140,12 @@ static int make_headers(struct infp_http_transfer *transfer, const struct infp_h
 
         for (const char *const *line = request->headers; line && *line; line++)
                 is_good = is_good && add_header(transfer, *line);
-        /* Without this libcurl waits a second for a "100 Continue" that small servers never send. */
+        if (request->accept)
+                is_good = is_good && add_own(transfer, request->headers, "Accept", request->accept);
+        /* With "Expect" libcurl waits a second for a "100 Continue" that small servers never send. */
         if (request->body)
-                is_good = is_good && add_header(transfer, "Expect:");
+                is_good = is_good && add_own(transfer, request->headers, "Expect", NULL) &&
+                          add_own(transfer, request->headers, "Content-Type", request->content_type);
         if (request->token_file) {
                 INFP_TRY(read_token(request->token_file, &token, err));
                 is_good = is_good && !token.failed && add_header(transfer, token.data);

@@ -153,6 +153,8 @@ static void start(struct load *load, uint64_t due_ns, bool is_cut_off)
                 .token_file = options->token_file,
                 .body = body.data,
                 .body_size = body.size,
+                .content_type = "application/json",
+                .accept = options->no_stream ? "application/json" : "text/event-stream, application/json",
                 .timeout_ms = options->timeout_ms,
                 .no_gzip = true,
                 .data = on_data,

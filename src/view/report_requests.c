@@ -337,6 +337,17 @@ static void json_kinds(struct infp_json *json, const char *key, const struct inf
         infp_json_object_end(json);
 }
 
+/* A sentence each: what the server said. */
+static void json_examples(struct infp_json *json, const struct infp_requests *requests)
+{
+        infp_json_key(json, "failure_examples");
+        infp_json_object(json);
+        for (unsigned i = 0; i < requests->n_failures; i++)
+                if (*requests->failures[i].example)
+                        infp_json_member_str(json, requests->failures[i].name, requests->failures[i].example);
+        infp_json_object_end(json);
+}
+
 static void json_throughput(struct infp_json *json, const struct infp_requests *requests)
 {
         const double duration = infp_requests_duration_s(requests), per_s = duration > 0 ? 1 / duration : NAN;
@@ -388,6 +399,7 @@ void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
         infp_json_member_u64(json, "failed", requests->n_failed);
         infp_json_member_u64(json, "cut_off", requests->n - requests->n_ok - requests->n_failed);
         json_kinds(json, "failures", requests->failures, requests->n_failures);
+        json_examples(json, requests);
         json_kinds(json, "finish_reasons", requests->finishes, requests->n_finishes);
         json_tokens(json, requests);
         json_throughput(json, requests);
