@@ -255,6 +255,29 @@ static bool of_usage(struct cursor *c, struct text key, struct infp_chunk *ret)
         return skip_value(c);
 }
 
+/* null, false, "", 0, {} and [] say that there is no error, as some servers do with each chunk. */
+static bool take_error(struct cursor *c, bool *ret)
+{
+        static const char *const none[] = { "null", "false", "\"\"", "0" };
+        struct text value = { .at = NULL };
+
+        look(c);
+        value.at = c->at;
+        if (!skip_value(c))
+                return false;
+        value.size = (size_t) (c->at - value.at);
+        for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+                if (is(value, none[i]))
+                        return true;
+        if (*value.at == '{' || *value.at == '[') {
+                struct cursor inside = { value.at + 1, c->at };
+
+                *ret |= look(&inside) != '}' && look(&inside) != ']';
+        } else
+                *ret = true;
+        return true;
+}
+
 static bool of_top(struct cursor *c, struct text key, struct infp_chunk *ret)
 {
         struct text text;
@@ -263,10 +286,8 @@ static bool of_top(struct cursor *c, struct text key, struct infp_chunk *ret)
                 return take_list(c, take_choice, ret);
         if (is(key, "usage"))
                 return take_object(c, of_usage, ret);
-        if (is(key, "error")) {
-                ret->is_error = look(c) != 'n'; /* null: all is well */
-                return skip_value(c);
-        }
+        if (is(key, "error"))
+                return take_error(c, &ret->is_error);
         if (!is(key, "object") || look(c) != '"')
                 return skip_value(c);
         if (!take_string(c, &text))

@@ -13,7 +13,7 @@ struct infp_chunk {
         bool is_done;    /* [DONE] */
         bool has_choice; /* a member of `choices` */
         bool has_text;   /* something that the reader of the answer sees: text, reasoning, a call of a tool */
-        bool is_error;   /* an object that says so */
+        bool is_error;   /* an object that says so: `error` is not empty, or `object` is "error" */
         char finish_reason[32];
         int64_t prompt_tokens, cached_tokens, output_tokens; /* negative: it does not say */
 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "model/tables.h"
 
@@ -57,12 +58,27 @@ static void take_piece(struct infp_load_request *request)
         request->last_ns = request->t_ns;
 }
 
-static int take_event(void *context, const char *data, size_t size)
+static bool is_blank(const char *text, size_t size)
+{
+        while (size && strchr(" \t\r\n", text[size - 1]))
+                size--;
+        return size == 0;
+}
+
+static int take_event(void *context, const char *type, const char *data, size_t size)
 {
         struct infp_load_request *request = context;
         struct infp_chunk chunk;
 
+        /* Relays keep a long stream alive by events without data. */
+        if (request->done_ns || is_blank(data, size))
+                return 0;
         request->has_event = true;
+        if (!strcmp(type, "error")) {
+                if (!request->server_error.size)
+                        infp_error_words(data, size, &request->server_error);
+                return 0;
+        }
         if (infp_chunk_read(data, size, &chunk) < 0) {
                 request->is_garbage = true;
                 if (!request->server_error.size)
@@ -70,6 +86,8 @@ static int take_event(void *context, const char *data, size_t size)
                 return -EBADMSG;
         }
         take_facts(request, &chunk);
+        if (chunk.is_done)
+                request->done_ns = request->t_ns;
         if (chunk.is_error && !request->server_error.size)
                 infp_error_words(data, size, &request->server_error);
         if (chunk.has_text)
@@ -85,7 +103,9 @@ int infp_load_request_data(struct infp_load_request *request, const char *bytes,
 
                 infp_str_put(&request->head, bytes, size < room ? size : room);
         }
-        return request->options->no_stream ? 0 : infp_sse_feed(&request->sse, bytes, size, take_event, request);
+        return request->options->no_stream || request->done_ns
+                       ? 0
+                       : infp_sse_feed(&request->sse, bytes, size, take_event, request);
 }
 
 /* An answer that is no stream: one was not wanted, or the server knows none. Its tokens have no times. */
@@ -103,9 +123,41 @@ static void take_whole(struct infp_load_request *request)
         request->is_done |= chunk.has_choice;
 }
 
+/* JSON of the stream that is no event: a failing server's words. What is no error is one only where the answer has no end. */
+static void take_bare(struct infp_load_request *request)
+{
+        const struct infp_str *bare = &request->sse.bare;
+        size_t size = bare->size;
+        struct infp_chunk chunk;
+
+        if (!size || request->server_error.size || !(request->has_event || request->is_garbage))
+                return;
+        if (infp_chunk_read(bare->data, size, &chunk) < 0) {
+                size = (size_t) ((const char *) memchr(bare->data, '\n', size) - bare->data);
+                if (infp_chunk_read(bare->data, size, &chunk) < 0)
+                        return;
+        }
+        if (!chunk.is_error && (request->is_done || *request->finish_reason))
+                return;
+        infp_error_words(bare->data, size, &request->server_error);
+        request->is_garbage = false;
+}
+
+/* What a server says that gave an answer up: vLLM and SGLang when they are shut down, paused or told to, TensorRT-LLM after its
+ * own limits. All other words are those of an answer that came to its end. */
+static bool is_given_up(const char *finish_reason)
+{
+        static const char *const words[] = { "abort", "aborted", "error", "cancelled", "canceled", "timeout" };
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+                if (!strcasecmp(finish_reason, words[i]))
+                        return true;
+        return false;
+}
+
 struct verdict {
         const char *failure; /* NULL: all is well */
-        char failure_text[32];
+        char failure_text[48];
         struct infp_str error;
 };
 
@@ -131,7 +183,10 @@ static void judge_transfer(struct infp_load_request *request, const struct infp_
 {
         const char *sentence = result->error && *result->error ? result->error : strerror(-result->r);
 
-        if (request->is_garbage) {
+        if (request->server_error.size && !request->is_garbage && result->status == 200) {
+                verdict->failure = "server error";
+                infp_str_puts(&verdict->error, request->server_error.data);
+        } else if (request->is_garbage) {
                 verdict->failure = "garbage";
                 infp_str_puts(&verdict->error, "the stream holds what is no JSON object: ");
                 infp_str_puts(&verdict->error, request->server_error.data ? request->server_error.data : "");
@@ -164,6 +219,11 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
                 verdict->failure = "garbage";
                 infp_str_puts(&verdict->error, "the answer is neither a stream of events nor a completion: ");
                 infp_error_words(request->head.data ? request->head.data : "", request->head.size, &verdict->error);
+        } else if (is_given_up(request->finish_reason)) {
+                snprintf(verdict->failure_text, sizeof(verdict->failure_text), "finish %s", request->finish_reason);
+                verdict->failure = verdict->failure_text;
+                infp_str_printf(&verdict->error, "the server gave the answer up: its finish_reason is \"%s\"",
+                                request->finish_reason);
         } else if (!request->is_done && !*request->finish_reason) {
                 verdict->failure = "cut";
                 infp_str_puts(&verdict->error, "the stream ended before its last chunk");
@@ -173,14 +233,17 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
 static void judge(struct infp_load_request *request, const struct infp_http_result *result, const char *error,
                   struct verdict *verdict)
 {
-        if (request->is_cut_off && (!result || result->r < 0)) {
+        /* Whatever breaks behind [DONE] spoils no answer. */
+        const bool is_broken = result && result->r < 0 && !request->done_ns;
+
+        if (request->is_cut_off && (!result || is_broken)) {
                 verdict->failure = "cut off";
                 infp_str_puts(&verdict->error, result ? "the load ended before the answer did"
                                                       : "the load ended before it could be sent");
         } else if (!result) {
                 verdict->failure = "connection";
                 infp_str_puts(&verdict->error, error);
-        } else if (result->r < 0)
+        } else if (is_broken)
                 judge_transfer(request, result, verdict);
         else
                 judge_answer(request, result, verdict);
@@ -236,6 +299,7 @@ bool infp_load_request_row(struct infp_load_request *request, const struct infp_
                 request->is_garbage = true;
         if (result && result->status == 200 && result->r == 0 && !request->has_event)
                 take_whole(request);
+        take_bare(request);
         judge(request, result, error, &verdict);
         infp_row_begin(row, &infp_table_requests, request->due_ns);
         infp_row_str(row, INFP_REQUESTS_SOURCE, "load");
@@ -255,8 +319,9 @@ bool infp_load_request_row(struct infp_load_request *request, const struct infp_
                 infp_row_bytes(row, INFP_REQUESTS_FINISH, request->finish_reason, strlen(request->finish_reason));
         infp_row_i64(row, INFP_REQUESTS_MAX_TOKENS, request->max_tokens);
         put_times(request, result, row);
-        infp_row_i64(row, INFP_REQUESTS_END_NS,
-                     since(request, result && result->done_t_ns ? result->done_t_ns : now_ns));
+        if (result && result->done_t_ns)
+                now_ns = result->r < 0 && request->done_ns ? request->done_ns : result->done_t_ns;
+        infp_row_i64(row, INFP_REQUESTS_END_NS, since(request, now_ns));
         infp_str_done(&verdict.error);
         return !verdict.failure;
 }

@@ -7,6 +7,8 @@ void infp_sse_done(struct infp_sse *sse)
 {
         infp_str_done(&sse->line);
         infp_str_done(&sse->data);
+        infp_str_done(&sse->type);
+        infp_str_done(&sse->bare);
         *sse = (struct infp_sse){ 0 };
 }
 
@@ -15,16 +17,53 @@ static int dispatch(struct infp_sse *sse, infp_sse_event *event, void *context)
         int r = 0;
 
         if (sse->has_data)
-                r = event(context, sse->data.data ? sse->data.data : "", sse->data.size);
+                r = event(context, sse->type.data ? sse->type.data : "", sse->data.data ? sse->data.data : "",
+                          sse->data.size);
         sse->has_data = false;
         infp_str_clear(&sse->data);
+        infp_str_clear(&sse->type);
         return r;
+}
+
+/* The value of a line "name: value"; false: it is another line. */
+static bool is_field(const char *line, size_t size, const char *name, const char **ret, size_t *ret_size)
+{
+        const size_t n = strlen(name);
+        size_t at;
+
+        if (size < n || memcmp(line, name, n) || (size > n && line[n] != ':'))
+                return false;
+        at = size > n ? n + 1 : n;
+        at += at < size && line[at] == ' ';
+        *ret = line + at;
+        *ret_size = size - at;
+        return true;
+}
+
+static int take_data(struct infp_sse *sse, const char *value, size_t size)
+{
+        if (sse->data.size + size + 1 > INFP_SSE_MAX)
+                return -EMSGSIZE;
+        if (sse->has_data)
+                infp_str_putc(&sse->data, '\n');
+        sse->has_data = true;
+        infp_str_put(&sse->data, value, size);
+        return sse->data.failed ? -ENOMEM : 0;
+}
+
+static void take_bare(struct infp_sse *sse, const char *line, size_t size)
+{
+        if ((!sse->bare.size && line[0] != '{') || sse->bare.size + size + 1 > INFP_SSE_BARE_MAX)
+                return;
+        infp_str_put(&sse->bare, line, size);
+        infp_str_putc(&sse->bare, '\n');
 }
 
 static int take_line(struct infp_sse *sse, const char *line, size_t size, infp_sse_event *event, void *context)
 {
-        static const char name[] = "data", mark[] = "\xef\xbb\xbf";
-        const size_t n = sizeof(name) - 1;
+        static const char mark[] = "\xef\xbb\xbf";
+        const char *value;
+        size_t n;
 
         if (!sse->has_begun && size >= 3 && !memcmp(line, mark, 3)) {
                 line += 3;
@@ -33,21 +72,15 @@ static int take_line(struct infp_sse *sse, const char *line, size_t size, infp_s
         sse->has_begun = true;
         if (size == 0)
                 return dispatch(sse, event, context);
-        if (size < n || memcmp(line, name, n) || (size > n && line[n] != ':'))
-                return 0;
-        line += size > n ? n + 1 : n;
-        size -= size > n ? n + 1 : n;
-        if (size && *line == ' ') {
-                line++;
-                size--;
+        if (is_field(line, size, "data", &value, &n))
+                return take_data(sse, value, n);
+        if (is_field(line, size, "event", &value, &n)) {
+                infp_str_clear(&sse->type);
+                infp_str_put(&sse->type, value, n);
+                return sse->type.failed ? -ENOMEM : 0;
         }
-        if (sse->data.size + size + 1 > INFP_SSE_MAX)
-                return -EMSGSIZE;
-        if (sse->has_data)
-                infp_str_putc(&sse->data, '\n');
-        sse->has_data = true;
-        infp_str_put(&sse->data, line, size);
-        return sse->data.failed ? -ENOMEM : 0;
+        take_bare(sse, line, size);
+        return 0;
 }
 
 /* A line that came whole is not copied. */

@@ -94,7 +94,7 @@ static const struct infp_column requests_columns[] = {
         [INFP_REQUESTS_MODEL] = INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Model that was asked for."),
         [INFP_REQUESTS_STATUS] = INFP_COLUMN(status, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "HTTP status; null = no answer came."),
         [INFP_REQUESTS_OK] = INFP_COLUMN(ok, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The answer came whole."),
-        [INFP_REQUESTS_FAILURE] = INFP_COLUMN(failure, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Kind of failure: refused, connection, timeout, http 503, server error, garbage, cut; cut off: the client ended the load first."),
+        [INFP_REQUESTS_FAILURE] = INFP_COLUMN(failure, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Kind of failure: refused, connection, timeout, http 503, server error, finish abort (the server gave the answer up), garbage, cut; cut off: the client ended the load first."),
         [INFP_REQUESTS_ERROR] = INFP_COLUMN(error, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Why it did not, in a sentence."),
         [INFP_REQUESTS_FINISH] = INFP_COLUMN(finish_reason, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As the server says: stop, length ..."),
         [INFP_REQUESTS_SEND_NS] = INFP_COLUMN(send_ns, I64, GAUGE, ns, MEASURED, NO, NULL, 0, NULL, "From arrival until it was sent."),

@@ -231,6 +231,35 @@ class Hostile(http.server.BaseHTTPRequestHandler):
                 self.stream(self.text("a"), b"data: {oops\n\n", done)
             case "error-inside":
                 self.stream(self.text("a"), b'data: {"error":{"message":"CUDA out of memory","code":500}}\n\n', done)
+            case "abort":  # the server gives it up: shutdown, pause
+                self.stream(self.text("a"), self.text("", "abort"), usage % 1, done)
+            case "abort-at-once":
+                self.stream(self.text("", "abort"), usage % 0, done)
+            case "finish-error":
+                self.stream(self.text("a"), self.text("", "error"), done)
+            case "bare-first":
+                self.stream(b'{"error":{"code":400,"message":"the prompt is too long"}}\n')
+            case "bare-later":
+                self.stream(self.text("a"), b'{"error":{"code":500,"message":"the cache is full"}}\n\n')
+            case "bare-after-idle":
+                self.stream(b"data:\n\n", b'{"message":"worker 2 is gone"}\n\n')
+            case "event-error":
+                self.stream(self.text("a"), b'event: error\ndata: {"message":"worker 3 was killed","code":500}\n\n', done)
+            case "event-error-words":
+                self.stream(self.text("a"), b"event: error\ndata: out of memory\n\n", done)
+            case "error-then-cut":
+                self.stream(self.text("a"), b'data: {"error":{"message":"the engine died"}}\n\n', end=False)
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+            case "keepalive":  # events without data, other types, an empty error beside each choice
+                chosen = self.text("b", "stop").replace(b"{", b'{"error": "", ', 1)
+                self.stream(b"data:\n\n", b": here\n\n", self.text("a"), b"event: ping\ndata: \n\n", chosen, usage % 2, done)
+            case "rest-behind-done":
+                self.stream(self.text("a"), self.text("b", "stop"), usage % 2, done + b"data: {oops\n\n", b'data: {"error":"late"}\n\n{"error":1}\n')
+            case "cut-behind-done":
+                self.stream(self.text("a"), self.text("b", "stop"), usage % 2, done, end=False)
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
             case "no-usage":
                 self.stream(self.text("a"), self.text("b"), self.text("", "stop"), done)
             case "many-in-one":  # several tokens in a piece, pieces cut anywhere, comments, CRLF, an empty text
@@ -284,6 +313,15 @@ def hostile():
     ("no-end", "cut", 200, "before its last chunk", 2),
     ("garbage", "garbage", 200, "{oops", 1),
     ("error-inside", "server error", 200, "CUDA out of memory", 1),
+    ("abort", "finish abort", 200, '"abort"', 1),
+    ("abort-at-once", "finish abort", 200, '"abort"', 0),
+    ("finish-error", "finish error", 200, '"error"', 1),
+    ("bare-first", "server error", 200, "the prompt is too long", None),
+    ("bare-later", "server error", 200, "the cache is full", 1),
+    ("bare-after-idle", "server error", 200, "worker 2 is gone", None),
+    ("event-error", "server error", 200, "worker 3 was killed", 1),
+    ("event-error-words", "server error", 200, "out of memory", 1),
+    ("error-then-cut", "server error", 200, "the engine died", 1),
 ])
 def test_failures_are_named(infprof, hostile, run_dir, model, failure, status, words, pieces):
     timeout = "1500ms" if failure == "timeout" else "30s"
@@ -297,6 +335,17 @@ def test_failures_are_named(infprof, hostile, run_dir, model, failure, status, w
         assert words in row["error"], row["error"]
         if failure == "timeout":
             assert row["end_ns"] >= 1490 * MS  # libcurl counts in whole ms
+
+
+@pytest.mark.san
+@pytest.mark.parametrize("model", ["keepalive", "rest-behind-done", "cut-behind-done"])
+def test_a_good_answer_stays_good(infprof, hostile, run_dir, model):
+    """Events without data, "error": "" beside a choice, whatever comes behind [DONE]."""
+    summary = load_json(infprof, hostile.url, "-m", model, "-n", 2, "-c", 1, "-o", run_dir)
+    assert summary["completed"] == 2 and summary["finish_reasons"] == {"stop": 2}
+    for row in run_dir.run().table("requests"):
+        assert row["ok"] and (row["chunks"], row["output_tokens"], row["error"]) == (2, 2, None)
+        assert row["last_token_ns"] <= row["end_ns"]
 
 
 def test_a_failing_server_is_not_asked_at_full_speed(infprof, hostile):

@@ -32,19 +32,23 @@ static void compare(const char *text, size_t size, const struct infp_chunk *chun
 
         if (json_is_object(root)) {
                 expect(chunk->has_choice == (json_array_size(choices) > 0));
-                expect(!error || json_is_null(error) || chunk->is_error);
+                expect(!(json_object_size(error) || json_array_size(error) || json_string_length(error) ||
+                         json_is_true(error)) ||
+                       chunk->is_error);
                 expect(chunk->output_tokens == count_of(json_object_get(root, "usage"), "completion_tokens"));
                 expect(chunk->prompt_tokens == count_of(json_object_get(root, "usage"), "prompt_tokens"));
         }
         json_decref(root);
 }
 
-static int take(void *context, const char *data, size_t size)
+static int take(void *context, const char *type, const char *data, size_t size)
 {
         struct infp_chunk chunk;
         struct infp_str *out = context;
         json_t *root;
 
+        infp_str_puts(out, type);
+        infp_str_putc(out, '\0');
         infp_str_put(out, data, size);
         infp_str_putc(out, '\0');
         if (infp_chunk_read(data, size, &chunk) == 0) {
@@ -66,6 +70,8 @@ static void feed(const char *text, size_t size, size_t step, struct infp_str *ou
         for (size_t at = 0; at < size; at += step)
                 expect(infp_sse_feed(&sse, text + at, size - at < step ? size - at : step, take, out) == 0);
         expect(infp_sse_end(&sse, take, out) == 0);
+        if (sse.bare.size)
+                infp_str_put(out, sse.bare.data, sse.bare.size);
         infp_sse_done(&sse);
 }
 

@@ -14,11 +14,14 @@
 #include "load/chunk.h"
 #include "load/sse.h"
 
-/* Events joined by '|'. */
-static int collect(void *context, const char *data, size_t size)
+/* Events joined by '|', each behind its type where it has one. */
+static int collect(void *context, const char *type, const char *data, size_t size)
 {
         struct infp_str *out = context;
 
+        infp_str_puts(out, type);
+        if (*type)
+                infp_str_putc(out, '=');
         infp_str_put(out, data, size);
         infp_str_putc(out, '|');
         return 0;
@@ -33,6 +36,8 @@ static void feed(const char *text, size_t size, size_t step, struct infp_str *ou
         for (size_t at = 0; at < size; at += step)
                 assert_int_equal(infp_sse_feed(&sse, text + at, size - at < step ? size - at : step, collect, out), 0);
         assert_int_equal(infp_sse_end(&sse, collect, out), 0);
+        if (sse.bare.size)
+                infp_str_put(out, sse.bare.data, sse.bare.size);
         infp_sse_done(&sse);
 }
 
@@ -46,7 +51,9 @@ static void events(void **state)
                 { "data: a\r\rdata: b\r\r", "a|b|" },
                 { "data: a\r\n\ndata: b\n\r\n", "a|b|" },
                 { ": ping\n\n: more\ndata: x\n\n", "x|" },
-                { "event: error\ndata: 1\ndata: 2\nid: 7\nretry: 5\n\n", "1\n2|" },
+                { "event: error\ndata: 1\ndata: 2\nid: 7\nretry: 5\n\ndata: 3\n\n", "error=1\n2|3|" },
+                { "event: lost\n\ndata: 1\nevent:first\nevent\n\n", "1|" },
+                { "data: 1\n\n{\"error\":\n\n \"full\"}\ndata: 2\n\n", "1|2|{\"error\":\n \"full\"}\n" },
                 { "data\n\n", "|" },
                 { "data:\n\n", "|" },
                 { "data:  two blanks\n\n", " two blanks|" },
@@ -70,9 +77,9 @@ static void events(void **state)
                 }
 }
 
-static int refuse(void *context, const char *data, size_t size)
+static int refuse(void *context, const char *type, const char *data, size_t size)
 {
-        (void) context, (void) data, (void) size;
+        (void) context, (void) type, (void) data, (void) size;
         return -77;
 }
 
@@ -152,6 +159,15 @@ static void chunks(void **state)
                   { false, false, false, false, "", -1, -1, INT64_C(1099511627776) } },
                 { "{\"error\":{\"message\":\"no\"}}", 0, { false, false, false, true, "", -1, -1, -1 } },
                 { "{\"error\":null}", 0, { false, false, false, false, "", -1, -1, -1 } },
+                { "{\"error\":\"\",\"choices\":[{\"text\":\"a\"}]}", 0, { false, true, true, false, "", -1, -1, -1 } },
+                { "{\"error\" : false }", 0, { false, false, false, false, "", -1, -1, -1 } },
+                { "{\"error\":0}", 0, { false, false, false, false, "", -1, -1, -1 } },
+                { "{\"error\":{ }}", 0, { false, false, false, false, "", -1, -1, -1 } },
+                { "{\"error\":[]}", 0, { false, false, false, false, "", -1, -1, -1 } },
+                { "{\"error\":true}", 0, { false, false, false, true, "", -1, -1, -1 } },
+                { "{\"error\":\"no\"}", 0, { false, false, false, true, "", -1, -1, -1 } },
+                { "{\"error\":500}", 0, { false, false, false, true, "", -1, -1, -1 } },
+                { "{\"error\":[{}]}", 0, { false, false, false, true, "", -1, -1, -1 } },
                 { "{\"object\":\"error\",\"message\":\"no\"}", 0, { false, false, false, true, "", -1, -1, -1 } },
                 { "{\"x\":\"\\\"choices\\\":[{\\\\\",\"choices\":[{\"text\":\"\\\"}]}\"}]}",
                   0,
