@@ -73,8 +73,10 @@ static int take(struct infp_absences *absences, struct infp_map *places, const s
         place = infp_map_get(places, key);
         if (place)
                 return fill(&absences->list[*place], batch, columns, row);
-        if (absences->n == MAX_SOURCES)
+        if (absences->n == MAX_SOURCES) {
+                absences->n_left_out++;
                 return 0;
+        }
         if (absences->n == absences->cap) {
                 const unsigned cap = absences->cap ? 2 * absences->cap : 32;
                 struct infp_absence *more = reallocarray(absences->list, cap, sizeof(*more));
@@ -125,6 +127,9 @@ int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *
                                 break;
                         }
         infp_scan_close(scan);
+        if (ret->n_left_out)
+                infp_run_note(run, "%llu rows of table sources are left out: more than %d sources are not told apart",
+                              (unsigned long long) ret->n_left_out, MAX_SOURCES);
         infp_map_done(&places);
         if (r < 0)
                 infp_absences_done(ret);

@@ -14,6 +14,7 @@ struct infp_absence {
 struct infp_absences {
         struct infp_absence *list; /* in the order in which they were first named */
         unsigned n, cap;
+        uint64_t n_left_out; /* rows of those for which there was no room; a note of the run says so */
 };
 
 /* Up to t1 (t_ns; 0 = the end). A run without the table has none. */

@@ -150,7 +150,7 @@ static int take_batch(struct reading *r, struct infp_instances *instances, int w
 static int read_series(struct reading *r, struct infp_run *run, const struct infp_table *table,
                        struct infp_instances *instances, int wanted, struct infp_err *err)
 {
-        const char *names[INFP_MAX_COLUMNS];
+        infp_autofree const char **names = calloc(table->n_keys + 2, sizeof(*names));
         struct infp_scan_options scanned = { .t0 = r->options->range->t0,
                                              .t1 = r->options->range->t1,
                                              .columns = names,
@@ -160,10 +160,11 @@ static int read_series(struct reading *r, struct infp_run *run, const struct inf
         unsigned n = 0;
         int done;
 
+        if (!names)
+                return infp_fail(err, -ENOMEM, "no memory for the values of %s", r->series->name);
         for (unsigned i = 0; i < table->n_keys; i++)
                 names[n++] = table->keys[i].name;
-        names[n++] = r->column->name;
-        names[n] = NULL;
+        names[n] = r->column->name;
         INFP_TRY(infp_scan_open(run, table->name, &scanned, &scan, err));
         while ((done = infp_scan_next(scan, &batch, err)) > 0)
                 if ((done = take_batch(r, instances, wanted, &batch)) < 0) {

@@ -67,6 +67,7 @@ void infp_gpus_done(struct infp_gpus *gpus)
                 free(gpu->vendor);
                 for (unsigned k = 0; k < gpu->n_reasons; k++)
                         free(gpu->reasons[k].text);
+                free(gpu->reasons);
                 for (unsigned k = 0; k < gpu->n_processes; k++) {
                         free(gpu->processes[k].name);
                         free(gpu->processes[k].type);
@@ -136,13 +137,17 @@ static struct infp_gpu *gpu_of(struct infp_gpus *gpus, const char *table, const 
 
 static int count_reason(struct infp_gpu *gpu, const char *text, size_t size)
 {
+        struct infp_gpu_reason *more;
+
         for (unsigned i = 0; i < gpu->n_reasons; i++)
                 if (strlen(gpu->reasons[i].text) == size && !memcmp(gpu->reasons[i].text, text, size)) {
                         gpu->reasons[i].n++;
                         return 0;
                 }
-        if (gpu->n_reasons == INFP_GPU_REASONS)
-                return 0;
+        more = reallocarray(gpu->reasons, gpu->n_reasons + 1, sizeof(*more));
+        if (!more)
+                return -ENOMEM;
+        gpu->reasons = more;
         gpu->reasons[gpu->n_reasons] = (struct infp_gpu_reason){ .text = strndup(text, size), .n = 1 };
         return gpu->reasons[gpu->n_reasons].text ? (int) ++gpu->n_reasons : -ENOMEM;
 }

@@ -36,7 +36,7 @@ enum infp_gpu_figure {
         INFP_GPU_FIGURES,
 };
 
-enum { INFP_GPUS_MOST = 256, INFP_GPU_REASONS = 16, INFP_GPU_PROCESSES_MOST = 1024 };
+enum { INFP_GPUS_MOST = 256, INFP_GPU_PROCESSES_MOST = 1024 };
 
 struct infp_gpu_process {
         int64_t pid;
@@ -57,7 +57,7 @@ struct infp_gpu {
         struct infp_gpu_reason {
                 char *text;
                 uint64_t n;
-        } reasons[INFP_GPU_REASONS];
+        } * reasons;
         unsigned n_reasons;
         uint64_t n_asked;                   /* samples that said why, or that there was no reason */
         struct infp_gpu_process *processes; /* the target's first, then by memory */

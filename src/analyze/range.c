@@ -260,7 +260,7 @@ static void list_tag(struct marks *marks, const char *tag, size_t size)
                 return;
         infp_str_puts(&marks->tags, marks->tags.size ? ", " : "");
         /* It goes to a terminal. */
-        for (size_t i = 0; i < size && i < 60; i++)
+        for (size_t i = 0; i < size && i < 60; i++) /* bound: tags are shortened in a list of them */
                 infp_str_putc(&marks->tags, (unsigned char) tag[i] < ' ' || tag[i] == 0x7f ? '?' : tag[i]);
 }
 

@@ -65,15 +65,19 @@ int infp_report_scan(struct infp_run *run, const char *table, const char *const 
 {
         const struct infp_table *known = infp_catalog_find(given->catalog, table);
         struct infp_scan_options options = *given;
-        const char *names[64];
-        unsigned n = 0;
+        infp_autofree const char **names = NULL;
+        size_t n = 0;
 
         if (!known)
                 return -ENOENT;
-        for (; *wanted && n + 1 < INFP_COUNT(names); wanted++)
+        while (wanted[n])
+                n++;
+        names = calloc(n + 1, sizeof(*names));
+        if (!names)
+                return infp_fail(err, -ENOMEM, "no memory for the report");
+        for (n = 0; *wanted; wanted++)
                 if (infp_table_find(known, *wanted) >= 0)
                         names[n++] = *wanted;
-        names[n] = NULL;
         options.columns = names;
         return infp_scan_open(run, table, &options, ret, err);
 }

@@ -51,7 +51,7 @@ static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct
                 *ret = &uses->list[*number];
                 return 1;
         }
-        if (uses->n == INFP_REPORT_MAX_PROCESSES)
+        if (uses->n == INFP_REPORT_MAX_PROCESSES) /* bound: the rows left out are counted (n_rows_left_out) */
                 return 0;
         if (uses->n == uses->cap) {
                 const size_t cap = uses->cap ? 2 * uses->cap : 64;

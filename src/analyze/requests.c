@@ -72,7 +72,7 @@ static struct infp_requests_load *find_load(struct infp_requests *requests, stru
         for (unsigned i = 0; i < requests->n_loads; i++)
                 if (!strcmp(requests->loads[i].name, wanted))
                         return &requests->loads[i];
-        if (requests->n_loads == INFP_REQUESTS_LOADS)
+        if (requests->n_loads == INFP_REQUESTS_LOADS) /* bound: its requests are counted in n_other_loads */
                 return NULL;
         load = &requests->loads[requests->n_loads++];
         strcpy(load->name, wanted);
@@ -178,6 +178,7 @@ static void add(struct infp_requests *requests, const struct seen *seen)
         struct infp_requests_load *load = find_load(requests, seen->load);
 
         widen(&requests->first_t_ns, &requests->last_t_ns, requests->n++ == 0, seen);
+        requests->n_other_loads += !load;
         if (load)
                 widen(&load->first_t_ns, &load->last_t_ns, load->n++ == 0, seen);
         if (seen->send_ns >= 0) {
@@ -312,6 +313,11 @@ int infp_requests_read(struct infp_run *run, const struct infp_scan_options *opt
                 for (uint32_t row = 0; row < batch.n_rows; row++)
                         add_batch(requests, &batch, columns, row);
         infp_scan_close(scan);
+        if (requests->n_other_loads)
+                infp_run_note(run,
+                              "%llu requests belong to loads beyond the first %d: they count, but these loads are not "
+                              "told apart",
+                              (unsigned long long) requests->n_other_loads, INFP_REQUESTS_LOADS);
         return r;
 }
 

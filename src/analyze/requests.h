@@ -52,6 +52,7 @@ struct infp_requests {
                 struct infp_log_histogram gaps;
         } loads[INFP_REQUESTS_LOADS];
         unsigned n_loads;
+        uint64_t n_other_loads; /* requests of loads beyond these */
 };
 
 /* A row of table `requests`. */

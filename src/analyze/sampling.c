@@ -51,7 +51,7 @@ static int mode_of(struct infp_sampling *s, struct counted *counted, const char 
                 if (strlen(s->modes[i].mode) == n && !memcmp(s->modes[i].mode, name, n))
                         return (int) i;
         if (s->n == INFP_SAMPLING_MODES)
-                return -1;
+                return -E2BIG;
         m = &s->modes[s->n];
         *m = (struct infp_sampling_mode){ .rate_hz = NAN, .skipped_threads = NAN, .own_cpu_s = NAN };
         memcpy(m->mode, name, n);
@@ -60,8 +60,9 @@ static int mode_of(struct infp_sampling *s, struct counted *counted, const char 
         return (int) s->n++;
 }
 
-static void add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
-                    uint32_t row, uint64_t t0)
+/* -E2BIG: there is no room for its mode. */
+static int add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
+                   uint32_t row, uint64_t t0)
 {
         const bool is_before = (uint64_t) infp_batch_i64(batch, 0, row) < t0;
         struct infp_sampling_mode *m;
@@ -70,7 +71,7 @@ static void add_row(struct infp_sampling *s, struct counted *counted, const stru
         const int i = mode_of(s, counted, text, at[MODE] < 0 ? 0 : size);
 
         if (i < 0)
-                return;
+                return i;
         m = &s->modes[i];
         for (unsigned c = 0; c <= N_COUNTERS; c++) {
                 const int column = c < N_COUNTERS ? at[COUNTERS + c] : at[OWN_CPU];
@@ -80,7 +81,7 @@ static void add_row(struct infp_sampling *s, struct counted *counted, const stru
                         *(is_before ? &counted[i].before[c] : &counted[i].last[c]) = v;
         }
         if (is_before)
-                return;
+                return 0;
         if (at[RATE] >= 0 && infp_batch_has(batch, (unsigned) at[RATE], row))
                 m->rate_hz = infp_batch_number(batch, (unsigned) at[RATE], row);
         if (at[SKIPPED] >= 0)
@@ -91,6 +92,7 @@ static void add_row(struct infp_sampling *s, struct counted *counted, const stru
                 memcpy(m->method, text, size);
                 m->method[size] = 0;
         }
+        return 0;
 }
 
 int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err)
@@ -117,7 +119,9 @@ int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct in
         }
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
-                        add_row(ret, counted, &batch, at, row, t0);
+                        if (add_row(ret, counted, &batch, at, row, t0) < 0)
+                                infp_run_note(run, "table sampler names more than %d modes: the rest is left out",
+                                              INFP_SAMPLING_MODES);
         infp_scan_close(scan);
         for (unsigned i = 0; i < ret->n; i++) {
                 for (unsigned c = 0; c < N_COUNTERS; c++)

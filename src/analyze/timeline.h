@@ -130,7 +130,7 @@ struct infp_timeline {
                 uint64_t from, to;
                 char *reason;
         } * gaps;
-        unsigned n_gaps;
+        unsigned n_gaps, gaps_left_out;
 
         char **notes;
         unsigned n_notes;

@@ -279,6 +279,7 @@ static unsigned choose(struct drawing *drawing, const struct infp_panel *def, st
                 const char *table = def->tables[i / drawing->n];
 
                 for (unsigned k = 0; table && !strcmp(tracked->table->name, table) && k < tracked->n_instances; k++)
+                        /* bound: tables of a panel times instances that are tracked; those beyond are counted there */
                         if (n < MOST_CHOSEN && !is_idle(drawing, tracked, k))
                                 chosen[n++] = (struct chosen){ tracked, &tracked->instances[k] };
         }

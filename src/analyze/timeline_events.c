@@ -127,16 +127,18 @@ static int by_time(const void *a, const void *b)
 static int name_marks(struct infp_timeline_reading *reading, const uint64_t *ids, struct infp_err *err)
 {
         struct infp_timeline *timeline = reading->timeline;
-        struct infp_process_name names[64] = { { 0 } };
+        infp_autofree struct infp_process_name *names = calloc(timeline->n_marks + 1, sizeof(*names));
         unsigned n = 0;
         int r;
 
+        if (!names)
+                return -ENOMEM;
         for (unsigned i = 0; i < timeline->n_marks; i++) {
                 unsigned k = 0;
 
                 while (k < n && names[k].id != ids[i])
                         k++;
-                if (k == n && ids[i] && n < INFP_COUNT(names))
+                if (k == n && ids[i])
                         names[n++].id = ids[i];
         }
         r = infp_timeline_names(reading, names, n, err);
@@ -186,8 +188,10 @@ static int add_gap(struct infp_timeline *timeline, uint64_t from, uint64_t to)
 {
         struct infp_timeline_gap *gap = &timeline->gaps[timeline->n_gaps];
 
-        if (timeline->n_gaps == INFP_TIMELINE_GAPS)
+        if (timeline->n_gaps == INFP_TIMELINE_GAPS) { /* bound: counted, noted at the end */
+                timeline->gaps_left_out++;
                 return 0;
+        }
         *gap = (struct infp_timeline_gap){ from, to, NULL };
         if (asprintf(&gap->reason, "no samples for %.1f s: infprof did not get to run, or the machine stood still",
                      (double) (to - from) / 1e9) < 0) {
@@ -222,5 +226,8 @@ int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *e
                         last = t_ns;
                 }
         infp_scan_close(scan);
+        if (r >= 0 && timeline->gaps_left_out)
+                r = infp_timeline_note(timeline, "%u more times without samples are left out; table ticks has them.",
+                                       timeline->gaps_left_out);
         return r;
 }

@@ -194,6 +194,7 @@ static unsigned choose(const struct gathering *g, struct choice *choices)
         infp_autofree bool *is_chosen = calloc(g->n + 1, sizeof(*is_chosen));
         unsigned n = 0;
 
+        /* bound: the rest is counted (processes_left_out) */
         for (size_t i = 0; is_chosen && i < g->uses.n && n < INFP_TIMELINE_PROCESSES; i++) {
                 const size_t number = g->uses.list[i].number;
 
@@ -203,6 +204,7 @@ static unsigned choose(const struct gathering *g, struct choice *choices)
         for (unsigned i = 0; i < n; i++) {
                 const int64_t parent = choices[i].parent;
 
+                /* bound: the rest is counted (processes_left_out) */
                 if (parent < 0 || is_chosen[parent] || n == MOST_LISTED)
                         continue;
                 for (size_t k = 0; k < g->uses.n; k++)

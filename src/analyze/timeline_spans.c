@@ -249,6 +249,7 @@ static int name_and_lay(struct infp_timeline_reading *reading, struct infp_err *
         int r;
 
         qsort(timeline->spans, timeline->n_spans, sizeof(*timeline->spans), by_place);
+        /* bound: one name a lane; spans without a lane are counted (drop_unplaced) */
         for (unsigned i = 0; i < timeline->n_spans && n < MOST_LANES; i++)
                 if (!n || names[n - 1].id != timeline->spans[i].process)
                         names[n++].id = timeline->spans[i].process;

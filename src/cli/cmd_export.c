@@ -126,7 +126,7 @@ static int export(const char *spec, const struct request *request, struct infp_e
                 r = infp_range_find(run, request->from, request->to, 0, &range, err);
         if (r == 0)
                 r = request->table ? export_rows(run, request, &range, err) : export_page(run, request, &range, err);
-        infp_run_close(run);
+        infp_reader_close(run);
         infp_close(reader);
         return r;
 }

@@ -237,7 +237,7 @@ static int run(const struct infp_arguments *arguments)
         r = infp_reader_open(request.run, &recording, &lock, &err);
         if (r >= 0)
                 r = infp_flame_write(recording, &request, &err);
-        infp_run_close(recording);
+        infp_reader_close(recording);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

@@ -134,7 +134,7 @@ static int plot(const struct request *request, struct infp_err *err)
                 r = infp_figure_draw(&output.out, &figure, &look, request->kind, err);
         if (r >= 0)
                 r = infp_output_finish(&output, err);
-        infp_run_close(run);
+        infp_reader_close(run);
         return r;
 }
 

@@ -121,7 +121,7 @@ static int query(const char *spec, const char *sql, const char *path, const char
                 r = answer(duck, sql, path, format, err);
         running = NULL;
         infp_duck_close(duck);
-        infp_run_close(run);
+        infp_reader_close(run);
         infp_close(reader);
         return r;
 }

@@ -149,7 +149,7 @@ static int run(const struct infp_arguments *arguments)
                         r = print_to(infp_argument(arguments, "output"), &report, arguments, &err);
                 infp_report_done(&report);
         }
-        infp_run_close(recording);
+        infp_reader_close(recording);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

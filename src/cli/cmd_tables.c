@@ -302,7 +302,7 @@ static int show(const char *spec, const char *table, const char *format, struct 
                 infp_output_done(&l.output);
         }
         infp_builder_free(l.builder);
-        infp_run_close(run);
+        infp_reader_close(run);
         infp_close(reader);
         if (r < 0)
                 return infp_say_failure(err);

@@ -44,7 +44,7 @@ static int read_older(struct writing *w, struct infp_flame *ret, struct infp_err
         options.n_buckets = 0;
         if (r >= 0)
                 r = infp_flame_read(older, &options, ret, err);
-        infp_run_close(older);
+        infp_reader_close(older);
         return r;
 }
 

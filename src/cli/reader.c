@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/time.h"
+#include "cli/command.h"
 #include "store/live.h"
 
 enum { WAIT_MS = 1200 };
@@ -22,4 +23,16 @@ int infp_reader_open(const char *spec, struct infp_run **ret, int *ret_lock, str
         if (infp_live_send((*ret)->info.uuid, flush, sizeof(flush) - 1, WAIT_MS, NULL) < 0 && *ret_lock >= 0)
                 nanosleep(&pause, NULL);
         return 0;
+}
+
+void infp_reader_close(struct infp_run *run)
+{
+        if (!run)
+                return;
+        for (unsigned i = 0; i < run->notes.n; i++)
+                infp_say("%s", run->notes.list[i]);
+        if (run->notes.n_more)
+                infp_say("%llu more parts of run %s were left out", (unsigned long long) run->notes.n_more,
+                         run->info.uuid);
+        infp_run_close(run);
 }

@@ -6,3 +6,5 @@
 /* *ret_lock: a descriptor to close when reading is over, -1 when the run is not live. Waits at most 1.2 s for rows that the
  * recorder still held when it was asked. */
 int infp_reader_open(const char *spec, struct infp_run **ret, int *ret_lock, struct infp_err *err);
+/* Says what the readers left out, and closes the run. NULL is fine. */
+void infp_reader_close(struct infp_run *run);

@@ -48,7 +48,7 @@ static bool unescape(struct infp_span s, char *ret, size_t cap)
                         c = (char) ((s.at[i + 1] - '0') << 6 | (s.at[i + 2] - '0') << 3 | (s.at[i + 3] - '0'));
                         i += 3;
                 }
-                if (n + 1 >= cap)
+                if (n + 1 >= cap) /* bound: a longer path is refused */
                         return false;
                 ret[n++] = c;
         }

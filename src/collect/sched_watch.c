@@ -103,9 +103,10 @@ void infp_sched_watch(struct infp_sched *sched, int (*put)(void *context, const 
                 infp_emit_init(sched->watch_emit, put, context);
         sched->watched_ns = now;
         pthread_mutex_lock(&sched->lock);
+        /* bound: the rest is news at the next look */
         for (unsigned i = 0, n_workers = sched->n_workers; i < n_workers && n < MAX_NEWS; i++)
                 look_at_worker(sched, &sched->workers[i], now, news, &n);
-        for (unsigned i = 0; i < sched->n_slots && n < MAX_NEWS; i++)
+        for (unsigned i = 0; i < sched->n_slots && n < MAX_NEWS; i++) /* bound: the rest is news at the next look */
                 look_at_slot(&sched->slots[i], news, &n);
         if (n < MAX_NEWS)
                 look_at_slot(&sched->target, news, &n);

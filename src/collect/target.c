@@ -299,7 +299,7 @@ size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap)
 
         pthread_mutex_lock(&target->lock);
         n = target->n_members;
-        for (size_t i = 0; i < n && i < cap; i++)
+        for (size_t i = 0; i < n && i < cap; i++) /* bound: returns how many there are */
                 ret[i] = target->members[i].pid;
         pthread_mutex_unlock(&target->lock);
         return n;
@@ -311,7 +311,7 @@ size_t infp_target_members(struct infp_target *target, struct infp_target_member
 
         pthread_mutex_lock(&target->lock);
         n = target->n_members;
-        for (size_t i = 0; i < n && i < cap; i++)
+        for (size_t i = 0; i < n && i < cap; i++) /* bound: returns how many there are */
                 ret[i] = target->members[i];
         pthread_mutex_unlock(&target->lock);
         return n;

@@ -234,6 +234,11 @@ void container_explain(struct containers *s, const struct infp_env *env, struct 
                                          ? "1024 containers are followed: those found later are left out"
                                          : "4096 control groups are looked through: containers may lie in others",
                                  NULL);
+        if (s->n_pids > CONTAINER_TARGETS && container_mode(env) != INFP_MODE_HOST)
+                infp_emit_source(emit, NULL, -1, "target", INFP_ABSENT,
+                                 "the containers of the target's first 32 processes are followed: those of later ones "
+                                 "may be others",
+                                 NULL);
         for (size_t i = 0; i < s->n; i++)
                 if (s->list[i]->is_target && container_mode(env) != INFP_MODE_HOST)
                         say_shared(env, emit, s->list[i]);

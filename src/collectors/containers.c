@@ -200,6 +200,7 @@ static void find_target(struct containers *s, const struct infp_env *env)
                 s->list[i]->is_seen = false;
         if (is_host)
                 look_at(s, env, 0);
+        /* bound: sources say so when there are more (container_explain) */
         for (size_t i = 0; !is_host && i < s->n_pids && i < CONTAINER_TARGETS; i++)
                 look_at(s, env, s->pids[i]);
         for (size_t i = s->n; i-- > 0;) {
@@ -299,6 +300,7 @@ static void sample_all(struct containers *s, const struct infp_env *env, struct 
         s->has[0] = s->has[1] = 0;
         for (size_t i = 0; i < s->n; i++)
                 sample_one(s, env, emit, s->list[i], i < CONTAINER_TARGETS ? missing[i] : rest);
+        /* bound: why a figure is missing is explained for the first ones */
         for (size_t i = 0; i < s->n && i < CONTAINER_TARGETS; i++) {
                 if (s->list[i]->is_gone)
                         continue;

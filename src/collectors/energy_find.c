@@ -50,6 +50,7 @@ static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
                 infp_close(fd);
                 return fd < 0 && (why == EMFILE || why == ENFILE) ? -why : 0;
         }
+        /* bound: a directory of /sys with more devices is no machine */
         while (r == 0 && n < MAX_ENTRIES && (entry = readdir(directory))) {
                 char **more;
 
@@ -118,7 +119,7 @@ static int add(struct energy *e, const struct energy_domain *filled, const char 
 {
         struct energy_domain **more, *d;
 
-        if (e->n == ENERGY_DOMAINS)
+        if (e->n == ENERGY_DOMAINS) /* bound: some sixteen a socket: more is no machine */
                 return 0;
         more = reallocarray(e->domains, (size_t) e->n + 1, sizeof(*more));
         if (!more)

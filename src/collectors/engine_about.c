@@ -29,7 +29,7 @@ void infp_engine_about_make(struct infp_engine_about *about, enum infp_engine_ma
         memset(&about->quantisation, 0, sizeof(about->quantisation));
         memset(&about->dtype, 0, sizeof(about->dtype));
         about->max_seqs = about->context = about->block_size = about->blocks = (struct infp_about_number){ 0 };
-        about->n_models = 0;
+        about->n_models = about->models_are_cut = 0;
         about->models_rank = INFP_ABOUT_NOTHING;
         infp_about_read_command(about);
 }
@@ -121,14 +121,16 @@ void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t
         if (!size || rank < about->models_rank)
                 return;
         if (rank > about->models_rank)
-                about->n_models = 0;
+                about->n_models = about->models_are_cut = 0;
         about->models_rank = (uint8_t) rank;
         for (unsigned i = 0; i < about->n_models; i++) {
                 if (strlen(about->model[i].at) == size && memcmp(about->model[i].at, s, size) == 0)
                         return;
         }
-        if (about->n_models == INFP_ABOUT_MODELS)
+        if (about->n_models == INFP_ABOUT_MODELS) {
+                about->models_are_cut = true;
                 return;
+        }
         /* What the place held before is compared: a list that is given again has not changed. */
         model = &about->model[about->n_models++];
         model->rank = INFP_ABOUT_NOTHING;
@@ -219,7 +221,7 @@ static void row_text(struct infp_row *row, unsigned cell, const char *s)
 
 static void row_models(const struct infp_engine_about *about, struct infp_row *row)
 {
-        char text[INFP_ABOUT_MODELS * (INFP_ABOUT_TEXT + 1)];
+        char text[INFP_ABOUT_MODELS * (INFP_ABOUT_TEXT + 1) + sizeof("...")];
         size_t size = 0;
 
         for (unsigned i = 0; i < about->n_models; i++) {
@@ -229,6 +231,10 @@ static void row_models(const struct infp_engine_about *about, struct infp_row *r
                         text[size++] = ',';
                 memcpy(text + size, about->model[i].at, n);
                 size += n;
+        }
+        if (about->models_are_cut) {
+                memcpy(text + size, ",...", 4);
+                size += 4;
         }
         if (size)
                 infp_row_bytes(row, INFP_ENGINES_MODEL, text, size);

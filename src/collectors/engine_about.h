@@ -40,6 +40,7 @@ struct infp_engine_about {
         bool has_changed;   /* since infp_engine_about_row */
         struct infp_about_text version, quantisation, dtype, model[INFP_ABOUT_MODELS];
         unsigned n_models;
+        bool models_are_cut; /* there are more */
         uint8_t models_rank;
         struct infp_about_number max_seqs, context, block_size, blocks;
         char command[INFP_ABOUT_COMMAND]; /* masked */

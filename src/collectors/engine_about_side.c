@@ -194,8 +194,7 @@ static void walk(struct infp_engine_about *about, const json_t *value, const cha
         if (size == 2 && memcmp(member, "[]", 2) == 0) {
                 json_array_foreach(value, i, item)
                 {
-                        if (i < INFP_ABOUT_MODELS)
-                                walk(about, item, dot + 1, fact);
+                        walk(about, item, dot + 1, fact);
                 }
                 return;
         }

@@ -161,6 +161,7 @@ static size_t find(const struct infp_engine_alias_table *table, const struct inf
         size_t size = sample->name.size, n = 0;
 
         skip_wrapping(&name, &size);
+        /* bound: a unit test counts the lines of each series */
         for (size_t i = 0; i < table->n && n < INFP_ENGINE_FEEDS; i++) {
                 const struct infp_engine_alias *alias = &table->at[i];
 

@@ -14,6 +14,7 @@ struct arguments {
 static void split(const char *text, size_t size, struct arguments *ret)
 {
         ret->n = 0;
+        /* bound: as many as the text that is kept has room for */
         for (size_t i = 0; i < size && ret->n < ARGUMENTS_MAX;) {
                 size_t length = strnlen(text + i, size - i);
 
@@ -59,6 +60,7 @@ static bool stands_at(const struct arguments *arguments, unsigned i, const char 
  * file name or a text. */
 static enum infp_engine_make make_of(const struct arguments *arguments, unsigned *ret_at)
 {
+        /* bound: the program stands before its arguments */
         for (unsigned i = 0; i < arguments->n && i < PROGRAM_WORDS; i++)
                 for (unsigned make = INFP_ENGINE_UNKNOWN + 1; make < INFP_ENGINE_N; make++)
                         for (const char *const *c = infp_engine_makes[make].commands; *c; c++)

@@ -92,6 +92,7 @@ static unsigned find_sockets(const struct infp_env *env, const char *path, unsig
 
         if (size < 0)
                 return n;
+        /* bound: any socket on the port names the process */
         while ((line = strsep(&rest, "\n")) && n < SOCKETS_MAX) {
                 unsigned line_port, state;
                 uint64_t inode;

@@ -52,10 +52,13 @@ int infp_engine_fields_slots(struct infp_engine_fields *fields, const char *body
         live->n_busy = 0;
         json_array_foreach(root, i, slot)
         {
-                if (live->n_busy == INFP_ENGINE_SLOTS)
-                        break;
                 if (!is_busy(slot))
                         continue;
+                if (live->n_busy == INFP_ENGINE_SLOTS) { /* a sum of some would be taken for that of all */
+                        json_decref(root);
+                        return infp_fail(err, -E2BIG, "more than %d of the slots that /slots lists are busy",
+                                         INFP_ENGINE_SLOTS);
+                }
                 live->busy[live->n_busy++] = (struct infp_engine_slot){
                         .id = json_integer_value(json_object_get(slot, "id")),
                         .task = json_integer_value(json_object_get(slot, "id_task")),

@@ -244,6 +244,7 @@ static void set_labels(struct infp_row *row, const struct infp_prom_sample *samp
 
         infp_json_begin(&json, &text, 0);
         infp_json_object(&json);
+        /* bound: the labels that are shown; the id is of all of them */
         for (i = 0; i < n && text.size < LABELS_MAX; i++) {
                 struct infp_prom_text value = labels[i]->value;
                 size_t size = cut_at_character(value.at, value.size, VALUE_MAX);
@@ -358,6 +359,7 @@ static bool is_part_of_sum(const struct infp_engine_alias *feed)
 
 static void keep(struct engine_series *series, struct engine_slot *slot)
 {
+        /* bound: without it its counter falls, which reads as a new start */
         for (unsigned i = 0; i < slot->n_feeds && series->n_kept < ENGINE_KEPT_MAX && !slot->is_kept; i++)
                 slot->is_kept = is_part_of_sum(slot->feeds[i]);
         series->n_kept += slot->is_kept;

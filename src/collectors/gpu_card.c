@@ -77,6 +77,7 @@ static int list_cards(int root_fd, unsigned numbers[GPU_CARDS])
                         const struct dirent64 *entry = (const void *) (buffer + at);
                         unsigned number;
 
+                        /* bound: minors of DRM cards: the kernel has 64 */
                         if (card_number(entry->d_name, &number) && n_numbers < GPU_CARDS)
                                 numbers[n_numbers++] = number;
                         at += entry->d_reclen;
@@ -280,7 +281,7 @@ static int add(struct gpu_cards *cards, int root_fd, const struct gpu_card *foun
                 memcpy(card->path, found->path, sizeof(card->path));
                 cards->anew(card);
         } else {
-                if (cards->n == GPU_CARDS)
+                if (cards->n == GPU_CARDS) /* bound: minors of DRM cards: the kernel has 64 */
                         return 0;
                 card = calloc(1, cards->card_size);
                 if (!card)

@@ -174,6 +174,7 @@ static void take_descriptor(struct gpu_users *users, const struct infp_env *env,
         if (n <= (ssize_t) strlen(DRI) || strncmp(link, DRI, strlen(DRI)) || !to_number(name, &fd))
                 return;
         link[n] = 0;
+        /* bound: more open GPU files than a machine has clients */
         if (is_known(users, pid, fd) || users->n_clients == CLIENTS_MAX)
                 return;
         card = card_of_node(cards, env->root_fd, link + strlen(DRI));
@@ -196,6 +197,7 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return errno == EACCES || errno == EPERM ? -EACCES : 0;
+        /* bound: one process must not hold up the look at all others */
         while (n_links < LINKS_OF_ONE && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
                 for (ssize_t at = 0; at < n;) {
                         const struct dirent64 *entry = (const void *) (buffer + at);

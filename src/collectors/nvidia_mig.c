@@ -57,7 +57,7 @@ static void list(const struct nvidia_reading *reading)
                 return;
         if (nvml->DeviceGetMaxMigDeviceCount && nvml->DeviceGetMaxMigDeviceCount(device->handle, &most) != NVML_SUCCESS)
                 most = 0;
-        for (uint32_t i = 0; i < most && i < NVML_MAX_MIG; i++) {
+        for (uint32_t i = 0; i < most && i < NVML_MAX_MIG; i++) { /* bound: a GPU has seven instances */
                 found[n] = (struct nvidia_mig){ .number = i };
                 if (nvml->DeviceGetMigDeviceHandleByIndex(device->handle, i, &found[n].handle) != NVML_SUCCESS ||
                     !identify(nvml, &found[n]))

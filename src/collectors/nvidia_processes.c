@@ -215,7 +215,7 @@ void infp_nvidia_processes_put(const struct nvidia_reading *reading)
         infp_str_clear(&nvidia->text);
         infp_json_begin(&json, &nvidia->text, 0);
         infp_json_array(&json);
-        for (uint32_t i = 0; i < list->n && i < MOST_NAMED; i++)
+        for (uint32_t i = 0; i < list->n && i < MOST_NAMED; i++) /* bound: "and N more" ends the list */
                 put_entry(&json, &list->at[i], infp_nvidia_who(nvidia, reading->env, list->at[i].pid));
         if (list->n > MOST_NAMED) {
                 snprintf(more, sizeof(more), "and %u more", list->n - MOST_NAMED);

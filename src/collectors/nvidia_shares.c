@@ -48,6 +48,7 @@ static int read_wide(struct nvidia *nvidia, struct nvidia_device *device, struct
                         cap = 2 * all.n;
                         continue;
                 }
+                /* bound: the driver has filled no more than cap */
                 for (uint32_t k = 0; r == NVML_SUCCESS && k < all.n && k < cap; k++)
                         infp_nvidia_list_share(&device->processes, &all.shares[k], window.since_us, window.now_us);
                 return r;
@@ -71,6 +72,7 @@ static int read_narrow(struct nvidia *nvidia, struct nvidia_device *device, stru
                         cap = 2 * n;
                         continue;
                 }
+                /* bound: the driver has filled no more than cap */
                 for (uint32_t k = 0; r == NVML_SUCCESS && k < n && k < cap; k++) {
                         const struct nvml_process_share share = { .time_us = samples[k].time_us,
                                                                   .pid = samples[k].pid,

@@ -252,6 +252,7 @@ static void put_fans(const struct nvidia_reading *reading)
                 infp_nvidia_took(device, GPU_FAN_SPEED, device->fault ? device->fault : NVML_NOT_SUPPORTED);
                 return;
         }
+        /* bound: a card has some three fans */
         for (uint32_t fan = 0; fan < n_fans && fan < NVML_MAX_FANS && !device->fault; fan++) {
                 const int64_t percent = fan_percent(reading, fan), rpm = fan_rpm(reading, fan);
 

@@ -162,9 +162,10 @@ static enum place find_place(struct process_total *total, const struct ended_pro
         const struct live_process *live;
         unsigned n = 0;
 
+        /* bound: a circle of reused pids must end */
         for (; n < MAX_STEPS && !find_live(total, pid) && (parent = find_ended(total, pid)) && parent != e; n++)
                 pid = parent->ppid;
-        for (; n < MAX_STEPS && (live = find_live(total, pid)); n++) {
+        for (; n < MAX_STEPS && (live = find_live(total, pid)); n++) { /* bound: a circle of reused pids must end */
                 if (match(total, live->gain, e))
                         return PLACE_PARENT;
                 if (!has_lost_parent)

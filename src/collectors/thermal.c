@@ -52,7 +52,7 @@ static bool read_word(const struct infp_env *env, const char *path, char *ret, s
 
 static void add(struct thermal *thermal, const char *path)
 {
-        if (thermal->n < MAX_SENSORS)
+        if (thermal->n < MAX_SENSORS) /* bound: one of a socket; the hottest of 64 is the hottest */
                 snprintf(thermal->paths[thermal->n++], sizeof(thermal->paths[0]), "%s", path);
 }
 

@@ -145,7 +145,12 @@ static void make_place(struct folded *f, const struct infp_import_text *words, s
         infp_import_name(word, &f->place);
         if (kind != INFP_FRAME_KINDS)
                 f->place.kind = kind;
-        for (size_t i = 1; i < n && i < INFP_IMPORT_MAX_LEVELS; i++) {
+        if (n > INFP_IMPORT_MAX_LEVELS) {
+                infp_import_skip(f->writer, "inlined functions beyond the 64th of a place", n - INFP_IMPORT_MAX_LEVELS,
+                                 infp_import_line_number(f->input));
+                n = INFP_IMPORT_MAX_LEVELS;
+        }
+        for (size_t i = 1; i < n; i++) {
                 word = words[i];
                 infp_import_cut(&word, "_[i]");
                 f->place.levels[i] = (struct infp_import_level){ .name = word };
@@ -476,6 +481,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 
         if (memchr(head, 0, size) || (size && (head[0] == '{' || head[0] == '<') && !memchr(head, ';', size)))
                 return INFP_IMPORT_NO;
+        /* bound: a guess at the format; nothing is read here */
         while (n < LOOK_LINES && infp_import_head_line(&rest, &line)) {
                 int64_t samples;
                 double weight;

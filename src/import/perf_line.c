@@ -275,6 +275,7 @@ bool infp_perf_frame(struct infp_import_text line, struct infp_perf_frame *ret)
 
                 ret->address = ret->address << 4 | (uint64_t) (is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
         }
+        /* bound: 64 bits have no more digits */
         if (!n || n > 16 || (n < line.size && !infp_import_is_blank(line.data[n])))
                 return false;
         line = infp_import_trim(infp_import_from(line, line.data + n));

@@ -385,6 +385,7 @@ static enum infp_import_sure look(const char *head, size_t size)
 
         if (memchr(head, 0, size))
                 return INFP_IMPORT_NO;
+        /* bound: a guess at the format; nothing is read here */
         for (unsigned i = 0; i < LOOK_LINES && infp_import_head_line(&rest, &line); i++) {
                 struct infp_perf_frame frame;
                 struct infp_perf_head start;

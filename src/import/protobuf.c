@@ -19,7 +19,7 @@ static int varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
 {
         uint64_t v = 0;
 
-        for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        for (unsigned shift = 0; *at < end && shift < 64; shift += 7) { /* bound: 64 bits; more is refused */
                 const uint8_t byte = *(*at)++;
 
                 if (shift == 63 && byte > 1)

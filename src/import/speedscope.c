@@ -274,7 +274,7 @@ static void show_name(struct speedscope *s, struct infp_import_text name)
 {
         size_t n = 0;
 
-        for (; n < name.size && n < NAME_MAX_; n++)
+        for (; n < name.size && n < NAME_MAX_; n++) /* bound: shortened, for a message */
                 s->shown[n] = (unsigned char) name.data[n] < ' ' ? ' ' : name.data[n];
         s->shown[n] = 0;
 }

@@ -42,6 +42,7 @@ static size_t put(char *to, size_t cap, struct infp_import_text text)
 {
         size_t n = 0;
 
+        /* bound: a unit is a word; a longer one is none that is known */
         for (size_t i = 0; i < text.size && n < cap;) {
                 unsigned length = infp_utf8_length(text.data + i, text.size - i);
 

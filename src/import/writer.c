@@ -133,7 +133,7 @@ void infp_import_skip(struct infp_import_writer *w, const char *what, uint64_t n
                         found->skips[i].n += n;
                         return;
                 }
-        if (found->n_skips < INFP_IMPORT_SKIPS)
+        if (found->n_skips < INFP_IMPORT_SKIPS) /* bound: kinds are literals of the importers; fewer than these */
                 found->skips[found->n_skips++] = (struct infp_imported_skip){ what, n, where };
 }
 

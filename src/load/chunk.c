@@ -338,7 +338,7 @@ void infp_error_words(const char *body, size_t size, struct infp_str *out)
 
         if (!words)
                 words = body;
-        for (size_t i = 0; i < n && i < WORDS_MAX; i++) {
+        for (size_t i = 0; i < n && i < WORDS_MAX; i++) { /* bound: the text ends in "..." then */
                 const bool blank = (unsigned char) words[i] <= ' ' || words[i] == 0x7f;
 
                 if (!blank)

@@ -88,6 +88,7 @@ static size_t number_size(struct cursor *c)
         size_t n = 0;
 
         skip_blanks(c);
+        /* bound: a number has no more characters; what follows is refused */
         while (c->at + n < c->end && n < NUMBER_MAX && c->at[n] && strchr("0123456789.eE+-", c->at[n]))
                 n++;
         return n;

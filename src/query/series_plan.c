@@ -283,6 +283,8 @@ static int add_all_columns(struct infp_series_plan *plan)
                                 continue;
                         if (plan->n_columns + MOST_OF_A_SLOT < INFP_MADE_MAX)
                                 INFP_TRY(add_columns(plan, i));
+                        else
+                                plan->n_left_out++;
                 }
         return 0;
 }
@@ -352,6 +354,12 @@ int infp_series_plan_make(struct infp_run *run, struct infp_series_plan *ret, st
         if (plan.n_columns)
                 qsort(plan.columns, plan.n_columns, sizeof(*plan.columns), by_name);
         drop_second_names(&plan);
+        if (plan.n_left_out)
+                infp_run_note(run,
+                              "the time series has no room for the columns of %u numbered instances (containers, "
+                              "GPUs): they are left "
+                              "out of it, their own tables have them",
+                              plan.n_left_out);
         if (make_table(&plan) < 0)
                 return infp_fail(err, -E2BIG, "the time series has too many columns");
         *ret = plan;

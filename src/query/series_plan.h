@@ -39,6 +39,7 @@ struct infp_series_plan {
         unsigned n_slots;
         struct infp_series_column *columns; /* without `timestamp`, sorted, each name once */
         unsigned n_columns;
+        unsigned n_left_out;    /* instances without a column here: the table has no room for more */
         struct infp_made *made; /* `timestamp` first */
 };
 

@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/procfile.h"
 #include "record/processes.h"
-
-enum { MAX_INODES = 64 };
 
 /* What matching needs of one process. */
 struct seen {
@@ -33,8 +32,7 @@ struct look {
         struct infp_follow *follow;
         const struct infp_env *env;
         struct seen_list list;
-        uint64_t inodes[MAX_INODES]; /* of listening sockets on the port */
-        unsigned n_inodes;
+        struct infp_map inodes; /* of listening sockets on the port */
 };
 
 static bool matches_name(struct look *look, const struct infp_process *process)
@@ -61,10 +59,7 @@ static bool is_listening_inode(const struct look *look, const char *link)
 
         if (sscanf(link, "socket:[%" SCNu64 "]", &inode) != 1)
                 return false;
-        for (unsigned i = 0; i < look->n_inodes; i++)
-                if (look->inodes[i] == inode)
-                        return true;
-        return false;
+        return infp_map_get(&look->inodes, inode) != NULL;
 }
 
 static bool listens(struct look *look, pid_t pid)
@@ -104,6 +99,7 @@ static void find_inodes(struct look *look, const char *path)
                 return;
         while (infp_span_line(&text, &line)) {
                 struct infp_span port;
+                uint64_t inode;
                 char copy[16];
 
                 if (infp_span_words(line, words, INFP_COUNT(words)) < INFP_COUNT(words))
@@ -112,8 +108,8 @@ static void find_inodes(struct look *look, const char *path)
                 snprintf(copy, sizeof copy, "%.*s", (int) (port.size < 8 ? port.size : 8), port.at);
                 if (strtoul(copy, NULL, 16) != look->follow->options.port || !infp_span_is(words[3], "0A"))
                         continue;
-                if (look->n_inodes < MAX_INODES && infp_span_u64(words[9], &look->inodes[look->n_inodes]) == 0)
-                        look->n_inodes++;
+                if (infp_span_u64(words[9], &inode) == 0)
+                        infp_map_put(&look->inodes, inode, 1);
         }
 }
 
@@ -211,19 +207,20 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
                 find_inodes(&look, "proc/net/tcp");
                 find_inodes(&look, "proc/net/tcp6");
         }
-        if (!follow->options.port || look.n_inodes) {
+        if (!follow->options.port || look.inodes.n) {
                 infp_process_each(env->root_fd, see, &look);
                 if (env->is_live)
                         leave_out_ourselves(&look);
         }
         take_roots(&look);
-        if (follow->n_roots == 0 && look.n_inodes)
+        if (follow->n_roots == 0 && look.inodes.n)
                 snprintf(follow->problem, sizeof follow->problem,
                          "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
                          "root",
                          follow->options.port);
-        give_reason(follow, follow->n_roots == 0 && look.n_inodes);
+        give_reason(follow, follow->n_roots == 0 && look.inodes.n);
         free(look.list.all);
+        infp_map_done(&look.inodes);
 }
 
 static bool is_alive(const struct infp_env *env, const struct infp_followed *root)

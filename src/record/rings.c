@@ -166,6 +166,7 @@ static void drain_some(struct infp_rings *rings)
                 rings->next_entry = 0;
         if (rings->next_entry == 0)
                 rings->is_flooded = rings->is_busy = false;
+        /* bound: the rest waits for its turn */
         for (unsigned reads = 0; reads < rings->n_entries && reads < READS_AT_ONCE; reads++) {
                 drain(rings, &rings->entries[rings->next_entry]);
                 rings->next_entry = (rings->next_entry + 1) % rings->n_entries;

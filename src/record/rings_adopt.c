@@ -124,7 +124,7 @@ static bool is_known(const struct infp_rings *rings, const struct ring_place *pl
 
 static struct ring_entry *entry_new(struct infp_rings *rings)
 {
-        if (rings->n_entries == RINGS_MAX)
+        if (rings->n_entries == RINGS_MAX) /* bound: a notice says that not all is recorded */
                 return NULL;
         if ((rings->n_entries & (rings->n_entries - 1)) == 0) {
                 const size_t cap = rings->n_entries ? 2 * (size_t) rings->n_entries : 4;

@@ -58,7 +58,7 @@ static bool reserve(struct infp_rings *rings, size_t n)
 
         if (n <= rings->cap_members)
                 return true;
-        if (n > RINGS_MEMBERS)
+        if (n > RINGS_MEMBERS) /* bound: checked by the caller */
                 return false;
         members = reallocarray(rings->members, cap, sizeof(*members));
         if (!members)

@@ -378,7 +378,7 @@ bool infp_shelf_rows(struct infp_shelf *s, uint32_t from, struct infp_batch *ret
         /* Grows until all rows go in at once, or a batch is full. Later calls find the room. */
         for (;;) {
                 n = append_from(s, s->view, from);
-                if (from + n == s->n_order || n == INFP_BATCH_ROWS)
+                if (from + n == s->n_order || n == INFP_BATCH_ROWS) /* bound: one batch; the next goes on there */
                         break;
                 infp_builder_reset(s->view);
                 if (infp_builder_grow(s->view, infp_shelf_at(s, from + n)->texts.size + GROW_TEXT) < 0) {

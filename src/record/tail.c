@@ -256,18 +256,17 @@ static bool last_row(void *context, const struct infp_table *table, uint32_t ind
 /* Another one whenever the row, or one of the things that its keys name, is another. */
 static uint64_t stamp_of(const struct tail *tail, const struct infp_shelf *s, const struct infp_slot *slot)
 {
-        uint64_t versions[8] = { slot->version };
-        unsigned n = 1;
+        uint64_t stamp = slot->version;
 
-        for (unsigned i = 0; i < s->n_key_cells && n < INFP_COUNT(versions); i++) {
+        for (unsigned i = 0; i < s->n_key_cells; i++) {
                 const struct infp_column *c = infp_table_column(s->table, INFP_FIXED_COLUMNS + i);
                 const struct infp_shelf *things =
                         c->type == INFP_ID64 && c->key && *c->key ? things_find(tail, c->key) : NULL;
                 const struct infp_slot *thing = things ? infp_shelf_by_id(things, slot->cells[i].u64) : NULL;
 
-                versions[n++] = thing ? thing->version : 0;
+                stamp = infp_hash64(&(uint64_t){ thing ? thing->version : 0 }, sizeof(uint64_t), stamp + 1);
         }
-        return infp_hash64(versions, n * sizeof(*versions), 0);
+        return stamp;
 }
 
 static int last_kept(void *context, const struct infp_table *table, uint32_t index, const char **ret_text,

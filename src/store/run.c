@@ -25,6 +25,7 @@ struct infp_run *infp_run_close(struct infp_run *run)
         infp_run_info_done(&run->info);
         free(run->output);
         free(run->problem);
+        infp_run_notes_done(&run->notes);
         free(run);
         return NULL;
 }

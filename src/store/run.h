@@ -53,6 +53,13 @@ struct infp_run_info {
 
 void infp_run_info_done(struct infp_run_info *info);
 
+/* What was left out of the rows that were read, as sentences for the user; each once. */
+struct infp_run_notes {
+        char **list;
+        unsigned n;
+        uint64_t n_more; /* not kept: there is no room for more */
+};
+
 struct infp_run {
         char *output;  /* path of the output directory as given */
         int output_fd; /* directory */
@@ -60,6 +67,7 @@ struct infp_run {
         enum infp_run_state state;
         struct infp_run_info info;
         char *problem; /* why run.json could not be read, naming it; then info is what the directory says. NULL: it could */
+        struct infp_run_notes notes;
 };
 
 void infp_uuid_make(char ret[37]);           /* UUID version 7: sorts by time */
@@ -88,6 +96,10 @@ bool infp_run_is_recording(const struct infp_run *run);
 /* Calls back for each run of a directory, oldest first; a callback that returns non-zero ends the walk with that value. */
 int infp_run_each(const char *output, int (*each)(void *context, const char *uuid), void *context,
                   struct infp_err *err);
+
+/* Readers call it from any thread, whenever they give less than what is there: nothing is left out silently. */
+void infp_run_note(struct infp_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void infp_run_notes_done(struct infp_run_notes *notes);
 
 /* The tables that have at least one segment, sorted; free each and the array. Returns their number. */
 int infp_run_tables(const struct infp_run *run, char ***ret, struct infp_err *err);

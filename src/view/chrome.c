@@ -259,6 +259,7 @@ static int put_tracks(struct writer *w)
                 w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
         if (s->n_times)
                 qsort(w->order, s->n_times, sizeof(*w->order), by_track);
+        /* bound: more is refused with an error */
         for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_all <= MOST_SLICES; i++) {
                 if (w->order[i].track != track) {
                         close_to(w, track, 0);

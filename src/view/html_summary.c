@@ -124,6 +124,7 @@ static void put_engine_latency(struct infp_str *out, const struct infp_report_en
 
 static void put_engines(struct infp_str *out, const struct infp_report *report)
 {
+        /* bound: a card says how many there are */
         for (unsigned i = 0; i < report->engines.n && i < ENGINES_SHOWN; i++) {
                 const struct infp_report_engine *engine = &report->engines.list[i];
                 const double rate = infp_engine_rate(engine, INFP_ENGINE_GENERATED),
@@ -141,6 +142,8 @@ static void put_engines(struct infp_str *out, const struct infp_report *report)
                         put_engine_latency(out, engine, "latency_e2e_s", "Whole request");
                 }
         }
+        if (report->engines.n > ENGINES_SHOWN)
+                put_card(out, "Engines", number(report->engines.n).text, "all of them below");
 }
 
 static void put_times(struct infp_str *out, const char *name, struct infp_samples *samples)
@@ -170,7 +173,7 @@ static void put_requests(struct infp_str *out, const struct infp_report *report)
 
 static void put_gpus(struct infp_str *out, const struct infp_report *report)
 {
-        for (unsigned i = 0; i < report->gpus.n && i < GPUS_SHOWN; i++) {
+        for (unsigned i = 0; i < report->gpus.n && i < GPUS_SHOWN; i++) { /* bound: a card says how many there are */
                 const struct infp_gpu *gpu = &report->gpus.list[i];
                 const double used = infp_gpu_mean(gpu, INFP_GPU_USED),
                              memory = infp_gpu_most(gpu, INFP_GPU_MEMORY_USED);

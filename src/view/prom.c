@@ -225,9 +225,29 @@ static int spill(struct family *f)
         return 0;
 }
 
+/* The column of a time series that says when its row is; -1: it is another table. There the columns of all things stand in one
+ * row: labels of one are not those of another, and columns of one name are told apart by their own names. */
+static int tick_of(const struct infp_table *table)
+{
+        return table->plain ? infp_table_find(table, "timestamp") : -1;
+}
+
+static bool when(const struct infp_prom *prom, const struct infp_batch *batch, uint32_t row, int64_t *ret_ms)
+{
+        const int tick = tick_of(batch->table);
+
+        if (!prom->stamped || (tick < 0 && batch->table->plain) ||
+            !infp_batch_has(batch, tick < 0 ? 1 : (unsigned) tick, row))
+                return false;
+        *ret_ms = tick < 0 ? infp_unix_ms(infp_batch_i64(batch, 1, row)) : infp_batch_i64(batch, (unsigned) tick, row);
+        return true;
+}
+
 static void put_sample(const struct infp_prom *prom, struct family *f, const struct infp_batch *batch, unsigned i,
                        uint32_t row)
 {
+        int64_t ms;
+
         infp_str_puts(&f->text, f->name);
         if (prom->labels.size) {
                 infp_str_putc(&f->text, '{');
@@ -236,9 +256,9 @@ static void put_sample(const struct infp_prom *prom, struct family *f, const str
         }
         infp_str_putc(&f->text, ' ');
         put_value(&f->text, batch, i, row);
-        if (prom->stamped && !batch->table->plain && infp_batch_has(batch, 1, row)) {
+        if (when(prom, batch, row, &ms)) {
                 infp_str_putc(&f->text, ' ');
-                infp_str_i64(&f->text, infp_unix_ms(infp_batch_i64(batch, 1, row)));
+                infp_str_i64(&f->text, ms);
         }
         infp_str_putc(&f->text, '\n');
 }
@@ -284,26 +304,38 @@ static int tell_apart(struct infp_prom *prom, const struct infp_batch *batch, ui
  * the first stands. 1: already there; 0; -ENOMEM. */
 static int is_stamp_taken(struct infp_prom *prom, const struct infp_batch *batch, uint32_t row)
 {
-        uint64_t key, ms;
+        uint64_t key;
         const uint64_t *last;
+        int64_t ms;
 
-        if (!prom->stamped || batch->table->plain || !infp_batch_has(batch, 1, row))
+        if (!when(prom, batch, row, &ms))
                 return 0;
         key = hash_of_labels(prom, batch->table);
-        ms = (uint64_t) infp_unix_ms(infp_batch_i64(batch, 1, row));
         last = infp_map_get(&prom->stamps, key);
-        if (last && *last == ms)
+        if (last && *last == (uint64_t) ms)
                 return 1;
-        return infp_map_put(&prom->stamps, key, ms);
+        return infp_map_put(&prom->stamps, key, (uint64_t) ms);
+}
+
+/* Of a time series: the column's own name, where another column has the same one. */
+static void put_column_label(struct infp_prom *prom, const struct infp_column *column, bool is_shared)
+{
+        infp_str_clear(&prom->labels);
+        if (is_shared)
+                infp_str_printf(&prom->labels, "column=\"%s\"", column->name);
 }
 
 int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const struct infp_last *last)
 {
         const struct infp_table *table = batch->table;
         const unsigned width = infp_table_width(table);
-        int families[INFP_MAX_COLUMNS + INFP_FIXED_COLUMNS];
+        const bool is_series = tick_of(table) >= 0;
+        infp_autofree int *families = calloc(width + 1, sizeof(*families));
+        infp_autofree unsigned *n_of = NULL; /* columns of each family */
 
-        for (unsigned i = 0; i < width && i < INFP_COUNT(families); i++) {
+        if (!families)
+                return -ENOMEM;
+        for (unsigned i = 0; i < width; i++) {
                 const struct infp_column *c = infp_table_column(table, i);
 
                 families[i] = -1;
@@ -313,17 +345,27 @@ int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const 
                 if (families[i] < 0)
                         return families[i];
         }
+        n_of = calloc(prom->n_families + 1, sizeof(*n_of));
+        if (!n_of)
+                return -ENOMEM;
+        for (unsigned i = 0; i < width; i++)
+                if (families[i] >= 0)
+                        n_of[families[i]]++;
         for (uint32_t row = 0; row < batch->n_rows; row++) {
                 int taken;
 
-                put_labels(&prom->labels, batch, row, last);
+                infp_str_clear(&prom->labels);
+                if (!is_series)
+                        put_labels(&prom->labels, batch, row, last);
                 INFP_TRY(tell_apart(prom, batch, row));
                 taken = is_stamp_taken(prom, batch, row);
                 if (taken < 0)
                         return taken;
-                for (unsigned i = 0; !taken && i < width && i < INFP_COUNT(families); i++) {
+                for (unsigned i = 0; !taken && i < width; i++) {
                         if (families[i] < 0 || !infp_batch_has(batch, i, row))
                                 continue;
+                        if (is_series)
+                                put_column_label(prom, infp_table_column(table, i), n_of[families[i]] > 1);
                         put_sample(prom, &prom->families[families[i]], batch, i, row);
                         INFP_TRY(spill(&prom->families[families[i]]));
                 }

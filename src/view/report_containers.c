@@ -140,7 +140,7 @@ void infp_report_containers(struct infp_out *out, const struct infp_report *repo
 
         if (c->n)
                 infp_report_title(out, "Containers");
-        for (unsigned i = 0; i < c->n && i < SHOWN; i++)
+        for (unsigned i = 0; i < c->n && i < SHOWN; i++) /* bound: the rest is counted below */
                 put_container(out, report, &c->list[i]);
         if (c->n > SHOWN)
                 infp_report_line(out, "", "%u more with less CPU time; --json has them all", c->n - SHOWN);

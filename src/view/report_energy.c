@@ -144,6 +144,7 @@ static void put_split(struct infp_out *out, const struct infp_report *report)
                                  infp_report_joules(e->tree_joules).text, infp_report_joules(e->others_joules).text,
                                  has_idle ? infp_report_joules(e->split_idle_joules).text : "not apart",
                                  infp_report_joules(e->residual_joules).text);
+        /* bound: the list of processes says how many there are */
         for (unsigned i = 0; i < report->processes.n && i < INFP_REPORT_BUSIEST; i++) {
                 const struct infp_report_process *p = &report->processes.list[i];
 

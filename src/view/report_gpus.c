@@ -179,7 +179,7 @@ void infp_report_gpus(struct infp_out *out, const struct infp_report *report)
 
         if (gpus->n)
                 infp_report_title(out, "GPUs");
-        for (unsigned i = 0; i < gpus->n && i < SHOWN; i++) {
+        for (unsigned i = 0; i < gpus->n && i < SHOWN; i++) { /* bound: the rest is counted below */
                 const struct infp_gpu *gpu = &gpus->list[i];
 
                 put_title(out, gpu);

@@ -149,6 +149,16 @@ static void put_broken(struct infp_json *json, const struct infp_report *report)
         infp_json_array_end(json);
 }
 
+static void put_notes(struct infp_json *json, const struct infp_run_notes *notes)
+{
+        infp_json_key(json, "notes");
+        infp_json_array(json);
+        for (unsigned i = 0; i < notes->n; i++)
+                infp_json_str(json, notes->list[i]);
+        infp_json_array_end(json);
+        infp_json_member_u64(json, "notes_left_out", notes->n_more);
+}
+
 static void put_absences(struct infp_json *json, const struct infp_absences *absences)
 {
         infp_json_key(json, "absent");
@@ -233,6 +243,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         infp_json_object_end(json);
         put_absences(json, &report->absences);
         put_broken(json, report);
+        put_notes(json, &report->run->notes);
         put_self(json, report);
         put_statistics(json, report);
 }

@@ -65,6 +65,7 @@ static void put_cores(struct infp_out *out, const struct infp_cores *cores)
         char label[32];
 
         put_stat(out, "CPU, mean of the cores", &cores->average, percent);
+        /* bound: of more cores a line says how many */
         for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++) {
                 snprintf(label, sizeof(label), "core %lld", (long long) cores->cores[i].number);
                 put_stat(out, label, &cores->cores[i].stat, percent);

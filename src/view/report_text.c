@@ -294,6 +294,7 @@ static void put_busiest(struct infp_out *out, const struct infp_cores *cores)
                                 next = cores->cores[i].stat.mean;
                 if (next < 0)
                         break;
+                /* bound: the others stand below as one line */
                 for (unsigned i = 0; i < cores->n && shown < SOME_CORES; i++)
                         if (cores->cores[i].stat.n && cores->cores[i].stat.mean == next) {
                                 put_core(out, &cores->cores[i]);
@@ -316,7 +317,7 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
         infp_report_title(out, "Load of the machine's cores");
         if (cores->n > ALL_CORES)
                 put_busiest(out, cores);
-        for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++)
+        for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++) /* bound: of more the busiest */
                 put_core(out, &cores->cores[i]);
         if (cores->disparity.n)
                 infp_report_line(out, "disparity",

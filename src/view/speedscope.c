@@ -218,6 +218,7 @@ static bool is_small(const struct infp_profile *s)
 {
         uint64_t numbers = 0;
 
+        /* bound: more is refused with an error */
         for (uint32_t i = 0; i < s->n_times && numbers <= MOST_NUMBERS; i++) {
                 const uint32_t node = s->sums[s->times[i].sum].node;
 

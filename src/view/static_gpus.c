@@ -1,5 +1,6 @@
 #include "view/static_gpus.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -32,6 +33,7 @@ void infp_static_gpus_done(struct infp_static_gpus *gpus)
                 infp_str_done(&maker->cuda_version);
                 for (unsigned k = 0; k < maker->n; k++)
                         infp_str_done(&maker->gpus[k].json);
+                free(maker->gpus);
         }
         *gpus = (struct infp_static_gpus){ 0 };
 }
@@ -73,12 +75,12 @@ static bool take_gpu(struct infp_static_maker *maker, const struct infp_batch *b
 {
         const int index_at = infp_table_find(batch->table, "gGpuIndex"),
                   uuid_at = infp_table_find(batch->table, "gUuid");
-        struct infp_static_gpu gpu = { 0 };
+        struct infp_static_gpu gpu = { 0 }, *more;
         unsigned place;
         size_t size;
         const char *uuid;
 
-        if (index_at < 0 || uuid_at < 0 || maker->n == INFP_STATIC_GPUS)
+        if (index_at < 0 || uuid_at < 0)
                 return false;
         uuid = infp_batch_str(batch, (unsigned) uuid_at, row, &size);
         gpu.index = infp_batch_i64(batch, (unsigned) index_at, row);
@@ -86,6 +88,10 @@ static bool take_gpu(struct infp_static_maker *maker, const struct infp_batch *b
         for (place = 0; place < maker->n && maker->gpus[place].index <= gpu.index; place++)
                 if (maker->gpus[place].id == gpu.id)
                         return false;
+        more = reallocarray(maker->gpus, maker->n + 1, sizeof(*more));
+        if (!more)
+                return false; /* a later row of it is another try */
+        maker->gpus = more;
         put_members(&gpu.json, batch, row);
         memmove(&maker->gpus[place + 1], &maker->gpus[place], (maker->n - place) * sizeof(gpu));
         maker->gpus[place] = gpu;

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "model/batch.h"
 
-enum { INFP_STATIC_MAKERS = 3, INFP_STATIC_GPUS = 64 };
+enum { INFP_STATIC_MAKERS = 3 };
 
 struct infp_static_gpus {
         struct infp_static_maker {
@@ -17,7 +17,7 @@ struct infp_static_gpus {
                         int64_t index;
                         uint64_t id;
                         struct infp_str json; /* its object */
-                } gpus[INFP_STATIC_GPUS];     /* by index */
+                } * gpus;                     /* by index */
                 unsigned n;
         } makers[INFP_STATIC_MAKERS];
 };

@@ -99,6 +99,20 @@ def test_every_table(infprof, output):
     assert n_counted > 1000
 
 
+def test_time_series(infprof, output):
+    """All of its columns, however many: each value with its tick."""
+    described = {}  # a column of several tables has several names
+    for row in json.loads(export(infprof, output, "columns", "--json")):
+        if row["prometheus"] and row["kind"] != "label":
+            described.setdefault(row["column_name"], set()).add(row["prometheus"])
+    rows = json.loads(export(infprof, output, "timeseries", "--json"))
+    families = parse(export(infprof, output, "timeseries", "-f", "prom"))
+    wanted = [described[name] for name in rows[0] if name in described and any(row[name] is not None for row in rows)]
+    assert len(wanted) > 100 and all(names & set(families) for names in wanted)
+    stamps = {stamp for family in families.values() for _, stamp, _ in family["samples"]}
+    assert stamps == {row["timestamp"] for row in rows}
+
+
 @pytest.mark.san
 def test_hostile_text_is_one_label(infprof, output):
     names = {row["pName"] for row in json.loads(export(infprof, output, "process", "--json")) if row["pName"]}

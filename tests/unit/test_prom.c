@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "model/builder.h"
 #include "model/prom_name.h"
+#include "query/made.h"
 #include "view/prom.h"
 
 // clang-format off
@@ -284,6 +285,51 @@ static void test_one_sample_a_millisecond(void **state)
         assert_non_null(strstr(text, " 1703462400124\n"));
 }
 
+/* More columns than a table of a collector may have, of several things: none is left out, and each has its own sample. */
+static void test_a_time_series(void **state)
+{
+        enum { WIDTH = 300 };
+        static const struct infp_column tick =
+                INFP_COLUMN(timestamp, I64, LABEL, ms, MEASURED, NO, NULL, 0, NULL, "Tick.");
+        struct infp_made *made = infp_made_new("timeseries", true);
+        struct infp_prom *prom;
+        struct infp_builder *b;
+        struct infp_batch batch;
+        unsigned n = 0;
+
+        (void) state;
+        assert_int_equal(infp_made_add(made, &tick, false), 0);
+        for (unsigned i = 0; i < WIDTH; i++) {
+                struct infp_column column = columns[2];
+                char name[32], own[32];
+
+                snprintf(name, sizeof(name), "thing%u_vBytes", i);
+                snprintf(own, sizeof(own), "x%u_bytes", i);
+                column.name = name;
+                column.prom = i < 2 ? "x_bytes" : own;
+                assert_int_equal(infp_made_add(made, &column, false), 0);
+        }
+        b = infp_builder_new(&made->table, 1);
+        assert_int_equal(infp_builder_row_begin(b, 0, 0), 0);
+        infp_builder_set(b, 0, (union infp_cell){ .i64 = 1703462400123 }, NULL, 0);
+        for (unsigned i = 0; i < WIDTH; i++)
+                infp_builder_set(b, i + 1, (union infp_cell){ .u64 = i }, NULL, 0);
+        assert_int_equal(infp_builder_row_end(b), 0);
+        batch = infp_builder_batch(b, 0);
+        assert_int_equal(infp_prom_new(true, &prom), 0);
+        assert_int_equal(infp_prom_add(prom, &batch, NULL), 0);
+        infp_builder_free(b);
+        infp_autofree char *text = written(prom);
+        infp_made_free(made);
+
+        for (const char *at = text; (at = strstr(at, "# TYPE ")); at++)
+                n++;
+        assert_int_equal(n, WIDTH - 1);
+        assert_non_null(strstr(text, "\nx_bytes{column=\"thing0_vBytes\"} 0 1703462400123\n"));
+        assert_non_null(strstr(text, "\nx_bytes{column=\"thing1_vBytes\"} 1 1703462400123\n"));
+        assert_non_null(strstr(text, "\nx299_bytes 299 1703462400123\n"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -293,6 +339,7 @@ int main(void)
                 cmocka_unit_test(test_namesakes),
                 cmocka_unit_test(test_an_export),
                 cmocka_unit_test(test_one_sample_a_millisecond),
+                cmocka_unit_test(test_a_time_series),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
