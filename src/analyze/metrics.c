@@ -110,10 +110,10 @@ static void take_row(const struct reading *reading, struct infp_report_metric *m
 }
 
 /* A tree without a process, before the first and after the last one, has no memory and no threads; older versions wrote 0
- * there. What it used stays. */
+ * there. What it used stays, and so does its peak. */
 static bool says_nothing(const struct infp_batch *batch, const struct infp_column *c, int processes, uint32_t row)
 {
-        return processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) &&
+        return processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) && !strstr(c->name, "_peak_") &&
                infp_batch_has(batch, (unsigned) processes, row) &&
                infp_batch_number(batch, (unsigned) processes, row) == 0;
 }

@@ -92,6 +92,10 @@ double infp_report_mean(const struct infp_report *report, const char *name);
 double infp_report_total(const struct infp_report *report, const char *name);
 double infp_report_max(const struct infp_report *report, const char *name);
 
+/* The most memory that the tree was seen to have at once: at a sample, or of one of its processes between two, where the kernel's
+ * own peak rose within the range. At least that much. */
+double infp_report_tree_rss_most(const struct infp_report *report);
+
 /* The tree was sampled, and never was there a process: all that it did lies between two samples. Its gauges then have no value,
  * and counters that stayed at 0 say nothing. */
 bool infp_report_tree_unseen(const struct infp_report *report);

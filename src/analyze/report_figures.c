@@ -40,6 +40,17 @@ double infp_report_max(const struct infp_report *report, const char *name)
         return m && m->stat.n ? m->stat.max * m->factor : NAN;
 }
 
+double infp_report_tree_rss_most(const struct infp_report *report)
+{
+        const struct infp_report_metric *peak = infp_report_find(report, "tree_process_rss_peak_bytes");
+        const bool began_with_range = !strcmp(report->run->info.mode, "run") && report->range.t0 == report->range.start;
+        const double most = infp_report_max(report, "tree_rss_bytes");
+
+        if (!peak || !peak->stat.n || (!began_with_range && peak->stat.last <= peak->stat.first))
+                return most;
+        return fmax(most, peak->stat.max * peak->factor);
+}
+
 /* The increase in the range, in the base unit. The counters of something that began with the run begin with it, so that over
  * the whole run what the first row already holds counts as well. */
 static double increase(const struct infp_report *report, const struct infp_report_metric *m, bool began_with_run)

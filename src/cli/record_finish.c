@@ -67,19 +67,12 @@ bool infp_record_finish(const char *path, struct infp_signals *signals)
         return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void ignore_usage(void *context, pid_t pid, const struct rusage *usage)
-{
-        (void) context;
-        (void) pid;
-        (void) usage;
-}
-
 int infp_record_stay(struct infp_child *child, struct infp_signals *signals)
 {
         struct infp_signal signal;
 
         for (;;) {
-                infp_child_reap(child, ignore_usage, NULL);
+                infp_child_reap(child, NULL);
                 if (child->state == INFP_CHILD_ENDED)
                         return infp_child_exit_code(child);
                 wait_for_signal(signals);

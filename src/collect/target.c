@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "collect/process_stat.h"
 #include "collect/target_inner.h"
 #include "model/id.h"
 
@@ -43,6 +44,7 @@ void infp_process_end(struct infp_target *target, struct infp_process *process)
 {
         infp_process_files_close(&target->keeper, process->files);
         free(process->user);
+        free(process->last);
         free(process);
 }
 
@@ -62,6 +64,12 @@ struct infp_target *infp_target_free(struct infp_target *target)
                 if (target->entries[i].process)
                         infp_process_end(target, target->entries[i].process);
         infp_process_list_done(&target->list);
+        while (target->looks) {
+                struct infp_last_look *next = target->looks->next;
+
+                free(target->looks);
+                target->looks = next;
+        }
         free(target->entries);
         free(target->merged);
         free(target->followed);
@@ -282,6 +290,8 @@ ssize_t infp_process_read(struct infp_target *target, const struct infp_env *env
         ssize_t n;
 
         (void) env;
+        if (process->last)
+                return infp_last_look_read(process->last, name, buffer, cap);
         for (unsigned i = 0; i < INFP_N_KEPT_FILES; i++)
                 if (!strcmp(name, infp_process_file_name(i)))
                         return infp_target_read(target, process, i, buffer, cap);
@@ -320,6 +330,43 @@ size_t infp_target_members(struct infp_target *target, struct infp_target_member
 static uint64_t ns_of(struct timeval t)
 {
         return (uint64_t) t.tv_sec * INFP_NS_PER_S + (uint64_t) t.tv_usec * 1000;
+}
+
+void infp_target_add_last(struct infp_target *target, struct infp_last_look *look)
+{
+        struct infp_last_look *too_many = NULL;
+
+        pthread_mutex_lock(&target->lock);
+        if (target->n_looks < INFP_TARGET_LOOKS) {
+                look->next = target->looks;
+                target->looks = look;
+                target->n_looks++;
+        } else {
+                too_many = look;
+        }
+        pthread_mutex_unlock(&target->lock);
+        free(too_many);
+}
+
+void infp_target_take_last(struct infp_target *target, struct infp_process *process)
+{
+        struct infp_last_look **at, *look = NULL;
+
+        pthread_mutex_lock(&target->lock);
+        for (at = &target->looks; *at; at = &(*at)->next)
+                if ((*at)->pid == process->pid && (*at)->start_ticks == process->start_ticks) {
+                        look = *at;
+                        *at = look->next;
+                        target->n_looks--;
+                        break;
+                }
+        pthread_mutex_unlock(&target->lock);
+        if (!look || infp_process_stat_parse(look->text, (size_t) look->file[INFP_LAST_STAT].size, process) < 0) {
+                free(look);
+                return;
+        }
+        process->cpu_ns = look->cpu_ns;
+        process->last = look;
 }
 
 void infp_target_add_reaped(struct infp_target *target, const struct rusage *usage)

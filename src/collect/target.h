@@ -2,7 +2,7 @@
  * run (infp_target_refresh). One scan serves all: `processes` makes its rows from it, others take the pids.
  *
  * Threads: refresh, infp_target_at and what reads processes belong to the shared collector thread; infp_target_pids, _members, _exclude,
- * _add_reaped, _reaped and _set_root may be called from any thread (a mutex inside, held for a copy only). */
+ * _add_last, _add_reaped, _reaped and _set_root may be called from any thread (a mutex inside, held for a copy only). */
 #pragma once
 
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "collect/env.h"
+#include "collect/last_look.h"
 
 enum infp_mode {
         INFP_MODE_HOST, /* the machine: no process is the target */
@@ -40,6 +41,8 @@ struct infp_process {
         bool is_changed; /* the stat text differs from the last tick's, or is_new */
         bool is_found; /* taken in at this tick as a part of an attached tree that was there before: what it has used is not ours */
         bool is_gone; /* ended since the last tick: the fields are the last known; removed at the next refresh */
+        struct infp_last_look
+                *last; /* of one that is gone and that we have waited for: its files then; NULL: not known */
         struct infp_process_files *files; /* kept descriptors, target.c's business */
         void *user; /* of the collector `processes`; freed with free() when the process is removed */
 };
@@ -89,6 +92,10 @@ size_t infp_target_members(struct infp_target *target, struct infp_target_member
 struct infp_reaped {
         uint64_t user_ns, system_ns, n, minor_faults, major_faults;
 };
+/* What one of them said last: before it is waited for, so that whoever finds it gone finds this. Consumes. Of more than
+ * INFP_TARGET_LOOKS between two refreshes the sums alone count. */
+enum { INFP_TARGET_LOOKS = 512 };
+void infp_target_add_last(struct infp_target *target, struct infp_last_look *look);
 void infp_target_add_reaped(struct infp_target *target, const struct rusage *usage);
 struct infp_reaped infp_target_reaped(struct infp_target *target);
 /* As it was when the last refresh began: what goes with the processes of that refresh, so that none counts twice. */

@@ -21,6 +21,7 @@ struct infp_entry {
         int32_t pid, ppid;
         uint8_t state, n_tries;
         bool in_tree, is_excluded;
+        bool is_at_gate;   /* not followed before its exec, which gives it its name */
         bool is_candidate; /* of this refresh: its place in the tree is being found */
         bool is_found;     /* came into an attached tree at this refresh with what was there already */
         bool is_ended;     /* found out in this refresh; removed at its end */
@@ -54,6 +55,8 @@ struct infp_target {
         /* Shared. */
         pthread_mutex_t lock;
         struct infp_pid_requests asked_roots, asked_excluded;
+        struct infp_last_look *looks; /* of ended processes whose end no refresh has seen yet */
+        unsigned n_looks;
         struct infp_reaped reaped, reaped_at_refresh;
         struct infp_target_missing missing;
         struct infp_target_member *members;
@@ -64,6 +67,12 @@ struct infp_target {
 struct infp_entry *infp_target_entry(struct infp_target *target, int32_t pid);
 struct infp_process *infp_process_new(const struct infp_env *env, int32_t pid, uint64_t start_ticks);
 void infp_process_end(struct infp_target *target, struct infp_process *process); /* closes and frees */
+
+/* CPU time of a process of our own pid namespace by its clock, all threads; -1: there is none. */
+int64_t infp_process_clock(int32_t pid);
+
+/* Gives a process that is gone its last look, if there is one: stat is read anew from that. */
+void infp_target_take_last(struct infp_target *target, struct infp_process *process);
 
 /* Makes room and appends to the followed. 0 or -ENOMEM. */
 int infp_target_follow(struct infp_target *target, struct infp_process *process);

@@ -31,6 +31,7 @@ static int let_go(struct infp_target *target, struct infp_entry *e)
         e->in_tree = false;
         p->is_gone = true;
         p->is_new = p->is_changed = p->is_found = false;
+        infp_target_take_last(target, p);
         INFP_TRY(infp_target_follow(target, p));
         target->n_gone = target->n_followed;
         infp_process_files_close(&target->keeper, p->files);
@@ -69,14 +70,19 @@ static int read_stat(struct infp_target *target, struct infp_process *p, uint64_
 }
 
 /* CPU time of a process by its own clock: a tenth of the cost of stat, and anyone may read it. -1: there is none. */
-static int64_t read_clock(const struct infp_target *target, int32_t pid)
+int64_t infp_process_clock(int32_t pid)
 {
         enum { CPUCLOCK_SCHED = 2 }; /* of the kernel's, as glibc builds it in clock_getcpuclockid */
         struct timespec t;
 
-        if (!target->list.is_own || clock_gettime((clockid_t) (~(uint32_t) pid << 3 | CPUCLOCK_SCHED), &t) < 0)
+        if (clock_gettime((clockid_t) (~(uint32_t) pid << 3 | CPUCLOCK_SCHED), &t) < 0)
                 return -1;
         return (int64_t) t.tv_sec * (int64_t) INFP_NS_PER_S + t.tv_nsec;
+}
+
+static int64_t read_clock(const struct infp_target *target, int32_t pid)
+{
+        return target->list.is_own ? infp_process_clock(pid) : -1;
 }
 
 /* The clock is read before stat: if it shows the same the next time, the process has not run since stat was read. */
@@ -148,6 +154,18 @@ static bool is_drivers_helper(const struct infp_process *p)
         return p->comm_size == sizeof(name) - 1 && !memcmp(p->comm, name, p->comm_size);
 }
 
+/* The command before its exec: a fork of us that is called what we are called. */
+static bool is_at_gate(const struct infp_target *target, const struct infp_process *p)
+{
+        char name[sizeof(p->comm)];
+        ssize_t n;
+
+        if (target->mode != INFP_MODE_RUN || target->has_roots || p->ppid != target->list.self_pid || p->ppid <= 0)
+                return false;
+        n = infp_pid_file_read(target->list.proc_fd, p->ppid, "comm", name, sizeof(name)); /* with a line feed */
+        return n == p->comm_size + 1 && !memcmp(name, p->comm, p->comm_size);
+}
+
 /* Reads stat of a pid whose place is not known. */
 static void look_at(struct infp_target *target, struct infp_entry *e)
 {
@@ -175,6 +193,7 @@ static void look_at(struct infp_target *target, struct infp_entry *e)
         e->start_ticks = p.start_ticks;
         e->ppid = p.ppid;
         e->is_excluded |= p.ppid == target->list.self_pid && is_drivers_helper(&p);
+        e->is_at_gate = is_at_gate(target, &p);
         e->is_candidate = true;
 }
 
@@ -268,7 +287,7 @@ static void renew(struct infp_target *target, const struct infp_env *env, struct
 static int place(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
 {
         settle(target, e);
-        if (!e->process && (e->in_tree || target->all))
+        if (!e->process && (e->in_tree || (target->all && !e->is_at_gate)))
                 INFP_TRY(start_following(target, env, e));
         if (e->process && e->in_tree && !e->process->in_tree)
                 renew(target, env, e);
@@ -375,6 +394,47 @@ static int place_new(struct infp_target *target, const struct infp_env *env)
         return 0;
 }
 
+/* The pid and start of a process that has ended, that we have waited for, and that no refresh has seen. */
+static bool next_unseen(struct infp_target *target, struct infp_process *ret)
+{
+        bool found = false;
+
+        pthread_mutex_lock(&target->lock);
+        for (const struct infp_last_look *look = target->looks; look && !found; look = look->next) {
+                const struct infp_entry *e = infp_target_entry(target, look->pid);
+
+                /* Else it has ended since it was read, and is let go by the next refresh. */
+                found = !e || !e->process || e->start_ticks != look->start_ticks;
+                ret->pid = look->pid;
+                ret->start_ticks = look->start_ticks;
+        }
+        pthread_mutex_unlock(&target->lock);
+        return found;
+}
+
+/* What came and went between two refreshes is gone when it is first seen. */
+static int take_unseen(struct infp_target *target, const struct infp_env *env)
+{
+        struct infp_process is = { 0 };
+
+        while (next_unseen(target, &is)) {
+                struct infp_process *p = infp_process_new(env, is.pid, is.start_ticks);
+
+                if (!p)
+                        return -ENOMEM;
+                p->start_ticks = is.start_ticks;
+                p->is_gone = p->in_tree = true;
+                p->t_ns = env->now_ns(env);
+                infp_target_take_last(target, p);
+                if (infp_target_follow(target, p) < 0) {
+                        infp_process_end(target, p);
+                        return -ENOMEM;
+                }
+                target->n_gone = target->n_followed;
+        }
+        return 0;
+}
+
 /* Those that have begun before this refresh are read first: what one of them has waited for is then in its times only if it
  * is not among the live any more, and nothing counts twice. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env)
@@ -388,5 +448,5 @@ int infp_target_scan(struct infp_target *target, const struct infp_env *env)
         if (target->has_unsettled)
                 INFP_TRY(place_new(target, env));
         mark_roots(target);
-        return 0;
+        return take_unseen(target, env);
 }

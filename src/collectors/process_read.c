@@ -39,20 +39,14 @@ static bool shows_memory(const struct infp_process *p)
         return (p->state != 'Z' && p->state != 'X') || p->n_threads <= 1;
 }
 
-static void fill_stat(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
-                      struct process_cells *cells)
+static void fill_counters(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                          struct process_cells *cells)
 {
-        set(cells, PROCESS_STATE, (unsigned char) p->state);
         set(cells, PROCESS_PARENT, p->ppid);
-        set(cells, PROCESS_THREADS, p->n_threads);
         set_ticks(cells, PROCESS_USER, env, p->utime);
         set_ticks(cells, PROCESS_KERNEL, env, p->stime);
         set_ticks(cells, PROCESS_CHILDREN_USER, env, (uint64_t) p->cutime);
         set_ticks(cells, PROCESS_CHILDREN_KERNEL, env, (uint64_t) p->cstime);
-        if (shows_memory(p))
-                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
-        else
-                cells->valid &= ~(UINT64_C(1) << PROCESS_VMS);
         set_u64(cells, PROCESS_MINOR_FAULTS, p->minor_faults);
         set_u64(cells, PROCESS_MAJOR_FAULTS, p->major_faults);
         set_u64(cells, PROCESS_CHILDREN_MINOR, p->child_minor_faults);
@@ -60,6 +54,18 @@ static void fill_stat(const struct processes *s, const struct infp_env *env, con
         set(cells, PROCESS_CPU, p->processor);
         if (s->has_delays)
                 set_ticks(cells, PROCESS_BLOCK_DELAY, env, p->blkio_ticks);
+}
+
+static void fill_stat(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                      struct process_cells *cells)
+{
+        set(cells, PROCESS_STATE, (unsigned char) p->state);
+        set(cells, PROCESS_THREADS, p->n_threads);
+        if (shows_memory(p))
+                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        else
+                cells->valid &= ~(UINT64_C(1) << PROCESS_VMS);
+        fill_counters(s, env, p, cells);
 }
 
 /* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm sums up. */
@@ -139,11 +145,15 @@ static enum process_access access_of(const struct processes *s, ssize_t r, enum 
 static void fill_io(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                     struct process_cells *cells)
 {
+        const enum process_access before = u->io;
         ssize_t n = infp_process_read(env->target, env, p, "io", s->text, sizeof(s->text));
         struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
 
         if (n < 0) {
                 u->io = access_of(s, n, u->io);
+                /* The files of an ended one are root's: that says nothing of the time when it lived. */
+                if (u->io == ACCESS_DENIED && before != ACCESS_DENIED && (p->last || p->state == 'Z'))
+                        u->io = ACCESS_UNSEEN;
                 return;
         }
         infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
@@ -192,6 +202,27 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
         }
         if (p->cpu_ns >= 0)
                 set(ret, PROCESS_CPU_NS, p->cpu_ns);
+}
+
+void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u)
+{
+        const struct process_cells before = u->cells;
+        struct process_cells *c = &u->cells;
+
+        set(c, PROCESS_IN_TREE, p->in_tree);
+        fill_status(s, env, p, u, c);
+        for (unsigned i = PROCESS_VMS; i <= PROCESS_SWAP; i++) { /* an ended one has none of it */
+                c->v[i] = before.v[i];
+                c->valid = (c->valid & ~(UINT64_C(1) << i)) | (before.valid & UINT64_C(1) << i);
+        }
+        fill_counters(s, env, p, c);
+        fill_io(s, env, p, u, c);
+        if (p->cpu_ns >= 0)
+                set(c, PROCESS_CPU_NS, p->cpu_ns);
+        /* The kernel's peak is that of whatever it waited for as well: its own where it waited for nobody. */
+        if (!p->child_minor_faults && (int64_t) p->last->rss_peak_bytes > c->v[PROCESS_RSS_PEAK])
+                set(c, PROCESS_RSS_PEAK, (int64_t) p->last->rss_peak_bytes);
+        process_share_update(env, p, u, c);
 }
 
 static int64_t plus(uint64_t a, uint64_t b)

@@ -9,7 +9,13 @@
 enum { PROCESS_TEXT = 32 * 1024, PROCESS_CMDLINE = 4096 };
 
 /* Whether a file of processes could be read. */
-enum process_access { ACCESS_UNKNOWN, ACCESS_OK, ACCESS_DENIED, ACCESS_MISSING };
+enum process_access {
+        ACCESS_UNKNOWN,
+        ACCESS_OK,
+        ACCESS_UNSEEN, /* it could be, but what it came to at the end could not */
+        ACCESS_DENIED,
+        ACCESS_MISSING,
+};
 
 struct process_cells {
         uint64_t valid;       /* bit i: cell i */
@@ -48,9 +54,15 @@ struct processes {
         uint64_t now_ns;
         bool has_totals, has_clocks;
         struct process_gauges {
-                int64_t n_all, n, n_alive, n_threads, rss, vms, swap; /* of the tree, but for n_all */
+                int64_t n_all, n, n_alive, n_threads, rss, vms, swap, rss_peak; /* of the tree, but for n_all */
         } gauges;
         enum process_access status, io, pss, tree_io; /* the worst of all that are followed; of the tree */
+
+        /* Of the tree's ended: what they did not show, the sums lack for good. */
+        enum process_access ended_io;
+        bool has_seen_io;
+        uint64_t n_io_unseen;
+        int64_t ended_rss_peak;
 
         struct infp_row row; /* takes what the fields give */
         char text[PROCESS_TEXT];
@@ -60,6 +72,8 @@ struct processes {
 /* process_read.c: the values of a process, as far as they are due. `details`: the files beside stat are read as well. */
 void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                   bool details, struct process_cells *ret);
+/* The final counters of one that has ended, by its last look. Its memory is gone: what was known last stands, and its peak. */
+void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u);
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
                           const struct process_cells *cells);
 

@@ -73,6 +73,7 @@ static const struct infp_column tree_columns[] = {
         [TREE_WRITE_CHARS] = INFP_COLUMN(tree_wchar, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, "infprof_tree_write_chars_bytes_total", "Bytes by write calls of the tree, the ended included."),
         [TREE_READ_BYTES] = INFP_COLUMN(tree_read_bytes, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, "infprof_tree_read_bytes_total", "Bytes that the tree fetched from block devices, the ended included."),
         [TREE_WRITE_BYTES] = INFP_COLUMN(tree_write_bytes, I64, COUNTER, bytes, DERIVED, ZERO, NULL, 0, "infprof_tree_write_bytes_total", "Bytes that the tree sent to block devices, the ended included."),
+        [TREE_RSS_PEAK] = INFP_COLUMN(tree_process_rss_peak_bytes, I64, GAUGE, bytes, DERIVED, NO, NULL, 0, "infprof_tree_process_resident_memory_peak_bytes", "Most memory in RAM that one process of the tree has had so far: of the live pRssPeakBytes, of the ended what the kernel gives to who waits for them."),
 };
 // clang-format on
 

@@ -71,6 +71,7 @@ enum tree_cell {
         TREE_WRITE_CHARS,
         TREE_READ_BYTES,
         TREE_WRITE_BYTES,
+        TREE_RSS_PEAK,
         TREE_N,
 };
 

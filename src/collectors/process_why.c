@@ -91,6 +91,11 @@ static void explain_ended(const struct processes *s, const struct infp_env *env,
                                  "totals hold "
                                  "their last known times; what they used after the last sample is not in them",
                                  NULL);
+        else if (s->n_io_unseen)
+                infp_emit_source(emit, &infp_table_tree, -1, "ended processes", INFP_DENIED,
+                                 "the kernel shows the io of a process that has ended to root alone: what some "
+                                 "processes read and wrote after their last sample is not in the totals",
+                                 ptrace_fix);
 }
 
 static void explain_missing(const struct infp_env *env, struct infp_emit *emit)

@@ -111,6 +111,8 @@ static int add_up(struct processes *s, const struct infp_env *env, const struct 
         s->gauges.rss += c->v[PROCESS_RSS];
         s->gauges.vms += c->v[PROCESS_VMS];
         s->gauges.swap += c->v[PROCESS_SWAP];
+        s->gauges.rss_peak = c->v[PROCESS_RSS_PEAK] > s->gauges.rss_peak ? c->v[PROCESS_RSS_PEAK] : s->gauges.rss_peak;
+        s->has_seen_io = s->has_seen_io || u->io == ACCESS_OK;
         return process_total_live(&s->total, p, &u->gain, &u->share);
 }
 
@@ -157,14 +159,39 @@ static int sample_live(struct processes *s, const struct infp_env *env, struct i
         return s->has_totals ? add_up(s, env, p, u) : 0;
 }
 
-static int sample_gone(struct processes *s, const struct infp_env *env, struct infp_emit *emit,
-                       const struct infp_process *p)
+static int take_last_look(struct processes *s, const struct infp_env *env, struct infp_emit *emit,
+                          struct infp_process *p)
 {
-        const struct process_user *u = p->user;
+        if (!p->user)
+                INFP_TRY(process_first_sight(s, env, p));
+        process_read_last(s, env, p, p->user);
+        return process_entity(s, env, emit, p, false);
+}
 
+/* What is told of an ended process once, and never again. */
+static void add_ended(struct processes *s, const struct infp_process *p, const struct process_user *u)
+{
+        const int64_t own = u->cells.v[PROCESS_RSS_PEAK], all = p->last ? (int64_t) p->last->rss_peak_bytes : 0;
+
+        s->ended_io = u->io > ACCESS_UNSEEN ? worst(s->ended_io, u->io) : s->ended_io;
+        s->n_io_unseen += u->io == ACCESS_UNSEEN;
+        s->has_seen_io = s->has_seen_io || u->io == ACCESS_OK;
+        s->ended_rss_peak = own > s->ended_rss_peak ? own : s->ended_rss_peak;
+        s->ended_rss_peak = all > s->ended_rss_peak ? all : s->ended_rss_peak;
+}
+
+static int sample_gone(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p)
+{
+        struct process_user *u;
+
+        if (p->last)
+                INFP_TRY(take_last_look(s, env, emit, p));
+        u = p->user;
         if (!u)
                 return 0;
         emit_row(emit, p, &u->cells, s->now_ns);
+        if (p->in_tree)
+                add_ended(s, p, u);
         return in_scope(env, p) ? process_total_ended(&s->total, p, &u->share) : 0;
 }
 
@@ -196,7 +223,9 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
                 infp_row_i64(row, TREE_VOLUNTARY, total->v[COUNTER_VOLUNTARY]);
                 infp_row_i64(row, TREE_INVOLUNTARY, total->v[COUNTER_INVOLUNTARY]);
         }
-        for (size_t i = 0; s->tree_io <= ACCESS_OK && i < INFP_COUNT(io); i++)
+        /* What was never seen of anybody is not 0. */
+        for (size_t i = 0; s->tree_io <= ACCESS_UNSEEN && (s->has_seen_io || !s->n_io_unseen) && i < INFP_COUNT(io);
+             i++)
                 infp_row_i64(row, io[i].cell, total->v[io[i].counter]);
 }
 
@@ -204,6 +233,12 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
  * measure. tree_processes shows that, and whom we look for process_explain says: no word for each column. */
 static void fill_gauges(const struct processes *s, struct infp_emit *emit, struct infp_row *row)
 {
+        const int64_t peak = s->gauges.rss_peak > s->ended_rss_peak ? s->gauges.rss_peak : s->ended_rss_peak;
+
+        if (peak)
+                infp_row_i64(row, TREE_RSS_PEAK, peak);
+        else
+                infp_emit_quiet(emit, TREE_RSS_PEAK);
         if (!s->gauges.n_alive) {
                 for (unsigned cell = TREE_THREADS; cell <= TREE_SWAP; cell++)
                         infp_emit_quiet(emit, cell);
@@ -237,7 +272,8 @@ static int processes_sample(void *state, const struct infp_env *env, struct infp
         s->now_ns = env->now_ns(env);
         s->gauges = (struct process_gauges){ 0 };
         s->has_clocks = false;
-        s->status = s->io = s->pss = s->tree_io = ACCESS_UNKNOWN;
+        s->status = s->io = s->pss = ACCESS_UNKNOWN;
+        s->tree_io = s->ended_io;
         check_settings(s, env);
         /* Without a target the tree is all processes, and of most ticks they are not all read. */
         s->has_totals = infp_target_mode(env->target) != INFP_MODE_HOST || infp_target_is_full(env->target);

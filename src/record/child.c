@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -197,13 +199,21 @@ static void be_the_command(char **argv, char **environment, int output_fd, int g
         _exit(r == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE);
 }
 
+static int open_io(pid_t pid)
+{
+        char path[32];
+
+        snprintf(path, sizeof(path), "/proc/%d/io", (int) pid);
+        return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, int output_fd, struct infp_err *err)
 {
         infp_autofree char **environment = make_environment(more);
         int gate[2] = { -1, -1 }, error[2] = { -1, -1 };
         int r = 0;
 
-        *child = (struct infp_child){ .argv = argv, .gate_fd = -1, .error_fd = -1 };
+        *child = (struct infp_child){ .argv = argv, .gate_fd = -1, .error_fd = -1, .io_fd = -1 };
         if (!environment)
                 return infp_fail(err, -ENOMEM, "no memory for the environment of %s", argv[0]);
         find_strangers(child);
@@ -231,16 +241,34 @@ int infp_child_fork(struct infp_child *child, char **argv, const char *const *mo
         }
         child->gate_fd = gate[1];
         child->error_fd = error[0];
+        child->io_fd = open_io(child->pid);
         fcntl(child->error_fd, F_SETFL, O_NONBLOCK);
         child->state = INFP_CHILD_WAITING;
         child->has_children = true;
         return 0;
 }
 
+/* What its memory was at most, now; 0: cannot be read. */
+static uint64_t memory_peak(pid_t pid)
+{
+        char path[32], text[4096], *line;
+        uint64_t kib;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+        if (infp_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(line = strstr(text, "VmHWM:")) ||
+            sscanf(line, "VmHWM: %" SCNu64, &kib) != 1)
+                return 0;
+        return kib * 1024;
+}
+
 int infp_child_release(struct infp_child *child, struct infp_err *err)
 {
-        ssize_t n = write(child->gate_fd, "", 1);
-        int r = n < 0 ? -errno : 0;
+        ssize_t n;
+        int r;
+
+        child->fork_peak_bytes = memory_peak(child->pid);
+        n = write(child->gate_fd, "", 1);
+        r = n < 0 ? -errno : 0;
 
         child->gate_fd = infp_close(child->gate_fd);
         if (child->state == INFP_CHILD_WAITING)
@@ -268,6 +296,8 @@ void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *e
                 explain(child->argv[0], path, -r, ret_code, err);
         } else if (child->state == INFP_CHILD_STARTING) {
                 child->state = INFP_CHILD_RUNNING;
+                if (child->io_fd < 0) /* with capabilities we are not dumpable, and a fork of us is not, either */
+                        child->io_fd = open_io(child->pid);
         }
 }
 
@@ -275,6 +305,7 @@ void infp_child_abandon(struct infp_child *child)
 {
         child->gate_fd = infp_close(child->gate_fd);
         child->error_fd = infp_close(child->error_fd);
+        child->io_fd = infp_close(child->io_fd);
         if (child->state != INFP_CHILD_WAITING)
                 return;
         while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
@@ -282,43 +313,60 @@ void infp_child_abandon(struct infp_child *child)
         child->state = INFP_CHILD_NONE;
 }
 
-static void note_change(struct infp_child *child, int status)
+/* waitid as the kernel has it: with the usage, which glibc's leaves out. The pid, 0: nothing to tell, or -ECHILD. Children of
+ * this thread only: it has forked the command, and orphans come to the first thread that lives. A child of a collector's thread
+ * (drivers of GPUs start nvidia-modprobe) is neither the target's nor ours to wait for. */
+static pid_t look(int what, siginfo_t *ret, struct rusage *ret_usage)
 {
-        if (WIFSTOPPED(status)) {
-                child->stopped_by = WSTOPSIG(status);
-        } else if (WIFCONTINUED(status)) {
-                child->stopped_by = 0;
-        } else {
+        long r;
+
+        *ret = (siginfo_t){ .si_pid = 0 };
+        do
+                r = syscall(SYS_waitid, P_ALL, 0, ret, what | WNOHANG | __WNOTHREAD, ret_usage);
+        while (r < 0 && errno == EINTR);
+        return r < 0 ? -errno : ret->si_pid;
+}
+
+static void wait_for_ended(struct infp_child *child, pid_t pid, const struct rusage *seen,
+                           const struct infp_child_ends *ends)
+{
+        const bool is_told = ends && !infp_child_is_stranger(child, pid);
+        struct rusage usage = *seen;
+        int status = 0;
+        pid_t r;
+
+        if (is_told)
+                ends->ended(ends->context, pid, &usage);
+        do
+                r = wait4(pid, &status, __WNOTHREAD, &usage);
+        while (r < 0 && errno == EINTR);
+        if (pid == child->pid) {
+                child->io_fd = infp_close(child->io_fd);
                 child->status = status;
                 if (child->state != INFP_CHILD_FAILED)
                         child->state = INFP_CHILD_ENDED;
         }
+        if (is_told)
+                ends->reaped(ends->context, pid, &usage);
 }
 
-void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid_t pid, const struct rusage *usage),
-                     void *context)
+void infp_child_reap(struct infp_child *child, const struct infp_child_ends *ends)
 {
-        for (;;) {
-                struct rusage usage;
-                int status;
-                /* Of this thread: it has forked the command, and orphans come to the first thread that lives. A child of a
-                 * collector's thread (drivers of GPUs start nvidia-modprobe) is neither the target's nor ours to wait for. */
-                pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD, &usage);
+        struct rusage usage;
+        siginfo_t info;
+        pid_t pid;
 
-                if (pid < 0 && errno == EINTR)
-                        continue;
-                if (pid <= 0) {
-                        child->has_children = pid == 0;
-                        /* Asked at each turn, and dear with strangers: of interest only behind the command's end. */
-                        if (child->has_children && child->n_strangers && child->state == INFP_CHILD_ENDED)
-                                child->has_children = any_child(is_of_the_tree, child);
-                        return;
-                }
+        while ((pid = look(WEXITED | WNOWAIT, &info, &usage)) > 0)
+                wait_for_ended(child, pid, &usage, ends);
+        child->has_children = pid == 0;
+        if (!child->has_children)
+                return;
+        while ((pid = look(WSTOPPED | WCONTINUED, &info, NULL)) > 0)
                 if (pid == child->pid)
-                        note_change(child, status);
-                if ((WIFEXITED(status) || WIFSIGNALED(status)) && !infp_child_is_stranger(child, pid))
-                        reaped(context, pid, &usage);
-        }
+                        child->stopped_by = info.si_code == CLD_CONTINUED ? 0 : info.si_status;
+        /* Asked at each turn, and dear with strangers: of interest only behind the command's end. */
+        if (child->n_strangers && child->state == INFP_CHILD_ENDED)
+                child->has_children = any_child(is_of_the_tree, child);
 }
 
 bool infp_child_is_stopped(const struct infp_child *child)

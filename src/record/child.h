@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -24,12 +25,14 @@ enum { INFP_CHILD_STRANGERS = 64 };
 struct infp_child {
         enum infp_child_state state;
         pid_t pid;
-        int gate_fd;       /* written once: go */
-        int error_fd;      /* the errno of exec, or the end of file when it worked; poll it while STARTING */
-        int status;        /* of wait, when ENDED */
-        char **argv;       /* borrowed */
-        bool has_children; /* as wait said last: others of the tree still live */
-        int stopped_by;    /* the signal that has stopped it; 0: it is not stopped */
+        int gate_fd;              /* written once: go */
+        int error_fd;             /* the errno of exec, or the end of file when it worked; poll it while STARTING */
+        int status;               /* of wait, when ENDED */
+        char **argv;              /* borrowed */
+        bool has_children;        /* as wait said last: others of the tree still live */
+        int io_fd;                /* its /proc/PID/io, kept since that of an ended process is root's; -1: none */
+        uint64_t fork_peak_bytes; /* the most memory of it while it was a fork of us */
+        int stopped_by;           /* the signal that has stopped it; 0: it is not stopped */
         /* Children that infprof had before: it was exec'ed by a program that had some. They are no part of the tree. */
         pid_t strangers[INFP_CHILD_STRANGERS];
         unsigned n_strangers;
@@ -49,9 +52,15 @@ void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *e
 /* It was never let go: it is gone when this returns. */
 void infp_child_abandon(struct infp_child *child);
 
-/* Collects all that ended, without waiting; each but the strangers is given to `reaped`. */
-void infp_child_reap(struct infp_child *child, void (*reaped)(void *context, pid_t pid, const struct rusage *usage),
-                     void *context);
+/* Who hears of those that ended, all but the strangers. */
+struct infp_child_ends {
+        /* Not waited for yet: /proc has it. The usage is what the wait will give. */
+        void (*ended)(void *context, pid_t pid, const struct rusage *usage);
+        void (*reaped)(void *context, pid_t pid, const struct rusage *usage);
+        void *context;
+};
+/* Collects all that ended, without waiting for more to end. ends NULL: nobody is told. */
+void infp_child_reap(struct infp_child *child, const struct infp_child_ends *ends);
 /* As it is now: that it goes on may be known before infp_child_reap has heard of it. */
 bool infp_child_is_stopped(const struct infp_child *child);
 bool infp_child_is_stranger(const struct infp_child *child, pid_t pid);

@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "record/processes.h"
@@ -27,6 +30,44 @@ void infp_session_release(struct infp_session *s)
                 infp_sampler_launch(s->sampler, child->pid);
         if (infp_child_release(child, &err) < 0)
                 infp_notice(&s->options->notices, "%s", err.text);
+}
+
+/* As the kernel has it: of a script its interpreter stands first. One that is over already has what it was started with. */
+static void note_cmdline(struct infp_session *s)
+{
+        const struct infp_child *child = s->options->child;
+        char path[48];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/cmdline", (int) child->pid);
+        n = infp_read_at(s->options->env->root_fd, path, s->cmdline, sizeof(s->cmdline));
+        s->cmdline_size = n > 0 ? (size_t) n : 0;
+        for (char **arg = child->argv; n <= 0 && *arg; arg++) {
+                const size_t size = strlen(*arg) + 1;
+
+                if (size > sizeof(s->cmdline) - s->cmdline_size)
+                        return;
+                memcpy(s->cmdline + s->cmdline_size, *arg, size);
+                s->cmdline_size += size;
+        }
+}
+
+static void ended(void *context, pid_t pid, const struct rusage *usage)
+{
+        const struct infp_session *s = context;
+        const struct infp_child *child = s->options->child;
+        const bool is_command = pid == child->pid;
+        struct rusage own = *usage;
+        struct infp_last_look *look;
+
+        if (child->state == INFP_CHILD_FAILED || child->state == INFP_CHILD_WAITING)
+                return;
+        if (is_command && (uint64_t) usage->ru_maxrss * 1024 <= child->fork_peak_bytes + (256 << 10))
+                own.ru_maxrss = 0; /* the kernel's peak is that of the fork of us that it was at first */
+        look = infp_last_look_new(s->options->env->root_fd, pid, &own, is_command ? child->io_fd : -1,
+                                  is_command ? s->cmdline : NULL, is_command ? s->cmdline_size : 0);
+        if (look)
+                infp_target_add_last(s->options->env->target, look);
 }
 
 static void reaped(void *context, pid_t pid, const struct rusage *usage)
@@ -66,12 +107,15 @@ void infp_session_follow_child(struct infp_session *s)
 
         if (!child)
                 return;
-        infp_child_reap(child, reaped, s);
         if (child->error_fd >= 0 && child->state != INFP_CHILD_WAITING) {
                 infp_child_hear(child, &s->exec_code, &s->exec_err);
                 if (child->error_fd < 0 && child->state != INFP_CHILD_FAILED)
+                        note_cmdline(s);
+                if (child->error_fd < 0 && child->state != INFP_CHILD_FAILED)
                         infp_target_set_root(s->options->env->target, &child->pid, 1);
         }
+        /* Behind the exec: one that failed is no process of the command. */
+        infp_child_reap(child, &(struct infp_child_ends){ .ended = ended, .reaped = reaped, .context = s });
         if (child->state == INFP_CHILD_FAILED) {
                 s->result->exit_code = s->exec_code;
                 s->is_ending = true;

@@ -93,7 +93,7 @@ static void put_cpu(struct infp_str *out, const struct infp_report *report)
 
 static void put_memory(struct infp_str *out, const struct infp_report *report)
 {
-        const double most = infp_report_max(report, "tree_rss_bytes"), machine = infp_report_max(report, "vMemoryUsed"),
+        const double most = infp_report_tree_rss_most(report), machine = infp_report_max(report, "vMemoryUsed"),
                      total = infp_report_max(report, "vMemoryTotal");
 
         if (isfinite(most) && most > 0)

@@ -56,7 +56,8 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report)
 {
         struct pairs pairs = { .out = out, .title = "Memory", .a = "mean", .b = "most" };
 
-        put_tree_gauge(&pairs, report, "in RAM (RSS)", "tree_rss_bytes");
+        put_tree_pair(&pairs, report, "in RAM (RSS)", infp_report_mean(report, "tree_rss_bytes"),
+                      infp_report_tree_rss_most(report));
         put_tree_gauge(&pairs, report, "address space (VMS)", "tree_vms_bytes");
         put_tree_gauge(&pairs, report, "in swap", "tree_swap_bytes");
         put_gauge(&pairs, report, "machine: used", "vMemoryUsed");

@@ -268,6 +268,27 @@ def test_cpu_time_of_what_was_reaped_counts(record):
     assert 0.5 * expected < total < 2 * expected  # the same work twice on a machine with other users
 
 
+def test_a_command_between_two_samples_is_seen(infprof, record):
+    code = "import os; x = b'1' * (100 << 20); os.write(os.open('/dev/null', os.O_WRONLY), x); os._exit(4)"
+    done = record("-t", "10000", "-p", "--no-finish", command=[sys.executable, "-c", code])
+    processes = {row["id"]: row for row in done.run.table("process")}
+    ours = [row for row in done.run.table("processes") if "os._exit(4)" in (processes[row["process"]]["pCmdline"] or "")]
+    tree = done.run.table("tree")[-1]
+    assert done.returncode == 4
+    # It has its own name, and no row from before its exec has infprof's.
+    assert {processes[row["process"]]["pName"] for row in ours} == {"infprof", pathlib.Path(sys.executable).name[:15]}
+    recorder, command = sorted({row["process"] for row in ours}, key=lambda id: processes[id]["pName"] != "infprof")
+    assert processes[recorder]["pId"] == done.run.info["recorder_pid"]
+    assert processes[command]["pCmdline"].startswith(f"{sys.executable} -c ")
+    last = [row for row in ours if row["process"] == command][-1]
+    assert last["pState"] == "X" and last["pWriteCharsBytes"] >= 100 << 20 and last["pRssPeakBytes"] >= 100 << 20
+    assert tree["tree_wchar"] >= 100 << 20 and tree["tree_process_rss_peak_bytes"] >= 100 << 20
+    text = subprocess.run([infprof, "report", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
+    memory = next(line for line in text.splitlines() if "tree: in RAM" in line).split()
+    assert memory[-1] == "MiB" and float(memory[-2]) >= 100
+    assert "0 B" not in next(line for line in text.splitlines() if "tree: by calls" in line)
+
+
 def test_duration_leaves_the_command(infprof, run_dir):
     begin = time.monotonic()
     done = subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "100", "--duration", "1s", "--",

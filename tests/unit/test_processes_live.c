@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "count_mallocs.h"
 #include "skip_because.h"
@@ -80,6 +81,86 @@ static void live_tree(void **state)
                 close(fd[i]);
                 close(go[i]);
         }
+        watch_close(&w);
+}
+
+/* As the recorder does it with each child that has ended. */
+static void bury(struct watch *w, pid_t pid, int io_fd, const char *cmdline, size_t size)
+{
+        struct infp_last_look *look;
+        struct rusage usage;
+        siginfo_t info;
+
+        assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0);
+        assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+        usage.ru_maxrss = 777;
+        look = infp_last_look_new(w->m->env.root_fd, pid, &usage, io_fd, cmdline, size);
+        assert_non_null(look);
+        infp_target_add_last(w->target, look);
+        assert_int_equal(wait4(pid, NULL, 0, &usage), pid);
+        infp_target_add_reaped(w->target, &usage);
+        close(io_fd);
+}
+
+static pid_t fork_writer(int *ret_go, int *ret_io)
+{
+        static const char bytes[1 << 20];
+        int go[2], out;
+        char path[32], c;
+        pid_t pid;
+
+        assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+        pid = fork_child();
+        if (!pid) {
+                close(go[1]);
+                (void) !read(go[0], &c, 1);
+                burn_ms(50);
+                out = open("/dev/null", O_WRONLY);
+                _exit(write(out, bytes, sizeof(bytes)) != sizeof(bytes));
+        }
+        close(go[0]);
+        snprintf(path, sizeof(path), "/proc/%d/io", (int) pid);
+        *ret_go = go[1];
+        *ret_io = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(*ret_io >= 0);
+        return pid;
+}
+
+/* What is done after the last sample, and by what came and went between two, is in the rows and in the totals. */
+static void what_ended_has_its_last_values(void **state)
+{
+        static const char cmdline[] = "came\0and went";
+        struct machine *m = live_machine();
+        int go, io;
+        struct watch w;
+        pid_t seen = fork_writer(&go, &io), unseen;
+
+        (void) state;
+        watch_open(&w, m, new_target(INFP_MODE_RUN, false, seen));
+        watch_sample(&w);
+        assert_int_equal(value(facts_of(m, seen), "pWriteCharsBytes"), 0);
+        close(go);
+        bury(&w, seen, io, NULL, 0);
+        unseen = fork_writer(&go, &io);
+        close(go);
+        bury(&w, unseen, io, cmdline, sizeof(cmdline));
+        watch_tick(&w);
+        for (int i = 0; i < 2; i++) {
+                const pid_t pid = i ? unseen : seen;
+
+                assert_text(facts_of(m, pid), "pState", "X");
+                assert_int_equal(value(facts_of(m, pid), "pWriteCharsBytes"), 1 << 20);
+                assert_true(value(facts_of(m, pid), "pCpuTimeNs") >= 50000000);
+                assert_true(value(facts_of(m, pid), "pRssPeakBytes") >= 777 * 1024);
+        }
+        assert_text(entity_of(m, unseen), "pName", "test_processes_");
+        assert_text(entity_of(m, unseen), "pCmdline", "came 'and went'");
+        for (int i = 0; i < 3; i++, watch_tick(&w)) {
+                assert_int_equal(tree_value(m, "tree_wchar"), 2 << 20);
+                assert_true(tree_value(m, "tree_cpu_ns") >= 100000000 && tree_value(m, "tree_cpu_ns") < 190000000);
+                assert_true(tree_value(m, "tree_process_rss_peak_bytes") >= 777 * 1024);
+        }
+        assert_tree_rises(m);
         watch_close(&w);
 }
 
@@ -236,6 +317,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(live_tree),
+                cmocka_unit_test(what_ended_has_its_last_values),
                 cmocka_unit_test(a_child_that_nobody_waits_for),
                 cmocka_unit_test(an_exec_is_seen_though_the_name_stays),
                 cmocka_unit_test(denied_io_is_said_once),
