@@ -186,9 +186,17 @@ static void put_control(struct infp_str *out, unsigned char c)
         }
 }
 
+/* JSON allows them as they are, but a terminal that shows the text obeys them. */
+static void put_wide_control(struct infp_str *out, const unsigned char *s, unsigned length)
+{
+        infp_str_printf(out, "\\u%04x",
+                        length == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
+                                    : (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu));
+}
+
 static bool is_plain(unsigned char c)
 {
-        return c >= ' ' && c < 0x80 && c != '"' && c != '\\';
+        return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
 void infp_json_quote(struct infp_str *out, const char *text, size_t size)
@@ -213,6 +221,9 @@ void infp_json_quote(struct infp_str *out, const char *text, size_t size)
                         infp_str_putc(out, text[i++]);
                 } else if (length == 1) {
                         put_control(out, (unsigned char) text[i++]);
+                } else if (infp_utf8_is_control(text + i, length)) {
+                        put_wide_control(out, (const unsigned char *) text + i, length);
+                        i += length;
                 } else {
                         infp_str_put(out, text + i, length);
                         i += length;

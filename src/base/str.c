@@ -91,13 +91,12 @@ static locale_t enter_c_locale(void)
         return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t) 0));
 }
 
-void infp_str_printf(struct infp_str *s, const char *format, ...)
+void infp_str_vprintf(struct infp_str *s, const char *format, va_list ap)
 {
         locale_t outer = enter_c_locale();
-        va_list ap, again;
+        va_list again;
         int n;
 
-        va_start(ap, format);
         va_copy(again, ap);
         n = vsnprintf(NULL, 0, format, ap);
         if (n < 0) {
@@ -107,8 +106,16 @@ void infp_str_printf(struct infp_str *s, const char *format, ...)
                 s->size += (size_t) n;
         }
         va_end(again);
-        va_end(ap);
         uselocale(outer);
+}
+
+void infp_str_printf(struct infp_str *s, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        infp_str_vprintf(s, format, ap);
+        va_end(ap);
 }
 
 /* Two digits a division: numbers are most of what snapshots are made of. */

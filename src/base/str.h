@@ -2,6 +2,7 @@
  * the caller checks once at the end. Numbers are written without any locale. */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ void infp_str_put(struct infp_str *s, const void *data, size_t size);
 void infp_str_puts(struct infp_str *s, const char *text);
 void infp_str_putc(struct infp_str *s, char c);
 void infp_str_printf(struct infp_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void infp_str_vprintf(struct infp_str *s, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 void infp_str_i64(struct infp_str *s, int64_t v);
 void infp_str_u64(struct infp_str *s, uint64_t v);
 /* The shortest decimal text that reads back as the same double ("0.1", "1.0", "1e+300"; an integral value keeps ".0", so

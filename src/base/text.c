@@ -1,7 +1,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 static bool continues(const unsigned char *s, unsigned n)
@@ -39,6 +38,20 @@ unsigned infp_utf8_length(const char *text, size_t size)
                 return 4;
         }
         return 0;
+}
+
+bool infp_utf8_is_control(const char *text, unsigned length)
+{
+        const unsigned char *s = (const unsigned char *) text;
+
+        if (length == 1)
+                return s[0] < 0x20 || s[0] == 0x7f;
+        if (length == 2)
+                return s[0] == 0xc2 && s[1] < 0xa0; /* U+0080..9F */
+        if (length != 3 || s[0] != 0xe2)
+                return false;
+        return s[1] == 0x80 ? s[2] >= 0xa8 && s[2] <= 0xae                  /* U+2028..202E */
+                            : s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9; /* U+2066..2069 */
 }
 
 size_t infp_text_escape(const char *bytes, size_t size, char *ret, size_t cap)

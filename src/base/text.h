@@ -2,6 +2,7 @@
  * becomes two. Control characters stay; each output format escapes those in its own way. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,6 +14,10 @@ ssize_t infp_text_unescape(const char *text, size_t size, char *ret, size_t cap)
 
 /* What stands behind the last slash of a path; all of it where nothing does. */
 const char *infp_base_name(const char *path);
+
+/* True of a character, `length` bytes at `s`, that a terminal or a reader of lines does not show as what it is: C0 with line
+ * ends and tabs, DEL, C1, the line and paragraph separators, and the bidirectional controls that turn a line around. */
+bool infp_utf8_is_control(const char *s, unsigned length);
 
 /* Length of the valid UTF-8 character at `s` (1 to 4), 0 if there is none. */
 unsigned infp_utf8_length(const char *s, size_t size);

@@ -86,17 +86,16 @@ static bool is_group(const struct infp_finding *f)
 
 static void put_state(struct infp_out *out, const char *state, bool fine)
 {
-        const char *colour = !strcmp(state, "ok") ? "\033[32m" : fine ? "\033[2m" : "\033[33m";
-
-        infp_str_printf(&out->text, "%s%-*s%s", out->colour ? colour : "", STATE_WIDTH, state,
-                        out->colour ? "\033[0m" : "");
+        infp_report_style(out, !strcmp(state, "ok") ? "32" : fine ? "2" : "33");
+        infp_report_put(out, "%-*s", STATE_WIDTH, state);
+        infp_report_style(out, "0");
 }
 
 static void put_fix(struct infp_out *out, const char *fix, unsigned indent)
 {
         if (!fix)
                 return;
-        infp_str_printf(&out->text, "%*sfix: ", (int) indent, "");
+        infp_report_put(out, "%*sfix: ", (int) indent, "");
         infp_report_wrap(out, fix, indent + 5, indent + 5);
 }
 
@@ -104,7 +103,7 @@ static void put_main(struct infp_out *out, const struct infp_finding *f)
 {
         const unsigned indent = 2 + NAME_WIDTH + STATE_WIDTH;
 
-        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, f->name);
+        infp_report_put(out, "  %-*s", NAME_WIDTH, f->name);
         put_state(out, f->state, is_fine(f));
         infp_report_wrap(out, f->text ? f->text : "", indent, indent);
         put_fix(out, f->fix, indent);
@@ -133,7 +132,7 @@ static void put_missing(struct infp_out *out, const struct infp_findings *findin
                 if (!is_first)
                         continue;
                 infp_str_printf(&names, ": %s", f->text ? f->text : f->state);
-                infp_str_printf(&out->text, "%*s- ", 4, "");
+                infp_report_put(out, "%*s- ", 4, "");
                 infp_report_wrap(out, names.data ? names.data : "", 6, 6);
                 put_fix(out, f->fix, 6);
         }
@@ -143,7 +142,8 @@ static void put_text(struct infp_out *out, const struct infp_findings *findings)
 {
         const char *group = "";
 
-        infp_str_puts(&out->text, "infprof " INFP_VERSION "\n");
+        infp_report_put(out, "infprof " INFP_VERSION);
+        infp_report_end(out);
         for (size_t i = 0; i < findings->n; i++) {
                 const struct infp_finding *f = &findings->list[i];
 
@@ -156,8 +156,9 @@ static void put_text(struct infp_out *out, const struct infp_findings *findings)
                 if (!strcmp(group, "sources"))
                         put_missing(out, findings, f->name);
         }
-        infp_str_puts(&out->text, essentials_work(findings) ? "\nThe essentials work.\n"
-                                                            : "\nSomething essential does not work.\n");
+        infp_report_end(out);
+        infp_report_wrap(out, essentials_work(findings) ? "The essentials work." : "Something essential does not work.",
+                         0, 0);
 }
 
 static int run(const struct infp_arguments *arguments)

@@ -101,7 +101,7 @@ static int run(const struct infp_arguments *arguments)
         if (wishes.format && !knows(wishes.format)) {
                 infp_say("import: no format is called '%s'; there are:", wishes.format);
                 for (const struct infp_import_format *const *f = infp_import_formats; *f; f++)
-                        fprintf(stderr, "  %-12s %s\n", (*f)->name, (*f)->help);
+                        infp_say("  %-12s %s", (*f)->name, (*f)->help);
                 return INFP_EXIT_USAGE;
         }
         return import_it(&wishes, infp_argument_given(arguments, "json"));

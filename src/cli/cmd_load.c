@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "load/target.h"
 #include "model/mask.h"
+#include "view/report_parts.h"
 #include "view/requests.h"
 
 enum { SPARE_DESCRIPTORS = 64, MANY_DESCRIPTORS = 1 << 16, URL_MAX = 4096 };
@@ -55,19 +56,17 @@ static void take_row(void *context, const struct infp_row *row)
 static void show_progress(void *context, const struct infp_load_state *state)
 {
         struct load *l = context;
-        char line[160], failed[40] = "", waiting[40] = "";
-        int n;
+        char failed[40] = "", waiting[40] = "";
 
         if (state->n_failed)
                 snprintf(failed, sizeof(failed), ", %llu failed", (unsigned long long) state->n_failed);
         if (state->n_waiting)
                 snprintf(waiting, sizeof(waiting), ", %llu waiting", (unsigned long long) state->n_waiting);
-        n = snprintf(line, sizeof(line), "\r%5.1f s  %llu requests ended%s, %u in flight%s, %llu pieces%s\033[K",
-                     (double) (state->now_t_ns - state->start_t_ns) / 1e9, (unsigned long long) state->n_ended, failed,
-                     state->n_in_flight, waiting, (unsigned long long) state->n_pieces,
-                     state->is_ending ? ", ending" : "");
-        if (n > 0)
-                l->is_progress_shown = write(STDERR_FILENO, line, (size_t) n) > 0;
+        l->is_progress_shown = true;
+        infp_say_progress("%5.1f s  %llu requests ended%s, %u in flight%s, %llu pieces%s",
+                          (double) (state->now_t_ns - state->start_t_ns) / 1e9, (unsigned long long) state->n_ended,
+                          failed, state->n_in_flight, waiting, (unsigned long long) state->n_pieces,
+                          state->is_ending ? ", ending" : "");
 }
 
 static double own_cpu_s(void)
@@ -172,7 +171,7 @@ static int measure(struct load *l, struct infp_err *err)
         r = infp_load_run(options, &l->state, err);
         l->cpu_s = own_cpu_s() - before;
         if (l->is_progress_shown)
-                (void) !write(STDERR_FILENO, "\r\033[K", 4);
+                infp_say_progress("%s", "");
         return r;
 }
 
@@ -223,16 +222,18 @@ static void print_text(struct infp_out *out, const struct load *l)
         else
                 snprintf(title, sizeof(title), "Load (client-side): %u at a time", options->concurrency);
         infp_requests_text(out, l->requests, title);
-        infp_str_printf(&out->text, "  server      %.160s\n  model       %.160s\n", l->shown_url, model);
+        infp_report_line(out, "server", "%s", l->shown_url);
+        infp_report_line(out, "model", "%s", model);
         if (l->state.n_held)
-                infp_str_printf(&out->text,
-                                "  held back   %llu requests were due while all %u slots were taken (--concurrency)\n",
-                                (unsigned long long) l->state.n_held,
-                                options->concurrency ? options->concurrency : options->max_in_flight);
-        infp_str_printf(&out->text, "  own CPU     %.3g s", l->cpu_s);
-        if (!isnan(cpu_ms(l)))
-                infp_str_printf(&out->text, ", %.3g ms for 1,000 tokens", cpu_ms(l));
-        infp_str_putc(&out->text, '\n');
+                infp_report_line(out, "held back",
+                                 "%llu requests were due while all %u slots were taken (--concurrency)",
+                                 (unsigned long long) l->state.n_held,
+                                 options->concurrency ? options->concurrency : options->max_in_flight);
+        if (isnan(cpu_ms(l)))
+                infp_report_line(out, "load client", "%s of CPU", infp_report_seconds(l->cpu_s).text);
+        else
+                infp_report_line(out, "load client", "%s of CPU (%s per 1,000 tokens)",
+                                 infp_report_seconds(l->cpu_s).text, infp_report_seconds(cpu_ms(l) / 1e3).text);
 }
 
 static int print(const struct load *l, const char *uuid, const char *output, struct infp_err *err)

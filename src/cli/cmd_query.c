@@ -251,7 +251,7 @@ static int run(const struct infp_arguments *arguments)
                         : query(infp_argument(arguments, "run"), sql, path, format, &err);
         if (is_interrupted)
                 return EXIT_INTERRUPTED;
-        return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
+        return r < 0 ? infp_say_sql_failure(&err) : INFP_EXIT_OK;
 }
 
 const struct infp_command infp_command_query = {

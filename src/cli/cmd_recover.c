@@ -1,6 +1,5 @@
 /* infprof recover: makes whole what a killed recorder or a power cut left. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,27 +21,29 @@ struct recovery {
         unsigned n_recovered, n_live, n_failed;
 };
 
-static void tell_segments(const struct infp_mend *mend)
+/* A killed recorder leaves its segments without their end mark; only where it was killed within a write is something torn. */
+static void put_segments(struct infp_str *out, const struct infp_mend *mend)
 {
-        unsigned n_whole = mend->n_segments - mend->n_mended - mend->n_empty - mend->n_broken;
+        unsigned n_whole = mend->n_segments - mend->n_empty - mend->n_broken;
 
-        printf("its recorder died; %u of %u segments were whole, ", n_whole, mend->n_segments);
-        if (mend->n_mended)
-                printf("%u were torn and are whole now (%llu bytes cut off), ", mend->n_mended,
-                       (unsigned long long) mend->bytes_cut);
+        infp_str_printf(out, "its recorder died; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
+        if (mend->bytes_cut)
+                infp_str_printf(out, "%llu bytes of torn batches are cut off, ", (unsigned long long) mend->bytes_cut);
         if (mend->n_empty)
-                printf("%u held no row, ", mend->n_empty);
+                infp_str_printf(out, "%u held no row, ", mend->n_empty);
         if (mend->n_broken)
-                printf("%u cannot be read and are set aside as *.broken, ", mend->n_broken);
+                infp_str_printf(out, "%u cannot be read and are set aside as *.broken, ", mend->n_broken);
 }
 
-static void tell(const struct infp_run *run, bool was_interrupted, const struct infp_mend *mend,
-                 const struct infp_finished *finished)
+static void say_recovered(const struct infp_run *run, bool was_interrupted, const struct infp_mend *mend,
+                          const struct infp_finished *finished)
 {
-        printf("%s: ", run->info.uuid);
+        infp_autostr struct infp_str segments = { 0 };
+
         if (was_interrupted)
-                tell_segments(mend);
-        printf("%llu samples in %s/%s\n", (unsigned long long) finished->n_samples, run->output, finished->series);
+                put_segments(&segments, mend);
+        infp_print("%s: %s%llu samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
+                   (unsigned long long) finished->n_samples, run->output, finished->series);
 }
 
 static void recover(struct recovery *recovery, struct infp_run *run)
@@ -65,7 +66,7 @@ static void recover(struct recovery *recovery, struct infp_run *run)
                 recovery->n_failed++;
                 return;
         }
-        tell(run, was_interrupted, &mend, &finished);
+        say_recovered(run, was_interrupted, &mend, &finished);
         recovery->n_recovered++;
 }
 
@@ -120,7 +121,7 @@ static int run(const struct infp_arguments *arguments)
         if (r < 0)
                 return infp_say_failure(&err);
         if (!recovery.n_recovered && !recovery.n_failed && !recovery.n_live)
-                printf("nothing to recover in %s\n", spec);
+                infp_print("nothing to recover in %s", spec);
         return recovery.n_failed ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
 }
 

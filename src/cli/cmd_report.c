@@ -100,7 +100,7 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
         r = r < 0 ? infp_fail_errno(err, r, "cannot write the page") : infp_output_finish(&output, err);
         infp_output_done(&output);
         if (r >= 0 && !infp_output_is_stdout(path))
-                printf("%s\n", path);
+                infp_print("%s", path);
         return r;
 }
 

@@ -68,11 +68,12 @@ static int show_json(const struct infp_run *run, const struct infp_symbolized *s
 
 static void show_text(const struct infp_run *run, const struct infp_symbolized *s)
 {
-        printf("run %s: %llu places in code: %llu have a name (%llu a line), %llu the extent of their function, %llu "
-               "nothing; %llu are new or better than before\n",
-               run->info.uuid, (unsigned long long) s->n_frames, (unsigned long long) s->n_named,
-               (unsigned long long) s->n_lines, (unsigned long long) s->n_ranges, (unsigned long long) s->n_unnamed,
-               (unsigned long long) s->n_written);
+        infp_print(
+                "run %s: %llu places in code: %llu have a name (%llu a line), %llu the extent of their function, %llu "
+                "nothing; %llu are new or better than before",
+                run->info.uuid, (unsigned long long) s->n_frames, (unsigned long long) s->n_named,
+                (unsigned long long) s->n_lines, (unsigned long long) s->n_ranges, (unsigned long long) s->n_unnamed,
+                (unsigned long long) s->n_written);
 }
 
 static const char **debug_directories(const struct infp_arguments *arguments)

@@ -58,7 +58,14 @@ bool infp_argument_given(const struct infp_arguments *arguments, const char *nam
 
 extern const struct infp_command *const infp_commands[]; /* ended by NULL */
 
-/* One line on stderr: "infprof: text". For cli and http alone. */
+/* One line each, in which control characters are escaped. */
+/* On stderr: "infprof: text". */
 void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* On a terminal, in place of the one before; "" clears it. */
+void infp_say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* On stdout: what a verb answers in one line. */
+void infp_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* infp_say, and INFP_EXIT_FAILURE to return. */
 int infp_say_failure(const struct infp_err *err);
+/* The same of DuckDB's errors, whose lines stay: the last points into the query. */
+int infp_say_sql_failure(const struct infp_err *err);

@@ -249,6 +249,6 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
                 r = infp_output_finish(&output, err);
         infp_str_done(&w.words);
         if (r >= 0 && beside)
-                printf("%s\n", beside);
+                infp_print("%s", beside);
         return r;
 }

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
                 return INFP_EXIT_OK;
         }
         if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
-                printf("infprof " INFP_VERSION "\n");
+                infp_print("infprof " INFP_VERSION);
                 return INFP_EXIT_OK;
         }
         command = find_command(first);

@@ -1,29 +1,68 @@
+/* All that cli prints besides tables, reports and help: one line a call. Names, paths and answers of servers stand in it, so it
+ * is escaped here, and no caller can forget that. */
 #include <stdarg.h>
-#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "base/str.h"
 #include "cli/command.h"
+#include "view/format.h"
 
 /* One write for the whole line: two processes that share stderr do not mix their words. */
+static void put(int fd, const char *before, const char *format, va_list ap, const char *behind)
+{
+        infp_autostr struct infp_str text = { 0 }, line = { 0 };
+
+        infp_str_vprintf(&text, format, ap);
+        infp_str_puts(&line, before);
+        infp_text_tame(&line, text.data ? text.data : "", text.size);
+        infp_str_puts(&line, behind);
+        if (!line.failed)
+                infp_write_all(fd, line.data, line.size, NULL);
+}
+
 void infp_say(const char *format, ...)
 {
-        char line[1024] = "infprof: ";
-        size_t used = 9;
         va_list ap;
-        int n;
 
         va_start(ap, format);
-        n = vsnprintf(line + used, sizeof(line) - used - 1, format, ap);
+        put(STDERR_FILENO, "infprof: ", format, ap, "\n");
         va_end(ap);
-        if (n < 0)
-                return;
-        used += (size_t) n < sizeof(line) - used - 1 ? (size_t) n : sizeof(line) - used - 2;
-        line[used++] = '\n';
-        (void) !write(STDERR_FILENO, line, used);
+}
+
+void infp_say_progress(const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        put(STDERR_FILENO, "\r", format, ap, "\033[K");
+        va_end(ap);
+}
+
+void infp_print(const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        put(STDOUT_FILENO, "", format, ap, "\n");
+        va_end(ap);
 }
 
 int infp_say_failure(const struct infp_err *err)
 {
         infp_say("%s", err->text);
+        return INFP_EXIT_FAILURE;
+}
+
+int infp_say_sql_failure(const struct infp_err *err)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        infp_str_puts(&text, "infprof: ");
+        infp_text_tame_lines(&text, err->text, strlen(err->text));
+        infp_str_putc(&text, '\n');
+        if (!text.failed)
+                infp_write_all(STDERR_FILENO, text.data, text.size, NULL);
         return INFP_EXIT_FAILURE;
 }

@@ -1,6 +1,7 @@
 #include "view/flame_top.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "view/flame_words.h"
 #include "view/human.h"
+#include "view/report_parts.h"
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
 
@@ -39,19 +41,15 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
         const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
         const struct infp_flame_share *by = by_total ? &total : &self;
-        infp_autostr struct infp_str words = { 0 }, tame = { 0 }, weight = { 0 };
-        size_t size;
+        const bool is_cut = width > FIGURES_WIDTH + NARROWEST;
+        infp_autostr struct infp_str words = { 0 }, weight = { 0 };
 
         infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
         put_function(&words, f);
-        infp_text_tame(&tame, words.data ? words.data : "", words.size);
-        size = tame.size;
-        if (width > FIGURES_WIDTH + NARROWEST)
-                size = infp_text_fit(tame.data ? tame.data : "", tame.size, width - FIGURES_WIDTH, NULL);
-        infp_str_printf(&out->text, "  %6.2f %%  %6.2f %%  %6.2f to %6.2f  %9s  ", self.percent, total.percent, by->low,
+        infp_report_put(out, "  %6.2f %%  %6.2f %%  %6.2f to %6.2f  %9s  ", self.percent, total.percent, by->low,
                         by->high, weight.data ? weight.data : "");
-        infp_str_put(&out->text, tame.data ? tame.data : "", size);
-        infp_str_putc(&out->text, '\n');
+        infp_report_put_padded(out, words.data ? words.data : "", is_cut ? width - FIGURES_WIDTH : UINT_MAX, true);
+        infp_report_end(out);
 }
 
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
@@ -63,13 +61,15 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
         if (!top)
                 return -ENOMEM;
         n = infp_flame_top(flame, by_total, most, top, &all);
-        infp_str_printf(&out->text, "  %8s  %8s  %16s  %9s  %s\n", "self", "total",
-                        by_total ? "95 % of total" : "95 % of self", flame->unit,
-                        by_total ? "function with what it calls" : "function");
+        infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total", by_total ? "95 % of total" : "95 % of self",
+                        flame->unit, by_total ? "function with what it calls" : "function");
+        infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
                 put_row(out, flame, &flame->functions[top[i]], by_total, width);
-        if (all > n)
-                infp_str_printf(&out->text, "  ... and %u more\n", all - n);
+        if (all > n) {
+                infp_report_put(out, "  ... and %u more", all - n);
+                infp_report_end(out);
+        }
         return 0;
 }
 
@@ -219,51 +219,31 @@ static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_
         return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
 }
 
-static void put_wrapped(struct infp_out *out, const char *text)
-{
-        const unsigned width = out->width ? out->width : 100;
-        unsigned used = 0;
-
-        for (const char *at = text; *at;) {
-                const size_t word = strcspn(at, " ");
-
-                if (used && used + 1 + word > width) {
-                        infp_str_putc(&out->text, '\n');
-                        used = 0;
-                } else if (used) {
-                        infp_str_putc(&out->text, ' ');
-                        used++;
-                }
-                infp_str_put(&out->text, at, word);
-                used += (unsigned) word;
-                at += word;
-                at += strspn(at, " ");
-        }
-        infp_str_putc(&out->text, '\n');
-}
-
 int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view)
 {
         const struct infp_flame *f = view->flame;
-        infp_autostr struct infp_str words = { 0 }, weight = { 0 };
+        infp_autostr struct infp_str words = { 0 }, head = { 0 };
 
-        infp_flame_weight(&weight, f->weight, f->unit);
-        infp_str_printf(&out->text, "Mode %s: ", *f->mode ? f->mode : "unknown");
-        put_count(&out->text, (double) f->samples, "sample", "samples");
+        infp_str_printf(&head, "Mode %s: ", *f->mode ? f->mode : "unknown");
+        put_count(&head, (double) f->samples, "sample", "samples");
         if (f->all_samples > f->samples) {
-                infp_str_puts(&out->text, " of ");
-                infp_human_number(&out->text, (double) f->all_samples);
+                infp_str_puts(&head, " of ");
+                infp_human_number(&head, (double) f->all_samples);
         }
-        if (strcmp(f->unit, "samples") != 0)
-                infp_str_printf(&out->text, ", %s", weight.data ? weight.data : "");
-        infp_str_puts(&out->text, "\n\n");
+        if (strcmp(f->unit, "samples") != 0) {
+                infp_str_puts(&head, ", ");
+                infp_flame_weight(&head, f->weight, f->unit);
+        }
+        infp_report_put(out, "%s", head.data ? head.data : "");
+        infp_report_end(out);
+        infp_report_end(out);
         INFP_TRY(infp_flame_top_table(out, f, false, view->most, out->width));
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
         INFP_TRY(infp_flame_top_table(out, f, true, view->most, out->width));
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
         infp_sampling_words(&words, f, sampling_of(view));
-        put_wrapped(out, words.data ? words.data : "");
-        return words.failed || out->text.failed ? -ENOMEM : 0;
+        infp_report_wrap(out, words.data ? words.data : "", 0, 0);
+        return head.failed || words.failed || out->text.failed ? -ENOMEM : 0;
 }
 
 void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s)

@@ -36,8 +36,20 @@ void infp_out_init(struct infp_out *out, int fd, const char *path)
         out->colour = !(no_color && *no_color) && !(term && !strcmp(term, "dumb"));
 }
 
+/* Formats for programs leave a name as it is, and a terminal would do what stands in it. */
+static void tame_for_terminal(struct infp_out *out)
+{
+        struct infp_str tame = { 0 };
+
+        infp_text_tame_lines(&tame, out->text.data, out->text.size);
+        infp_str_done(&out->text);
+        out->text = tame;
+}
+
 static void write_out(struct infp_out *out)
 {
+        if (out->width && !out->is_tame && out->text.size && !out->text.failed)
+                tame_for_terminal(out);
         if (out->text.failed && !out->error)
                 out->error = -ENOMEM;
         if (!out->error && out->text.size)

@@ -15,8 +15,9 @@ struct infp_out {
         int error;   /* first negative errno; later writes do nothing. EPIPE of a closed pager is not an error */
         void *state; /* of the format, between begin and end */
         void (*state_free)(void *state);
-        bool colour;     /* a terminal, and NO_COLOR is not set */
-        unsigned width;  /* of the terminal; 0 = unbounded */
+        bool colour;    /* a terminal, and NO_COLOR is not set */
+        unsigned width; /* of the terminal; 0 = unbounded */
+        bool is_tame; /* what is put is escaped already: line ends and colours in it are ours (view/report_lines.c, table.c) */
         bool is_listing; /* table: the last column is a help text, which goes on below; what is absent is left blank */
 };
 
@@ -52,8 +53,11 @@ void infp_cell_text(struct infp_str *out, const struct infp_batch *batch, unsign
 /* TS_NS to Unix ms, rounded down. */
 int64_t infp_unix_ms(int64_t unix_ns);
 
-/* Text for a terminal or a line of a report: control characters (a name can hold escape sequences) become \n, \t, \xHH. */
+/* Text for a terminal or a line of a report. Names, command lines and answers of servers can hold escape sequences, line ends
+ * and bytes that are no text: these become \n, \t, \xHH, and the rest stays as it is. */
 void infp_text_tame(struct infp_str *out, const char *text, size_t size);
+/* The same, but line ends and tabs stay. */
+void infp_text_tame_lines(struct infp_str *out, const char *text, size_t size);
 /* Columns that a UTF-8 text takes on a terminal: 2 for East Asian wide characters and emoji, 0 for combining marks. */
 unsigned infp_text_width(const char *text, size_t size);
 /* Bytes of the longest beginning that takes at most `width` columns; its real width in *ret_width (may be NULL). */

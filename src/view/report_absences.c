@@ -176,10 +176,10 @@ static void put_fact(struct infp_out *out, struct facts *facts, unsigned fact)
         if (strcmp(a->state, "absent"))
                 infp_str_printf(&text, "%s: ", a->state);
         put_reason(&text, *a->reason ? a->reason : "no reason was given", facts->all);
-        infp_str_puts(&out->text, "  ");
+        infp_report_put(out, "  ");
         infp_report_wrap(out, text.data ? text.data : "", 2, 4);
         if (*a->fix) {
-                infp_str_puts(&out->text, "    fix: ");
+                infp_report_put(out, "    fix: ");
                 infp_report_wrap(out, a->fix, 9, 9);
         }
 }
@@ -201,7 +201,7 @@ static void put_rest(struct infp_out *out, struct facts *facts, const struct inf
                 infp_str_printf(&text, " and %u more", n - NAMES_MOST);
         infp_str_puts(&text, " (--all lists them and says why)");
         put_title(out, facts);
-        infp_str_puts(&out->text, "  ");
+        infp_report_put(out, "  ");
         infp_report_wrap(out, text.data ? text.data : "", 2, 4);
 }
 

@@ -21,7 +21,8 @@ static void put_cells(struct pairs *pairs, const char *label, const char *a, con
                 infp_report_title(pairs->out, title);
         }
         pairs->any = true;
-        infp_str_printf(&pairs->out->text, "  %-31s %13s %14s\n", label, a, b);
+        infp_report_put(pairs->out, "  %-31s %13s %14s", label, a, b);
+        infp_report_end(pairs->out);
 }
 
 static void put_pair(struct pairs *pairs, const char *label, double a, double b, const char *base)

@@ -76,8 +76,8 @@ static void put_domain(struct infp_out *out, const struct infp_energy_domain *d)
                 infp_str_printf(&line, ", by its %s", d->source ? d->source : "driver");
         if (d->is_estimated)
                 infp_str_puts(&line, ", ESTIMATED from power");
-        infp_text_tame(&out->text, line.data ? line.data : "", line.size);
-        infp_str_putc(&out->text, '\n');
+        infp_report_put(out, "%s", line.data ? line.data : "");
+        infp_report_end(out);
 }
 
 static void put_idle(struct infp_out *out, const struct infp_energy *e)

@@ -54,11 +54,11 @@ static int rank_of(const char *metric)
 
 static void put_cell(struct infp_out *out, const char *text)
 {
-        infp_str_printf(&out->text, " %*s", CELL_WIDTH, text);
+        infp_report_put(out, " %*s", CELL_WIDTH, text);
 }
 
 /* The edges of a bucket in one unit: "0.75..1 s". */
-static void put_edges(struct infp_out *out, const struct infp_quantile *at, const struct unit *unit)
+static void put_edges(struct infp_str *out, const struct infp_quantile *at, const struct unit *unit)
 {
         static const struct {
                 const char *name;
@@ -74,7 +74,7 @@ static void put_edges(struct infp_out *out, const struct infp_quantile *at, cons
         if (isfinite(low) && isfinite(high))
                 snprintf(text, sizeof(text), "%.4g..%.4g%s", low * steps[i].factor, high * steps[i].factor,
                          is_time ? steps[i].name : "");
-        put_cell(out, text);
+        infp_str_printf(out, " %*s", CELL_WIDTH, text);
 }
 
 static void put_quantile(struct infp_out *out, const struct infp_quantile *at, const struct unit *unit)
@@ -95,33 +95,33 @@ static void put_metric(struct infp_out *out, const struct infp_window_metric *m,
 {
         const struct unit unit = unit_of(m->metric);
         struct infp_quantile at[INFP_QUANTILES_N];
-        char seen[32];
+        infp_autostr struct infp_str seen = { 0 };
         bool has_quantiles = true;
 
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
                 has_quantiles &= infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at[i]);
-        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, label);
+        infp_report_put(out, "  %-*s", NAME_WIDTH, label);
         put_cell(out, m->count > 0 && !isnan(m->sum) ? show(m->sum / m->count, &unit).text : "-");
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
                 put_quantile(out, &at[i], &unit);
-        snprintf(seen, sizeof(seen), "  n %.0f", infp_window_observations(m));
-        infp_str_printf(&out->text, "\n  %-*s", NAME_WIDTH, seen);
-        if (has_quantiles)
-                put_cell(out, "");
+        infp_report_end(out);
+        infp_str_printf(&seen, "    n %.0f", infp_window_observations(m));
+        infp_str_printf(&seen, "%*s", (int) (NAME_WIDTH + CELL_WIDTH + 3 - seen.size), "");
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
-                put_edges(out, &at[i], &unit);
-        while (out->text.size && out->text.data[out->text.size - 1] == ' ')
-                out->text.size--;
-        infp_str_putc(&out->text, '\n');
+                put_edges(&seen, &at[i], &unit);
+        while (seen.size && seen.data[seen.size - 1] == ' ')
+                seen.data[--seen.size] = 0;
+        infp_report_put(out, "%s", seen.data ? seen.data : "");
+        infp_report_end(out);
 }
 
 static void put_heads(struct infp_out *out)
 {
-        infp_str_printf(&out->text, "  %-*s", NAME_WIDTH, "server-side");
+        infp_report_put(out, "  %-*s", NAME_WIDTH, "server-side");
         put_cell(out, "mean");
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
                 put_cell(out, infp_quantile_names[i]);
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
 }
 
 /* Of metrics that have no name here JSON and SQL tell. */
@@ -345,7 +345,7 @@ static void put_model(struct infp_str *text, const char *model)
 
 static void put_title(struct infp_out *out, const struct infp_report_engine *e)
 {
-        infp_autostr struct infp_str title = { 0 }, tame = { 0 };
+        infp_autostr struct infp_str title = { 0 };
 
         infp_str_printf(&title, "Engine %s", e->make ? infp_report_make_name(e->make) : "of unknown make");
         if (e->version)
@@ -354,8 +354,7 @@ static void put_title(struct infp_out *out, const struct infp_report_engine *e)
                 infp_str_puts(&title, ", ");
                 put_model(&title, e->model);
         }
-        infp_text_tame(&tame, title.data ? title.data : "", title.size);
-        infp_report_title(out, tame.data ? tame.data : "");
+        infp_report_title(out, title.data ? title.data : "");
 }
 
 void infp_report_engines(struct infp_out *out, const struct infp_report *report)

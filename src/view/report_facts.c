@@ -16,7 +16,7 @@ static void say(struct facts *facts, const char *text)
         if (!facts->any)
                 infp_report_title(facts->out, "Worth knowing");
         facts->any = true;
-        infp_str_puts(&facts->out->text, "  - ");
+        infp_report_put(facts->out, "  - ");
         infp_report_wrap(facts->out, text, 4, 4);
 }
 

@@ -40,9 +40,9 @@ void infp_report_functions(struct infp_out *out, const struct infp_report *repor
 
                 infp_report_title(out, title_of(flame->mode));
                 infp_flame_top_table(out, flame, false, MOST, infp_report_width(out));
-                infp_str_putc(&out->text, '\n');
+                infp_report_end(out);
                 infp_flame_top_table(out, flame, true, MOST, infp_report_width(out));
-                infp_str_puts(&out->text, "\n");
+                infp_report_end(out);
                 infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
                 infp_report_line(out, "trust", "%s", words.data ? words.data : "");
         }

@@ -39,9 +39,11 @@ static struct human joules(double v)
 static void put_stat(struct infp_out *out, const char *label, const struct infp_stat *stat,
                      struct human (*show)(double v))
 {
-        if (stat->n)
-                infp_str_printf(&out->text, "  %-28s %11s %11s %11s %11s\n", label, show(infp_stat_mean(stat)).text,
-                                show(infp_stat_sample_std(stat)).text, show(stat->min).text, show(stat->max).text);
+        if (!stat->n)
+                return;
+        infp_report_put(out, "  %-28s %11s %11s %11s %11s", label, show(infp_stat_mean(stat)).text,
+                        show(infp_stat_sample_std(stat)).text, show(stat->min).text, show(stat->max).text);
+        infp_report_end(out);
 }
 
 static void put_energy(struct infp_out *out, const struct infp_report *report, const struct infp_labelled_span *span)
@@ -88,21 +90,17 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_labelled_span *span = report->spans.list;
         infp_autostr struct infp_str name = { 0 };
-        infp_autostr struct infp_str tame = { 0 };
         char title[160];
-        unsigned used;
 
         if (!report->spans.n)
                 return;
         infp_str_printf(&name, "%s to %s", report->from_label ? report->from_label : "the start",
                         report->to_label ? report->to_label : "the end");
-        infp_text_tame(&tame, name.data ? name.data : "", name.size);
         snprintf(title, sizeof(title), "%-30s %11s %11s %11s %11s", "Between labels", "mean", "std", "least", "most");
         infp_report_title(out, title);
-        infp_str_puts(&out->text, "  ");
-        infp_str_put(&out->text, tame.data ? tame.data : "",
-                     infp_text_fit(tame.data ? tame.data : "", tame.size, infp_report_width(out) - 2, &used));
-        infp_str_putc(&out->text, '\n');
+        infp_report_put(out, "  ");
+        infp_report_put_padded(out, name.data ? name.data : "", infp_report_width(out) - 2, true);
+        infp_report_end(out);
         put_stat(out, "CPU of the tree, of all CPUs", &span->cpu_percent, percent);
         put_stat(out, "in RAM (RSS)", &span->rss_bytes, infp_report_bytes);
         put_stat(out, "address space (VMS)", &span->vms_bytes, infp_report_bytes);
@@ -120,18 +118,20 @@ static void put_pair(struct infp_out *out, const struct infp_report *report, uns
         infp_autostr struct infp_str name = { 0 };
 
         infp_str_printf(&name, "%s to %s", report->labels.list[i].tag, report->labels.list[i + 1].tag);
-        infp_str_puts(&out->text, "  ");
+        infp_report_put(out, "  ");
         infp_report_put_padded(out, name.data ? name.data : "", NAME_WIDTH, false);
-        infp_str_printf(&out->text, " %8s %7s %9s %9s %8s %8s\n", infp_report_seconds(s->seconds).text,
+        infp_report_put(out, " %8s %7s %9s %9s %8s %8s", infp_report_seconds(s->seconds).text,
                         percent(infp_stat_mean(&s->cpu_percent)).text,
                         infp_report_bytes(infp_stat_mean(&s->rss_bytes)).text,
                         infp_report_bytes(infp_stat_mean(&s->vms_bytes)).text,
                         infp_report_bytes(infp_stat_mean(&s->swap_bytes)).text, joules(infp_span_joules(s)).text);
-        infp_str_printf(&out->text, "  %*s %8s %7s %9s %9s %8s\n", NAME_WIDTH, "", "std",
+        infp_report_end(out);
+        infp_report_put(out, "  %*s %8s %7s %9s %9s %8s", NAME_WIDTH, "", "std",
                         percent(infp_stat_sample_std(&s->cpu_percent)).text,
                         infp_report_bytes(infp_stat_sample_std(&s->rss_bytes)).text,
                         infp_report_bytes(infp_stat_sample_std(&s->vms_bytes)).text,
                         infp_report_bytes(infp_stat_sample_std(&s->swap_bytes)).text);
+        infp_report_end(out);
 }
 
 /* Of labels in the output whose own time was not used. */

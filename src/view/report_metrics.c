@@ -92,22 +92,24 @@ static void put_metric(struct infp_out *out, const struct infp_report_metric *m,
         const double values[] = { infp_stat_mean(&m->stat), infp_stat_std(&m->stat), m->stat.n ? m->stat.min : NAN,
                                   m->stat.n ? m->stat.max : NAN };
 
-        infp_str_printf(&out->text, " %c%-*s", m->column.quality == INFP_ESTIMATED ? '~' : ' ', NAME_WIDTH, name);
-        if (strlen(name) > NAME_WIDTH)
-                infp_str_printf(&out->text, "\n%*s", NAME_WIDTH + 2, "");
+        infp_report_put(out, " %c%-*s", m->column.quality == INFP_ESTIMATED ? '~' : ' ', NAME_WIDTH, name);
+        if (strlen(name) > NAME_WIDTH) {
+                infp_report_end(out);
+                infp_report_put(out, "%*s", NAME_WIDTH + 2, "");
+        }
         for (unsigned i = 0; i < 4; i++) {
                 const double v = values[i] * m->factor;
 
-                infp_str_printf(&out->text, " %*s", CELL_WIDTH - 1,
+                infp_report_put(out, " %*s", CELL_WIDTH - 1,
                                 is_sum && !strcmp(m->base, "seconds")
                                         ? rate_of_sum(v).text
                                         : infp_human(v, m->base, m->unit, is_counter).text);
         }
         if (totals && is_counter)
-                infp_str_printf(
-                        &out->text, "%*s", CELL_WIDTH + 4,
+                infp_report_put(
+                        out, "%*s", CELL_WIDTH + 4,
                         infp_human(infp_stat_total(&m->stat, &m->column) * m->factor, m->base, m->unit, false).text);
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
 }
 
 struct listing {
@@ -126,10 +128,10 @@ static void put_group(struct infp_out *out, const struct listing *listing, const
         if (last && !strcmp(last->table, m->table) && last->prefix_size == m->prefix_size &&
             !memcmp(last->name, m->name, m->prefix_size))
                 return;
-        infp_str_printf(&out->text, " %s", m->table);
+        infp_report_put(out, " %s", m->table);
         if (m->prefix_size)
-                infp_str_printf(&out->text, ": %.*s...", (int) m->prefix_size, m->name);
-        infp_str_putc(&out->text, '\n');
+                infp_report_put(out, ": %.*s...", (int) m->prefix_size, m->name);
+        infp_report_end(out);
 }
 
 static void put_table(struct infp_out *out, struct listing *listing, unsigned rank)
@@ -156,7 +158,7 @@ static void put_table(struct infp_out *out, struct listing *listing, unsigned ra
 
 static void put_note(struct infp_out *out, const char *text)
 {
-        infp_str_puts(&out->text, "  ");
+        infp_report_put(out, "  ");
         infp_report_wrap(out, text, 2, 2);
 }
 

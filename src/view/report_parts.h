@@ -13,13 +13,17 @@ struct human infp_report_seconds(double v);
 struct human infp_report_joules(double v);
 struct human infp_report_watts(double v);
 
+/* Lines (report_lines.c). What stands in them may come from outside: it is escaped there, line ends too. */
+void infp_report_put(struct infp_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void infp_report_end(struct infp_out *out);                      /* of the line */
+void infp_report_style(struct infp_out *out, const char *style); /* SGR, "1": bold, "0": plain; where colours may be */
 void infp_report_title(struct infp_out *out, const char *title);
+/* "  label       text", the text wrapped below itself. */
 void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
-/* `used` columns of the line are taken already. */
+/* A text broken at blanks; `used` columns of the line are taken already, the lines after the first begin at `indent`. */
 void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent);
-
-/* A text that came from outside, shortened to `width` columns; padded to them unless it is the last of its line. */
+/* Shortened to `width` columns; padded to them unless it is the last of its line. */
 void infp_report_put_padded(struct infp_out *out, const char *text, unsigned width, bool is_last);
 
 unsigned infp_report_width(const struct infp_out *out);     /* of the terminal, within reason */

@@ -33,15 +33,15 @@ static void put_process(struct infp_out *out, const struct infp_report_process *
                 snprintf(pid, sizeof(pid), "%lld", (long long) p->pid);
         if (!isnan(p->cpu_share_percent))
                 snprintf(share, sizeof(share), "%.1f %%", p->cpu_share_percent);
-        infp_str_printf(&out->text, "  %7s ", pid);
+        infp_report_put(out, "  %7s ", pid);
         infp_report_put_padded(out, p->name ? p->name : "-", NAME_WIDTH, false);
         used = (unsigned) snprintf(line, sizeof(line), " %*s %8s %9s  ", (int) cpu_width, cpu_of(p).text, share,
                                    infp_report_bytes(p->rss_peak_bytes).text);
-        infp_str_puts(&out->text, line);
+        infp_report_put(out, "%s", line);
         used += 2 + 7 + 1 + NAME_WIDTH;
         if (used + 4 < width)
                 infp_report_put_padded(out, p->command ? from_program(p->command) : "-", width - used, true);
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
 }
 
 void infp_report_processes(struct infp_out *out, const struct infp_report *report)
@@ -64,14 +64,14 @@ void infp_report_processes(struct infp_out *out, const struct infp_report *repor
                 snprintf(text, sizeof(text), "The %u of %u with the most CPU time%s.", INFP_REPORT_BUSIEST,
                          processes->n_seen,
                          processes->n > INFP_REPORT_BUSIEST ? ", and the one with the most memory" : "");
-                infp_str_puts(&out->text, "  ");
+                infp_report_put(out, "  ");
                 infp_report_wrap(out, text, 2, 2);
         }
         if (processes->n_rows_left_out) {
                 snprintf(text, sizeof(text),
                          "Only the first %u processes were compared; %llu rows of later ones were left out.",
                          processes->n_seen, (unsigned long long) processes->n_rows_left_out);
-                infp_str_puts(&out->text, "  ");
+                infp_report_put(out, "  ");
                 infp_report_wrap(out, text, 2, 2);
         }
 }

@@ -43,7 +43,7 @@ static void put_right(struct infp_out *out, const char *text, unsigned room)
 {
         const unsigned width = infp_text_width(text, strlen(text));
 
-        infp_str_printf(&out->text, "%*s%s", width < room ? (int) (room - width) : 1, "", text);
+        infp_report_put(out, "%*s%s", width < room ? (int) (room - width) : 1, "", text);
 }
 
 static void put_cell(struct infp_out *out, const char *text)
@@ -63,14 +63,14 @@ static void put_times(struct infp_out *out, struct infp_requests *requests, cons
 
         if (isnan(mean))
                 return;
-        infp_str_printf(&out->text, "  %-12s", times->label);
+        infp_report_put(out, "  %-12s", times->label);
         put_cell(out, infp_report_seconds(mean).text);
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
                 put_cell(out, quantile_of(requests, times, infp_quantiles_shown[i], &at)
                                       ? infp_report_seconds(at.estimate).text
                                       : "-");
         put_cell(out, infp_report_seconds(max_of(requests, times)).text);
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
 }
 
 static void put_table(struct infp_out *out, struct infp_requests *requests)
@@ -82,12 +82,12 @@ static void put_table(struct infp_out *out, struct infp_requests *requests)
 
         if (!requests->n_ok)
                 return;
-        infp_str_printf(&out->text, "  %-12s", "");
+        infp_report_put(out, "  %-12s", "");
         put_cell(out, "mean");
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
                 put_cell(out, infp_quantile_names[i]);
         put_cell(out, "max");
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
         for (unsigned i = 0; i < INFP_COUNT(all); i++)
                 put_times(out, requests, &all[i]);
 }
@@ -135,16 +135,16 @@ static void put_tokens(struct infp_out *out, const struct infp_requests *request
 }
 
 /* A long one has a line of its own. */
-static void put_load_name(struct infp_out *out, const char *name, size_t size)
+static void put_load_name(struct infp_out *out, const char *name)
 {
-        const unsigned room = infp_report_width(out) - 2, width = infp_text_width(name, size);
+        const bool is_long = infp_text_width(name, strlen(name)) > LOAD_WIDTH;
 
-        infp_str_puts(&out->text, "  ");
-        infp_str_put(&out->text, name, infp_text_fit(name, size, room, NULL));
-        if (width > LOAD_WIDTH)
-                infp_str_printf(&out->text, "\n%*s", LOAD_WIDTH + 2, "");
-        else
-                infp_str_printf(&out->text, "%*s", (int) (LOAD_WIDTH - width), "");
+        infp_report_put(out, "  ");
+        infp_report_put_padded(out, name, is_long ? infp_report_width(out) - 2 : LOAD_WIDTH, is_long);
+        if (is_long) {
+                infp_report_end(out);
+                infp_report_put(out, "%*s", LOAD_WIDTH + 2, "");
+        }
 }
 
 /* Where a load had phases, each is a load of its own. */
@@ -152,20 +152,18 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
 {
         if (requests->n_loads < 2)
                 return;
-        infp_str_printf(&out->text, "  %-*s", LOAD_WIDTH, "by load");
+        infp_report_put(out, "  %-*s", LOAD_WIDTH, "by load");
         for (unsigned i = 0; i < 6; i++)
                 put_narrow(out, (const char *const[]){ "requests", "tokens/s", "TTFT p50", "TTFT p99", "ITL p50",
                                                        "ITL p99" }[i]);
-        infp_str_putc(&out->text, '\n');
+        infp_report_end(out);
         for (unsigned i = 0; i < requests->n_loads; i++) {
                 struct infp_requests_load *load = &requests->loads[i];
                 const double duration = (double) (load->last_t_ns - load->first_t_ns) / 1e9;
-                infp_autostr struct infp_str name = { 0 };
                 struct infp_quantile at;
                 char cell[32];
 
-                infp_text_tame(&name, load->name, strlen(load->name));
-                put_load_name(out, name.data ? name.data : "", name.size);
+                put_load_name(out, load->name);
                 snprintf(cell, sizeof(cell), "%llu", (unsigned long long) load->n);
                 put_narrow(out, cell);
                 snprintf(cell, sizeof(cell), "%.4g", (double) load->output_tokens / duration);
@@ -178,7 +176,7 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                         put_narrow(out, infp_requests_load_itl(load, k ? 0.99 : 0.5, &at)
                                                 ? infp_report_seconds(at.estimate).text
                                                 : "-");
-                infp_str_putc(&out->text, '\n');
+                infp_report_end(out);
         }
 }
 

@@ -1,6 +1,5 @@
 /* The report for people. Figures that were measured, in plain words; nothing is guessed. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,77 +10,6 @@
 #include "view/report_parts.h"
 
 enum { LABEL_WIDTH = 12, BAR_WIDTH = 30, ALL_CORES = 16, SOME_CORES = 8 };
-
-unsigned infp_report_width(const struct infp_out *out)
-{
-        const unsigned width = out->width ? out->width : 80;
-
-        return width < 60 ? 60 : width > 140 ? 140 : width;
-}
-
-void infp_report_title(struct infp_out *out, const char *title)
-{
-        infp_str_printf(&out->text, "\n%s%s%s\n", out->colour ? "\033[1m" : "", title, out->colour ? "\033[0m" : "");
-}
-
-/* Breaks a text at blanks; the lines after the first are indented. */
-void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent)
-{
-        const unsigned width = infp_report_width(out);
-        infp_autostr struct infp_str tame = { 0 };
-        const char *at;
-
-        infp_text_tame(&tame, text, strlen(text));
-        for (at = tame.data ? tame.data : ""; *at;) {
-                const size_t word = strcspn(at, " ");
-                const unsigned word_width = infp_text_width(at, word);
-
-                if (used > indent && used + 1 + word_width > width) {
-                        infp_str_printf(&out->text, "\n%*s", (int) indent, "");
-                        used = indent;
-                } else if (used > indent) {
-                        infp_str_putc(&out->text, ' ');
-                        used++;
-                }
-                infp_str_put(&out->text, at, word);
-                used += word_width;
-                at += word;
-                at += strspn(at, " ");
-        }
-        infp_str_putc(&out->text, '\n');
-}
-
-/* "  label       text", the text wrapped behind the label. */
-void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)
-{
-        char text[1024];
-        va_list ap;
-
-        va_start(ap, format);
-        vsnprintf(text, sizeof(text), format, ap);
-        va_end(ap);
-        infp_str_printf(&out->text, "  %-*s%s", LABEL_WIDTH, label, strlen(label) >= LABEL_WIDTH ? " " : "");
-        infp_report_wrap(out, text, LABEL_WIDTH + 2, LABEL_WIDTH + 2);
-}
-
-void infp_report_put_padded(struct infp_out *out, const char *text, unsigned width, bool is_last)
-{
-        infp_autostr struct infp_str tame = { 0 };
-        unsigned used;
-        size_t size;
-
-        infp_text_tame(&tame, text, strlen(text));
-        size = infp_text_fit(tame.data ? tame.data : "", tame.size, width, &used);
-        if (size < tame.size) {
-                size = infp_text_fit(tame.data, tame.size, width - 3, &used);
-                used += 3;
-        }
-        infp_str_put(&out->text, tame.data ? tame.data : "", size);
-        if (size < tame.size)
-                infp_str_puts(&out->text, "...");
-        if (!is_last)
-                infp_str_printf(&out->text, "%*s", (int) (width - used), "");
-}
 
 struct human infp_human(double v, const char *base, const char *unit, bool rate)
 {
@@ -174,8 +102,11 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         };
         const struct infp_run_info *info = &report->run->info;
 
-        infp_str_printf(&out->text, "%sRun %s%s  %s\n", out->colour ? "\033[1m" : "", info->uuid,
-                        out->colour ? "\033[0m" : "", states[report->run->state]);
+        infp_report_style(out, "1");
+        infp_report_put(out, "Run %s", info->uuid);
+        infp_report_style(out, "0");
+        infp_report_put(out, "  %s", states[report->run->state]);
+        infp_report_end(out);
         if (*info->command)
                 infp_report_line(out, "command", "%s", info->command);
         else
@@ -266,15 +197,17 @@ static void put_core(struct infp_out *out, const struct infp_core *core)
         const double load = infp_stat_mean(&core->stat);
         const unsigned bar = isnan(load) ? 0 : (unsigned) (load / 100 * BAR_WIDTH + 0.5);
 
-        infp_str_printf(&out->text, "  %-*lld", LABEL_WIDTH - 4, (long long) core->number);
+        infp_report_put(out, "  %-*lld", LABEL_WIDTH - 4, (long long) core->number);
         if (isnan(load)) {
-                infp_str_puts(&out->text, "      -\n");
+                infp_report_put(out, "      -");
+                infp_report_end(out);
                 return;
         }
-        infp_str_printf(&out->text, "%5.1f %%  ", load);
+        infp_report_put(out, "%5.1f %%  ", load);
         for (unsigned i = 0; i < BAR_WIDTH; i++)
-                infp_str_putc(&out->text, i < bar ? '#' : '.');
-        infp_str_printf(&out->text, "  most %.1f %%\n", core->stat.max);
+                infp_report_put(out, "%c", i < bar ? '#' : '.');
+        infp_report_put(out, "  most %.1f %%", core->stat.max);
+        infp_report_end(out);
 }
 
 /* Of a big machine the busiest cores, and the mean of the rest. */
@@ -304,8 +237,10 @@ static void put_busiest(struct infp_out *out, const struct infp_cores *cores)
                 below = next;
         }
         n_rest = cores->n - shown;
-        if (n_rest)
-                infp_str_printf(&out->text, "  the %u others %.1f %% on average\n", n_rest, fmax(rest, 0) / n_rest);
+        if (n_rest) {
+                infp_report_put(out, "  the %u others %.1f %% on average", n_rest, fmax(rest, 0) / n_rest);
+                infp_report_end(out);
+        }
 }
 
 static void put_cores(struct infp_out *out, const struct infp_report *report)

@@ -31,7 +31,8 @@ struct state {
         size_t cap_cells;
         unsigned n_columns;
         unsigned *widths;
-        uint64_t n_rows; /* waiting */
+        struct infp_str name; /* of the column that is being written */
+        uint64_t n_rows;      /* waiting */
         uint64_t n_shown, n_hidden;
         bool is_laid_out, is_vertical, is_listing;
         unsigned help_at; /* of a listing on a terminal: where the last column begins; HELP_INDENT: below */
@@ -44,6 +45,7 @@ static void state_free(void *p)
         if (!s)
                 return;
         infp_str_done(&s->texts);
+        infp_str_done(&s->name);
         free(s->cells);
         free(s->widths);
         free(s);
@@ -54,6 +56,16 @@ static bool is_text(const struct infp_column *column)
         return column->type == INFP_STR || column->type == INFP_BOOL;
 }
 
+/* A query's author chose it. Holds until the next call. */
+static const char *name_of(struct state *s, const struct infp_table *table, unsigned column)
+{
+        const char *name = infp_table_column(table, column)->name;
+
+        infp_str_clear(&s->name);
+        infp_text_tame(&s->name, name, strlen(name));
+        return s->name.data ? s->name.data : "";
+}
+
 static int begin(struct infp_out *out, const struct infp_table *table)
 {
         struct state *s = calloc(1, sizeof(*s));
@@ -62,13 +74,14 @@ static int begin(struct infp_out *out, const struct infp_table *table)
                 return -ENOMEM;
         s->n_columns = infp_table_width(table);
         s->is_listing = out->is_listing;
+        out->is_tame = true;
         s->widths = calloc(s->n_columns + 1, sizeof(*s->widths));
         out->state = s;
         out->state_free = state_free;
         if (!s->widths)
                 return -ENOMEM;
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_table_column(table, i)->name;
+                const char *name = name_of(s, table, i);
 
                 s->widths[i] = infp_text_width(name, strlen(name));
         }
@@ -198,7 +211,7 @@ static void put_fitted(struct infp_out *out, const char *text, size_t size, unsi
                 put_blanks(&out->text, width - text_width);
 }
 
-static void put_header(struct infp_out *out, const struct state *s, const struct infp_table *table)
+static void put_header(struct infp_out *out, struct state *s, const struct infp_table *table)
 {
         const unsigned n =
                 s->help_at == HELP_INDENT ? s->n_columns - 1 : s->n_columns; /* what is below needs no name */
@@ -206,12 +219,12 @@ static void put_header(struct infp_out *out, const struct state *s, const struct
         if (out->colour)
                 infp_str_puts(&out->text, BOLD);
         for (unsigned i = 0; i < n; i++) {
-                const struct infp_column *c = infp_table_column(table, i);
+                const char *name = name_of(s, table, i);
 
                 if (i)
                         infp_str_puts(&out->text, "  ");
-                put_fitted(out, c->name, strlen(c->name), infp_text_width(c->name, strlen(c->name)), s->widths[i],
-                           !is_text(c), i + 1 == n);
+                put_fitted(out, name, strlen(name), infp_text_width(name, strlen(name)), s->widths[i],
+                           !is_text(infp_table_column(table, i)), i + 1 == n);
         }
         infp_str_puts(&out->text, out->colour ? PLAIN "\n" : "\n");
         for (unsigned i = 0; i < n; i++) {
@@ -279,20 +292,19 @@ static void put_line(struct infp_out *out, const struct state *s, const struct i
         infp_str_putc(&out->text, '\n');
 }
 
-static void put_record(struct infp_out *out, const struct state *s, const struct infp_table *table,
-                       const struct cell *cells)
+static void put_record(struct infp_out *out, struct state *s, const struct infp_table *table, const struct cell *cells)
 {
         unsigned names = 0;
 
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_table_column(table, i)->name;
+                const char *name = name_of(s, table, i);
                 const unsigned width = infp_text_width(name, strlen(name));
 
                 names = width > names ? width : names;
         }
         infp_str_printf(&out->text, "-- %llu\n", (unsigned long long) s->n_shown + 1);
         for (unsigned i = 0; i < s->n_columns; i++) {
-                const char *name = infp_table_column(table, i)->name;
+                const char *name = name_of(s, table, i);
                 const unsigned room = out->width > names + 10 ? out->width - names - 2 : 8;
 
                 infp_str_puts(&out->text, out->colour ? BOLD : "");

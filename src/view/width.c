@@ -96,15 +96,26 @@ static void put_control(struct infp_str *out, const char *bytes, unsigned n)
 void infp_text_tame(struct infp_str *out, const char *text, size_t size)
 {
         for (size_t at = 0; at < size;) {
-                unsigned length = infp_utf8_length(text + at, size - at);
-                const uint32_t c = length ? decode(text + at, length) : 0;
+                const unsigned length = infp_utf8_length(text + at, size - at), n = length ? length : 1;
 
-                length = length ? length : 1;
-                /* C0, DEL, C1, and the bidirectional overrides that turn a line around. */
-                if (c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069))
-                        put_control(out, text + at, length);
+                if (!length || infp_utf8_is_control(text + at, length))
+                        put_control(out, text + at, n);
                 else
-                        infp_str_put(out, text + at, length);
-                at += length;
+                        infp_str_put(out, text + at, n);
+                at += n;
+        }
+}
+
+void infp_text_tame_lines(struct infp_str *out, const char *text, size_t size)
+{
+        for (size_t at = 0; at < size; at++) {
+                size_t n = at;
+
+                while (n < size && text[n] != '\n' && text[n] != '\t')
+                        n++;
+                infp_text_tame(out, text + at, n - at);
+                if (n < size)
+                        infp_str_putc(out, text[n]);
+                at = n;
         }
 }

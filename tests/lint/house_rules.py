@@ -36,6 +36,20 @@ ONE_PLACE = [
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
+# Text from outside may hold escape sequences and line ends. It is escaped where lines are written, and only there.
+PRINTS = re.compile(r"\b(printf|fprintf|fputs|puts|putchar|fputc|vfprintf|vprintf|dprintf|perror|fwrite)\(|\bwrite\(STD(OUT|ERR)")
+PRINTERS = {"src/cli/say.c", "src/cli/help.c"}  # help: our own texts
+RAW_LINES = re.compile(r"infp_(str|human|text)_\w+\(&(?!s->)[\w>-]+->text\b(?!, '\\n'\))")
+LINES_OF = re.compile(r"src/(view/(report_(?!lines)\w+|flame_top)|cli/(?!cmd_metrics)\w+)\.c")  # cmd_metrics: our own tables
+
+
+def check_prints(name, number, line):
+    if name.startswith("src/") and name not in PRINTERS and PRINTS.search(line):
+        yield f"{name}:{number}: prints by itself: infp_say, infp_print, or a table escape what stands in a line"
+    if LINES_OF.fullmatch(name) and RAW_LINES.search(line):
+        yield f"{name}:{number}: writes into a line unescaped: infp_report_put and its like (view/report_parts.h) escape it"
+
+
 def tracked(top):
     listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=top, stdout=subprocess.PIPE, check=True).stdout
     return [top / name for name in listed.decode().split("\0") if name and (top / name).is_file()]
@@ -56,6 +70,7 @@ def check(path, name):
     for number, line in enumerate(lines, 1):
         if path.name != "house_rules.py" and UNFINISHED.search(line):
             yield f"{name}:{number}: unfinished work: {line.strip()[:80]}"
+        yield from check_prints(name, number, line)
         for host in HOSTS:
             if host in line:
                 yield f"{name}:{number}: names a registry host"

@@ -309,6 +309,72 @@ static void test_table_on_a_terminal(void **state)
         assert_string_equal(text, "note\n--------------------\nred \\x1B[31m\n推理服务推理服务推\u2026\n");
 }
 
+static void test_tame(void **state)
+{
+        static const struct {
+                const char *text, *line;
+        } cases[] = {
+                { "plain 推理 \xf0\x9f\x98\x80", "plain 推理 \xf0\x9f\x98\x80" },
+                { "a\x1b]0;title\a", "a\\x1B]0;title\\x07" },
+                { "a\nb\tc\rd\x7f", "a\\nb\\tc\\x0Dd\\x7F" },
+                { "a\xc2\x9b"
+                  "31m",
+                  "a\\xC2\\x9B31m" }, /* CSI of C1 */
+                { "a\x9b"
+                  "31m\xff\xe2\x82",
+                  "a\\x9B31m\\xFF\\xE2\\x82" }, /* no UTF-8 */
+                { "\xe2\x80\xaetxt", "\\xE2\\x80\\xAEtxt" },
+                { "a\xe2\x80\xa8"
+                  "b",
+                  "a\\xE2\\x80\\xA8b" },
+                { "back\\slash", "back\\slash" },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                infp_autostr struct infp_str line = { 0 };
+
+                infp_text_tame(&line, cases[i].text, strlen(cases[i].text));
+                assert_string_equal(line.data, cases[i].line);
+        }
+}
+
+/* A format for programs leaves texts as they are; where a terminal reads it, nothing in them is obeyed. */
+static void test_csv_on_a_terminal(void **state)
+{
+        struct infp_builder *b = infp_builder_new(&only, 16);
+        static const char note[] = "a\x1b]0;x\a\xc2\x9b"
+                                   "2J";
+
+        (void) state;
+        assert_int_equal(infp_builder_row_begin(b, 0, 0), 0);
+        infp_builder_set(b, 0, (union infp_cell){ 0 }, note, strlen(note));
+        assert_int_equal(infp_builder_row_end(b), 0);
+        infp_autofree char *shown = print_with(&infp_format_csv, b, &only, 80, true),
+                           *piped = print_with(&infp_format_csv, b, &only, 0, false);
+
+        infp_builder_free(b);
+        assert_string_equal(shown, "note\na\\x1B]0;x\\x07\\xC2\\x9B2J\n");
+        assert_string_equal(piped, "note\na\x1b]0;x\a\xc2\x9b"
+                                   "2J\n");
+}
+
+/* A query names its columns. */
+static void test_table_with_a_hostile_column(void **state)
+{
+        struct infp_column column = only_column[0];
+        const struct infp_table hostile = { .name = "", .columns = &column, .n_columns = 1, .plain = true };
+        struct infp_builder *b;
+
+        (void) state;
+        column.name = "a\n\x1b[31m";
+        b = infp_builder_new(&hostile, 16);
+        infp_autofree char *text = print_with(&infp_format_table, b, &hostile, 80, false);
+
+        infp_builder_free(b);
+        assert_string_equal(text, "a\\n\\x1B[31m\n-----------\n");
+}
+
 static void test_table_counts_what_it_hides(void **state)
 {
         const char *notes[600];
@@ -406,6 +472,9 @@ int main(void)
                 cmocka_unit_test(test_unix_ms),
                 cmocka_unit_test(test_table_is_aligned),
                 cmocka_unit_test(test_table_on_a_terminal),
+                cmocka_unit_test(test_tame),
+                cmocka_unit_test(test_csv_on_a_terminal),
+                cmocka_unit_test(test_table_with_a_hostile_column),
                 cmocka_unit_test(test_table_counts_what_it_hides),
                 cmocka_unit_test(test_table_turns_upright),
                 cmocka_unit_test(test_write_errors),

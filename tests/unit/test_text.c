@@ -52,6 +52,43 @@ static void lengths(void **state)
         }
 }
 
+static void controls(void **state)
+{
+        static const struct {
+                const char *bytes;
+                bool is_control;
+        } cases[] = {
+                { "\x01", true },
+                { "\n", true },
+                { "\t", true },
+                { "\x1f", true },
+                { " ", false },
+                { "~", false },
+                { "\x7f", true },
+                { "\xc2\x80", true },
+                { "\xc2\x9f", true },
+                { "\xc2\xa0", false },
+                { "\xc3\x80", false },
+                { "\xe2\x80\xa7", false },
+                { "\xe2\x80\xa8", true },
+                { "\xe2\x80\xa9", true },
+                { "\xe2\x80\xaa", true },
+                { "\xe2\x80\xae", true },
+                { "\xe2\x80\xaf", false },
+                { "\xe2\x81\xa5", false },
+                { "\xe2\x81\xa6", true },
+                { "\xe2\x81\xa9", true },
+                { "\xe2\x81\xaa", false },
+                { "\xe3\x80\xa8", false },
+                { "\xf0\x9f\x98\x80", false },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++)
+                if (infp_utf8_is_control(cases[i].bytes, (unsigned) strlen(cases[i].bytes)) != cases[i].is_control)
+                        fail_msg("case %zu", i);
+}
+
 struct escape {
         const char *bytes;
         size_t size;
@@ -134,11 +171,9 @@ static void malformed(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(lengths),
-                cmocka_unit_test(escape_and_back),
-                cmocka_unit_test(every_byte_comes_back),
-                cmocka_unit_test(small_buffers),
-                cmocka_unit_test(malformed),
+                cmocka_unit_test(lengths),         cmocka_unit_test(controls),
+                cmocka_unit_test(escape_and_back), cmocka_unit_test(every_byte_comes_back),
+                cmocka_unit_test(small_buffers),   cmocka_unit_test(malformed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
