@@ -36,6 +36,11 @@ static unsigned controllers_of(struct infp_span names)
         return set;
 }
 
+static bool is_octal(char c)
+{
+        return c >= '0' && c <= '7';
+}
+
 /* The kernel writes blanks and backslashes of paths as \040. False: too long. */
 static bool unescape(struct infp_span s, char *ret, size_t cap)
 {
@@ -44,7 +49,8 @@ static bool unescape(struct infp_span s, char *ret, size_t cap)
         for (size_t i = 0; i < s.size; i++) {
                 char c = s.at[i];
 
-                if (c == '\\' && i + 3 < s.size && s.at[i + 1] >= '0' && s.at[i + 1] <= '3') {
+                if (c == '\\' && i + 3 < s.size && s.at[i + 1] >= '0' && s.at[i + 1] <= '3' && is_octal(s.at[i + 2]) &&
+                    is_octal(s.at[i + 3])) {
                         c = (char) ((s.at[i + 1] - '0') << 6 | (s.at[i + 2] - '0') << 3 | (s.at[i + 3] - '0'));
                         i += 3;
                 }
