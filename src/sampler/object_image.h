@@ -27,8 +27,9 @@ struct infp_object_image {
         bool is_elf;
         bool is_go;          /* its functions keep frame pointers */
         bool has_few_tables; /* hardly any of its functions has call frame information: musl, but for what the compiler added */
-        bool has_eh_frame; /* a part of it, at least, has call frame information */
-        bool is_reachable; /* below our root under the path that the process has for it */
+        bool has_eh_frame;     /* a part of it, at least, has call frame information */
+        bool is_reachable;     /* below our root under the path that the process has for it */
+        uint64_t copied_bytes; /* of memory that holds a copy of the file; 0: it is the file itself */
         uint8_t build_id[INFP_MAX_BUILD_ID];
         uint32_t build_id_size;
         char build_id_text[2 * INFP_MAX_BUILD_ID + 1]; /* "": none */
@@ -44,7 +45,7 @@ struct infp_object_image {
         struct infp_guarded_map
                 file_map; /* what of `bytes` may be touched only between infp_guarded_map_begin and _end */
         uint64_t mark;    /* for the thread that samples: see stack_unwind.c */
-        int fd;           /* of the file, kept where it cannot be found again; else -1 */
+        int fd;           /* of the file, kept where it cannot be found again, or may be removed; else -1 */
         struct infp_object_image *next; /* of all that there are; the loader's */
 };
 

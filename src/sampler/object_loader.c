@@ -16,6 +16,8 @@
 
 /* Two, so that a large table does not keep the small ones waiting. */
 enum { MAX_THREADS = 2, MAX_KEPT_FDS = 64, STACK_BYTES = 256 * 1024 };
+static const uint64_t max_copied_bytes = UINT64_C(96)
+                                         << 20; /* of files that are read from the memory of their processes */
 
 /* Belongs to its owner and to each of its threads together: the last one frees it. */
 struct infp_loader {
@@ -27,7 +29,7 @@ struct infp_loader {
         int root_fd, wake_fd;
         struct infp_tables_cache *cache;
         struct infp_object_image *images; /* all that somebody refers to */
-        uint64_t n_built, n_from_cache, cpu_ns;
+        uint64_t n_built, n_from_cache, cpu_ns, copied_bytes;
 };
 
 static void free_jobs(struct infp_object_job *job)
@@ -121,14 +123,20 @@ static struct infp_object_image *find_image(struct infp_loader *loader, const st
         return image;
 }
 
-static void add_image(struct infp_loader *loader, struct infp_object_image *image)
+/* False: it is there, but more was copied than may be. */
+static bool add_image(struct infp_loader *loader, struct infp_object_image *image)
 {
+        bool has_room;
+
         pthread_mutex_lock(&loader->lock);
+        loader->copied_bytes += image->copied_bytes;
+        has_room = !image->copied_bytes || loader->copied_bytes <= max_copied_bytes;
         image->next = loader->images;
         loader->images = image;
         loader->n_built += image->table && !image->is_from_cache;
         loader->n_from_cache += image->is_from_cache;
         pthread_mutex_unlock(&loader->lock);
+        return has_room;
 }
 
 void infp_loader_release(struct infp_loader *loader, struct infp_object_image *image)
@@ -143,24 +151,26 @@ void infp_loader_release(struct infp_loader *loader, struct infp_object_image *i
                                 break;
                         }
                 loader->n_kept_fds -= image->fd >= 0;
+                loader->copied_bytes -= image->copied_bytes;
                 infp_object_image_free(image);
         }
         pthread_mutex_unlock(&loader->lock);
 }
 
-static bool may_keep_fd(struct infp_loader *loader, int fd)
+static bool may_keep_fd(struct infp_loader *loader, int fd, unsigned most)
 {
         unsigned limit;
         bool may;
 
         pthread_mutex_lock(&loader->lock);
-        may = loader->n_kept_fds < MAX_KEPT_FDS && !infp_fd_is_scarce(fd) && !infp_fds_are_few(&limit);
+        may = loader->n_kept_fds < most && !infp_fd_is_scarce(fd) && !infp_fds_are_few(&limit);
         loader->n_kept_fds += may;
         pthread_mutex_unlock(&loader->lock);
         return may;
 }
 
-/* Where programs put objects that they remove again. */
+/* Where programs put objects that they may remove again. A server's environment may lie there as well: a descriptor is kept, and
+ * whether the file was removed is seen when names are needed. */
 static bool is_temporary(const char *path)
 {
         static const char *const folders[] = { "/tmp/", "/var/tmp/", "/dev/shm/", "/run/" };
@@ -169,6 +179,15 @@ static bool is_temporary(const char *path)
                 if (strncmp(path, folders[i], strlen(folders[i])) == 0)
                         return true;
         return false;
+}
+
+static void keep_fd(struct infp_loader *loader, struct infp_object_image *image, const char *path, int *fd)
+{
+        if (!image->is_elf || (image->is_reachable && !is_temporary(path)) ||
+            !may_keep_fd(loader, *fd, image->is_reachable ? MAX_KEPT_FDS / 2 : MAX_KEPT_FDS))
+                return;
+        image->fd = *fd;
+        *fd = -1;
 }
 
 /* By one way. -ESTALE: that is another file. */
@@ -187,12 +206,13 @@ static int load_by(struct infp_loader *loader, struct infp_object_job *job, enum
                 r = infp_object_image_read(fd, &identity, way == INFP_BY_MEMORY ? NULL : loader->cache, &image);
                 if (r < 0)
                         return r;
-                image->is_reachable = way == INFP_BY_OUR_ROOT && !is_temporary(place->path);
-                if (!image->is_reachable && image->is_elf && may_keep_fd(loader, fd)) {
-                        image->fd = fd;
-                        fd = -1;
+                image->is_reachable = way == INFP_BY_OUR_ROOT;
+                image->copied_bytes = way == INFP_BY_MEMORY ? identity.size : 0;
+                keep_fd(loader, image, place->path, &fd);
+                if (!add_image(loader, image)) {
+                        infp_loader_release(loader, image);
+                        return -EFBIG;
                 }
-                add_image(loader, image);
         }
         if (place->build_id_size && image->is_elf &&
             (image->build_id_size < place->build_id_size ||

@@ -11,8 +11,8 @@
 
 static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
 static const uint64_t row_ns = INFP_NS_PER_S;
-static const uint64_t end_ns = 2 * INFP_NS_PER_S; /* for tables that are still being built at the end */
-static const uint64_t names_ns = INFP_NS_PER_S;   /* for names that have to be found by then */
+static const uint64_t end_ns = 2 * INFP_NS_PER_S;   /* for tables that are still being built at the end */
+static const uint64_t names_ns = 2 * INFP_NS_PER_S; /* for names that have to be found by then */
 static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
 enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
 

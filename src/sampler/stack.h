@@ -107,7 +107,7 @@ struct infp_stacks_counts {
 void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_counts *ret);
 
 /* Frames whose names may be out of reach when the recording has ended: code made at run time, and objects that are not below the
- * root under their path (other mount namespaces, deleted files, memory files). In the order of their first sample; each once.
+ * root under their path (other mount namespaces, deleted files, memory files) or may be removed from there. In the order of their first sample; each once.
  * What the texts and the descriptor refer to stays until infp_stacks_free. The list is bounded (65,536). */
 struct infp_stack_nameless {
         uint64_t frame; /* id, as in `frames` and symbols.frame */
@@ -118,6 +118,7 @@ struct infp_stack_nameless {
         const char *object;   /* as in frames.fObject */
         const char *build_id; /* hexadecimal; NULL: none */
         int fd;               /* of the object; -1: none is kept */
+        bool is_reachable;    /* it was under its path, and is named at the end unless it is removed before */
         const char
                 *jitdump; /* path of the process's jitdump file as it sees it (/proc/PID/root); NULL: none was seen */
 };

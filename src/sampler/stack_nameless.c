@@ -14,6 +14,11 @@ struct infp_nameless {
         size_t jitdump_at;
 };
 
+static bool is_reachable(const struct infp_object *object)
+{
+        return object->image && object->image->is_reachable;
+}
+
 /* Whether its name can be found at the end, from the file under its path. */
 static bool is_named_later(const struct infp_frame_place *place)
 {
@@ -23,14 +28,17 @@ static bool is_named_later(const struct infp_frame_place *place)
                 return true;
         if (place->kind == INFP_FRAME_JIT)
                 return false;
-        return !object->image || object->image->is_reachable;
+        return !object->image || (object->image->is_reachable && object->image->fd < 0);
 }
 
-static bool reserve(struct infp_stacks *stacks)
+/* The rest of the list is for those that nothing else can name. */
+static bool reserve(struct infp_stacks *stacks, bool has_path)
 {
         const size_t cap = stacks->cap_nameless ? stacks->cap_nameless * 2 : 64;
         struct infp_nameless *more;
 
+        if (has_path && stacks->n_nameless >= INFP_MAX_NAMELESS / 2)
+                return false;
         if (stacks->n_nameless < stacks->cap_nameless)
                 return true;
         if (cap > INFP_MAX_NAMELESS)
@@ -71,8 +79,8 @@ void infp_stack_note_nameless(struct infp_stacks *stacks, const struct infp_stac
                                        .pid = moment->pid,
                                        .jitdump_at = SIZE_MAX };
 
-        if (is_named_later(place) || infp_map_get(&stacks->nameless_ids, place->id) || !reserve(stacks) ||
-            infp_map_put(&stacks->nameless_ids, place->id, 1) < 0)
+        if (is_named_later(place) || infp_map_get(&stacks->nameless_ids, place->id) ||
+            !reserve(stacks, is_reachable(place->object)) || infp_map_put(&stacks->nameless_ids, place->id, 1) < 0)
                 return;
         entry.object = infp_object_ref(place->object);
         entry.image = place->object->image;
@@ -99,6 +107,7 @@ bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct
                 .object = entry->object->name,
                 .build_id = entry->image && entry->image->build_id_size ? entry->image->build_id_text : NULL,
                 .fd = entry->image ? entry->image->fd : -1,
+                .is_reachable = is_reachable(entry->object),
                 .jitdump = entry->jitdump_at == SIZE_MAX ? NULL : stacks->nameless[entry->jitdump_at].jitdump,
         };
         return true;

@@ -21,26 +21,58 @@ static bool has_piece(const struct infp_image *image, uint64_t begin, uint64_t e
         return false;
 }
 
-const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64_t size)
+bool infp_image_read(struct infp_image *image, uint64_t offset, void *ret, uint64_t size)
 {
         uint64_t done = 0;
 
-        if (offset > image->size || size > image->size - offset ||
-            size > (image->most_bytes ? image->most_bytes : MOST_PIECE))
-                return NULL;
-        if (image->fd < 0 || has_piece(image, offset, offset + size))
-                return image->bytes + offset;
-        while (done < size) {
-                const ssize_t n = pread(image->fd, image->bytes + offset + done, size - done, (off_t) (offset + done));
+        if (offset > image->size || size > image->size - offset)
+                return false;
+        if (image->fd < 0)
+                memcpy(ret, image->bytes + offset, size);
+        while (image->fd >= 0 && done < size) {
+                const ssize_t n = pread(image->fd, (uint8_t *) ret + done, size - done, (off_t) (offset + done));
 
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0) {
                         image->is_cut = true;
-                        return NULL;
+                        return false;
                 }
                 done += (uint64_t) n;
         }
+        return true;
+}
+
+bool infp_image_read_text(struct infp_image *image, const Elf64_Shdr *texts, uint64_t at, uint64_t max,
+                          struct infp_str *ret)
+{
+        const size_t before = ret->size;
+        char piece[256];
+
+        for (uint64_t done = 0; at < texts->sh_size && done < max; done += sizeof(piece), at += sizeof(piece)) {
+                const uint64_t left = texts->sh_size - at, size = left < sizeof(piece) ? left : sizeof(piece);
+                const char *end;
+
+                if (!infp_image_read(image, texts->sh_offset + at, piece, size))
+                        break;
+                end = memchr(piece, 0, size);
+                infp_str_put(ret, piece, end ? (size_t) (end - piece) + 1 : size);
+                if (end)
+                        return !ret->failed;
+        }
+        ret->size = before;
+        return false;
+}
+
+const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64_t size)
+{
+        if (offset > image->size || size > image->size - offset ||
+            size > (image->most_bytes ? image->most_bytes : MOST_PIECE))
+                return NULL;
+        if (image->fd < 0 || has_piece(image, offset, offset + size))
+                return image->bytes + offset;
+        if (!infp_image_read(image, offset, image->bytes + offset, size))
+                return NULL;
         image->n_read += size;
         image->pieces[image->n_pieces++ % INFP_IMAGE_PIECES] = (struct infp_image_piece){ offset, offset + size };
         return image->bytes + offset;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 enum { INFP_IMAGE_MAX_SECTIONS = 4096, INFP_IMAGE_MAX_BUILD_ID = 64, INFP_IMAGE_PIECES = 32 };
 
@@ -45,6 +46,11 @@ void infp_image_close(struct infp_image *image);
 
 /* size bytes at an offset of the file, or NULL. */
 const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64_t size);
+/* The same into the caller's memory: the image costs nothing for it. False: they are not all there. */
+bool infp_image_read(struct infp_image *image, uint64_t offset, void *ret, uint64_t size);
+/* Appends the text at a place of a section of texts, with its 0, and costs nothing either. False: it does not end within max. */
+bool infp_image_read_text(struct infp_image *image, const Elf64_Shdr *texts, uint64_t at, uint64_t max,
+                          struct infp_str *ret);
 /* The section of a name, or of a type (name NULL); NULL. */
 const Elf64_Shdr *infp_image_section(const struct infp_image *image, const char *name, uint32_t type);
 bool infp_image_section_is(const struct infp_image *image, const Elf64_Shdr *section, const char *name);

@@ -103,33 +103,34 @@ static bool has_dwarf(struct infp_image *image)
         return section && section->sh_type != SHT_NOBITS && section->sh_size;
 }
 
-static void add_table(struct infp_symbol_object *object, struct infp_image *image, uint32_t section, const char *from)
+static void add_table(struct infp_symbol_object *object, struct infp_image *image, uint32_t section, const char *from,
+                      const struct infp_wanted *wanted)
 {
         if (object->n_tables == TABLES ||
-            infp_functions_read(image, section, &object->tables[object->n_tables].functions) < 0)
+            infp_functions_read(image, section, wanted, &object->tables[object->n_tables].functions) < 0)
                 return;
         object->tables[object->n_tables].image = image;
         object->tables[object->n_tables++].from = from;
 }
 
-static void read_tables(struct infp_symbol_object *object)
+static void read_tables(struct infp_symbol_object *object, const struct infp_wanted *wanted)
 {
         struct infp_err why = { "" };
         int r;
 
         if (object->has_image)
-                add_table(object, &object->image, SHT_SYMTAB, "symtab");
+                add_table(object, &object->image, SHT_SYMTAB, "symtab", wanted);
         if (object->has_debug_file && !object->n_tables)
-                add_table(object, &object->debug_file, SHT_SYMTAB, "symtab");
+                add_table(object, &object->debug_file, SHT_SYMTAB, "symtab", wanted);
         if (object->n_tables || !object->has_image)
                 return;
         r = infp_debugdata_open(&object->image, object->path, &object->debugdata, &why);
         object->has_debugdata = r == 0;
         if (object->has_debugdata)
-                add_table(object, &object->debugdata, SHT_SYMTAB, "debugdata");
+                add_table(object, &object->debugdata, SHT_SYMTAB, "debugdata", wanted);
         else if (r != -ENOENT)
                 object->problem = why;
-        add_table(object, &object->image, SHT_DYNSYM, "dynsym");
+        add_table(object, &object->image, SHT_DYNSYM, "dynsym", wanted);
 }
 
 static void open_dwarf(struct infp_symbol_object *object, const struct infp_debug_places *places)
@@ -146,7 +147,8 @@ static void open_dwarf(struct infp_symbol_object *object, const struct infp_debu
 }
 
 int infp_symbol_object_open(const struct infp_debug_places *places, const char *path, int fd, const char *build_id,
-                            bool with_lines, struct infp_symbol_object **ret, struct infp_err *err)
+                            bool with_lines, const struct infp_wanted *wanted, struct infp_symbol_object **ret,
+                            struct infp_err *err)
 {
         struct infp_symbol_object *object = calloc(1, sizeof(*object));
         struct infp_err why = { "" };
@@ -172,7 +174,7 @@ int infp_symbol_object_open(const struct infp_debug_places *places, const char *
                 infp_symbol_object_close(object);
                 return infp_fail(err, r, "%s", why.text);
         }
-        read_tables(object);
+        read_tables(object, wanted);
         if (with_lines)
                 open_dwarf(object, places);
         *ret = object;

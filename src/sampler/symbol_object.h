@@ -3,13 +3,15 @@
 #pragma once
 
 #include "sampler/symbol_debug_file.h"
+#include "sampler/symbol_table.h"
 #include "sampler/symbols.h"
 
 struct infp_symbol_object;
 
-/* As infp_symbols_object says; build_id "" for none. */
+/* As infp_symbols_object says; build_id "" for none; wanted: all addresses that infp_symbol_object_at will be called with. */
 int infp_symbol_object_open(const struct infp_debug_places *places, const char *path, int fd, const char *build_id,
-                            bool with_lines, struct infp_symbol_object **ret, struct infp_err *err);
+                            bool with_lines, const struct infp_wanted *wanted, struct infp_symbol_object **ret,
+                            struct infp_err *err);
 struct infp_symbol_object *infp_symbol_object_close(struct infp_symbol_object *object);
 void infp_symbol_object_about(const struct infp_symbol_object *object, struct infp_symbols_about *ret);
 

@@ -4,7 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SYMBOLS = 16 << 20, MOST_NAME = 1 << 16 };
+#include "base/str.h"
+
+enum {
+        MOST_SYMBOLS = 16 << 20,
+        MOST_NAME = 1 << 16,
+        WINDOW = 1024, /* symbols that are read at once */
+        NEAR = 4096,   /* how far a function without a size is looked for, where few addresses are wanted */
+};
 
 struct candidate {
         uint64_t begin, end;
@@ -34,14 +41,13 @@ static bool is_mark(const char *name)
         return !name[0] || name[0] == '$' || (name[0] == '.' && name[1] == 'L');
 }
 
-static bool take(const struct infp_image *image, const Elf64_Sym *symbol, const uint8_t *names, uint64_t names_size,
-                 struct candidate *ret)
+/* A function, by all but its name. */
+static bool take(const struct infp_image *image, const Elf64_Sym *symbol, struct candidate *ret)
 {
         const unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
-        const char *name = infp_image_text(names, names_size, symbol->st_name, MOST_NAME);
         unsigned section = symbol->st_shndx;
 
-        if (!name || is_mark(name) || symbol->st_shndx == SHN_UNDEF || !symbol->st_value)
+        if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value)
                 return false;
         if (type != STT_FUNC && type != STT_NOTYPE && type != STT_GNU_IFUNC)
                 return false;
@@ -57,6 +63,30 @@ static bool take(const struct infp_image *image, const Elf64_Sym *symbol, const 
                 ret->end = symbol->st_value + symbol->st_size;
         ret->rank = (uint8_t) ((type == STT_NOTYPE) << 2 | (binding == STB_LOCAL) << 1 | (type == STT_GNU_IFUNC));
         return true;
+}
+
+enum use { NOT_USED, USED_BY_PLACE, USED_BY_NAME };
+
+/* What a function is to the addresses that are wanted: it names one, or says what lies shortly before one. */
+static enum use use_of(const struct infp_wanted *wanted, const struct candidate *c)
+{
+        size_t low = 0, high = wanted->n;
+
+        if (!wanted->addresses)
+                return USED_BY_NAME;
+        while (low < high) {
+                const size_t middle = low + (high - low) / 2;
+
+                if (wanted->addresses[middle] < c->begin)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        if (low == wanted->n)
+                return NOT_USED;
+        if (wanted->addresses[low] < c->end)
+                return USED_BY_NAME;
+        return wanted->addresses[low] - c->begin > NEAR ? NOT_USED : c->end == c->begin ? USED_BY_NAME : USED_BY_PLACE;
 }
 
 static int by_place(const void *left, const void *right, void *names)
@@ -149,32 +179,105 @@ static int fill(struct infp_functions *ret, struct candidate *c, size_t n)
         return ret->n_sized + ret->n_open ? 0 : -ENOENT;
 }
 
-int infp_functions_read(struct infp_image *image, uint32_t section, struct infp_functions *ret)
+struct reading {
+        struct infp_image *image;
+        const Elf64_Shdr *texts;
+        const struct infp_wanted *wanted;
+        const uint8_t *all_names;  /* NULL: */
+        struct infp_str own_names; /* those that are used; the first is "" */
+        struct candidate *list;
+        size_t n, cap;
+};
+
+static int add(struct reading *reading, const struct candidate *c)
+{
+        const size_t cap = reading->cap ? 2 * reading->cap : WINDOW;
+        struct candidate *grown;
+
+        if (reading->n == reading->cap) {
+                if (reading->image->most_bytes && cap * sizeof(*grown) > reading->image->most_bytes)
+                        return -EFBIG;
+                grown = realloc(reading->list, cap * sizeof(*grown));
+                if (!grown)
+                        return -ENOMEM;
+                reading->list = grown;
+                reading->cap = cap;
+        }
+        reading->list[reading->n++] = *c;
+        return 0;
+}
+
+/* The candidate's name in what is kept of names. False: it has none that means something. */
+static bool find_name(struct reading *reading, struct candidate *c, enum use use)
+{
+        const uint32_t at = (uint32_t) reading->own_names.size;
+        const char *name;
+
+        if (reading->all_names) {
+                name = infp_image_text(reading->all_names, reading->texts->sh_size, c->name, MOST_NAME);
+                return name && !is_mark(name);
+        }
+        if (use == USED_BY_NAME) {
+                if (!infp_image_read_text(reading->image, reading->texts, c->name, MOST_NAME, &reading->own_names))
+                        return false;
+                if (is_mark(reading->own_names.data + at)) {
+                        reading->own_names.size = at;
+                        return false;
+                }
+        }
+        c->name = use == USED_BY_NAME ? at : 0;
+        return true;
+}
+
+static int read_symbols(struct reading *reading, const Elf64_Shdr *table)
+{
+        const uint64_t all = table->sh_size / sizeof(Elf64_Sym), n_symbols = all < MOST_SYMBOLS ? all : MOST_SYMBOLS;
+        Elf64_Sym window[WINDOW];
+
+        for (uint64_t at = 0; at < n_symbols; at += WINDOW) {
+                const size_t n = n_symbols - at < WINDOW ? n_symbols - at : WINDOW;
+
+                if (!infp_image_read(reading->image, table->sh_offset + at * sizeof(*window), window,
+                                     n * sizeof(*window)))
+                        return -ENOENT;
+                for (size_t i = 0; i < n; i++) {
+                        struct candidate c;
+                        enum use use;
+
+                        if (!take(reading->image, &window[i], &c))
+                                continue;
+                        use = use_of(reading->wanted, &c);
+                        if (use != NOT_USED && find_name(reading, &c, use))
+                                INFP_TRY(add(reading, &c));
+                        if (reading->image->most_bytes && reading->own_names.size > reading->image->most_bytes)
+                                return -EFBIG;
+                }
+        }
+        return 0;
+}
+
+int infp_functions_read(struct infp_image *image, uint32_t section, const struct infp_wanted *wanted,
+                        struct infp_functions *ret)
 {
         const Elf64_Shdr *table = infp_image_section(image, NULL, section);
-        const Elf64_Shdr *texts = table && table->sh_link < image->n_sections ? &image->sections[table->sh_link] : NULL;
-        const uint8_t *symbols = texts && table->sh_entsize == sizeof(Elf64_Sym) ? infp_image_data(image, table) : NULL;
-        struct candidate *c;
-        size_t n_symbols, n = 0;
+        struct reading reading = { .image = image, .wanted = wanted };
         int r;
 
-        *ret = (struct infp_functions){ .names = symbols ? infp_image_data(image, texts) : NULL };
-        if (!ret->names)
+        *ret = (struct infp_functions){ 0 };
+        if (!table || table->sh_link >= image->n_sections || table->sh_entsize != sizeof(Elf64_Sym) ||
+            table->sh_type == SHT_NOBITS || (table->sh_flags & SHF_COMPRESSED))
                 return -ENOENT;
-        ret->names_size = texts->sh_size;
-        n_symbols = table->sh_size / sizeof(Elf64_Sym);
-        n_symbols = n_symbols < MOST_SYMBOLS ? n_symbols : MOST_SYMBOLS;
-        c = malloc((n_symbols + 1) * sizeof(*c));
-        if (!c)
-                return -ENOMEM;
-        for (size_t i = 0; i < n_symbols; i++) {
-                Elf64_Sym symbol;
-
-                memcpy(&symbol, symbols + i * sizeof(symbol), sizeof(symbol));
-                n += take(image, &symbol, ret->names, ret->names_size, &c[n]);
-        }
-        r = fill(ret, c, n);
-        free(c);
+        reading.texts = &image->sections[table->sh_link];
+        if (wanted->addresses)
+                infp_str_put(&reading.own_names, "", 1);
+        else
+                reading.all_names = infp_image_data(image, reading.texts);
+        r = reading.all_names || wanted->addresses ? read_symbols(&reading, table) : -ENOENT;
+        ret->own_names = infp_str_take(&reading.own_names);
+        ret->names = reading.all_names ? (const char *) reading.all_names : ret->own_names;
+        if (r == 0)
+                r = ret->names ? fill(ret, reading.list, reading.n) : -ENOMEM;
+        free(reading.list);
         if (r < 0)
                 infp_functions_done(ret);
         return r;
@@ -184,6 +287,7 @@ void infp_functions_done(struct infp_functions *functions)
 {
         free(functions->sized);
         free(functions->open);
+        free(functions->own_names);
         *functions = (struct infp_functions){ 0 };
 }
 
@@ -228,7 +332,7 @@ const struct infp_function *infp_functions_find_open(const struct infp_functions
 const char *infp_function_name(const struct infp_functions *functions, const struct infp_function *function,
                                size_t *ret_size)
 {
-        const char *name = (const char *) functions->names + function->name, *version = strchr(name, '@');
+        const char *name = functions->names + function->name, *version = strchr(name, '@');
 
         *ret_size = version && version > name ? (size_t) (version - name) : strlen(name);
         return name;

@@ -16,13 +16,21 @@ struct infp_functions {
         struct infp_function *sized; /* by address, none in two; the inner one of two that overlap */
         struct infp_function *open;  /* those without a size, by address */
         uint32_t n_sized, n_open;
-        const uint8_t *names; /* borrowed from the image */
-        uint64_t names_size;
+        const char *names; /* borrowed from the image, or own_names */
+        char *own_names;
+};
+
+/* Addresses that will be asked for, ascending: tables are then read past what names none of them, and cost no more than what does.
+ * addresses NULL: any may be. */
+struct infp_wanted {
+        const uint64_t *addresses;
+        size_t n;
 };
 
 /* section: SHT_SYMTAB or SHT_DYNSYM of the image, which outlives the table. 0, -ENOENT (no such section, or no function in it),
- * -ENOMEM. */
-int infp_functions_read(struct infp_image *image, uint32_t section, struct infp_functions *ret);
+ * -EFBIG (more than image->most_bytes), -ENOMEM. */
+int infp_functions_read(struct infp_image *image, uint32_t section, const struct infp_wanted *wanted,
+                        struct infp_functions *ret);
 void infp_functions_done(struct infp_functions *functions);
 
 /* A function that has the address within its size. NULL: none. */

@@ -142,7 +142,8 @@ int infp_symbols_object(struct infp_symbols *symbols, const char *path, int fd, 
                         clear_slot(slot);
                         return infp_fail(err, -ENOMEM, "no memory for symbols of %s", path);
                 }
-                r = infp_symbol_object_open(&symbols->places, path, fd, id, !symbols->no_lines, &slot->object, err);
+                r = infp_symbol_object_open(&symbols->places, path, fd, id, !symbols->no_lines,
+                                            &(struct infp_wanted){ NULL, 0 }, &slot->object, err);
                 if (r < 0) {
                         clear_slot(slot);
                         return r;
@@ -233,17 +234,40 @@ static void set_level(struct infp_symbols *symbols, unsigned level, const struct
         };
 }
 
-unsigned infp_symbols_at(struct infp_symbols *symbols, unsigned object, uint64_t address, struct infp_symbol *ret)
+static unsigned name_at(struct infp_symbols *symbols, struct infp_symbol_object *object, uint64_t address,
+                        struct infp_symbol *ret)
 {
         struct infp_object_level levels[INFP_SYMBOL_MAX_LEVELS];
+        const unsigned n = infp_symbol_object_at(object, address, levels);
+
+        for (unsigned i = 0; i < n; i++)
+                set_level(symbols, i, &levels[i], &ret[i]);
+        return n;
+}
+
+unsigned infp_symbols_at(struct infp_symbols *symbols, unsigned object, uint64_t address, struct infp_symbol *ret)
+{
         struct slot *slot = by_number(symbols, object);
-        unsigned n;
 
         if (!slot)
                 return 0;
         slot->used = ++symbols->clock;
-        n = infp_symbol_object_at(slot->object, address, levels);
-        for (unsigned i = 0; i < n; i++)
-                set_level(symbols, i, &levels[i], &ret[i]);
-        return n;
+        return name_at(symbols, slot->object, address, ret);
+}
+
+int infp_symbols_all(struct infp_symbols *symbols, const char *path, int fd, const char *build_id,
+                     const uint64_t *addresses, size_t n,
+                     void (*take)(void *context, size_t index, const struct infp_symbol *symbol), void *context,
+                     struct infp_err *err)
+{
+        struct infp_symbol names[INFP_SYMBOL_MAX_LEVELS];
+        struct infp_symbol_object *object;
+
+        INFP_TRY(infp_symbol_object_open(&symbols->places, path, fd, build_id ? build_id : "", !symbols->no_lines,
+                                         &(struct infp_wanted){ addresses, n }, &object, err));
+        for (size_t i = 0; i < n; i++)
+                if (name_at(symbols, object, addresses[i], names))
+                        take(context, i, &names[0]);
+        infp_symbol_object_close(object);
+        return 0;
 }

@@ -57,6 +57,13 @@ bool infp_symbols_object_about(const struct infp_symbols *symbols, unsigned obje
  * INFP_SYMBOL_MAX_LEVELS, 1 with from "range" when nothing names it, 0 when nothing is known at all. */
 unsigned infp_symbols_at(struct infp_symbols *symbols, unsigned object, uint64_t address, struct infp_symbol *ret);
 
+/* The outermost functions at n ascending addresses of an object, which is closed again: memory is what names these, not what the
+ * file has. take: called for each address with a name; texts are borrowed for the call. Errors as infp_symbols_object's. */
+int infp_symbols_all(struct infp_symbols *symbols, const char *path, int fd, const char *build_id,
+                     const uint64_t *addresses, size_t n,
+                     void (*take)(void *context, size_t index, const struct infp_symbol *symbol), void *context,
+                     struct infp_err *err);
+
 /* A name by itself, as symbols.sName has it: demangled, one line of UTF-8. True: it was mangled. Text is borrowed until the next
  * call of anything of the same `symbols`. */
 bool infp_symbols_demangle(struct infp_symbols *symbols, const char *name, size_t size, const char **ret);

@@ -114,6 +114,7 @@ static uint32_t note_object(struct infp_symbols_live *live, const struct infp_st
         if (infp_fd_is_scarce(object.fd))
                 object.fd = infp_close(object.fd);
         object.path = strdup(nameless->object);
+        object.is_reachable = nameless->is_reachable;
         object.build_id = *build_id ? strdup(build_id) : NULL;
         shared->objects[shared->n_objects++] = object;
         return (uint32_t) (shared->n_objects - 1);

@@ -17,10 +17,11 @@ struct infp_live_frame {
         uint32_t object; /* of objects; UINT32_MAX: code made at run time */
 };
 
-/* A file that is not where its path says; its descriptor is ours. */
+/* A file that is not where its path says, or may be removed; its descriptor is ours. */
 struct infp_live_object {
         char *path, *build_id; /* build_id NULL: none */
         int fd;
+        bool is_reachable; /* it was where its path says: `finish` names it while it is */
 };
 
 struct infp_live_name {
@@ -43,6 +44,8 @@ struct infp_live_reader {
         unsigned n_processes;
         struct infp_live_frame *waiting; /* code made at run time that has no name yet */
         size_t n_waiting, cap_waiting;
+        struct infp_live_frame *in_files; /* of objects, until they are read next */
+        size_t n_in_files, cap_in_files;
 };
 
 struct infp_live_shared {

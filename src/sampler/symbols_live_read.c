@@ -17,9 +17,12 @@
 #include "sampler/symbols_live_parts.h"
 
 enum { NICE = 10 };
-static const uint64_t most_bytes = UINT64_C(256) << 20; /* of the recorder's memory, for files made to use it up */
+/* Of the recorder's memory, for all that is read of a file: what is larger is left without names. */
+static const uint64_t most_bytes = UINT64_C(32) << 20;
 /* A program goes on writing its map: names that are not there yet come with a later reading. */
 static const uint64_t again_ns = 10 * INFP_NS_PER_S;
+/* The table of symbols of a large library takes tens of milliseconds to read, whatever it is read for. */
+static const uint64_t files_again_ns = 60 * INFP_NS_PER_S;
 
 void infp_live_unref(struct infp_live_shared *shared)
 {
@@ -196,20 +199,74 @@ static void wait_for_name(struct infp_live_shared *shared, struct infp_live_read
                 reader->waiting[reader->n_waiting++] = *frame;
 }
 
-static void name_in_file(struct infp_live_shared *shared, struct infp_live_reader *reader,
-                         const struct infp_live_frame *frame)
-{
-        struct infp_symbol levels[INFP_SYMBOL_MAX_LEVELS];
-        struct infp_live_object object;
-        unsigned number;
+struct naming {
+        struct infp_live_shared *shared;
+        const struct infp_live_frame *frames;
+};
 
-        pthread_mutex_lock(&shared->lock);
-        object = shared->objects[frame->object]; /* its texts stay */
-        pthread_mutex_unlock(&shared->lock);
-        if (infp_symbols_object(reader->symbols, object.path, object.fd, object.build_id, &number, NULL) < 0)
+static void take_name(void *context, size_t index, const struct infp_symbol *symbol)
+{
+        const struct naming *naming = context;
+
+        put_name(naming->shared, naming->frames[index].frame, symbol);
+}
+
+/* n frames of one object, by address. */
+static void name_in_file(struct infp_live_shared *shared, struct infp_live_reader *reader,
+                         const struct infp_live_object *object, const struct infp_live_frame *frames, size_t n)
+{
+        infp_autofree uint64_t *addresses = malloc(n * sizeof(*addresses));
+        struct naming naming = { shared, frames };
+
+        if (!addresses)
                 return;
-        if (infp_symbols_at(reader->symbols, number, frame->address, levels) > 0)
-                put_name(shared, frame->frame, &levels[0]);
+        for (size_t i = 0; i < n; i++)
+                addresses[i] = frames[i].address;
+        infp_symbols_all(reader->symbols, object->path, object->fd, object->build_id, addresses, n, take_name, &naming,
+                         NULL);
+}
+
+static int by_object(const void *left, const void *right)
+{
+        const struct infp_live_frame *a = left, *b = right;
+
+        if (a->object != b->object)
+                return a->object < b->object ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static bool was_removed(int fd)
+{
+        struct stat status;
+
+        return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* One object after the other, so that the memory for it is that of one. What lies under its path is left to `finish`. */
+static void name_in_files(struct infp_live_shared *shared, struct infp_live_reader *reader)
+{
+        const size_t n = reader->n_in_files;
+        struct infp_live_frame *all = reader->in_files;
+        size_t end, kept = 0;
+
+        if (n)
+                qsort(all, n, sizeof(*all), by_object);
+        for (size_t i = 0; i < n; i = end) {
+                struct infp_live_object object;
+
+                for (end = i + 1; end < n && all[end].object == all[i].object;)
+                        end++;
+                pthread_mutex_lock(&shared->lock);
+                object = shared->objects[all[i].object]; /* its texts stay */
+                pthread_mutex_unlock(&shared->lock);
+                if (!object.is_reachable || was_removed(object.fd)) {
+                        name_in_file(shared, reader, &object, all + i, end - i);
+                        continue;
+                }
+                memmove(all + kept, all + i, (end - i) * sizeof(*all));
+                kept += end - i;
+        }
+        reader->n_in_files = kept;
 }
 
 /* Reads on in all files, and names what waits; what has no name waits on. */
@@ -263,7 +320,7 @@ static bool take_frames(struct infp_live_shared *shared, uint64_t due_ns, struct
 
 static void read_all(struct infp_live_shared *shared, struct infp_live_reader *reader)
 {
-        uint64_t due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns;
+        uint64_t due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns, files_due = due + files_again_ns;
         bool is_ending = false;
 
         while (!is_ending) {
@@ -274,12 +331,17 @@ static void read_all(struct infp_live_shared *shared, struct infp_live_reader *r
                 for (size_t i = 0; i < n; i++)
                         if (frames[i].object == UINT32_MAX)
                                 wait_for_name(shared, reader, &frames[i]);
-                        else
-                                name_in_file(shared, reader, &frames[i]);
+                        else if (infp_live_room(&reader->in_files, &reader->cap_in_files, reader->n_in_files,
+                                                sizeof(*frames)))
+                                reader->in_files[reader->n_in_files++] = frames[i];
                 free(frames);
                 if (!is_ending && infp_clock_ns(CLOCK_MONOTONIC) < due)
                         continue;
                 name_waiting(shared, reader);
+                if (is_ending || infp_clock_ns(CLOCK_MONOTONIC) >= files_due) {
+                        name_in_files(shared, reader);
+                        files_due = infp_clock_ns(CLOCK_MONOTONIC) + files_again_ns;
+                }
                 due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns;
         }
 }
@@ -298,6 +360,7 @@ void *infp_live_main(void *context)
         for (unsigned i = 0; i < reader.n_processes; i++)
                 close_process(&reader.processes[i]);
         free(reader.waiting);
+        free(reader.in_files);
         infp_symbols_free(reader.symbols);
         pthread_mutex_lock(&shared->lock);
         shared->is_ended = true;

@@ -1,5 +1,7 @@
 """Code whose names are gone when the recording ends: perf maps, jitdumps and programs that are removed meanwhile."""
+import contextlib
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -19,14 +21,18 @@ def program(tmp_path_factory):
     return path
 
 
+def skip_without_perf(recorded):
+    refused = [row for row in recorded.table("sources") if row["collector"] == "sampler" and row["instance"] == "perf" and row["state"] == "denied"]
+    if refused:
+        pytest.skip(refused[0]["reason"])
+
+
 def record(infprof, output, *command):
     """Names of frames, as {name: its rows}, of a recording of the command."""
     done = run([infprof, "record", "--cpu=500", "--no-snapshots", "-f", "csv", "-o", output, "--", *command])
     assert done.returncode == 0, done.stderr
     recorded = Run(output)
-    refused = [row for row in recorded.table("sources") if row["collector"] == "sampler" and row["instance"] == "perf" and row["state"] == "denied"]
-    if refused:
-        pytest.skip(refused[0]["reason"])
+    skip_without_perf(recorded)
     sets = {}
     for row in recorded.table("symbols"):
         if row["sLevel"] == 0:
@@ -51,3 +57,66 @@ def test_program_that_removes_itself(infprof, program, tmp_path):
     found = record(infprof, tmp_path / "out", tmp_path / "gone", SECONDS, "delete")
     assert found["spin"][0]["sFrom"] == "symtab" and found["spin"][0]["sFile"] is None
     assert "main" in found
+
+
+LIBRARIES = 6
+MARK = b"\x11" * 20  # the build id of the library that the others are copies of
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory):
+    """A program that burns CPU in libraries, and one whose symbols take 12 MB of memory, as those of an inference server do."""
+    folder = tmp_path_factory.mktemp("heavy")
+    lines = ["\t.section .note.GNU-stack,\"\",@progbits", "\t.text"]
+    for i in range(40000):
+        name = f"_ZN2at6native{'x' * 220}{i:06d}Ev"
+        lines.append(f"\t.globl {name}\n\t.type {name},@function\n{name}:\n\tret\n\t.size {name},1")
+    (folder / "symbols.s").write_text("\n".join(lines) + "\n")
+    (folder / "burn.c").write_text("""
+        #include <time.h>
+        static volatile unsigned long sink;
+        static double now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+        __attribute__((noinline)) void burn_in_library(double s)
+        { const double begin = now(); do for (int i = 0; i < 100000; i++) sink += i; while (now() - begin < s); }""")
+    (folder / "main.c").write_text("""
+        #include <dlfcn.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(int n, char **words) {
+            for (int i = 1; i < n; i++) {
+                void *library = dlopen(words[i], RTLD_NOW), *symbol = library ? dlsym(library, "burn_in_library") : 0;
+                void (*burn)(double);
+                if (!symbol || (i % 2 && unlink(words[i]) < 0)) return 1; /* half of them */
+                memcpy(&burn, &symbol, sizeof burn);
+                burn(0.15);
+            }
+            return 0; }""")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", f"-Wl,--build-id=0x{MARK.hex()}", "symbols.s", "burn.c", "-o", "lib.so"],
+                   cwd=folder, check=True)
+    subprocess.run(["gcc", "-O1", "main.c", "-o", "main", "-ldl"], cwd=folder, check=True)
+    return folder
+
+
+def test_names_cost_the_recorder_little(infprof, heavy, tmp_path):
+    """Names of libraries below /tmp that stay there are read after the recording, those of removed ones in little memory."""
+    whole = (heavy / "lib.so").read_bytes()
+    assert whole.count(MARK) == 1
+    libraries = [tmp_path / f"lib{i}.so" for i in range(LIBRARIES)]
+    for i, path in enumerate(libraries):
+        path.write_bytes(whole.replace(MARK, bytes([i + 1]) * 20))
+    peak = 0
+    with subprocess.Popen([infprof, "record", "--cpu=500", "--no-snapshots", "-f", "csv", "-o", tmp_path / "out", "--", heavy / "main",
+                           *libraries], stderr=subprocess.PIPE, text=True) as process:
+        while process.returncode is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.002)
+            with contextlib.suppress(OSError):  # it may have ended
+                found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+                peak = max(peak, int(found[1]) if found else 0)
+        assert process.returncode == 0, process.stderr.read()
+    recorded = Run(tmp_path / "out")
+    skip_without_perf(recorded)
+    names = {row["frame"]: row["sName"] for row in recorded.table("symbols") if row["sLevel"] == 0}
+    objects = {row["fObject"] for row in recorded.table("frames") if names.get(row["id"]) == "burn_in_library"}
+    assert objects == {str(path) for path in libraries}
+    assert 0 < peak < 45 * 1024, f"{peak} kB"

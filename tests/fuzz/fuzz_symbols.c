@@ -26,8 +26,15 @@ static void look_up(struct infp_symbols *symbols, unsigned object, uint64_t addr
                 expect(levels[i].name && levels[i].name[0] && levels[i].from && strlen(levels[i].name) < 5000);
 }
 
+static void take_name(void *context, size_t index, const struct infp_symbol *symbol)
+{
+        (void) context;
+        expect(index < 4 && symbol->name[0] && symbol->from);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        static const uint64_t few[4] = { 0, 0x400, 0x1000, UINT64_MAX };
         static int root = -1;
         struct infp_symbols *symbols;
         struct infp_err err = { "" };
@@ -47,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else {
                 expect(err.text[0]);
         }
+        infp_symbols_all(symbols, "/libgomp.so", fd, NULL, few, 4, take_name, NULL, &err);
         infp_symbols_free(symbols);
         close(fd);
         return 0;

@@ -1,0 +1,108 @@
+/* Names of a few addresses, by tables that are read past what is not wanted, and by whole ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sampler/symbols.h"
+
+enum { STEPS = 3000 };
+
+struct got {
+        char *names[STEPS];
+        const char *from[STEPS];
+};
+
+static void take(void *context, size_t index, const struct infp_symbol *symbol)
+{
+        struct got *got = context;
+
+        assert_null(got->names[index]);
+        got->names[index] = strdup(symbol->name);
+        got->from[index] = symbol->from;
+}
+
+/* All over the executable part of a file of this process. */
+static void find_addresses(const char *path, void *function, uint64_t *ret)
+{
+        Dl_info info;
+        struct link_map *map;
+        uint64_t begin, size;
+        const ElfW(Ehdr) * head;
+
+        assert_true(dladdr1(function, &info, (void **) &map, RTLD_DL_LINKMAP) != 0);
+        head = info.dli_fbase;
+        for (unsigned i = 0; i < head->e_phnum; i++) {
+                const ElfW(Phdr) *part = (const void *) ((const char *) head + head->e_phoff + i * sizeof(*part));
+
+                if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+                        continue;
+                begin = part->p_vaddr;
+                size = part->p_filesz;
+                for (unsigned j = 0; j < STEPS; j++)
+                        ret[j] = begin + size * j / STEPS;
+                return;
+        }
+        fail_msg("%s has no code", path);
+}
+
+static void compare(const char *path, void *function)
+{
+        const struct infp_symbols_options options = { .root_fd = AT_FDCWD,
+                                                      .most_bytes = UINT64_C(1) << 30,
+                                                      .no_lines = true };
+        struct infp_symbol names[INFP_SYMBOL_MAX_LEVELS];
+        uint64_t addresses[STEPS];
+        struct infp_symbols *symbols;
+        struct got got = { { NULL }, { NULL } };
+        unsigned object, n_named = 0;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+        assert_true(fd >= 0);
+        find_addresses(path, function, addresses);
+        assert_int_equal(infp_symbols_new(&options, &symbols, NULL), 0);
+        assert_int_equal(infp_symbols_all(symbols, path, fd, NULL, addresses, STEPS, take, &got, NULL), 0);
+        assert_int_equal(infp_symbols_object(symbols, path, fd, NULL, &object, NULL), 0);
+        for (unsigned i = 0; i < STEPS; i++) {
+                if (!infp_symbols_at(symbols, object, addresses[i], names)) {
+                        assert_null(got.names[i]);
+                        continue;
+                }
+                assert_non_null(got.names[i]);
+                assert_string_equal(got.names[i], names[0].name);
+                assert_string_equal(got.from[i], names[0].from);
+                n_named += names[0].name[0] != '[';
+                free(got.names[i]);
+        }
+        assert_true(n_named > STEPS / 10);
+        infp_symbols_free(symbols);
+        close(fd);
+}
+
+static void a_few_names_are_those_of_all(void **state)
+{
+        Dl_info info;
+
+        (void) state;
+        compare("/proc/self/exe", (void *) (uintptr_t) compare);
+        assert_true(dladdr((void *) (uintptr_t) qsort, &info) != 0); /* stripped, as libraries of systems are */
+        compare(info.dli_fname, (void *) (uintptr_t) qsort);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_few_names_are_those_of_all),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
