@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -148,20 +148,15 @@ int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written)
         return r;
 }
 
-int infp_replace_file_at(int dir_fd, const char *name, const void *data, size_t size, mode_t mode)
+int infp_lock(int fd, int operation, unsigned wait_ms)
 {
-        char temporary[512];
-        int r;
+        enum { PAUSE_MS = 5 };
 
-        if ((size_t) snprintf(temporary, sizeof(temporary), "%s.part", name) >= sizeof(temporary))
-                return -ENAMETOOLONG;
-        infp_autoclose int fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-        if (fd < 0)
-                return -errno;
-        r = infp_write_all(fd, data, size, NULL);
-        if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0)
-                r = -errno;
-        if (r < 0)
-                unlinkat(dir_fd, temporary, 0);
-        return r;
+        for (unsigned waited_ms = 0;; waited_ms += PAUSE_MS) {
+                if (flock(fd, operation | LOCK_NB) == 0)
+                        return 0;
+                if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms >= wait_ms)
+                        return -errno;
+                usleep(PAUSE_MS * 1000);
+        }
 }

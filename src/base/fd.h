@@ -28,8 +28,8 @@ ssize_t infp_read_all_at(int dir_fd, const char *path, size_t max, char **ret);
 /* Writes all or fails; on failure *ret_written (may be NULL) says how much did get out. */
 int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written);
 
-/* Writes `name` below dir_fd whole or not at all: temporary file, write, rename. mode as open(2). */
-int infp_replace_file_at(int dir_fd, const char *name, const void *data, size_t size, mode_t mode);
+/* flock(2) that waits no longer than this: 0, -EWOULDBLOCK when somebody else still has the lock, or another errno. */
+int infp_lock(int fd, int operation, unsigned wait_ms);
 
 /* Path without leading '/', "." for the root itself: what openat() below a root descriptor takes. */
 const char *infp_relative(const char *path);

@@ -60,14 +60,14 @@ static int write_parquet(struct rows *rows, const char *path, struct infp_err *e
         int r;
 
         INFP_TRY(infp_duck_open(&duck, err));
-        r = infp_duck_rows_to_parquet(duck, &source, AT_FDCWD, infp_output_path(path), NULL, err);
+        r = infp_duck_rows_to_parquet(duck, &source, AT_FDCWD, infp_output_path(path), 0666, NULL, err);
         infp_duck_close(duck);
         return r;
 }
 
 static int write_rows(struct rows *rows, const char *path, const char *format, struct infp_err *err)
 {
-        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         struct infp_batch batch;
         int r;
 
@@ -109,7 +109,7 @@ static int export_rows(struct infp_run *run, const struct request *request, cons
 static int export_page(struct infp_run *run, const struct request *request, const struct infp_range *range,
                        struct infp_err *err)
 {
-        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
 
         INFP_TRY(infp_output_open(&output, request->path, "prom", err));
         INFP_TRY(infp_export_page(run, range->t0, range->t1, &output.out, err));

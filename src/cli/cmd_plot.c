@@ -112,7 +112,7 @@ static int read_figure(struct infp_run *run, const struct request *request, stru
 
 static int plot(const struct request *request, struct infp_err *err)
 {
-        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         infp_cleanup(infp_figure_done) struct infp_figure figure = { 0 };
         struct infp_figure_look look = request->look;
         infp_autofree char *about = NULL;

@@ -80,7 +80,7 @@ static int open_duck(struct infp_duck **ret, struct infp_err *err)
 
 static int write_result(struct infp_duck_result *result, const char *path, const char *format, struct infp_err *err)
 {
-        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         const struct infp_table *table = infp_duck_result_table(result);
         struct infp_batch batch;
         int r;

@@ -114,6 +114,7 @@ static int open_capture(struct record *r, struct infp_err *err)
 {
         const struct infp_capture_options options = {
                 .directory_fd = r->run->output_fd,
+                .mode = infp_run_file_mode(r->run),
                 .directory = r->options.output,
                 .uuid = r->info.uuid,
                 .limit_bytes = r->options.capture_limit,
@@ -157,6 +158,7 @@ static int open_sinks(struct record *r, struct infp_err *err)
                 const struct infp_snapshot_options options = {
                         .last = infp_tail_last(r->tail),
                         .output_fd = r->run->output_fd,
+                        .mode = infp_run_file_mode(r->run),
                         .uuid = r->info.uuid,
                         .limit_bytes = r->options.snapshot_limit,
                         .notice = say,
@@ -165,7 +167,7 @@ static int open_sinks(struct record *r, struct infp_err *err)
                 INFP_TRY(infp_snapshot_sink_new(&options, &r->snapshot, err));
                 add_sink(r, r->snapshot);
         }
-        INFP_TRY(infp_static_sink_new(r->run->output_fd, r->info.uuid, &r->static_record, err));
+        INFP_TRY(infp_static_sink_new(r->run, &r->static_record, err));
         add_sink(r, r->static_record);
         INFP_TRY(infp_store_sink_new(r->run, NULL, &r->store, err));
         add_sink(r, r->store);

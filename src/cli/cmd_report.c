@@ -92,7 +92,7 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
                 path = beside;
         }
         INFP_TRY(infp_timeline_make(recording, report, &timeline, err));
-        r = infp_output_open(&output, path, "csv", err);
+        r = infp_output_open_as(&output, path, beside ? infp_run_file_mode(recording) : 0666, "csv", err);
         if (r < 0 && beside && err)
                 strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
         INFP_TRY(r);

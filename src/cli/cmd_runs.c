@@ -167,7 +167,9 @@ static int run(const struct infp_arguments *arguments)
         const char *format = infp_output_format(given, NULL, isatty(STDOUT_FILENO) ? "table" : "tsv");
         const char *directory = arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run");
         struct infp_err err = { "" };
-        struct listing l = { .directory = directory ? directory : INFP_DEFAULT_OUTPUT, .err = &err };
+        struct listing l = { .directory = directory ? directory : INFP_DEFAULT_OUTPUT,
+                             .output = INFP_OUTPUT_INIT,
+                             .err = &err };
         int r;
 
         if (arguments->n_rest + infp_argument_given(arguments, "run") > 1) {

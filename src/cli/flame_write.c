@@ -229,7 +229,7 @@ static int explain(struct infp_run *run, const struct infp_sampling *sampling, i
 
 int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)
 {
-        infp_cleanup(infp_output_done) struct infp_output output = { .fd = -1 };
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         struct writing w = { .run = run, .request = request };
         infp_autofree char *beside = NULL;
         int r = prepare(&w, err);
@@ -237,7 +237,8 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
         if (r >= 0)
                 r = choose_path(&w, &beside, err);
         if (r >= 0)
-                r = infp_output_open(&output, beside ? beside : request->path, "csv", err);
+                r = infp_output_open_as(&output, beside ? beside : request->path,
+                                        beside ? infp_run_file_mode(run) : 0666, "csv", err);
         if (r < 0 && beside && err)
                 strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
         if (r >= 0)

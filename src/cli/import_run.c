@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cli/command.h"
@@ -124,7 +125,7 @@ static int save_static(const struct infp_run *run, const struct infp_import_wish
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory for the static record");
         snprintf(name, sizeof(name), "static_%s.json", run->info.uuid);
-        r = infp_replace_file_at(run->output_fd, name, text.data, text.size, 0644);
+        r = infp_replace_file_at(run->output_fd, name, text.data, text.size, infp_run_file_mode(run), true);
         return r < 0 ? infp_fail_errno(err, r, "cannot write %s/%s", run->output, name) : 0;
 }
 
@@ -146,8 +147,7 @@ static void discard(struct infp_run *run)
         infp_import_discard(run);
         snprintf(name, sizeof(name), "static_%s.json", run->info.uuid);
         unlinkat(run->output_fd, name, 0);
-        snprintf(name, sizeof(name), "%s.infprof", run->info.uuid);
-        unlinkat(run->output_fd, name, AT_REMOVEDIR);
+        infp_run_remove(run);
 }
 
 static int fill(struct infp_run *run, int fd, const struct infp_import_wishes *wishes, struct infp_signals *signals,

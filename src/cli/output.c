@@ -1,16 +1,10 @@
 #include "cli/output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/mem.h"
 #include "cli/command.h"
 
 bool infp_output_is_stdout(const char *path)
@@ -66,45 +60,26 @@ int infp_output_fail_extension(const char *verb, const char *path)
         return INFP_EXIT_USAGE;
 }
 
-static int open_file(struct infp_output *output, struct infp_err *err)
-{
-        struct stat st;
-        bool is_special = stat(output->path, &st) == 0 && !S_ISREG(st.st_mode);
-
-        signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` the write says so, and the part is taken away */
-        if (!is_special) {        /* each writer its own part: two may make the same file */
-                output->file = realpath(output->path, NULL);
-                if (!output->file)
-                        output->file = strdup(output->path);
-                if (!output->file || asprintf(&output->part, "%s.part", output->file) < 0) {
-                        free(output->file);
-                        output->part = output->file = NULL;
-                        return infp_fail(err, -ENOMEM, "out of memory");
-                }
-        }
-        output->fd = open(output->part ? output->part : output->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (output->fd < 0) {
-                const int r = -errno;
-
-                free(output->part);
-                free(output->file);
-                output->part = output->file = NULL;
-                return infp_fail_errno(err, r, "cannot write %s", output->path);
-        }
-        output->owns_fd = true;
-        return 0;
-}
-
 int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err)
 {
-        *output = (struct infp_output){ .fd = STDOUT_FILENO,
-                                        .path = "standard output",
+        return infp_output_open_as(output, path, 0666, format, err);
+}
+
+int infp_output_open_as(struct infp_output *output, const char *path, mode_t mode, const char *format,
+                        struct infp_err *err)
+{
+        *output = (struct infp_output){ .path = "standard output",
+                                        .file = INFP_NEW_FILE_INIT,
                                         .format = infp_format_find(format) };
         if (!infp_output_is_stdout(path)) {
+                int r = infp_new_file_open(&output->file, path, mode);
+
+                if (r < 0)
+                        return infp_fail_errno(err, r, "cannot write %s", path);
+                signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` the write says so */
                 output->path = path;
-                INFP_TRY(open_file(output, err));
         }
-        infp_out_init(&output->out, output->fd, output->path);
+        infp_out_init(&output->out, output->file.fd < 0 ? STDOUT_FILENO : output->file.fd, output->path);
         return 0;
 }
 
@@ -154,25 +129,17 @@ int infp_output_end(struct infp_output *output, const struct infp_table *table, 
 
 int infp_output_finish(struct infp_output *output, struct infp_err *err)
 {
+        int r;
+
         INFP_TRY(infp_out_flush(&output->out, err));
-        if (!output->part)
-                return 0;
-        if (rename(output->part, output->file) < 0)
-                return infp_fail_errno(err, -errno, "cannot rename %s to %s", output->part, output->path);
-        free(output->part);
-        output->part = NULL;
-        return 0;
+        r = output->file.fd < 0 ? 0 : infp_new_file_commit(&output->file, true);
+        return r < 0 ? fail(output, r, err) : 0;
 }
 
 void infp_output_done(struct infp_output *output)
 {
-        if (output->part)
-                unlink(output->part);
-        free(output->part);
-        free(output->file);
+        infp_new_file_done(&output->file);
         infp_arrow_writer_free(output->arrow);
         infp_out_done(&output->out);
-        if (output->owns_fd)
-                infp_close(output->fd);
-        *output = (struct infp_output){ .fd = -1 };
+        *output = INFP_OUTPUT_INIT;
 }

@@ -1,9 +1,10 @@
-/* Where a verb's rows go: standard output or a file, in any format. A file is written aside and renamed when it is whole; a
- * device or a pipe directly. */
+/* Where a verb's rows go: standard output or a file, in any format. A file is there when it is whole
+ * (base/new_file.h); a device or a pipe is written directly. */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/new_file.h"
 #include "store/arrow.h"
 #include "view/format.h"
 
@@ -11,12 +12,10 @@ struct infp_output {
         struct infp_out out;
         const struct infp_format *format; /* NULL: arrow */
         struct infp_arrow_writer *arrow;
-        const char *path; /* as given; "standard output" */
-        char *part;       /* what is written; NULL: directly */
-        char *file;       /* what path leads to through symbolic links, which stay; NULL as part */
-        int fd;
-        bool owns_fd;
+        const char *path;          /* as given; "standard output" */
+        struct infp_new_file file; /* fd -1: standard output */
 };
+#define INFP_OUTPUT_INIT ((struct infp_output){ .file = INFP_NEW_FILE_INIT })
 
 /* Names of all formats that rows can be written in, with arrow and parquet. */
 #define INFP_OUTPUT_FORMATS "table, csv, tsv, json, jsonl, arrow, parquet"
@@ -33,6 +32,9 @@ const char *infp_output_path(const char *path);
 
 /* format: not parquet. path NULL or "-": standard output. */
 int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err);
+/* The same with the mode of a file, as open(2). */
+int infp_output_open_as(struct infp_output *output, const char *path, mode_t mode, const char *format,
+                        struct infp_err *err);
 int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
 /* 1: the reader went away, more is of no use. */
 int infp_output_batch(struct infp_output *output, const struct infp_batch *batch, struct infp_err *err);

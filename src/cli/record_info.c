@@ -133,6 +133,7 @@ int infp_record_info(const struct infp_record_options *options, const struct inf
         ret->version = strdup(INFP_VERSION);
         ret->hostname = hostname(env);
         ret->period_ms = options->period_ms;
+        ret->is_shared = options->is_shared;
         ret->recorder_pid = getpid();
         ret->recorder_start_ticks = own_start_ticks();
         ret->started_unix_ns = (int64_t) infp_clock_ns(CLOCK_REALTIME);

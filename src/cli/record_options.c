@@ -30,6 +30,7 @@ const struct infp_option infp_record_option_table[] = {
         INFP_SAMPLER_OPTIONS,
         INFP_SOURCE_OPTIONS,
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 0, "share", NULL, "let other users read the run, as the umask allows (default: its owner alone)", false },
         { 0, "no-finish", NULL, "leave the run as it was written; `infprof finish` does the rest", false },
         { 0 },
 };
@@ -173,6 +174,7 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
                 .all_processes = infp_argument_given(arguments, "processes"),
                 .no_snapshots = infp_argument_given(arguments, "no-snapshots"),
                 .no_finish = infp_argument_given(arguments, "no-finish"),
+                .is_shared = infp_argument_given(arguments, "share"),
                 .keep_secrets = infp_argument_given(arguments, "keep-secrets"),
         };
         if (!ret->output[0])

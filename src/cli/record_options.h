@@ -17,7 +17,7 @@ struct infp_record_options {
         uint32_t period_ms;
         uint64_t duration_ns;    /* 0: no end */
         uint64_t snapshot_limit; /* 0: the default */
-        bool all_processes, no_snapshots, no_finish, child_only, keep_secrets;
+        bool all_processes, no_snapshots, no_finish, child_only, keep_secrets, is_shared;
         char **command; /* NULL: none */
         struct infp_follow_options follow;
         pid_t pids[INFP_FOLLOW_PIDS];

@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fd.h"
+#include "base/new_file.h"
 #include "view/static_gpus.h"
 #include "view/static_json.h"
 
 struct static_sink {
         struct infp_sink sink;
-        int output_fd;
-        const char *uuid;
+        const struct infp_run *run;
         struct infp_str record, text; /* without the GPUs; with them */
         struct infp_static_gpus gpus;
         bool is_made, is_waiting; /* to be written */
@@ -31,7 +30,7 @@ static int batch(struct infp_sink *sink, const struct infp_batch *batch, struct 
         struct static_sink *s = (struct static_sink *) sink;
 
         if (!s->is_made && !strcmp(batch->table->name, "host") && batch->n_rows) {
-                infp_static_json(&s->record, s->uuid, batch);
+                infp_static_json(&s->record, s->run->info.uuid, batch);
                 s->is_made = s->is_waiting = true;
         } else if (infp_static_gpus_take(&s->gpus, batch)) {
                 s->is_waiting = true;
@@ -55,8 +54,9 @@ static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, stru
         infp_static_gpus_put(&s->gpus, &s->record, &s->text);
         if (s->text.failed)
                 return infp_fail(err, -ENOMEM, "no memory for the static record");
-        snprintf(name, sizeof(name), "static_%s.json", s->uuid);
-        r = infp_replace_file_at(s->output_fd, name, s->text.data, s->text.size, 0644);
+        snprintf(name, sizeof(name), "static_%s.json", s->run->info.uuid);
+        r = infp_replace_file_at(s->run->output_fd, name, s->text.data, s->text.size, infp_run_file_mode(s->run),
+                                 false);
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", name);
         infp_str_done(&s->text);
@@ -64,7 +64,7 @@ static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, stru
         return 0;
 }
 
-int infp_static_sink_new(int output_fd, const char *uuid, struct infp_sink **ret, struct infp_err *err)
+int infp_static_sink_new(const struct infp_run *run, struct infp_sink **ret, struct infp_err *err)
 {
         struct static_sink *s = calloc(1, sizeof(*s));
 
@@ -75,8 +75,7 @@ int infp_static_sink_new(int output_fd, const char *uuid, struct infp_sink **ret
                                       .table_begin = table_begin,
                                       .batch = batch,
                                       .tick_end = tick_end };
-        s->output_fd = output_fd;
-        s->uuid = uuid;
+        s->run = run;
         *ret = &s->sink;
         return 0;
 }

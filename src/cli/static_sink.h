@@ -3,7 +3,8 @@
 
 #include "base/err.h"
 #include "model/sink.h"
+#include "store/run.h"
 
-/* output_fd and uuid are borrowed. */
-int infp_static_sink_new(int output_fd, const char *uuid, struct infp_sink **ret, struct infp_err *err);
+/* run is borrowed. */
+int infp_static_sink_new(const struct infp_run *run, struct infp_sink **ret, struct infp_err *err);
 struct infp_sink *infp_static_sink_free(struct infp_sink *sink); /* returns NULL */

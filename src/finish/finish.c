@@ -88,8 +88,8 @@ int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices,
 
         INFP_TRY(check_state(run, err));
         /* Two that finish the same run wait for each other: the second one finds the tables done. */
-        fd = infp_finish_lock(run, err);
-        if (fd < 0 && fd != -ENOENT)
+        fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
+        if (fd < 0)
                 return fd;
         r = do_all(run, notices, &finished, err);
         if (ret)

@@ -2,38 +2,63 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/new_file.h"
+#include "finish/say.h"
+#include "store/path.h"
 
-/* Whoever saves run.json puts a new file in its place: a lock of the old one keeps nobody out. */
-static bool is_current(const struct infp_run *run, int fd)
+/* Not run.json: anybody can lock what he can open, also for reading, and this is a file that only its owner can open. */
+static const char name[] = "finish.lock";
+
+enum { SILENT_MS = 1000 };
+
+static int open_lock(int run_fd)
 {
-        struct stat held, now;
+        int fd = infp_make_file_at(run_fd, name, O_RDWR, 0600);
 
-        return fstat(fd, &held) == 0 && fstatat(run->fd, "run.json", &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-               held.st_ino == now.st_ino && held.st_dev == now.st_dev;
+        return fd == -EEXIST ? infp_store_open(run_fd, name, O_RDWR) : fd;
 }
 
-/* run.json is the lock, since the lock of the directory says that the recorder lives. */
-int infp_finish_lock(const struct infp_run *run, struct infp_err *err)
+/* Who wrote himself into the file last. 0: unknown. */
+static int holder_of(int fd)
 {
-        for (;;) {
-                int fd = openat(run->fd, "run.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-                int r;
+        char text[16];
+        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+        int pid = 0;
 
-                if (fd < 0 && errno == ENOENT)
-                        return -ENOENT; /* lost, but the tables are there: nobody else will come */
-                if (fd < 0 || flock(fd, LOCK_EX) < 0) {
-                        r = infp_fail_errno(err, -errno, "cannot lock %s/%s.infprof/run.json", run->output,
-                                            run->info.uuid);
-                        infp_close(fd);
-                        return r;
-                }
-                if (is_current(run, fd))
-                        return fd;
-                infp_close(fd);
+        text[n > 0 ? n : 0] = 0;
+        return sscanf(text, "%d", &pid) == 1 && pid > 0 ? pid : 0;
+}
+
+int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const struct infp_finish_notices *notices,
+                     struct infp_err *err)
+{
+        infp_autoclose int fd = open_lock(run->fd);
+        int r = fd < 0 ? fd : infp_lock(fd, LOCK_EX, patience_ms < SILENT_MS ? patience_ms : SILENT_MS), ret;
+        char text[16];
+
+        if (r == -EWOULDBLOCK && patience_ms > SILENT_MS) {
+                infp_finish_say(notices, "waiting for process %d, which works on the files of run %s", holder_of(fd),
+                                run->info.uuid);
+                r = infp_lock(fd, LOCK_EX, patience_ms - SILENT_MS);
         }
+        if (r == -EWOULDBLOCK)
+                return infp_fail(err, -EBUSY,
+                                 "process %d works on the files of run %s since more than %u s: try again when it has "
+                                 "ended",
+                                 holder_of(fd), run->info.uuid, patience_ms / 1000);
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot lock %s/%s.infprof/%s", run->output, run->info.uuid, name);
+        snprintf(text, sizeof(text), "%d\n", (int) getpid());
+        if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
+                /* Only others would have read it. */
+        }
+        ret = fd;
+        fd = -1;
+        return ret;
 }

@@ -1,8 +1,11 @@
 /* Who works on the files of a run that has ended. */
 #pragma once
 
-#include "store/run.h"
+#include "finish/finish.h"
 
-/* Waits until nobody else mends or finishes the run. Descriptor to close: the lock lasts until then, or until run.json is saved.
- * -ENOENT when the run has lost its run.json: there is nothing to lock. */
-int infp_finish_lock(const struct infp_run *run, struct infp_err *err);
+enum { INFP_FINISH_PATIENCE_MS = 60000 };
+
+/* Waits until nobody else mends, finishes or symbolizes the run; says so when it takes longer than a second, and whom it waits
+ * for. Descriptor to close, with which the lock ends; -EBUSY when patience ends first. */
+int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const struct infp_finish_notices *notices,
+                     struct infp_err *err);

@@ -31,9 +31,9 @@ static int find_end(struct infp_run *run, struct infp_err *err)
 static int mend(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret,
                 struct infp_err *err)
 {
-        infp_autoclose int fd = infp_finish_lock(run, err);
+        infp_autoclose int fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
 
-        if (fd < 0 && fd != -ENOENT)
+        if (fd < 0)
                 return fd;
         if (run->problem)
                 infp_finish_say(notices, "%s; it is written anew from what the directory says", run->problem);

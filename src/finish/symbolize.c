@@ -191,8 +191,8 @@ int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *op
                         err, -ENOTRECOVERABLE,
                         "the recorder of run %s died; `infprof recover %s/%s.infprof` mends it and names its code",
                         run->info.uuid, run->output, run->info.uuid);
-        fd = infp_finish_lock(run, err);
-        if (fd < 0 && fd != -ENOENT)
+        fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
+        if (fd < 0)
                 return fd;
         INFP_TRY(infp_symbolize_frames(run, options, notices, ret, err));
         r = run->state == INFP_RUN_FINISHED ? infp_duck_open(&duck, &why) : -ENOPKG; /* else `finish` will do it */

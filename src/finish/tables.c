@@ -41,7 +41,7 @@ static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct cop
 {
         struct infp_rows rows = { infp_segment_table(copy->segment), copy, next };
         uint64_t n_written = 0;
-        int r = infp_duck_rows_to_parquet(duck, &rows, run->fd, to, &n_written, err);
+        int r = infp_duck_rows_to_parquet(duck, &rows, run->fd, to, 0666, &n_written, err);
 
         if (r < 0)
                 return copy->r < 0 ? infp_fail(err, copy->r, "%s", copy->err.text) : r;

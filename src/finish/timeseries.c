@@ -1,13 +1,11 @@
 #include "finish/timeseries.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "query/series.h"
 #include "view/format.h"
 
@@ -38,30 +36,25 @@ static int write_text(struct infp_series *series, const struct infp_format *form
         return infp_out_flush(out, err);
 }
 
-/* Aside, synced, renamed. */
 static int write_text_file(struct infp_run *run, struct infp_series *series, const struct infp_format *format,
                            const char *name, uint64_t *ret_rows, struct infp_err *err)
 {
-        infp_autoclose int fd = -1;
-        char part[80], path[512];
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        char path[512];
         struct infp_out out;
         int r;
 
-        snprintf(part, sizeof(part), "%s.part", name);
         snprintf(path, sizeof(path), "%s/%s", run->output, name);
-        fd = openat(run->output_fd, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-        if (fd < 0)
-                return infp_fail_errno(err, -errno, "cannot write %s", path);
-        infp_out_init(&out, fd, path);
+        r = infp_new_file_at(&file, run->output_fd, name, infp_run_file_mode(run));
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot write %s", path);
+        infp_out_init(&out, file.fd, path);
         r = write_text(series, format, &out, ret_rows, err);
         infp_out_done(&out);
-        if (r == 0 && fsync(fd) < 0)
-                r = infp_fail_errno(err, -errno, "cannot write %s to the disk", path);
-        if (r == 0 && renameat(run->output_fd, part, run->output_fd, name) < 0)
-                r = infp_fail_errno(err, -errno, "cannot rename %s", path);
         if (r < 0)
-                unlinkat(run->output_fd, part, 0);
-        return r;
+                return r;
+        r = infp_new_file_commit(&file, true);
+        return r < 0 ? infp_fail_errno(err, r, "cannot write %s", path) : 0;
 }
 
 /* Which of our formats makes a file that ends in .<format>: one sample a line, also as JSON. */
@@ -86,7 +79,8 @@ int infp_finish_timeseries(struct infp_run *run, struct infp_duck *duck, const c
         if (is_parquet) {
                 struct infp_rows rows = { infp_series_table(series), series, next };
 
-                r = infp_duck_rows_to_parquet(duck, &rows, run->output_fd, ret->series, &ret->n_samples, err);
+                r = infp_duck_rows_to_parquet(duck, &rows, run->output_fd, ret->series, infp_run_file_mode(run),
+                                              &ret->n_samples, err);
         } else {
                 r = write_text_file(run, series, text, ret->series, &ret->n_samples, err);
         }

@@ -30,5 +30,4 @@ void infp_import_discard(struct infp_run *run)
         }
         if (n >= 0)
                 free(tables);
-        unlinkat(run->fd, "run.json", 0);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "model/batch.h"
@@ -33,16 +34,16 @@ const struct infp_table *infp_duck_result_table(const struct infp_duck_result *r
 int infp_duck_result_next(struct infp_duck_result *result, struct infp_batch *ret, struct infp_err *err);
 struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result); /* NULL is fine; returns NULL */
 
-/* Writes the rows of one SELECT as zstd Parquet: aside (.part), synced and renamed; on failure nothing stays. A path that is a
- * device or a pipe is written directly. ret_rows may be NULL. -ENOSPC when the disk is full. */
+/* Writes the rows of one SELECT as zstd Parquet into a new file (base/new_file.h), synced; on failure nothing stays. ret_rows may be NULL. -ENOSPC when the disk is full. */
 int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
                          struct infp_err *err);
 
-/* The same with rows that are not SQL's: `next` as infp_scan_next. name lies below dir_fd, which may be AT_FDCWD. */
+/* The same with rows that are not SQL's: `next` as infp_scan_next. name lies below dir_fd; AT_FDCWD: it is a
+ * path of the user's. */
 struct infp_rows {
         const struct infp_table *table;
         void *context;
         int (*next)(void *context, struct infp_batch *ret, struct infp_err *err);
 };
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
-                              uint64_t *ret_rows, struct infp_err *err);
+                              mode_t mode, uint64_t *ret_rows, struct infp_err *err);

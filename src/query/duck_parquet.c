@@ -3,11 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/str.h"
 #include "query/duck_state.h"
 #include "query/views.h"
@@ -27,8 +25,9 @@ static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, con
 
         infp_str_printf(&text, "COPY (\n%s\n) TO ", sql);
         infp_sql_text(&text, path);
-        infp_str_printf(&text, " (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE %u)",
-                        group_rows(n_columns));
+        infp_str_printf(
+                &text, " (FORMAT parquet, USE_TMP_FILE false, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE %u)",
+                group_rows(n_columns));
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         return infp_duck_do(duck, text.data, ret_rows, err);
@@ -129,58 +128,17 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
         return r;
 }
 
-static int sync_file(int dir_fd, const char *name, struct infp_err *err)
+/* Standard output even where it is a file: /dev/stdout is a symbolic link, and what it leads to must stay. */
+static bool is_stdout(const char *path)
 {
-        infp_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-
-        if (fd < 0 || fsync(fd) < 0)
-                return infp_fail_errno(err, -errno, "cannot write %s to the disk", name);
-        return 0;
+        return strcmp(path, "/dev/stdout") == 0;
 }
 
-/* .part becomes the file, or goes. */
-static int settle(int dir_fd, const char *part, const char *name, int r, struct infp_err *err)
+/* DuckDB opens the file that we have made. */
+static const char *path_of(const struct infp_new_file *file, char ret[40])
 {
-        if (r == 0)
-                r = sync_file(dir_fd, part, err);
-        if (r == 0 && renameat(dir_fd, part, dir_fd, name) < 0)
-                r = infp_fail_errno(err, -errno, "cannot rename %s to %s", part, name);
-        if (r < 0)
-                unlinkat(dir_fd, part, 0);
-        return r;
-}
-
-/* Written where it stands: what is no regular file, and standard output even where it is one. /dev/stdout is a symbolic link;
- * a rename by root would replace it, for the whole machine. */
-static bool is_direct(const char *path)
-{
-        struct stat st;
-
-        return strcmp(path, "/dev/stdout") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode));
-}
-
-/* Where a symbolic link leads, so that the rename does not replace it. NULL: out of memory. */
-static char *find_file(const char *path)
-{
-        char *ret = realpath(path, NULL);
-
-        return ret ? ret : strdup(path);
-}
-
-int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
-                         struct infp_err *err)
-{
-        infp_autofree char *file = find_file(path);
-        infp_autostr struct infp_str part = { 0 };
-        int r;
-
-        if (is_direct(path))
-                return copy_sql(duck, sql, path, ret_rows, err);
-        infp_str_printf(&part, "%s.part", file ? file : "");
-        if (!file || part.failed)
-                return infp_fail(err, -ENOMEM, "out of memory");
-        r = copy_sql(duck, sql, part.data, ret_rows, err);
-        return settle(AT_FDCWD, part.data, file, r, err);
+        snprintf(ret, 40, "/proc/self/fd/%d", file->fd);
+        return ret;
 }
 
 /* DuckDB says "Could not write"; which of our files it was is known here. */
@@ -196,24 +154,47 @@ static int name_file(int r, const char *name, struct infp_err *err)
         return infp_fail(err, r, "cannot write %s: %s", name, why.text);
 }
 
-int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
-                              uint64_t *ret_rows, struct infp_err *err)
+static int commit(int r, struct infp_new_file *file, const char *name, struct infp_err *err)
 {
-        infp_autostr struct infp_str part = { 0 }, path = { 0 };
-        const bool is_whole = dir_fd == AT_FDCWD && is_direct(name);
-        infp_autofree char *file = dir_fd == AT_FDCWD && !is_whole ? find_file(name) : strdup(name);
+        if (r < 0)
+                return r;
+        r = infp_new_file_commit(file, true);
+        return r < 0 ? infp_fail_errno(err, r, "cannot write %s", name) : 0;
+}
+
+int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
+                         struct infp_err *err)
+{
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        char own[40];
         int r;
 
-        infp_str_printf(&part, "%s%s", file ? file : "", is_whole ? "" : ".part");
+        if (is_stdout(path))
+                return copy_sql(duck, sql, path, ret_rows, err);
+        r = infp_new_file_open(&file, path, 0666);
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot write %s", path);
+        r = copy_sql(duck, sql, file.is_direct ? path : path_of(&file, own), ret_rows, err);
+        return commit(r, &file, path, err);
+}
+
+int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
+                              mode_t mode, uint64_t *ret_rows, struct infp_err *err)
+{
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        char own[40];
+        int r = 0;
+
         if (dir_fd != AT_FDCWD)
-                infp_str_printf(&path, "/proc/self/fd/%d/", dir_fd);
-        infp_str_puts(&path, part.data ? part.data : "");
-        if (!file || part.failed || path.failed)
-                return infp_fail(err, -ENOMEM, "out of memory");
+                r = infp_new_file_at(&file, dir_fd, name, mode);
+        else if (!is_stdout(name))
+                r = infp_new_file_open(&file, name, mode);
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot write %s", name);
         duck->rows = rows;
-        r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), path.data, ret_rows, err);
+        r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table),
+                 file.fd < 0 || file.is_direct ? name : path_of(&file, own), ret_rows, err);
         duck->rows = NULL;
-        if (!is_whole)
-                r = settle(dir_fd, part.data, file, r, err);
-        return name_file(r, name, err);
+        r = name_file(r, name, err);
+        return file.fd < 0 ? r : commit(r, &file, name, err);
 }

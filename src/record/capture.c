@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/new_file.h"
 #include "base/thread.h"
 #include "record/capture_inner.h"
 
@@ -27,10 +28,9 @@ static int open_file(struct infp_capture *capture, struct infp_err *err)
                 capture->path = NULL;
                 return infp_fail(err, -ENOMEM, "no memory to capture the output");
         }
-        capture->child_fd = openat(o->directory_fd, name,
-                                   O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+        capture->child_fd = infp_make_file_at(o->directory_fd, name, O_WRONLY | O_APPEND, o->mode);
         if (capture->child_fd < 0)
-                return infp_fail_errno(err, -errno, "cannot make %s for --capture", capture->path);
+                return infp_fail_errno(err, capture->child_fd, "cannot make %s for --capture", capture->path);
         /* By its own description: the command's has O_APPEND and no way to read. */
         capture->fd = openat(o->directory_fd, name, O_RDWR | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         if (capture->fd < 0 || fstat(capture->fd, &st) < 0)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "record/label_line.h"
@@ -18,13 +19,14 @@ enum { INFP_CAPTURE_GAP_MS = 20, INFP_CAPTURE_LABELS = 1000 };
 
 struct infp_capture_options {
         int directory_fd; /* of the run's output */
+        mode_t mode;      /* of the file */
         const char *directory, *uuid;
         uint64_t limit_bytes; /* at most so much of its end stays on disk; 0: all */
         uint32_t period_ms;   /* between two looks where nobody tells us; a second at most */
 };
 
 struct infp_capture;
-/* Makes the file (0600: what programs write may hold secrets). It must not be there. */
+/* Makes the file. It must not be there. */
 int infp_capture_open(const struct infp_capture_options *options, struct infp_capture **ret, struct infp_err *err);
 int infp_capture_child_fd(const struct infp_capture *capture); /* what the command gets as 1 and 2 */
 const char *infp_capture_path(const struct infp_capture *capture);

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "sampler/object_image.h"
 
 enum {
@@ -32,7 +33,6 @@ struct infp_tables_cache {
         int fd;
         uint64_t max_bytes;
         atomic_uint_least64_t bytes; /* since they were counted last; UINT64_MAX: not counted yet */
-        atomic_uint n_written;
         pthread_mutex_t trim_lock;
 };
 
@@ -255,19 +255,24 @@ static void trim(struct infp_tables_cache *cache)
         pthread_mutex_unlock(&cache->trim_lock);
 }
 
-static int write_entry(int fd, const struct head *head, const struct infp_unwind_table *table)
+static int write_file(int dir_fd, const char *name, const struct head *head, const struct infp_unwind_table *table)
 {
-        int r = infp_write_all(fd, head, sizeof(*head), NULL);
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        int r = infp_new_file_at(&file, dir_fd, name, 0600);
 
-        return r < 0 ? r : infp_write_all(fd, table, table->size, NULL);
+        if (r == 0)
+                r = infp_write_all(file.fd, head, sizeof(*head), NULL);
+        if (r == 0)
+                r = infp_write_all(file.fd, table, table->size, NULL);
+        return r < 0 ? r : infp_new_file_commit(&file, false);
 }
 
 int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
                           const struct infp_file_identity *identity, const struct infp_unwind_table *table)
 {
         struct head head = head_of(build_id, build_id_size, identity);
-        char name[NAME_BYTES], temporary[48];
-        int fd, r;
+        char name[NAME_BYTES];
+        int r;
 
         if (build_id_size > INFP_MAX_BUILD_ID)
                 return -EINVAL;
@@ -276,18 +281,9 @@ int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_
         head.table_size = table->size;
         head.table_hash = infp_hash64(table, table->size, 0);
         name_of(name, build_id, build_id_size, identity);
-        sprintf(temporary, ".%d-%u", (int) getpid(), atomic_fetch_add(&cache->n_written, 1));
-        fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        r = write_entry(fd, &head, table);
-        infp_close(fd);
-        if (r == 0 && renameat(cache->fd, temporary, cache->fd, name) < 0)
-                r = -errno;
-        if (r < 0) {
-                unlinkat(cache->fd, temporary, 0);
+        r = write_file(cache->fd, name, &head, table);
+        if (r < 0)
                 return r;
-        }
         if (atomic_load(&cache->bytes) == UINT64_MAX ||
             atomic_fetch_add(&cache->bytes, table->size + sizeof(head)) > cache->max_bytes)
                 trim(cache);

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "store/live_message.h"
@@ -42,7 +43,8 @@ static int put_entry(struct infp_live *live, const char *output, struct infp_err
 {
         infp_autofree char *real = realpath(output, NULL);
         infp_autostr struct infp_str text = { 0 };
-        char part[64], name[64];
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        char name[64];
         struct infp_json json;
         int r;
 
@@ -62,16 +64,20 @@ static int put_entry(struct infp_live *live, const char *output, struct infp_err
         infp_str_putc(&text, '\n');
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
-        snprintf(part, sizeof(part), "%s.json.part", live->uuid);
         snprintf(name, sizeof(name), "%s.json", live->uuid);
         /* Locked before it has its name: nobody ever sees a live entry without its lock. */
-        live->entry_fd = openat(live->dir_fd, part, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (live->entry_fd < 0 || flock(live->entry_fd, LOCK_EX | LOCK_NB) < 0)
-                return infp_fail_errno(err, -errno, "cannot write %s/%s", live->directory, name);
-        r = infp_write_all(live->entry_fd, text.data, text.size, NULL);
-        if (r == 0 && renameat(live->dir_fd, part, live->dir_fd, name) < 0)
-                r = -errno;
-        return r < 0 ? infp_fail_errno(err, r, "cannot write %s/%s", live->directory, name) : 0;
+        r = infp_new_file_at(&file, live->dir_fd, name, 0600);
+        if (r == 0)
+                r = infp_lock(file.fd, LOCK_EX, 0);
+        if (r == 0)
+                r = infp_write_all(file.fd, text.data, text.size, NULL);
+        if (r == 0)
+                r = infp_new_file_commit(&file, false);
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot write %s/%s", live->directory, name);
+        live->entry_fd = file.fd;
+        file.fd = -1;
+        return 0;
 }
 
 static int open_socket(struct infp_live *live, struct infp_err *err)
@@ -91,9 +97,9 @@ static int open_reader_lock(struct infp_live *live, struct infp_err *err)
         char name[64];
 
         snprintf(name, sizeof(name), "%s.reader", live->uuid);
-        live->reader_fd = openat(live->dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        live->reader_fd = infp_make_file_at(live->dir_fd, name, O_RDWR, 0600);
         if (live->reader_fd < 0)
-                return infp_fail_errno(err, -errno, "cannot write %s/%s", live->directory, name);
+                return infp_fail_errno(err, live->reader_fd, "cannot write %s/%s", live->directory, name);
         return 0;
 }
 

@@ -19,6 +19,8 @@
 #include "store/live_registry.h"
 #include "store/run.h"
 
+enum { READ_LOCK_MS = 5000 };
+
 struct search {
         const char *prefix, *here; /* here: a directory whose runs go before others; NULL: none does */
         struct infp_live_entry *found;
@@ -219,7 +221,7 @@ int infp_live_read_lock(const char *uuid, struct infp_err *err)
         char path[PATH_MAX], name[64];
         infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
         struct infp_live_entry entry;
-        int fd;
+        int fd, r;
 
         if (dir_fd < 0)
                 return dir_fd;
@@ -227,10 +229,11 @@ int infp_live_read_lock(const char *uuid, struct infp_err *err)
         free(entry.output);
         snprintf(name, sizeof(name), "%s.reader", entry.uuid);
         fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        /* The recorder tests for a moment only: waiting is short. */
-        if (fd < 0 || flock(fd, LOCK_SH) < 0) {
+        r = fd < 0 ? -errno : infp_lock(fd, LOCK_SH, READ_LOCK_MS); /* the recorder has it for a moment only */
+        if (r < 0) {
                 infp_close(fd);
-                return infp_fail_errno(err, -errno, "cannot lock %s/%s", path, name);
+                return infp_fail_errno(err, r, "cannot lock %s/%s, which the recorder (pid %d) holds", path, name,
+                                       entry.pid);
         }
         return fd;
 }

@@ -103,7 +103,7 @@ socklen_t infp_live_address(int dir_fd, const char *directory, const char *uuid,
 
 void infp_live_remove(int dir_fd, const char *uuid)
 {
-        static const char *const endings[] = { "json", "json.part", "sock", "reader" };
+        static const char *const endings[] = { "json", "sock", "reader" };
         char name[64];
 
         for (size_t i = 0; i < INFP_COUNT(endings); i++) {

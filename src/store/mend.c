@@ -16,7 +16,7 @@ static const uint8_t end_marker[8] = { 0xff, 0xff, 0xff, 0xff };
 /* Cut, then end: a crash between the two leaves whole messages, which the next mender ends. */
 static int end_at(int dir_fd, const char *path, uint64_t good, struct infp_err *err)
 {
-        infp_autoclose int fd = infp_store_open(dir_fd, path, O_WRONLY, 0);
+        infp_autoclose int fd = infp_store_open(dir_fd, path, O_WRONLY);
         int r = fd < 0 ? fd : 0;
 
         if (r == 0 && ftruncate(fd, (off_t) good) < 0)
@@ -145,7 +145,7 @@ static bool is_part(const char *name)
 
 static DIR *list(int dir_fd, const char *name)
 {
-        int fd = infp_store_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        int fd = infp_store_open(dir_fd, name, O_RDONLY | O_DIRECTORY);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
         if (!dir)

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/err.h"
 #include "base/fd.h"
+#include "base/new_file.h"
 
 bool infp_store_is_table_name(const char *name)
 {
@@ -40,9 +42,9 @@ static int check_kind(int fd)
 }
 
 /* O_NONBLOCK: a FIFO with the name of a segment must not hold us. */
-static int open_one(int dir_fd, const char *name, int flags, mode_t mode)
+static int open_one(int dir_fd, const char *name, int flags)
 {
-        int fd = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
+        int fd = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         int r;
 
         if (fd < 0)
@@ -55,27 +57,46 @@ static int open_one(int dir_fd, const char *name, int flags, mode_t mode)
         return fd;
 }
 
-int infp_store_open(int dir_fd, const char *path, int flags, mode_t mode)
+/* Goes down all folders of a path without following a link: -1 where it has none; *path becomes the name in the last one. */
+static int open_folder(int dir_fd, const char **path, int *ret)
 {
         infp_autoclose int parent = -1;
         const char *slash;
 
-        if (dir_fd == AT_FDCWD)
-                return open_one(dir_fd, path, flags, mode);
-        while ((slash = strchr(path, '/'))) {
+        while ((slash = strchr(*path, '/'))) {
                 char name[256];
                 int fd;
 
-                if ((size_t) (slash - path) >= sizeof(name))
+                if ((size_t) (slash - *path) >= sizeof(name))
                         return -ENAMETOOLONG;
-                memcpy(name, path, (size_t) (slash - path));
-                name[slash - path] = 0;
-                fd = open_one(parent >= 0 ? parent : dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+                memcpy(name, *path, (size_t) (slash - *path));
+                name[slash - *path] = 0;
+                fd = open_one(parent >= 0 ? parent : dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
                 if (fd < 0)
                         return fd;
                 infp_close(parent);
                 parent = fd;
-                path = slash + 1;
+                *path = slash + 1;
         }
-        return open_one(parent >= 0 ? parent : dir_fd, path, flags | O_NOFOLLOW, mode);
+        *ret = parent;
+        parent = -1;
+        return 0;
+}
+
+int infp_store_open(int dir_fd, const char *path, int flags)
+{
+        infp_autoclose int folder = -1;
+
+        if (dir_fd == AT_FDCWD)
+                return open_one(dir_fd, path, flags);
+        INFP_TRY(open_folder(dir_fd, &path, &folder));
+        return open_one(folder >= 0 ? folder : dir_fd, path, flags | O_NOFOLLOW);
+}
+
+int infp_store_make(int dir_fd, const char *path, mode_t mode)
+{
+        infp_autoclose int folder = -1;
+
+        INFP_TRY(open_folder(dir_fd, &path, &folder));
+        return infp_make_file_at(folder >= 0 ? folder : dir_fd, path, O_WRONLY, mode);
 }

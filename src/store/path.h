@@ -12,4 +12,6 @@ bool infp_store_parse_segment(const char *name, unsigned *ret_seq, bool *ret_par
 
 /* openat, component by component with O_NOFOLLOW. With dir_fd AT_FDCWD the path is the user's own word: links are fine.
  * Only regular files and directories are opened, and never waited for. A descriptor or a negative errno. */
-int infp_store_open(int dir_fd, const char *path, int flags, mode_t mode);
+int infp_store_open(int dir_fd, const char *path, int flags);
+/* Makes a file that is not there yet, to write into. */
+int infp_store_make(int dir_fd, const char *path, mode_t mode);

@@ -11,15 +11,19 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/number.h"
 #include "base/procfile.h"
 #include "store/path.h"
 #include "store/run_json.h"
 
+#define LOCK_NAME "run.lock"
+
 struct infp_run *infp_run_close(struct infp_run *run)
 {
         if (!run)
                 return NULL;
+        infp_close(run->lock_fd);
         infp_close(run->fd);
         infp_close(run->output_fd);
         infp_run_info_done(&run->info);
@@ -64,11 +68,15 @@ static int make_directories(const char *path, struct infp_err *err)
         return fail_to_make(err, r == -ENOENT && parent ? parent : r, path);
 }
 
-/* A reader tests the lock for a moment, hence the second try. Where the file system has no locks the pid must do. */
-static void lock(const struct infp_run *run)
+/* Anybody can lock what he can open, also for reading: hence a file that only its owner can. A reader tests the lock for a moment,
+ * hence the wait. Where the file system has no locks the pid must do. */
+static int make_lock(struct infp_run *run)
 {
-        for (unsigned i = 0; i < 20 && flock(run->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
-                usleep(1000);
+        run->lock_fd = infp_make_file_at(run->fd, LOCK_NAME, O_RDWR, 0600);
+        if (run->lock_fd < 0)
+                return run->lock_fd;
+        infp_lock(run->lock_fd, LOCK_EX, 20);
+        return 0;
 }
 
 static int make_run(struct infp_run *run, const struct infp_run_info *info, struct infp_err *err)
@@ -84,17 +92,22 @@ static int make_run(struct infp_run *run, const struct infp_run_info *info, stru
         if (run->output_fd < 0)
                 return fail_to_make(err, errno == ENOTDIR ? -ENOTDIR : -errno, run->output);
         snprintf(name, sizeof(name), "%s.infprof", info->uuid);
-        if (mkdirat(run->output_fd, name, 0777) < 0) {
+        if (mkdirat(run->output_fd, name, info->is_shared ? 0777 : 0700) < 0) {
                 r = -errno;
                 if (r == -EEXIST)
                         return infp_fail(err, r, "%s/%s is there already", run->output, name);
                 return fail_to_make(err, r, run->output);
         }
-        run->fd = infp_store_open(run->output_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        run->fd = infp_store_open(run->output_fd, name, O_RDONLY | O_DIRECTORY);
         if (run->fd < 0)
                 return infp_fail_errno(err, run->fd, "cannot open %s/%s", run->output, name);
-        lock(run);
-        r = infp_run_save(run, err);
+        r = make_lock(run);
+        if (r < 0)
+                infp_fail_errno(err, r, "cannot write %s/%s/" LOCK_NAME, run->output, name);
+        else
+                r = infp_run_save(run, err);
+        if (r < 0)
+                unlinkat(run->fd, LOCK_NAME, 0);
         if (r < 0)
                 unlinkat(run->output_fd, name, AT_REMOVEDIR); /* nothing was recorded: leave nothing behind */
         return r;
@@ -110,7 +123,7 @@ int infp_run_create(const char *output, const struct infp_run_info *info, struct
         run = calloc(1, sizeof(*run));
         if (!run)
                 return infp_fail(err, -ENOMEM, "not enough memory");
-        run->fd = run->output_fd = -1;
+        run->fd = run->output_fd = run->lock_fd = -1;
         run->output = strdup(output && *output ? output : INFP_DEFAULT_OUTPUT);
         r = run->output ? make_run(run, info, err) : infp_fail(err, -ENOMEM, "not enough memory");
         if (r < 0) {
@@ -129,7 +142,8 @@ int infp_run_save(struct infp_run *run, struct infp_err *err)
         infp_run_json_write(&text, &run->info, run->state == INFP_RUN_FINISHED);
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
-        r = infp_replace_file_at(run->fd, "run.json", text.data, text.size, 0666);
+        r = infp_replace_file_at(run->fd, "run.json", text.data, text.size, 0666,
+                                 run->info.ended_unix_ns != 0); /* the recorder does not wait for the disk meanwhile */
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s/%s.infprof/run.json", run->output, run->info.uuid);
         return 0;
@@ -170,11 +184,28 @@ static bool is_this_boot(const char *boot_id)
 
 bool infp_run_is_recording(const struct infp_run *run)
 {
-        infp_autoclose int probe = infp_store_open(run->fd, ".", O_RDONLY | O_DIRECTORY, 0);
+        infp_autoclose int probe = infp_store_open(run->fd, LOCK_NAME, O_RDONLY);
 
-        if (probe >= 0 && flock(probe, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        if (probe >= 0 && infp_lock(probe, LOCK_SH, 0) == -EWOULDBLOCK)
                 return true;
         if (run->problem || run->info.ended_unix_ns != 0 || run->info.recorder_pid <= 0)
                 return false;
         return is_this_boot(run->info.boot_id) && process_is(run->info.recorder_pid, run->info.recorder_start_ticks);
+}
+
+mode_t infp_run_file_mode(const struct infp_run *run)
+{
+        struct stat st;
+
+        return fstat(run->fd, &st) == 0 && st.st_mode & 077 ? 0666 : 0600;
+}
+
+int infp_run_remove(struct infp_run *run)
+{
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s.infprof", run->info.uuid);
+        unlinkat(run->fd, "run.json", 0);
+        unlinkat(run->fd, LOCK_NAME, 0);
+        return unlinkat(run->output_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -49,6 +50,7 @@ struct infp_run_info {
                 bool off_cpu;
                 uint32_t stack_bytes, max_depth;
         } sampling;
+        bool is_shared; /* for infp_run_create alone; the directory's mode keeps it */
 };
 
 void infp_run_info_done(struct infp_run_info *info);
@@ -64,6 +66,7 @@ struct infp_run {
         char *output;  /* path of the output directory as given */
         int output_fd; /* directory */
         int fd;        /* <uuid>.infprof */
+        int lock_fd;   /* the recorder's; -1: others do not hold it */
         enum infp_run_state state;
         struct infp_run_info info;
         char *problem; /* why run.json could not be read, naming it; then info is what the directory says. NULL: it could */
@@ -74,9 +77,9 @@ void infp_uuid_make(char ret[37]);           /* UUID version 7: sorts by time */
 bool infp_uuid_check(const char *text);      /* a whole uuid, in small letters */
 int64_t infp_uuid_unix_ms(const char *uuid); /* when a version 7 was made; 0 for others */
 
-/* Makes the output directory (0755 as the umask wills; its parents too) and <uuid>.infprof, writes run.json. info->uuid is set
- * by the caller. The run is locked (flock of its directory) until it is closed or the process dies: that is how readers know,
- * across pid namespaces, that its recorder lives. */
+/* Makes the output directory (0777 less the umask; its parents too) and <uuid>.infprof (0700; shared: 0777 less the umask), writes
+ * run.json. info->uuid is set by the caller. The run is locked (flock of run.lock, which is 0600) until it is closed or the
+ * process dies: that is how its owner and root know, across pid namespaces, that its recorder lives. */
 int infp_run_create(const char *output, const struct infp_run_info *info, struct infp_run **ret, struct infp_err *err);
 
 /* spec: NULL (the newest run of `output`, NULL = ./profiler-output), a directory (its newest run, or the run itself when it is
@@ -85,6 +88,11 @@ int infp_run_create(const char *output, const struct infp_run_info *info, struct
  * Errors name what was looked for and where; an ambiguous prefix (-ENOTUNIQ) lists the candidates. */
 int infp_run_open(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err);
 struct infp_run *infp_run_close(struct infp_run *run); /* NULL is fine; returns NULL */
+
+/* Of files of the run that lie beside its directory: 0600, or 0666 for a shared run; less the umask. */
+mode_t infp_run_file_mode(const struct infp_run *run);
+/* Removes run.json and the directory, in which no table may be left. */
+int infp_run_remove(struct infp_run *run);
 
 /* Replaces run.json by info's present values (write aside, rename). state FINISHED is kept there, the other states follow
  * from ended_unix_ns and from whether the recorder lives. */

@@ -15,7 +15,7 @@
 
 static DIR *open_directory(int dir_fd, const char *name)
 {
-        int fd = infp_store_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        int fd = infp_store_open(dir_fd, name, O_RDONLY | O_DIRECTORY);
         int r;
         DIR *dir;
 

@@ -54,6 +54,18 @@ static enum infp_run_state find_state(const struct infp_run *run, bool is_finish
         return infp_run_is_recording(run) ? INFP_RUN_RECORDING : INFP_RUN_INTERRUPTED;
 }
 
+static int fail_to_open(const struct infp_run *run, const char *name, struct infp_err *err)
+{
+        struct stat st;
+
+        if (run->fd == -EACCES && fstatat(run->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return infp_fail(err, run->fd,
+                                 "cannot open %s/%s: Permission denied; uid %u alone and root may read it: `record "
+                                 "--share` makes runs for all",
+                                 run->output, name, (unsigned) st.st_uid);
+        return infp_fail_errno(err, run->fd, "cannot open %s/%s", run->output, name);
+}
+
 /* Takes output_fd, also on failure. */
 static int open_run(const char *output, int output_fd, const char *uuid, struct infp_run **ret, struct infp_err *err)
 {
@@ -67,11 +79,12 @@ static int open_run(const char *output, int output_fd, const char *uuid, struct 
                 return infp_fail(err, -ENOMEM, "not enough memory");
         }
         run->output_fd = output_fd;
+        run->lock_fd = -1;
         run->output = strdup(output);
         snprintf(name, sizeof(name), "%s.infprof", uuid);
-        run->fd = infp_store_open(output_fd, name, O_RDONLY | O_DIRECTORY, 0);
+        run->fd = infp_store_open(output_fd, name, O_RDONLY | O_DIRECTORY);
         if (run->fd < 0)
-                r = infp_fail_errno(err, run->fd, "cannot open %s/%s", output, name);
+                r = run->output ? fail_to_open(run, name, err) : infp_fail(err, -ENOMEM, "not enough memory");
         else if (!run->output || read_info(run, uuid, &is_finished) < 0)
                 r = infp_fail(err, -ENOMEM, "not enough memory");
         if (r < 0) {

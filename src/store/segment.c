@@ -156,7 +156,7 @@ int infp_segment_open_fd(int fd, const char *path, struct infp_segment **ret, st
 
 int infp_segment_open(int dir_fd, const char *path, struct infp_segment **ret, struct infp_err *err)
 {
-        int fd = infp_store_open(dir_fd, path, O_RDONLY, 0);
+        int fd = infp_store_open(dir_fd, path, O_RDONLY);
 
         if (fd < 0)
                 return infp_fail_errno(err, fd, "cannot open %s", path);

@@ -106,14 +106,14 @@ static bool save_a_descriptor(struct store *s, const struct store_table *keep)
 
 static int open_segment(struct store *s, struct store_table *t)
 {
-        int flags = t->exists ? O_WRONLY : O_WRONLY | O_CREAT | O_EXCL;
         char path[96];
 
         if (!t->exists && mkdirat(s->run->fd, t->table->name, 0777) < 0 && errno != EEXIST)
                 return -errno;
         name_of(s, t, path, sizeof(path));
         do
-                t->fd = infp_store_open(s->run->fd, path, flags, 0666);
+                t->fd = t->exists ? infp_store_open(s->run->fd, path, O_WRONLY)
+                                  : infp_store_make(s->run->fd, path, 0666);
         while ((t->fd == -EMFILE || t->fd == -ENFILE) && save_a_descriptor(s, t));
         if (t->fd < 0) {
                 int r = t->fd;

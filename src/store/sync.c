@@ -122,7 +122,7 @@ int infp_syncer_add(struct infp_syncer *syncer, const char *path, struct infp_er
 /* EINVAL, EROFS: a file system that knows no such thing. */
 static int sync_one(const struct pass *pass, const struct job *job)
 {
-        infp_autoclose int fd = infp_store_open(pass->dir_fd, job->path, O_WRONLY, 0);
+        infp_autoclose int fd = infp_store_open(pass->dir_fd, job->path, O_WRONLY);
 
         if (fd < 0)
                 return fd == -ENOENT ? 0 : fd;

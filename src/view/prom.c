@@ -1,7 +1,6 @@
 #include "view/prom.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "model/prom_name.h"
 
 enum { SPILL_BYTES = 1 << 20, COPY_BYTES = 64 * 1024 };
@@ -190,26 +190,6 @@ static void put_value(struct infp_str *out, const struct infp_batch *batch, unsi
         infp_str_f64(out, v);
 }
 
-/* A temporary file without a name. */
-static int spill_open(void)
-{
-        const char *dir = getenv("TMPDIR");
-        char path[512];
-        int fd;
-
-        dir = dir && *dir ? dir : "/tmp";
-        fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd >= 0)
-                return fd;
-        if (snprintf(path, sizeof(path), "%s/infprof-XXXXXX", dir) >= (int) sizeof(path))
-                return -ENAMETOOLONG;
-        fd = mkostemp(path, O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        unlink(path);
-        return fd;
-}
-
 static int spill(struct family *f)
 {
         if (f->text.failed)
@@ -217,7 +197,7 @@ static int spill(struct family *f)
         if (f->text.size < SPILL_BYTES)
                 return 0;
         if (f->fd < 0)
-                f->fd = spill_open();
+                f->fd = infp_unnamed_file();
         if (f->fd < 0)
                 return f->fd;
         INFP_TRY(infp_write_all(f->fd, f->text.data, f->text.size, NULL));

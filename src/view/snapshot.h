@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -23,6 +24,7 @@ void infp_snapshot_put(struct infp_str *out, const struct infp_last *last, int64
 struct infp_snapshot_options {
         struct infp_last last; /* its keeper (the tail) gets its rows before this sink's tick_end */
         int output_fd;         /* directory, borrowed */
+        mode_t mode;           /* of the files */
         const char *uuid;      /* of the run, borrowed */
         uint64_t limit_bytes;  /* of all files together; 0 = INFP_SNAPSHOT_LIMIT */
         void (*notice)(void *context, const char *text); /* says once that the limit was reached; may be NULL */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/new_file.h"
 #include "view/histograms.h"
 #include "view/snapshot.h"
 #include "view/snapshot_parts.h"
@@ -48,9 +49,9 @@ static int write_file(struct snapshots *s, int64_t unix_ms, struct infp_err *err
         int fd, r;
 
         snprintf(name, sizeof(name), "%s-%lld.json", s->uuid, (long long) unix_ms);
-        fd = openat(s->options.output_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = infp_make_file_at(s->options.output_fd, name, O_WRONLY, s->options.mode);
         if (fd < 0)
-                return infp_fail_errno(err, -errno, "cannot create the snapshot %s", name);
+                return infp_fail_errno(err, fd, "cannot create the snapshot %s", name);
         r = infp_write_all(fd, s->text.data, s->text.size, NULL);
         infp_close(fd);
         if (r < 0) {

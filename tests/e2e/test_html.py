@@ -201,7 +201,7 @@ def test_where_it_cannot_be_written(infprof, recorded, tmp_path):
     output = tmp_path / "out"
     shutil.copytree(recorded, output)
     uuid = next(output.glob("*.infprof")).name[:-len(".infprof")]
-    (output / f"{uuid}_report.html.part").mkdir()
+    (output / f"{uuid}_report.html").mkdir()
     done = run([infprof, "report", "-r", output, "--html"])
     assert done.returncode == 1 and f"cannot write {output}/{uuid}_report.html: Is a directory; -o FILE writes it elsewhere" in done.stderr
     done = run([infprof, "report", "-r", recorded, "--html", "--json"])

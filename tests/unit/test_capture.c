@@ -68,6 +68,7 @@ static struct world *begin(uint64_t limit_bytes, int show_fd)
         w->notices = (struct infp_notices){ .say = say, .context = w };
         const struct infp_capture_options options = {
                 .directory_fd = w->directory_fd,
+                .mode = 0600,
                 .directory = w->directory,
                 .uuid = "u",
                 .limit_bytes = limit_bytes,
@@ -177,7 +178,7 @@ static void test_taken(void **state)
         struct world *w = begin(0, STDERR_FILENO);
         struct infp_capture *other = NULL;
         struct infp_err err = { "" };
-        const struct infp_capture_options options = { w->directory_fd, w->directory, "u", 0, 100 };
+        const struct infp_capture_options options = { w->directory_fd, 0600, w->directory, "u", 0, 100 };
 
         (void) state;
         assert_int_equal(infp_capture_open(&options, &other, &err), -EEXIST);

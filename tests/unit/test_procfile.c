@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/procfile.h"
 
 static int root = -1;
@@ -40,7 +41,7 @@ static int remove_root(void **state)
 
 static void put_file(const char *name, const char *text, size_t size)
 {
-        assert_int_equal(infp_replace_file_at(root, name, text, size, 0600), 0);
+        assert_int_equal(infp_replace_file_at(root, name, text, size, 0600, false), 0);
 }
 
 static void assert_text(const struct infp_procfile *file, const char *text)

@@ -350,8 +350,8 @@ static void test_spans_are_found_by_any_part_of_them(void **state)
                 uint64_t n;
 
                 sample_check(s, infp_duck_open(&duck, &s->err));
-                sample_check(s,
-                             infp_duck_rows_to_parquet(duck, &rows, s->run->fd, "spans/000003.parquet", &n, &s->err));
+                sample_check(s, infp_duck_rows_to_parquet(duck, &rows, s->run->fd, "spans/000003.parquet", 0666, &n,
+                                                          &s->err));
                 infp_scan_close(scan);
                 infp_duck_close(duck);
                 assert_int_equal(unlinkat(s->run->fd, "spans/000001.arrows", 0), 0);
@@ -379,7 +379,7 @@ static void test_parquet_beside_arrow(void **state)
 
                 snprintf(from, sizeof(from), "%s/000001.arrows", tables[i]);
                 snprintf(to, sizeof(to), "%s/000001.parquet", tables[i]);
-                sample_check(s, infp_duck_rows_to_parquet(duck, &rows, s->run->fd, to, &n, &s->err));
+                sample_check(s, infp_duck_rows_to_parquet(duck, &rows, s->run->fd, to, 0666, &n, &s->err));
                 infp_scan_close(scan);
                 assert_int_equal(unlinkat(s->run->fd, from, 0), 0);
         }

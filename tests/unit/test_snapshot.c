@@ -280,6 +280,7 @@ static void test_files(void **state)
         const struct infp_snapshot_options options = {
                 .last = w->last,
                 .output_fd = fd,
+                .mode = 0600,
                 .uuid = "0190-aa",
                 .limit_bytes = 3 * text.size,
                 .notice = keep_notice,
