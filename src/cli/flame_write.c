@@ -203,28 +203,38 @@ static int choose_path(const struct writing *w, char **ret, struct infp_err *err
         return 0;
 }
 
-/* Why there are none, in the words of `sources`, else of table `sampler`. */
+/* What `sources` says of the sampler; NULL: nothing. */
+static const struct infp_absence *sampler_absence(const struct infp_absences *absences)
+{
+        for (unsigned i = 0; i < absences->n; i++) {
+                const struct infp_absence *a = &absences->list[i];
+
+                if (!strcmp(a->collector, "sampler") && strcmp(a->state, "late") &&
+                    strncmp(a->reason, INFP_NOT_ASKED, strlen(INFP_NOT_ASKED)) != 0)
+                        return a;
+        }
+        return NULL;
+}
+
+/* Why there are none: by table `sampler` where it sampled, and by what it was refused (kernel frames alone, perhaps). */
 static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
         const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
-        infp_autostr struct infp_str none = { 0 };
+        infp_autostr struct infp_str why = { 0 };
+        const struct infp_absence *a;
 
         if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
                 return r;
-        for (unsigned i = 0; i < absences.n; i++) {
-                const struct infp_absence *a = &absences.list[i];
-
-                if (!strcmp(a->collector, "sampler") && strcmp(a->state, "late") &&
-                    strncmp(a->reason, INFP_NOT_ASKED, strlen(INFP_NOT_ASKED)) != 0)
-                        return infp_fail(err, r, "the run has no samples of stacks: %.200s%s%.200s", a->reason,
-                                         *a->fix ? "; fix: " : "", a->fix);
-        }
-        if (cpu && cpu->wanted >= 0) {
-                infp_sampling_none(&none, cpu);
-                return infp_fail(err, r, "the run has %s", none.data ? none.data : "");
-        }
-        return infp_fail(err, r, "the run has no samples of stacks; `infprof record --cpu` takes them");
+        a = sampler_absence(&absences);
+        if (cpu && cpu->wanted >= 0)
+                infp_sampling_none(&why, cpu);
+        else
+                infp_str_puts(&why,
+                              a ? "no samples of stacks" : "no samples of stacks; `infprof record --cpu` takes them");
+        if (a)
+                infp_str_printf(&why, ": %.200s%s%.200s", a->reason, *a->fix ? "; fix: " : "", a->fix);
+        return infp_fail(err, r, "the run has %s", why.data ? why.data : "");
 }
 
 int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)

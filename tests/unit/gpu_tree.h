@@ -113,7 +113,7 @@ static inline void gpu_tree(const char *name, char top[64])
         char path[192];
 
         tree_new(top);
-        tree_command("cp -a '%s/.' '%s'", fixture(name), top);
+        tree_command("cp -r --no-dereference --no-preserve=mode '%s/.' '%s'", fixture(name), top);
         for (unsigned card = 0; card < 8; card++) {
                 snprintf(path, sizeof(path), "%.64s/sys/class/drm/card%u/device/gpu_metrics.txt", top, card);
                 if (access(path, F_OK) == 0)

@@ -36,7 +36,7 @@ enum { N_FILES = sizeof(files) / sizeof(files[0]) };
 
 static void copy_machine(char top[64])
 {
-        tree_command("cp -a '%s/.' '%s'", fixture("bare-metal"), tree_new(top));
+        tree_command("cp -r --no-dereference --no-preserve=mode '%s/.' '%s'", fixture("bare-metal"), tree_new(top));
 }
 
 static void remove_file(const char *top, const char *name)

@@ -227,7 +227,7 @@ static void host_rows_at_changes_only(void **state)
         char top[64];
 
         (void) state;
-        tree_command("cp -a '%s/.' '%s'", fixture("bare-metal"), tree_new(top));
+        tree_command("cp -r --no-dereference --no-preserve=mode '%s/.' '%s'", fixture("bare-metal"), tree_new(top));
         m = machine_open(top);
         assert_int_equal(infp_collector_open(&s, host, &m->env, &m->emit, machine_notice, m), 0);
         for (int i = 0; i < 3; i++)

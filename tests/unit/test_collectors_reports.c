@@ -26,12 +26,12 @@ static struct machine *two_moments(const char *report, const char *collector, ch
         struct infp_collector_state s = { 0 };
         struct machine *m;
 
-        tree_command("cp -a '%s/t0/.' '%s'", report_root(report), tree_new(top));
+        tree_command("cp -r --no-dereference --no-preserve=mode '%s/t0/.' '%s'", report_root(report), tree_new(top));
         m = machine_open(top);
         assert_int_equal(infp_collector_open(&s, infp_collector_find(collector), &m->env, &m->emit, machine_notice, m),
                          0);
         assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), 0);
-        tree_command("cp -a '%s/t1/.' '%s'", report_root(report), top);
+        tree_command("cp -r --no-dereference --no-preserve=mode '%s/t1/.' '%s'", report_root(report), top);
         m->clock_ns += 1000000000;
         assert_int_equal(infp_collector_sample(&s, &m->env, &m->emit, machine_notice, m), 0);
         infp_collector_close(&s);
