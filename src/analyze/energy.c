@@ -10,12 +10,9 @@
 #include "base/mem.h"
 #include "model/rate.h"
 
-enum column { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, N_COLUMNS };
-static const char *const columns[] = { "domain",  "eSource",    "eJoules",  "ePartOf",
-                                       "eSameAs", "eIsCounted", "eQuality", NULL };
-
-/* Batteries are read no more often. */
-static const uint64_t battery_ns = UINT64_C(1000000000);
+enum column { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, MEASURED, N_COLUMNS };
+static const char *const columns[] = { "domain",     "eSource",  "eJoules",    "ePartOf", "eSameAs",
+                                       "eIsCounted", "eQuality", "eMeasuredS", NULL };
 
 static const double rounding = 1e-12;
 
@@ -89,72 +86,102 @@ static struct track *find(struct tracks *tracks, const char *name, size_t size)
         return more;
 }
 
-static double seconds(uint64_t from, uint64_t to)
+/* What lies between two readings: joules, and the seconds that they cover, which may be fewer than those between. */
+struct interval {
+        uint64_t from, to;
+        double joules, seconds;
+};
+
+/* The part of it that lies in a time, as if it had been even. False: none does. */
+static bool part_of(const struct interval *interval, uint64_t t0, uint64_t t1, struct interval *ret)
 {
-        return (double) (to - from) / 1e9;
+        double share;
+
+        *ret = *interval;
+        ret->from = interval->from > t0 ? interval->from : t0;
+        ret->to = interval->to < t1 ? interval->to : t1;
+        if (ret->to <= ret->from)
+                return false;
+        share = (double) (ret->to - ret->from) / (double) (interval->to - interval->from);
+        ret->joules *= share;
+        ret->seconds *= share;
+        return true;
 }
 
 /* Tokens are counted from page to page of an engine, which seldom begin and end with the range. */
-static void take_tokens_interval(const struct tracks *tracks, struct track *t, uint64_t t_ns, double more)
+static void take_tokens_interval(const struct tracks *tracks, struct track *t, const struct interval *interval)
 {
-        const uint64_t lo = t->t_ns > tracks->tokens_t0 ? t->t_ns : tracks->tokens_t0,
-                       hi = t_ns < tracks->tokens_t1 ? t_ns : tracks->tokens_t1;
+        struct interval part;
 
-        if (hi <= lo)
+        if (!part_of(interval, tracks->tokens_t0, tracks->tokens_t1, &part))
                 return;
-        t->tokens_j += more * (double) (hi - lo) / (double) (t_ns - t->t_ns);
-        t->tokens_s += seconds(lo, hi);
+        t->tokens_j += part.joules;
+        t->tokens_s += part.seconds;
 }
 
-/* What lies between two readings. Nobody draws nothing for long: there the meter was away, or the battery was not in use. */
-static void take_interval(struct tracks *tracks, struct track *t, uint64_t t_ns, double joules,
+/* Where nothing was counted the meter was away or set anew, or the battery was not in use. */
+static void take_interval(struct tracks *tracks, struct track *t, const struct energy_reading *reading,
                           const struct infp_range *range, const struct infp_baseline *baseline)
 {
-        const double more = infp_increase_f64(INFP_RESET_ZERO, t->at, joules, 0);
-        const uint64_t lo = t->t_ns > range->t0 ? t->t_ns : range->t0, hi = t_ns < range->t1 ? t_ns : range->t1;
+        const struct interval interval = {
+                .from = t->t_ns,
+                .to = reading->t_ns,
+                .joules = infp_increase_f64(INFP_RESET_GAP, t->at, reading->joules, 0),
+                .seconds = infp_counted_seconds(t->t_ns, reading->t_ns, t->counted_s, reading->counted_s),
+        };
+        struct interval part;
 
-        if (t_ns <= t->t_ns || (more <= 0 && t_ns - t->t_ns > tracks->gap_ns))
+        if (interval.seconds <= 0)
                 return;
-        if (baseline->t1 && t->t_ns >= baseline->t0 && t_ns <= baseline->t1) {
-                t->idle_j += more;
-                t->idle_s += seconds(t->t_ns, t_ns);
+        if (baseline->t1 && interval.from >= baseline->t0 && interval.to <= baseline->t1) {
+                t->idle_j += interval.joules;
+                t->idle_s += interval.seconds;
         }
-        take_tokens_interval(tracks, t, t_ns, more);
-        if (hi <= lo)
+        take_tokens_interval(tracks, t, &interval);
+        if (!part_of(&interval, range->t0, range->t1, &part))
                 return;
-        t->domain.joules += more * (double) (hi - lo) / (double) (t_ns - t->t_ns);
-        t->domain.seconds += seconds(lo, hi);
-        t->first_ns = t->first_ns ? t->first_ns : lo;
-        t->last_ns = hi;
-        tracks->is_interpolated |= hi - lo < t_ns - t->t_ns;
+        t->domain.joules += part.joules;
+        t->domain.seconds += part.seconds;
+        t->first_ns = t->first_ns ? t->first_ns : part.from;
+        t->last_ns = part.to;
+        tracks->is_interpolated |= part.to - part.from < interval.to - interval.from;
 }
 
-struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_t size, uint64_t t_ns, double joules,
-                                  const struct infp_range *range, const struct infp_baseline *baseline)
+struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_t size,
+                                  const struct energy_reading *reading, const struct infp_range *range,
+                                  const struct infp_baseline *baseline)
 {
         struct track *t = find(tracks, name, size);
 
         if (!t)
                 return NULL;
-        if (t->t_ns && !isnan(joules))
-                take_interval(tracks, t, t_ns, joules, range, baseline);
-        t->t_ns = t_ns;
-        t->at = isnan(joules) ? 0 : joules;
-        t->is_new = t_ns < range->t1 || !t->has;
+        if (t->t_ns && !isnan(reading->joules))
+                take_interval(tracks, t, reading, range, baseline);
+        t->t_ns = reading->t_ns;
+        t->at = isnan(reading->joules) ? 0 : reading->joules;
+        t->counted_s = reading->counted_s;
+        t->is_new = t->t_ns < range->t1 || !t->has;
         if (t->is_new)
-                t->has = t_ns >= range->t0 && t_ns < range->t1;
+                t->has = t->t_ns >= range->t0 && t->t_ns < range->t1;
         return t;
+}
+
+static double number(const struct infp_batch *batch, int column, uint32_t row)
+{
+        return column >= 0 ? infp_batch_number(batch, (unsigned) column, row) : NAN;
 }
 
 static int add_row(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row,
                    const struct infp_range *range, const struct infp_baseline *baseline)
 {
-        const bool has = at[JOULES] >= 0 && infp_batch_has(batch, (unsigned) at[JOULES], row);
-        const double joules = has ? infp_batch_f64(batch, (unsigned) at[JOULES], row) : NAN;
+        const struct energy_reading reading = {
+                .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
+                .joules = number(batch, at[JOULES], row),
+                .counted_s = number(batch, at[MEASURED], row),
+        };
         size_t size;
         const char *name = text(batch, at[DOMAIN], row, &size), *quality;
-        struct track *t = infp_energy_reading(tracks, name, size, (uint64_t) infp_batch_i64(batch, 0, row), joules,
-                                              range, baseline);
+        struct track *t = infp_energy_reading(tracks, name, size, &reading, range, baseline);
 
         if (!t)
                 return -ENOMEM;
@@ -302,7 +329,6 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
                      const char **ret_table, struct infp_err *err)
 {
         infp_cleanup(tracks_done) struct tracks tracks = { 0 };
-        const uint64_t period_ns = options->period_ms * UINT64_C(1000000);
         int r;
 
         *ret = (struct infp_energy){ .joules = NAN,
@@ -323,7 +349,6 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
                                      .j_per_request = NAN,
                                      .baseline_is_before = options->is_command };
         ret->tokens = infp_energy_no_tokens;
-        tracks.gap_ns = 5 * (period_ns > battery_ns ? period_ns : battery_ns) / 2;
         *ret_table = "marks";
         INFP_TRY(infp_baseline_find(run, &ret->baseline, err));
         set_tokens_time(&tracks, options, &ret->baseline);

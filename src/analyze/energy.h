@@ -69,8 +69,7 @@ struct infp_energy {
 struct infp_energy_options {
         const struct infp_scan_options *scan; /* with the catalog */
         const struct infp_range *range;
-        bool is_command; /* infprof ran a command: it waited while the baseline was measured */
-        uint32_t period_ms;
+        bool is_command;               /* infprof ran a command: it waited while the baseline was measured */
         uint64_t tokens_t0, tokens_t1; /* the time in which tokens were counted; 0: the range */
 };
 

@@ -10,8 +10,9 @@
 #include "analyze/report_scan.h"
 #include "base/mem.h"
 
-enum { INDEX, JOULES, SOURCE, QUALITY, N_COLUMNS };
-static const char *const columns[] = { "gGpuIndex", "gEnergyJoules", "gEnergySource", "gEnergyQuality", NULL };
+enum { INDEX, JOULES, SOURCE, QUALITY, MEASURED, N_COLUMNS };
+static const char *const columns[] = { "gGpuIndex",      "gEnergyJoules",    "gEnergySource",
+                                       "gEnergyQuality", "gEnergyMeasuredS", NULL };
 
 static int out_of_memory(struct infp_err *err)
 {
@@ -25,13 +26,16 @@ static int add_row(struct tracks *tracks, const char *table, const struct infp_b
         char name[48];
         size_t size;
         const char *quality;
+        struct energy_reading reading;
         struct track *t;
 
         if (!infp_batch_has(batch, (unsigned) at[JOULES], row))
                 return 0;
         snprintf(name, sizeof(name), "%s%lld", table, (long long) infp_batch_i64(batch, (unsigned) at[INDEX], row));
-        t = infp_energy_reading(tracks, name, strlen(name), (uint64_t) infp_batch_i64(batch, 0, row),
-                                infp_batch_f64(batch, (unsigned) at[JOULES], row), range, baseline);
+        reading.t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        reading.joules = infp_batch_f64(batch, (unsigned) at[JOULES], row);
+        reading.counted_s = at[MEASURED] >= 0 ? infp_batch_number(batch, (unsigned) at[MEASURED], row) : NAN;
+        t = infp_energy_reading(tracks, name, strlen(name), &reading, range, baseline);
         if (!t)
                 return -ENOMEM;
         t->domain.is_gpu = true;

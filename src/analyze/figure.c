@@ -84,7 +84,7 @@ struct reading {
         size_t cap;
         bool has_last, is_after_gap;
         uint64_t last_t_ns, last_raw;
-        double last;
+        double last, last_counted_s;
 };
 
 static double difference(const struct reading *r, double value, uint64_t raw)
@@ -97,18 +97,19 @@ static double difference(const struct reading *r, double value, uint64_t raw)
                                                           : infp_increase_f64(c->reset, r->last, value, 0);
 }
 
-static int take(struct reading *r, uint64_t t_ns, double value, uint64_t raw)
+static int take(struct reading *r, uint64_t t_ns, double counted_s, double value, uint64_t raw)
 {
         const enum infp_figure_mode mode = r->options->mode;
         const bool is_difference =
                 mode == INFP_FIGURE_DELTA || (mode == INFP_FIGURE_RATE && r->column->kind == INFP_COUNTER);
         const bool is_gap = r->has_last && t_ns > r->last_t_ns + r->options->gap_ns;
+        const double seconds = r->has_last ? infp_counted_seconds(r->last_t_ns, t_ns, r->last_counted_s, counted_s) : 0;
         int done = 0;
 
         if (!is_difference)
                 done = add_point(r->series, &r->cap, t_ns, value * r->factor, is_gap || !r->has_last);
-        else if (r->has_last && t_ns > r->last_t_ns) {
-                const double by = mode == INFP_FIGURE_RATE ? (double) (t_ns - r->last_t_ns) / 1e9 : 1;
+        else if (seconds > 0) {
+                const double by = mode == INFP_FIGURE_RATE ? seconds : 1;
 
                 /* What came in a gap came somewhere in it: its rate is true, its place is not. */
                 done = add_point(r->series, &r->cap, t_ns, difference(r, value, raw) * r->factor / by,
@@ -118,6 +119,7 @@ static int take(struct reading *r, uint64_t t_ns, double value, uint64_t raw)
                 r->is_after_gap = true;
         r->has_last = true;
         r->last_t_ns = t_ns;
+        r->last_counted_s = counted_s;
         r->last = value;
         r->last_raw = raw;
         return done;
@@ -142,7 +144,8 @@ static int take_batch(struct reading *r, struct infp_instances *instances, int w
                         raw = infp_batch_u64(batch, column, row);
                 else if (r->column->type == INFP_I64)
                         raw = (uint64_t) infp_batch_i64(batch, column, row);
-                INFP_TRY(take(r, (uint64_t) infp_batch_i64(batch, 0, row), value, raw));
+                INFP_TRY(take(r, (uint64_t) infp_batch_i64(batch, 0, row), infp_batch_counted_s(batch, r->column, row),
+                              value, raw));
         }
         return 0;
 }
@@ -150,7 +153,7 @@ static int take_batch(struct reading *r, struct infp_instances *instances, int w
 static int read_series(struct reading *r, struct infp_run *run, const struct infp_table *table,
                        struct infp_instances *instances, int wanted, struct infp_err *err)
 {
-        infp_autofree const char **names = calloc(table->n_keys + 2, sizeof(*names));
+        infp_autofree const char **names = calloc(table->n_keys + 3, sizeof(*names));
         struct infp_scan_options scanned = { .t0 = r->options->range->t0,
                                              .t1 = r->options->range->t1,
                                              .columns = names,
@@ -164,7 +167,9 @@ static int read_series(struct reading *r, struct infp_run *run, const struct inf
                 return infp_fail(err, -ENOMEM, "no memory for the values of %s", r->series->name);
         for (unsigned i = 0; i < table->n_keys; i++)
                 names[n++] = table->keys[i].name;
-        names[n] = r->column->name;
+        names[n++] = r->column->name;
+        if (r->column->reset == INFP_RESET_GAP && r->column->key)
+                names[n] = r->column->key;
         INFP_TRY(infp_scan_open(run, table->name, &scanned, &scan, err));
         while ((done = infp_scan_next(scan, &batch, err)) > 0)
                 if ((done = take_batch(r, instances, wanted, &batch)) < 0) {

@@ -41,7 +41,7 @@ struct infp_labelled_span {
         struct infp_cores cores; /* with the mean of the cores */
         /* Joules of the machine since the recording began; the last less the first is what was used between them. */
         struct infp_stat energy_j;
-        double energy_s;          /* between those two samples */
+        double energy_s;          /* between those two samples, as far as they were measured */
         bool energy_is_estimated; /* integrated from power */
 
         struct infp_span_last {

@@ -239,7 +239,6 @@ static int read_energy(struct infp_report *report, struct infp_run *run, const s
                 .scan = scan,
                 .range = &report->range,
                 .is_command = !strcmp(run->info.mode, "run"),
-                .period_ms = run->info.period_ms,
         };
         const char *table;
         int r;

@@ -168,20 +168,23 @@ static void take_thermal(struct infp_labelled_span *span, const struct infp_batc
         add_number(&span->temperature_c, batch, at[0], row);
 }
 
-static const char *const energy_columns[] = { "eMachineJoules", "eMachineQuality", NULL };
+static const char *const energy_columns[] = { "eMachineJoules", "eMachineQuality", "eMachineMeasuredS", NULL };
 
 static void take_energy(struct infp_labelled_span *span, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const double counted_s = has(batch, at[2], row) ? infp_batch_number(batch, (unsigned) at[2], row) : NAN;
         const char *quality;
         size_t size;
 
         if (!has(batch, at[0], row))
                 return;
-        if (!span->energy_j.has_last)
-                span->energy_j.last_t_ns = t_ns; /* of the first */
+        if (!span->energy_j.has_last) { /* of the first */
+                span->energy_j.last_t_ns = t_ns;
+                span->energy_j.last_counted_s = counted_s;
+        }
         add_number(&span->energy_j, batch, at[0], row);
-        span->energy_s = (double) (t_ns - span->energy_j.last_t_ns) / 1e9;
+        span->energy_s = infp_counted_seconds(span->energy_j.last_t_ns, t_ns, span->energy_j.last_counted_s, counted_s);
         quality = has(batch, at[1], row) ? infp_batch_str(batch, (unsigned) at[1], row, &size) : NULL;
         span->energy_is_estimated |= quality && size == strlen("estimated") && !memcmp(quality, "estimated", size);
 }

@@ -37,15 +37,17 @@ static double increase(struct infp_stat *stat, const struct infp_column *c, doub
         return more;
 }
 
-static void add_counter(struct infp_stat *stat, const struct infp_column *c, uint64_t t_ns, double value, uint64_t raw)
+static void add_counter(struct infp_stat *stat, const struct infp_column *c, uint64_t t_ns, double counted_s,
+                        double value, uint64_t raw)
 {
-        if (stat->has_last && t_ns > stat->last_t_ns) {
-                const double seconds = (double) (t_ns - stat->last_t_ns) / 1e9;
+        const double seconds =
+                stat->has_last ? infp_counted_seconds(stat->last_t_ns, t_ns, stat->last_counted_s, counted_s) : 0;
 
+        if (seconds > 0)
                 infp_stat_add_value(stat, increase(stat, c, value, raw) / seconds, seconds);
-        }
         stat->last_u64 = raw;
         stat->last_t_ns = t_ns;
+        stat->last_counted_s = counted_s;
 }
 
 void infp_stat_add(struct infp_stat *stat, const struct infp_batch *batch, unsigned column, uint32_t row)
@@ -64,7 +66,8 @@ void infp_stat_add(struct infp_stat *stat, const struct infp_batch *batch, unsig
         else if (c->type == INFP_I64)
                 raw = (uint64_t) infp_batch_i64(batch, column, row);
         if (c->kind == INFP_COUNTER)
-                add_counter(stat, c, (uint64_t) infp_batch_i64(batch, 0, row), value, raw);
+                add_counter(stat, c, (uint64_t) infp_batch_i64(batch, 0, row), infp_batch_counted_s(batch, c, row),
+                            value, raw);
         else
                 infp_stat_add_value(stat, value, 1);
         if (!stat->has_last)

@@ -1,8 +1,8 @@
 /* Statistics of a column while its rows stream by; constant memory.
  *
  * A gauge: every sample counts alike (SQL's avg and stddev_pop). A counter: the rate of each interval between two samples,
- * weighted by the interval's length, so that the mean is the increase divided by the time. Standard deviations are those of
- * the population. */
+ * weighted by the interval's length, so that the mean is the increase divided by the time: the time that was counted, where the
+ * counter has gaps. Standard deviations are those of the population. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +20,7 @@ struct infp_stat {
         bool has_last;
 
         uint64_t last_t_ns, last_u64;
+        double last_counted_s;
         uint64_t total_u64; /* increase of an integer counter, exact */
         double total_f64;   /* of a float counter */
 };

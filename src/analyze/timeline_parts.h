@@ -11,7 +11,7 @@ struct infp_track {
         bool has_last;
         uint64_t last_t_ns;
         uint64_t last_u64, last_per_u64; /* counters of integers; of a ratio the second one is what it is divided by */
-        double last, last_per;
+        double last, last_per, last_counted_s;
 };
 
 /* A level at t; the last one holds up to here when it is not older than gap_ns. */

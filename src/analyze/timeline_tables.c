@@ -115,6 +115,11 @@ static const char **names_of(const struct infp_tracked *tracked)
                                    (about->number && !strcmp(name, about->number));
                 if (about && about->first && !strcmp(name, about->first))
                         is_used = true;
+                for (unsigned j = INFP_FIXED_COLUMNS; j < width; j++) {
+                        const struct infp_column *c = infp_table_column(tracked->table, j);
+
+                        is_used |= tracked->wanted[j] && c->reset == INFP_RESET_GAP && c->key && !strcmp(name, c->key);
+                }
                 if (is_used)
                         names[n++] = name;
         }
@@ -229,24 +234,25 @@ static bool begins_now(const struct pass *pass, const struct infp_track *track,
 }
 
 static int take_counter(const struct pass *pass, const struct infp_tracked_instance *instance, struct infp_track *track,
-                        const struct infp_column *c, uint64_t t_ns, double value, uint64_t raw)
+                        const struct infp_column *c, uint64_t t_ns, double counted_s, double value, uint64_t raw)
 {
+        double seconds;
         int r = 0;
 
         if (begins_now(pass, track, instance, t_ns)) {
                 track->has_last = true;
                 track->last_t_ns = instance->last_row_t_ns;
                 track->last = 0;
+                track->last_counted_s = 0;
                 track->last_u64 = 0;
         }
-        if (track->has_last && t_ns > track->last_t_ns && t_ns - track->last_t_ns <= pass->tracked->gap_ns) {
-                const double seconds = (double) (t_ns - track->last_t_ns) / 1e9;
-
+        seconds = infp_counted_seconds(track->last_t_ns, t_ns, track->last_counted_s, counted_s);
+        if (track->has_last && seconds > 0 && t_ns - track->last_t_ns <= pass->tracked->gap_ns)
                 r = infp_track_between(track, pass->options->grid, track->last_t_ns, t_ns,
                                        increase(c, track->last_u64, raw, track->last, value) / seconds, seconds);
-        }
         track->has_last = true;
         track->last_t_ns = t_ns;
+        track->last_counted_s = counted_s;
         track->last = value;
         track->last_u64 = raw;
         return r;
@@ -274,8 +280,8 @@ static int take_column(const struct pass *pass, struct infp_tracked_instance *in
         if (!isfinite(value))
                 return 0;
         if (c->kind == INFP_COUNTER)
-                return take_counter(pass, instance, &instance->columns[column], c, t_ns, value,
-                                    raw_of(batch, at, row, c->type));
+                return take_counter(pass, instance, &instance->columns[column], c, t_ns,
+                                    infp_batch_counted_s(batch, c, row), value, raw_of(batch, at, row, c->type));
         return infp_track_level(&instance->columns[column], pass->options->grid, t_ns, value, pass->tracked->gap_ns);
 }
 

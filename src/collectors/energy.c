@@ -72,6 +72,7 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
         }
         if (d->range_uj)
                 infp_row_u64(row, ENERGY_RANGE, d->range_uj);
+        infp_row_f64(row, ENERGY_MEASURED, (double) d->sum_ns / 1e9);
         if (d->has_moved)
                 infp_row_f64(row, ENERGY_JOULES, infp_meter_joules(d));
         put_name(row, ENERGY_PART_OF, e, d->parent);
@@ -83,16 +84,12 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
         infp_emit_commit(emit);
 }
 
-static void put_kind(const struct energy *e, struct infp_row *row, unsigned cell, enum energy_kind kind)
+static void put_sum(struct infp_row *row, unsigned cell, const struct energy_sum *sum)
 {
-        for (int i = 0; i < e->n; i++) {
-                const struct energy_domain *d = e->domains[i];
-
-                if (d->source == ENERGY_POWERCAP && d->kind == kind && d->has_moved) {
-                        infp_row_f64(row, cell, (double) e->kind_uj[kind] / 1e6);
-                        return;
-                }
-        }
+        if (sum->any)
+                infp_row_f64(row, ENERGY_TOTAL_MEASURED + cell, (double) sum->ns / 1e9);
+        if (sum->has)
+                infp_row_f64(row, cell, (double) sum->uj / 1e6 + sum->j);
 }
 
 static void put_domains(const struct energy *e, struct infp_row *row)
@@ -126,12 +123,11 @@ static void emit_total(const struct energy *e, struct infp_emit *emit, uint64_t 
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_energy_total, t_ns);
 
-        if (e->machine_has)
-                infp_row_f64(row, ENERGY_TOTAL_JOULES, (double) e->machine_uj / 1e6 + e->machine_j);
-        put_kind(e, row, ENERGY_TOTAL_PACKAGE, ENERGY_PACKAGE);
-        put_kind(e, row, ENERGY_TOTAL_DRAM, ENERGY_DRAM);
-        put_kind(e, row, ENERGY_TOTAL_CORE, ENERGY_CORE);
-        put_kind(e, row, ENERGY_TOTAL_PSYS, ENERGY_PSYS);
+        put_sum(row, ENERGY_TOTAL_JOULES, &e->machine);
+        put_sum(row, ENERGY_TOTAL_PACKAGE, &e->kinds[ENERGY_PACKAGE]);
+        put_sum(row, ENERGY_TOTAL_DRAM, &e->kinds[ENERGY_DRAM]);
+        put_sum(row, ENERGY_TOTAL_CORE, &e->kinds[ENERGY_CORE]);
+        put_sum(row, ENERGY_TOTAL_PSYS, &e->kinds[ENERGY_PSYS]);
         put_domains(e, row);
         for (unsigned cell = 0; cell < ENERGY_TOTAL_N; cell++)
                 infp_emit_quiet(emit, cell);

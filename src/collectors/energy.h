@@ -51,8 +51,17 @@ struct energy_domain {
         bool is_late;    /* the last two readings lie so far apart that it may have wrapped unseen */
         bool is_lost;    /* what lies between them is not known: it fell or jumped by more than it can count */
         uint64_t first_ns, t_ns, n_reads, n_wraps;
-        uint64_t raw_uj, sum_uj, more_uj; /* more: since the reading before */
-        double power_w, sum_j, more_j;    /* with is_power; sum_j, more_j instead of sum_uj, more_uj */
+        uint64_t sum_ns, more_ns; /* that the joules below cover; more: since the reading before, 0: nothing is known */
+        uint64_t raw_uj, sum_uj, more_uj;
+        double power_w, sum_j, more_j; /* with is_power; sum_j, more_j instead of sum_uj, more_uj */
+};
+
+/* Several domains together. A round in which one of them has no known part adds nothing. */
+struct energy_sum {
+        uint64_t ns, end_ns; /* that it covers, and the end of that */
+        uint64_t uj;
+        double j;      /* integrated */
+        bool any, has; /* there is one of them; one has moved */
 };
 
 struct energy {
@@ -61,9 +70,7 @@ struct energy {
         uint64_t found_ns;    /* last search */
         uint64_t found_hash;  /* of the names that it saw */
         int64_t suspended_ns; /* CLOCK_BOOTTIME less CLOCK_MONOTONIC */
-        uint64_t machine_uj, kind_uj[ENERGY_OTHER + 1];
-        double machine_j; /* integrated */
-        bool machine_has; /* something that counts has moved */
+        struct energy_sum machine, kinds[ENERGY_OTHER + 1];
 };
 
 /* energy_find.c: adds what is new, revives what has come back. 0, -ENOMEM, -EMFILE, -ENFILE. */

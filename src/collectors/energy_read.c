@@ -81,7 +81,7 @@ static int read_counter(struct energy_domain *d, const struct infp_env *env, uin
 void infp_meter_forget(struct energy_domain *d)
 {
         d->has_last = false;
-        d->more_uj = 0;
+        d->more_ns = d->more_uj = 0;
         d->more_j = 0;
 }
 
@@ -91,7 +91,7 @@ static void begin(struct energy_domain *d, uint64_t t_ns)
                 d->first_ns = t_ns;
         d->n_reads++;
         d->was_read = true;
-        d->more_uj = 0;
+        d->more_ns = d->more_uj = 0;
         d->more_j = 0;
 }
 
@@ -101,7 +101,7 @@ static uint64_t increase(struct energy_domain *d, uint64_t raw, double seconds)
         const bool wraps = d->range_uj || d->source == ENERGY_POWERCAP;
         const uint64_t more = infp_increase_u64(wraps ? INFP_RESET_WRAP : INFP_RESET_ZERO, d->raw_uj, raw, d->range_uj);
 
-        d->is_lost = (raw < d->raw_uj && wraps && d->raw_uj - raw > d->range_uj) ||
+        d->is_lost = (raw < d->raw_uj && (!wraps || d->raw_uj - raw > d->range_uj)) ||
                      (double) more > impossible_watts * 1e6 * (seconds + step_s);
         return d->is_lost ? 0 : more;
 }
@@ -114,11 +114,13 @@ static void take_counter(struct energy_domain *d, uint64_t raw, uint64_t t_ns)
         d->is_late = d->is_lost = false;
         if (d->has_last) {
                 d->more_uj = increase(d, raw, seconds);
+                d->more_ns = d->is_lost ? 0 : t_ns - d->t_ns;
                 d->n_wraps += raw < d->raw_uj;
                 d->has_moved |= raw != d->raw_uj;
                 d->is_late = d->range_uj && seconds * most_watts * 1e6 > (double) d->range_uj;
         }
         d->sum_uj += d->more_uj;
+        d->sum_ns += d->more_ns;
         d->raw_uj = raw;
         d->t_ns = t_ns;
         d->has_last = true;
@@ -130,9 +132,11 @@ static void take_power(struct energy_domain *d, double watts, uint64_t t_ns)
         begin(d, t_ns);
         if (d->has_last) {
                 d->more_j = (d->power_w + watts) / 2 * ((double) (t_ns - d->t_ns) / 1e9);
+                d->more_ns = t_ns - d->t_ns;
                 d->has_moved = true;
         }
         d->sum_j += d->more_j;
+        d->sum_ns += d->more_ns;
         d->power_w = watts;
         d->t_ns = t_ns;
         d->has_last = true;

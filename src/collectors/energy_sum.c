@@ -54,8 +54,36 @@ static void choose(struct energy *e)
         mark(e, ENERGY_POWERCAP, ENERGY_DRAM);
 }
 
+/* What a round adds to a sum: ns is the least of its domains', end_ns the latest. */
+static void add(struct energy_sum *round, const struct energy_domain *d)
+{
+        round->ns = !round->any || d->more_ns < round->ns ? d->more_ns : round->ns;
+        round->end_ns = d->t_ns > round->end_ns ? d->t_ns : round->end_ns;
+        round->uj += d->more_uj;
+        round->j += d->more_j;
+        round->has |= d->has_moved;
+        round->any = true;
+}
+
+static void end(struct energy_sum *sum, const struct energy_sum *round)
+{
+        const uint64_t begin_ns = round->end_ns - round->ns;
+
+        sum->any |= round->any;
+        sum->has |= round->has;
+        if (!round->ns)
+                return;
+        /* Two batteries may be read in turn: their time counts once. */
+        sum->ns += round->end_ns - (begin_ns > sum->end_ns ? begin_ns : sum->end_ns);
+        sum->end_ns = round->end_ns;
+        sum->uj += round->uj;
+        sum->j += round->j;
+}
+
 void infp_meters_sum(struct energy *e)
 {
+        struct energy_sum machine = { 0 }, kinds[ENERGY_OTHER + 1] = { 0 };
+
         choose(e);
         for (int i = 0; i < e->n; i++) {
                 const struct energy_domain *d = e->domains[i];
@@ -63,11 +91,11 @@ void infp_meters_sum(struct energy *e)
                 if (!d->was_read)
                         continue;
                 if (d->source == ENERGY_POWERCAP && is_first_view(e, d))
-                        e->kind_uj[d->kind] += d->more_uj;
-                if (!d->is_counted)
-                        continue;
-                e->machine_uj += d->more_uj;
-                e->machine_j += d->more_j;
-                e->machine_has |= d->has_moved;
+                        add(&kinds[d->kind], d);
+                if (d->is_counted)
+                        add(&machine, d);
         }
+        end(&e->machine, &machine);
+        for (unsigned kind = 0; kind <= ENERGY_OTHER; kind++)
+                end(&e->kinds[kind], &kinds[kind]);
 }

@@ -19,6 +19,7 @@ enum energy_cell {
         ENERGY_IS_COUNTED,
         ENERGY_QUALITY,
         ENERGY_WRAPS,
+        ENERGY_MEASURED,
         ENERGY_N,
 };
 enum energy_total_cell {
@@ -29,6 +30,11 @@ enum energy_total_cell {
         ENERGY_TOTAL_PSYS,
         ENERGY_TOTAL_DOMAINS,
         ENERGY_TOTAL_QUALITY,
+        ENERGY_TOTAL_MEASURED, /* of the five sums in their order */
+        ENERGY_TOTAL_MEASURED_PACKAGE,
+        ENERGY_TOTAL_MEASURED_DRAM,
+        ENERGY_TOTAL_MEASURED_CORE,
+        ENERGY_TOTAL_MEASURED_PSYS,
         ENERGY_TOTAL_N,
 };
 extern const struct infp_table infp_table_energy, infp_table_energy_total;

@@ -18,6 +18,7 @@ bool infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_
                 return false;
         if (energy->has_counter && raw >= energy->raw && joules <= impossible_watts * (seconds + slack_s)) {
                 energy->joules += joules;
+                energy->seconds += seconds;
                 energy->counter_watts = seconds > 0 ? joules / seconds : 0;
                 energy->has_counter_watts = seconds > 0;
         }
@@ -32,8 +33,12 @@ void infp_gpu_energy_integrate(struct gpu_energy *energy, double watts, uint64_t
 {
         if (energy->has_counter)
                 return;
-        if (energy->has_power && t_ns > energy->power_ns && t_ns - energy->power_ns <= longest_gap_ns)
-                energy->joules += (energy->watts + watts) / 2 * ((double) (t_ns - energy->power_ns) / 1e9);
+        if (energy->has_power && t_ns > energy->power_ns && t_ns - energy->power_ns <= longest_gap_ns) {
+                const double seconds = (double) (t_ns - energy->power_ns) / 1e9;
+
+                energy->joules += (energy->watts + watts) / 2 * seconds;
+                energy->seconds += seconds;
+        }
         energy->has_power = true;
         energy->watts = watts;
         energy->power_ns = t_ns;
@@ -51,6 +56,7 @@ void infp_gpu_energy_put(const struct gpu_energy *energy, struct infp_row *row)
         if (!energy->source)
                 return;
         infp_row_f64(row, GPU_ENERGY_JOULES, energy->joules);
+        infp_row_f64(row, GPU_ENERGY_MEASURED, energy->seconds);
         infp_row_str(row, GPU_ENERGY_SOURCE, energy->source);
         infp_row_str(row, GPU_ENERGY_QUALITY, infp_quality_name(energy->is_estimated ? INFP_ESTIMATED : INFP_MEASURED));
 }

@@ -58,7 +58,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_POWER_LIMIT_MIN - 2] = INFP_COLUMN(gPowerLimitMinW, F64, GAUGE, watts, MEASURED, NO, "nvmlDeviceGetPowerManagementLimitConstraints", 0, "infprof_gpu_power_limit_min_watts", "Lowest power limit that can be set."),
         [GPU_POWER_LIMIT_MAX - 2] = INFP_COLUMN(gPowerLimitMaxW, F64, GAUGE, watts, MEASURED, NO, "nvmlDeviceGetPowerManagementLimitConstraints", 0, "infprof_gpu_power_limit_max_watts", "Highest power limit that can be set."),
         [GPU_ENERGY_MJ - 2] = INFP_COLUMN(gEnergyMj, U64, COUNTER, mj, MEASURED, ZERO, "nvmlDeviceGetTotalEnergyConsumption", 0, "infprof_gpu_energy_raw_joules_total", "Its own counter of energy in millijoules, since the driver was loaded; it moves in steps of about 100 ms."),
-        [GPU_ENERGY_JOULES - 2] = INFP_COLUMN(gEnergyJoules, F64, COUNTER, joules, DERIVED, ZERO, NULL, 0, "infprof_gpu_energy_joules_total", "Energy since its first reading in this recording, restarts of the counter taken out; gEnergyQuality says whether it was counted or integrated."),
+        [GPU_ENERGY_JOULES - 2] = INFP_COLUMN(gEnergyJoules, F64, COUNTER, joules, DERIVED, GAP, "gEnergyMeasuredS", 0, "infprof_gpu_energy_joules_total", "Energy since its first reading in this recording, restarts of the counter taken out; gEnergyQuality says whether it was counted or integrated."),
         [GPU_ENERGY_SOURCE - 2] = INFP_COLUMN(gEnergySource, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "What gEnergyJoules rests on: counter, or the power that was integrated (instant power, power)."),
         [GPU_ENERGY_QUALITY - 2] = INFP_COLUMN(gEnergyQuality, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Of gEnergyJoules: measured (a counter) or estimated (power, integrated by the trapezoid rule)."),
         [GPU_CLOCK_GRAPHICS - 2] = INFP_COLUMN(gClockGraphicsMhz, I64, GAUGE, mhz, MEASURED, NO, "nvmlDeviceGetClockInfo 0", 0, "infprof_gpu_graphics_clock_hertz", "Clock of the graphics engine."),
@@ -131,6 +131,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_PROCESSES - 2] = INFP_COLUMN(gProcesses, STR, LABEL, json, DERIVED, NO, NULL, 0, NULL, "Processes that use it, as 123: python (456 MB); the MB are MiB, and a process of another pid namespace has no name."),
         [GPU_VOLTAGE - 2] = INFP_COLUMN(gVoltageV, F64, GAUGE, volts, MEASURED, NO, NULL, 0, "infprof_gpu_voltage_volts", "Voltage of the graphics engine (AMD), of the package (Intel)."),
         [GPU_VBIOS - 2] = INFP_COLUMN(gVbios, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Version of the firmware in its ROM."),
+        [GPU_ENERGY_MEASURED - 2] = INFP_COLUMN(gEnergyMeasuredS, F64, COUNTER, s, DERIVED, ZERO, NULL, 0, NULL, "Seconds that gEnergyJoules covers: not those of which nothing is known. Mean watts are the increase of gEnergyJoules by the increase of this."),
 };
 
 static const struct infp_column process_keys[] = {

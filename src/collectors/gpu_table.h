@@ -148,6 +148,7 @@ enum gpu_cell {
         GPU_PROCESSES,
         GPU_VOLTAGE,
         GPU_VBIOS,
+        GPU_ENERGY_MEASURED,
         GPU_N,
 };
 

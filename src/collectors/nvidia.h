@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "collect/collector.h"
+#include "collectors/gpu_energy.h"
 #include "collectors/gpu_pids.h"
 #include "collectors/gpu_table.h"
 #include "collectors/nvidia_list.h"
@@ -44,14 +45,6 @@ struct nvidia_mig {
         struct nvidia_gpm gpm;
 };
 
-struct nvidia_energy {
-        bool has_counter, has_power;
-        uint64_t counter_mj, counter_ns, counted_mj, power_ns;
-        double power_w, integrated_j;
-        const char *source; /* NULL: none */
-        bool is_estimated;
-};
-
 /* A counter of the driver that may have 32 bits only. */
 struct nvidia_wrapping {
         bool has_last;
@@ -78,7 +71,7 @@ struct nvidia_device {
         uint64_t refused_fields;     /* fields that are not there, where the cell can be filled by another call */
         int mig_mode;                /* -1: not known */
 
-        struct nvidia_energy energy;
+        struct gpu_energy energy;
         struct nvidia_wrapping pcie[2];
         int64_t n_xid, last_xid;
         struct nvidia_gpm gpm;

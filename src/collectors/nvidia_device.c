@@ -47,7 +47,7 @@ static void forget(struct nvidia *nvidia, struct nvidia_device *device)
         device->bus_width = 0;
         device->recovery[0] = device->fans[0] = 0;
         device->mig_mode = -1;
-        device->energy.has_power = false; /* what it drew meanwhile is not known */
+        infp_gpu_energy_pause(&device->energy); /* what it drew meanwhile is not known */
         device->pcie[0].has_last = device->pcie[1].has_last = false;
         infp_nvidia_gpm_done(nvidia, &device->gpm);
         infp_nvidia_mig_done(nvidia, device);
@@ -90,7 +90,7 @@ static void identify(const struct nvidia *nvidia, struct nvidia_device *device, 
         if (!uuid[0])
                 snprintf(uuid, sizeof(uuid), "GPU %u", device->index);
         if (strcmp(uuid, device->uuid) != 0) { /* another GPU has its number now */
-                device->energy = (struct nvidia_energy){ 0 };
+                device->energy = (struct gpu_energy){ 0 };
                 device->pcie[0] = device->pcie[1] = (struct nvidia_wrapping){ 0 };
                 device->n_xid = device->last_xid = 0;
         }

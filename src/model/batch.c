@@ -1,6 +1,7 @@
 #include "model/batch.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 
 static bool bit(const void *bits, uint32_t i)
@@ -83,4 +84,12 @@ double infp_batch_number(const struct infp_batch *batch, unsigned column, uint32
                 break;
         }
         return NAN;
+}
+
+double infp_batch_counted_s(const struct infp_batch *batch, const struct infp_column *counter, uint32_t row)
+{
+        const int at = counter->reset == INFP_RESET_GAP && counter->key ? infp_table_find(batch->table, counter->key)
+                                                                        : -ENOENT;
+
+        return at < 0 ? NAN : infp_batch_number(batch, (unsigned) at, row);
 }

@@ -30,3 +30,5 @@ bool infp_batch_bool(const struct infp_batch *batch, unsigned column, uint32_t r
 const char *infp_batch_str(const struct infp_batch *batch, unsigned column, uint32_t row, size_t *ret_size);
 /* Any numeric or bool cell as a double, NAN when absent or a text: for statistics and Prometheus. */
 double infp_batch_number(const struct infp_batch *batch, unsigned column, uint32_t row);
+/* The seconds that a counter with gaps (INFP_RESET_GAP) has counted over so far; NAN of others, and where the batch lacks them. */
+double infp_batch_counted_s(const struct infp_batch *batch, const struct infp_column *counter, uint32_t row);

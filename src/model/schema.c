@@ -65,6 +65,7 @@ static const char *const reset_names[] = {
         [INFP_RESET_NONE] = "none",
         [INFP_RESET_ZERO] = "zero",
         [INFP_RESET_WRAP] = "wrap",
+        [INFP_RESET_GAP] = "gap",
 };
 
 /* "" for a number that is none of the enumeration: tables can come from files. */
@@ -199,6 +200,8 @@ static const char *column_fault(const struct infp_column *c, bool is_key)
                 return "an id must be a label";
         if ((c->kind == INFP_COUNTER) != (c->reset != 0) || (c->reset && !*infp_reset_name(c->reset)))
                 return "counters, and only they, have a reset rule";
+        if (c->reset == INFP_RESET_GAP && !c->key)
+                return "a counter with gaps names the column of its seconds";
         if (c->type == INFP_ID64 && !c->key)
                 return "an id must name its entity's table (\"\" for this one)";
         if (c->scale && !is_number(c->type))

@@ -39,6 +39,7 @@ enum infp_reset {
         INFP_RESET_NONE = 1, /* noise of the source: the increase is 0 (iowait, idle) */
         INFP_RESET_ZERO,     /* it began again at 0: the increase is the new value */
         INFP_RESET_WRAP,     /* it wraps at a range that the table's reader knows */
+        INFP_RESET_GAP,      /* as ZERO; parts of the time were not counted: column `key` has the seconds that were */
 };
 
 struct infp_column {
@@ -48,7 +49,8 @@ struct infp_column {
         const struct infp_unit *unit;
         enum infp_quality quality;
         enum infp_reset reset; /* counters; 0 for the rest */
-        const char *key;  /* its name or position in the source; of an ID64: the entity's table; NULL: set by hand */
+        const char *key;  /* its name or position in the source; of an ID64: the entity's table; of INFP_RESET_GAP: the
+                           * column of its seconds; NULL: set by hand */
         uint32_t scale;   /* raw integer x scale = value in `unit`; 0 means 1 */
         const char *prom; /* Prometheus name in base units (counters end in _total); NULL: not exposed */
         const char *help; /* one sentence that ends in a full stop */

@@ -70,8 +70,8 @@ static void run_increase(duckdb_function_info info, duckdb_data_chunk input, duc
                 int reset = all_given(&a, row) ? reset_at(&a, row) : 0;
 
                 if (reset < 0) {
-                        api->scalar_function_set_error(info,
-                                                       "infp_increase: the first argument is 'none', 'zero' or 'wrap'");
+                        api->scalar_function_set_error(
+                                info, "infp_increase: the first argument is 'none', 'zero', 'wrap' or 'gap'");
                         return;
                 }
                 if (!reset || !increase(type, &a, (enum infp_reset) reset, row, api->vector_get_data(output)))

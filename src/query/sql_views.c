@@ -12,9 +12,9 @@ static const struct infp_column watts_columns[] = {
         INFP_COLUMN(domain, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Meter."),
         INFP_COLUMN(eIsCounted, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "It is in the total of the machine."),
         INFP_COLUMN(eQuality, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "measured or estimated."),
-        INFP_COLUMN(joules, F64, GAUGE, joules, DERIVED, NO, NULL, 0, NULL, "Energy of the interval, wraps included."),
-        INFP_COLUMN(seconds, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "Length of the interval."),
-        INFP_COLUMN(watts, F64, GAUGE, watts, DERIVED, NO, NULL, 0, NULL, "Mean power of the interval."),
+        INFP_COLUMN(joules, F64, GAUGE, joules, DERIVED, NO, NULL, 0, NULL, "Energy of the interval, wraps included; absent where nothing of it was measured."),
+        INFP_COLUMN(seconds, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "Seconds of the interval that were measured: 0 in a gap."),
+        INFP_COLUMN(watts, F64, GAUGE, watts, DERIVED, NO, NULL, 0, NULL, "Mean power in those seconds."),
 };
 // clang-format on
 static const struct infp_table watts_table = {
@@ -27,10 +27,10 @@ static const struct infp_table watts_table = {
 
 /* Watts are not stored: this is the one way to have them by SQL. */
 static const char watts[] =
-        "SELECT t_ns, time, domain, eIsCounted, eQuality, joules, seconds, joules / seconds AS watts "
-        "FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, "
-        "infp_increase('zero', lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, "
-        "(t_ns - lag(t_ns) OVER w) / 1e9 AS seconds FROM energy "
+        "SELECT t_ns, time, domain, eIsCounted, eQuality, CASE WHEN seconds > 0 THEN joules END AS joules, seconds, "
+        "joules / nullif(seconds, 0) AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, "
+        "infp_increase('gap', lag(coalesce(eJoules, 0.0)) OVER w, eJoules) AS joules, "
+        "eMeasuredS - lag(eMeasuredS) OVER w AS seconds FROM energy "
         "WINDOW w AS (PARTITION BY domain ORDER BY t_ns)) WHERE joules IS NOT NULL";
 
 const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {

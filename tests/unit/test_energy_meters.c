@@ -242,6 +242,65 @@ static void sensors_of_hwmon(void **state)
         tree_remove(top);
 }
 
+static double seconds(const struct machine *m, const char *table, const char *domain, const char *column)
+{
+        const struct kept *k = machine_need(m, table, domain);
+
+        return k->cell[kept_cell(k, column)].f64;
+}
+
+/* 100 W at each reading are 100 W, whatever could not be read between: the seconds say how long that was measured. */
+static void a_gap_is_no_time(void **state)
+{
+        char top[64];
+        struct machine *m;
+
+        (void) state;
+        tree_new(top);
+        tree_put(top, "sys/class/hwmon/hwmon2/name", "power_meter\n");
+        tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "100000000\n");
+        m = begin(top);
+        assert_int_equal(later(m, 1), 0);
+        tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "unreadable\n");
+        assert_int_equal(later(m, 1), -EAGAIN);
+        tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "100000000\n");
+        assert_int_equal(later(m, 1), 0);
+        near(joules(m, "power_meter/power1"), 100, 1e-9);
+        near(seconds(m, "energy", "power_meter/power1", "eMeasuredS"), 1, 1e-9);
+        assert_int_equal(later(m, 2), 0);
+        near(machine_joules(m), 300, 1e-9);
+        near(seconds(m, "energy_total", NULL, "eMachineMeasuredS"), 3, 1e-9);
+        end(m);
+        tree_remove(top);
+}
+
+/* Of a second in which one of two sockets was not measured the sum of both is not known. */
+static void a_gap_of_one_is_one_of_the_sum(void **state)
+{
+        char top[64];
+        struct machine *m;
+
+        (void) state;
+        tree_new(top);
+        zone(top, "intel-rapl:0", "package-0\n", "1000000\n", "262143328850\n");
+        zone(top, "intel-rapl:1", "package-1\n", "200000000000\n", "262143328850\n");
+        m = begin(top);
+        counter(top, "intel-rapl:0", "51000000\n");
+        counter(top, "intel-rapl:1", "1000000\n"); /* set anew */
+        assert_int_equal(later(m, 1), 0);
+        near(joules(m, "package-0"), 50, 1e-9);
+        near(seconds(m, "energy", "package-1", "eMeasuredS"), 0, 1e-9);
+        near(seconds(m, "energy_total", NULL, "eMachineMeasuredS"), 0, 1e-9);
+        counter(top, "intel-rapl:0", "101000000\n");
+        counter(top, "intel-rapl:1", "31000000\n");
+        assert_int_equal(later(m, 1), 0);
+        near(machine_joules(m), 80, 1e-9);
+        near(seconds(m, "energy_total", NULL, "eMachineMeasuredS"), 1, 1e-9);
+        near(seconds(m, "energy_total", NULL, "ePackageMeasuredS"), 1, 1e-9);
+        end(m);
+        tree_remove(top);
+}
+
 /* Whatever the interval of a run, zones are read before they can have gone round twice. */
 static void the_period_is_bounded(void **state)
 {
@@ -265,6 +324,8 @@ int main(void)
                 cmocka_unit_test(too_long_a_pause_is_said),
                 cmocka_unit_test(battery_is_integrated_while_it_feeds),
                 cmocka_unit_test(sensors_of_hwmon),
+                cmocka_unit_test(a_gap_is_no_time),
+                cmocka_unit_test(a_gap_of_one_is_one_of_the_sum),
                 cmocka_unit_test(the_period_is_bounded),
         };
 

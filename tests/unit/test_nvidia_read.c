@@ -60,15 +60,14 @@ static void energy_by_the_counter(void **state)
         static const struct {
                 uint64_t t_ms, mj;
                 int result;
-                double joules; /* NAN: none */
+                double joules, seconds; /* NAN: none */
         } steps[] = {
-                { 1000, 500000000, NVML_SUCCESS, 0 },
-                { 2000, 500200000, NVML_SUCCESS, 200 },
-                { 3000, 0, NVML_TIMEOUT, NAN },            /* silent for once */
-                { 4000, 500600000, NVML_SUCCESS, 600 },    /* and nothing of it is lost */
-                { 5000, 50000, NVML_SUCCESS, 650 },        /* the driver was loaded anew: 50 J since */
-                { 6000, 900000000000, NVML_SUCCESS, 650 }, /* set, not counted */
-                { 7000, 900000100000, NVML_SUCCESS, 750 },
+                { 1000, 500000000, NVML_SUCCESS, 0, 0 },      { 2000, 500200000, NVML_SUCCESS, 200, 1 },
+                { 3000, 0, NVML_TIMEOUT, NAN, NAN },          /* silent for once */
+                { 4000, 500600000, NVML_SUCCESS, 600, 3 },    /* and nothing of it is lost */
+                { 5000, 50000, NVML_SUCCESS, 600, 3 },        /* the driver was loaded anew, at some moment */
+                { 6000, 900000000000, NVML_SUCCESS, 600, 3 }, /* set, not counted */
+                { 7000, 900000100000, NVML_SUCCESS, 700, 4 },
         };
 
         (void) state;
@@ -84,6 +83,7 @@ static void energy_by_the_counter(void **state)
                         continue;
                 }
                 assert_true(fabs(row.cell[GPU_ENERGY_JOULES].f64 - steps[i].joules) < 1e-9);
+                assert_true(fabs(row.cell[GPU_ENERGY_MEASURED].f64 - steps[i].seconds) < 1e-9);
                 assert_int_equal(row.cell[GPU_ENERGY_MJ].u64, steps[i].mj);
                 assert_true(says(GPU_ENERGY_SOURCE, "counter") && says(GPU_ENERGY_QUALITY, "measured"));
         }
@@ -94,11 +94,11 @@ static void energy_by_power(void **state)
 {
         static const struct {
                 uint64_t t_ms;
-                double watts, joules; /* NAN: no reading */
+                double watts, joules, seconds; /* NAN: no reading */
         } steps[] = {
-                { 1000, 100, 0 },   { 2000, 300, 200 },  { 2500, 300, 350 },
-                { 3000, NAN, NAN }, { 4000, 100, 350 }, /* what was drawn meanwhile is not known */
-                { 5000, 100, 450 }, { 20000, 100, 450 },
+                { 1000, 100, 0, 0 },     { 2000, 300, 200, 1 },    { 2500, 300, 350, 1.5 },
+                { 3000, NAN, NAN, NAN }, { 4000, 100, 350, 1.5 }, /* what was drawn meanwhile is not known */
+                { 5000, 100, 450, 2.5 }, { 20000, 100, 450, 2.5 },
         };
 
         (void) state;
@@ -115,6 +115,7 @@ static void energy_by_power(void **state)
                 if (isnan(steps[i].joules))
                         continue;
                 assert_true(fabs(row.cell[GPU_ENERGY_JOULES].f64 - steps[i].joules) < 1e-9);
+                assert_true(fabs(row.cell[GPU_ENERGY_MEASURED].f64 - steps[i].seconds) < 1e-9);
                 assert_true(says(GPU_ENERGY_SOURCE, "instant power") && says(GPU_ENERGY_QUALITY, "estimated"));
         }
 }

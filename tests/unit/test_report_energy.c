@@ -2,6 +2,10 @@
  * Expected values were computed by hand from the powers that the rows are made of. */
 #include "report_sample.h"
 
+#include "analyze/figure.h"
+#include "analyze/timeline.h"
+#include "analyze/timeline_parts.h"
+
 #include "collect/collector.h"
 #include "collectors/energy_tables.h"
 #include "collectors/engine.h"
@@ -16,17 +20,11 @@ static const struct infp_table *cpu_table(void)
 
 static struct sample_run *begin_run(void)
 {
-        const struct infp_table *const tables[] = { &tree_table,
-                                                    cpu_table(),
-                                                    &infp_table_energy,
-                                                    &infp_table_vllm,
-                                                    &infp_table_engines,
-                                                    &infp_table_engine_scrapes,
-                                                    &infp_table_requests,
-                                                    &infp_table_marks,
-                                                    &infp_table_sources,
-                                                    &infp_table_ticks,
-                                                    NULL };
+        const struct infp_table *const tables[] = {
+                &tree_table,       cpu_table(),         &infp_table_energy,         &infp_table_energy_total,
+                &infp_table_vllm,  &infp_table_engines, &infp_table_engine_scrapes, &infp_table_requests,
+                &infp_table_marks, &infp_table_sources, &infp_table_ticks,          NULL
+        };
         struct sample_run *s = sample_new("csv");
 
         sample_describe(s, tables);
@@ -48,6 +46,29 @@ static void put_energy(struct sample_run *s, double t_s, const char *domain, dou
                 infp_row_str(row, ENERGY_PART_OF, part_of);
         infp_row_bool(row, ENERGY_IS_COUNTED, is_counted);
         infp_row_str(row, ENERGY_QUALITY, "measured");
+        sample_put(s);
+}
+
+/* A reading that says how many seconds its joules cover. */
+static void put_measured(struct sample_run *s, double t_s, const char *domain, double joules, double seconds)
+{
+        struct infp_row *row = sample_row(s, &infp_table_energy, (uint64_t) llround(t_s * 1e9));
+
+        infp_row_str(row, ENERGY_DOMAIN, domain);
+        infp_row_f64(row, ENERGY_MEASURED, seconds);
+        if (joules >= 0)
+                infp_row_f64(row, ENERGY_JOULES, joules);
+        infp_row_bool(row, ENERGY_IS_COUNTED, true);
+        infp_row_str(row, ENERGY_QUALITY, "estimated");
+        sample_put(s);
+}
+
+static void put_total(struct sample_run *s, uint64_t t_s, double joules, double seconds)
+{
+        struct infp_row *row = sample_row(s, &infp_table_energy_total, t_s * S);
+
+        infp_row_f64(row, ENERGY_TOTAL_JOULES, joules);
+        infp_row_f64(row, ENERGY_TOTAL_MEASURED, seconds);
         sample_put(s);
 }
 
@@ -338,20 +359,56 @@ static void test_baseline_of_the_machine(void **state)
 /* A meter that was away for a while: what was drawn meanwhile is not known, and no time either. */
 static void test_a_gap_is_not_covered(void **state)
 {
+        const struct infp_range range = { .t0 = 10 * S, .t1 = 20 * S };
+        struct infp_catalog catalog;
+        const struct infp_figure_options options = {
+                .range = &range, .catalog = &catalog, .gap_ns = 5 * S, .mode = INFP_FIGURE_RATE
+        };
+        struct infp_figure figure = { 0 };
+        struct infp_timeline timeline;
+        unsigned n_buckets = 0;
         struct sample_run *s = begin_run();
         struct infp_report report;
 
         (void) state;
-        put_energy(s, 10, "battery-BAT0", -1, true, NULL);
-        put_energy(s, 11, "battery-BAT0", 8, true, NULL);
-        put_energy(s, 12, "battery-BAT0", 16, true, NULL);
-        put_energy(s, 18, "battery-BAT0", 16, true, NULL);
-        put_energy(s, 19, "battery-BAT0", 24, true, NULL);
+        /* Nothing is known of 12 to 14 and of 15 to 18 s, however short: each known second had 8 J. */
+        put_measured(s, 10, "battery-BAT0", -1, 0);
+        put_measured(s, 11, "battery-BAT0", 8, 1);
+        put_measured(s, 12, "battery-BAT0", 16, 2);
+        put_measured(s, 14, "battery-BAT0", 16, 2);
+        put_measured(s, 15, "battery-BAT0", 24, 3);
+        put_measured(s, 18, "battery-BAT0", 24, 3);
+        put_measured(s, 19, "battery-BAT0", 32, 4);
+        put_total(s, 10, 0, 0);
+        put_total(s, 11, 8, 1);
+        put_total(s, 13, 8, 1);
+        put_total(s, 14, 16, 2);
         finish(s, "host", 20 * S);
         make(s, NULL, NULL, 0, &report);
-        assert_near(report.energy.joules, 24);
-        assert_near(report.energy.seconds, 3);
+        assert_near(report.energy.joules, 32);
+        assert_near(report.energy.seconds, 4);
         assert_near(report.energy.watts, 8);
+        /* Figures, means and panels know it too: 16 J of 2 seconds that were known of 4. */
+        assert_near(infp_report_mean(&report, "eMachineJoules"), 8);
+        assert_int_equal(infp_catalog_read(s->run, &catalog, &s->err), 0);
+        assert_int_equal(infp_figure_add(&figure, s->run, "eMachineJoules", &options, &s->err), 0);
+        assert_int_equal(figure.list[0].n, 2);
+        assert_near(figure.list[0].points[0].value, 8);
+        assert_near(figure.list[0].points[1].value, 8);
+        assert_true(figure.list[0].points[1].is_first); /* the line is broken there */
+        infp_figure_done(&figure);
+        infp_catalog_done(&catalog);
+        sample_check(s, infp_timeline_make(s->run, &report, &timeline, &s->err));
+        for (unsigned i = 0; i < timeline.n_panels; i++)
+                if (!strcmp(timeline.panels[i].id, "energy-power")) {
+                        const struct infp_timeline_series *series = &timeline.panels[i].series[0];
+
+                        for (unsigned k = 0; k < timeline.grid.n; k++)
+                                n_buckets += series->buckets[k].weight > 0;
+                        assert_near(infp_buckets_mean(series->buckets, timeline.grid.n), 8);
+                }
+        assert_int_equal(n_buckets, 2);
+        infp_timeline_done(&timeline);
         infp_report_done(&report);
         sample_free(s);
 }
