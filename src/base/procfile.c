@@ -146,9 +146,8 @@ static const char *find(struct infp_span s, char c)
         return s.size ? memchr(s.at, c, s.size) : NULL;
 }
 
-struct infp_span infp_span_cut(struct infp_span text, char c, struct infp_span *ret_rest)
+static struct infp_span cut_at(struct infp_span text, const char *found, struct infp_span *ret_rest)
 {
-        const char *found = find(text, c);
         struct infp_span before = text, rest = { .at = text.at + text.size };
 
         if (found) {
@@ -158,6 +157,16 @@ struct infp_span infp_span_cut(struct infp_span text, char c, struct infp_span *
         if (ret_rest)
                 *ret_rest = rest;
         return before;
+}
+
+struct infp_span infp_span_cut(struct infp_span text, char c, struct infp_span *ret_rest)
+{
+        return cut_at(text, find(text, c), ret_rest);
+}
+
+struct infp_span infp_span_cut_last(struct infp_span text, char c, struct infp_span *ret_rest)
+{
+        return cut_at(text, text.size ? memrchr(text.at, c, text.size) : NULL, ret_rest);
 }
 
 bool infp_span_line(struct infp_span *text, struct infp_span *ret_line)

@@ -45,6 +45,8 @@ struct infp_span infp_span_word(struct infp_span *line);
 size_t infp_span_words(struct infp_span line, struct infp_span *ret, size_t max);
 /* Splits at the first `c`: the part before it is returned, *rest stands behind it; without c the whole is returned. */
 struct infp_span infp_span_cut(struct infp_span text, char c, struct infp_span *ret_rest);
+/* The same at the last `c`: behind a name that may hold it, before numbers that cannot. */
+struct infp_span infp_span_cut_last(struct infp_span text, char c, struct infp_span *ret_rest);
 struct infp_span infp_span_trim(struct infp_span s);
 bool infp_span_is(struct infp_span s, const char *text);
 bool infp_span_starts(struct infp_span s, const char *prefix);

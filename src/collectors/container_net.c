@@ -38,7 +38,7 @@ static bool is_without_hardware(struct containers *s, const struct infp_env *env
         char path[64];
 
         while (infp_span_line(&text, &line)) {
-                struct infp_span name = infp_span_trim(infp_span_cut(line, ':', &rest));
+                struct infp_span name = infp_span_trim(infp_span_cut_last(line, ':', &rest));
 
                 if (!name.size || name.size == line.size || name.size > 32)
                         continue; /* the heading */
@@ -93,11 +93,11 @@ void container_find_network(struct containers *s, const struct infp_env *env, st
                                                                                                   : NETWORK_OWN;
 }
 
-/* "  eth0: 1 2 3 ...": bytes and packets are words 0, 1 (received) and 8, 9 (sent). */
+/* "  eth0: 1 2 3 ...", after the last colon, since names may hold one: bytes and packets are words 0, 1 (received) and 8, 9 (sent). */
 static bool add_line(struct infp_span line, uint64_t sums[4])
 {
         static const unsigned at[] = { 0, 1, 8, 9 };
-        struct infp_span rest = { "", 0 }, name = infp_span_trim(infp_span_cut(line, ':', &rest)), words[16];
+        struct infp_span rest = { "", 0 }, name = infp_span_trim(infp_span_cut_last(line, ':', &rest)), words[16];
         size_t n = infp_span_words(rest, words, 16);
         uint64_t v;
 

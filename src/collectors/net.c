@@ -81,10 +81,11 @@ static void emit_interface(struct net *net, struct infp_emit *emit, struct infp_
         infp_emit_commit(emit);
 }
 
-/* "  eth0: 12 ...", or "eth0:12 ..." of old kernels; the two lines of the heading have no colon. */
+/* "  eth0: 12 ...", or "eth0:12 ..." of old kernels; the two lines of the heading have no colon. The name of an interface may hold
+ * colons ("eth0.7:1"), numbers do not. */
 static void take_line(struct net *net, struct infp_emit *emit, struct infp_span line, uint64_t t_ns)
 {
-        struct infp_span rest = { "", 0 }, name = infp_span_cut(line, ':', &rest);
+        struct infp_span rest = { "", 0 }, name = infp_span_cut_last(line, ':', &rest);
         size_t n;
 
         n = infp_span_words(rest, net->words, INFP_FIELD_WORDS);

@@ -49,7 +49,7 @@ static void places(void **state)
                  "32 24 0:27 /a/b /mnt/x\\134y/memory rw shared:1 master:2 - cgroup cgroup rw,memory\n"
                  "33 24 0:28 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
                  "34 24 0:29 / /cg/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
-                 "35 24 0:30 / /cg/unified rw - cgroup2 cgroup2 rw\n"
+                 "35 24 0:30 / /cg/un\\0!!ied rw - cgroup2 cgroup2 rw\n" /* no escape */
                  "36 24 0:31 / /cg/rdma rw - cgroup cgroup rw,rdma\nrubbish\n");
         tree_put(top, "proc/self/cgroup",
                  "5:memory:/a/b/c\n4:cpu,cpuacct:/x:y/\n1:name=systemd:/../outside\n3:pids:/p "
@@ -66,7 +66,7 @@ static void places(void **state)
         assert_string_equal(place_of(INFP_CG_CPUACCT, &place), "cg/cpu/x:y");
         assert_null(place_of(INFP_CG_NAMED, &place)); /* outside of our namespace */
         assert_string_equal(place_of(INFP_CG_PIDS, &place),
-                            "cg/unified/u"); /* no v1 cgroup that lives: the unified one */
+                            "cg/un\\0!!ied/u"); /* no v1 cgroup that lives: the unified one */
         assert_true(place.is_v2);
         assert_int_equal(infp_cgroup_paths_read(&m->env, 77, &paths), -ENOENT);
         assert_null(infp_cgroup_mode(&paths));

@@ -348,7 +348,8 @@ static void names_from_outside(void **state)
                  "0 0\n"
                  "8 7 nvme0n1p12 7 0 0 0 0 0 0 0 0 0 0 0 0 0\n8 8 vd 8 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
         tree_put(top, "proc/net/dev",
-                 " we\\ird: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n : 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\nveth:\n");
+                 " we\\ird: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n : 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\nveth:\n"
+                 "eth0.7:1: 40960 10 0 0 0 0 0 0 8192 4 0 0 0 0 0 0\neth0.7:2:5 6 0 0 0 0 0 0 7 8 0 0 0 0 0 0\n");
         tree_put(top, "proc/sys/kernel/hostname", "h\xe9te\n");
         m = machine_open(top);
         assert_int_equal(machine_sample(m, infp_collector_find("disk")), 0);
@@ -358,9 +359,13 @@ static void names_from_outside(void **state)
                I64("disk_device", "sd\\xFF", "vDiskSuccessfulReads", 5),
                I64("disk_device", "sda1x", "vDiskSuccessfulReads", 2),
                I64("disk_device", "nvme0c0n1", "vDiskSuccessfulReads", 5),
-               I64("net_interface", "we\\\\ird", "vNetworkBytesRecvd", 1), TEXT("host", NULL, "vHostname", "h\\xE9te"));
+               I64("net_interface", "we\\\\ird", "vNetworkBytesRecvd", 1),
+               I64("net_interface", "eth0.7:1", "vNetworkBytesRecvd", 40960),
+               I64("net_interface", "eth0.7:1", "vNetworkPacketsSent", 4),
+               I64("net_interface", "eth0.7:2", "vNetworkBytesRecvd", 5), I64("net", NULL, "vNetworkBytesRecvd", 40966),
+               TEXT("host", NULL, "vHostname", "h\\xE9te"));
         assert_null(machine_row(m, "disk_device", "nvme0n1p12"));
-        assert_int_equal(machine_count(m, "net_interface"), 1);
+        assert_int_equal(machine_count(m, "net_interface"), 3);
         machine_close(m);
         tree_remove(top);
 }

@@ -164,7 +164,8 @@ static void kubernetes(void **state)
         }
         tree_put(w.top, "proc/100/net/dev",
                  "Inter-|   Receive |  Transmit\n face |bytes packets\n"
-                 "    lo: 5 5 0 0 0 0 0 0 5 5 0 0 0 0 0 0\n  eth0: 1000 10 0 0 0 0 0 0 2000 20 0 0 0 0 0 0\n");
+                 "    lo: 5 5 0 0 0 0 0 0 5 5 0 0 0 0 0 0\n  eth0: 600 4 0 0 0 0 0 0 500 15 0 0 0 0 0 0\n"
+                 "eth0.7:1: 400 6 0 0 0 0 0 0 1500 5 0 0 0 0 0 0\n");
         put(&w,
             TOP_V2 "/kubepods.slice/kubepods-burstable.slice/"
                    "kubepods-burstable-pod22222222_2222_3333_4444_555555555555.slice",

@@ -276,6 +276,11 @@ static void cuts(void **state)
         assert_int_equal(s.size, 0);
         assert_true(infp_span_is(rest, "x"));
         assert_true(infp_span_is(infp_span_cut(span("a:b"), ':', NULL), "a"));
+        s = infp_span_cut_last(span("a:b: 1"), ':', &rest);
+        assert_true(infp_span_is(s, "a:b") && infp_span_is(rest, " 1"));
+        s = infp_span_cut_last(span("ab"), ':', &rest); /* not there */
+        assert_true(infp_span_is(s, "ab") && !rest.size && rest.at);
+        assert_int_equal(infp_span_cut_last(span(""), ':', &rest).size, 0);
         assert_true(infp_span_is(infp_span_trim(span(" \t\r\n")), ""));
         assert_true(infp_span_is(infp_span_trim(span("\n a b \n")), "a b"));
         assert_true(infp_span_starts(span("some avg10=0"), "some"));
