@@ -208,7 +208,7 @@ static void test_errors(void **state)
                 { "SELECT 1; SELECT * FROM nowhere", "nowhere" },
                 { "SELECT error('my words')", "my words" },
                 { "SELECT CAST('x' AS INTEGER)", "Could not convert" },
-                { "SELECT infp_increase('sideways', 1, 2)", "'none', 'zero' or 'wrap'" },
+                { "SELECT infp_increase('sideways', 1, 2)", "'none', 'zero', 'wrap' or 'gap'" },
                 { "SELECT * FROM infp_scan('x')", "no run is attached" },
                 { "SELECT * FROM infp_scan(NULL)", "no run is attached" },
                 { "SELECT * FROM infp_rows()", "own use" },
