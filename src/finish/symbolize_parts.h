@@ -13,6 +13,7 @@ enum infp_name_rank {
         INFP_NAME_RANGE,
         INFP_NAME_DYNSYM,
         INFP_NAME_DEBUGDATA,
+        INFP_NAME_GO,
         INFP_NAME_SYMTAB,
         INFP_NAME_DWARF,
         INFP_NAME_FIXED, /* of another kind: nothing that is done here is better */

@@ -10,14 +10,15 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "sampler/object_unpack.h"
 #include "sampler/tables_cache.h"
 #include "unwind/elf_parts.h"
+#include "unwind/go_table.h"
 
 enum {
         PAGE = 4096,
         VDSO_BYTES = 2 * PAGE,   /* no more is mapped of it by any kernel that we know; what is read of it is checked */
         SMALL_TABLE = 32 * 1024, /* lies in the heap */
-        MAX_NOTE_BYTES = 64 * 1024,
         FEW_ENTRIES = 64,
 };
 /* What a table may take while it is built: 30 times as much as the largest of torch, and no more than a machine has. */
@@ -66,8 +67,9 @@ static int keep_table(struct infp_object_image *image, void *memory, uint64_t ro
         return 0;
 }
 
-static int build_table(struct infp_object_image *image, const struct infp_elf *elf)
+static int build_table(struct infp_object_image *image, struct infp_elf *elf)
 {
+        infp_autofree void *unpacked = infp_object_unpack(elf);
         const struct infp_unwind_table *table;
         struct infp_unwind_room room;
         void *memory;
@@ -88,7 +90,7 @@ static int build_table(struct infp_object_image *image, const struct infp_elf *e
         return keep_table(image, memory, room.bytes, table->size);
 }
 
-static int get_table(struct infp_object_image *image, const struct infp_elf *elf, struct infp_tables_cache *cache)
+static int get_table(struct infp_object_image *image, struct infp_elf *elf, struct infp_tables_cache *cache)
 {
         struct infp_cached_table cached;
         int r;
@@ -119,38 +121,6 @@ static void take_build_id(struct infp_object_image *image, const struct infp_elf
         }
 }
 
-/* Go's linker writes a note of its own into every program. */
-static bool has_go_note(const struct infp_elf *elf, uint64_t at, uint64_t size)
-{
-        const uint64_t end = at + size;
-        Elf64_Nhdr note;
-        char name[4];
-
-        while (at < end && end - at >= sizeof(note) && infp_elf_copy(elf, at, &note, sizeof(note))) {
-                at += sizeof(note);
-                if (note.n_namesz == sizeof(name) && note.n_type == 4 && infp_elf_copy(elf, at, name, sizeof(name)) &&
-                    memcmp(name, "Go\0", sizeof(name)) == 0)
-                        return true;
-                at += (((uint64_t) note.n_namesz + 3) & ~UINT64_C(3)) + (((uint64_t) note.n_descsz + 3) & ~UINT64_C(3));
-        }
-        return false;
-}
-
-static bool is_go(const struct infp_elf *elf)
-{
-        Elf64_Ehdr head;
-        Elf64_Phdr part;
-
-        if (!infp_elf_copy(elf, 0, &head, sizeof(head)) || head.e_phentsize != sizeof(part))
-                return false;
-        for (unsigned i = 0; i < head.e_phnum; i++)
-                if (infp_elf_copy(elf, head.e_phoff + i * sizeof(part), &part, sizeof(part)) &&
-                    part.p_type == PT_NOTE && part.p_filesz <= MAX_NOTE_BYTES && part.p_offset < elf->size &&
-                    has_go_note(elf, part.p_offset, part.p_filesz))
-                        return true;
-        return false;
-}
-
 /* Compilers write several functions a page, with an entry each. What was built without entries on purpose, and has some thousands
  * all the same (Chromium), keeps frame pointers: those lead on, and an end within it is none. */
 static bool has_few_tables(const struct infp_object_image *image)
@@ -166,6 +136,7 @@ static bool has_few_tables(const struct infp_object_image *image)
 static int read_elf(struct infp_object_image *image, struct infp_tables_cache *cache)
 {
         struct infp_elf elf;
+        struct infp_go go;
         Elf64_Ehdr head;
 
         if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || !infp_elf_copy(&elf, 0, &head, sizeof(head)))
@@ -177,7 +148,11 @@ static int read_elf(struct infp_object_image *image, struct infp_tables_cache *c
                 return -ENOMEM;
         memcpy(image->loads, elf.loads, elf.n_loads * sizeof(*image->loads));
         image->n_loads = elf.n_loads;
-        image->is_go = is_go(&elf);
+        image->is_go = elf.is_go;
+        if (infp_go_open(&go, &elf) == 0) {
+                image->go_begin = go.begin;
+                image->go_end = go.end;
+        }
         image->has_eh_frame = elf.eh_frame.bytes != NULL;
         take_build_id(image, &elf);
         INFP_TRY(get_table(image, &elf, cache));

@@ -25,7 +25,8 @@ struct infp_object_image {
         atomic_uint n_refs;
         struct infp_file_identity identity; /* zeros: of no file */
         bool is_elf;
-        bool is_go;          /* its functions keep frame pointers */
+        bool is_go;                /* its functions keep frame pointers */
+        uint64_t go_begin, go_end; /* where they are; zeros: all that has no call frame information */
         bool has_few_tables; /* hardly any of its functions has call frame information: musl, but for what the compiler added */
         bool has_eh_frame;     /* a part of it, at least, has call frame information */
         bool is_reachable;     /* below our root under the path that the process has for it */

@@ -24,11 +24,12 @@ static struct infp_frame_place kernel_place(const struct infp_stacks *stacks, ui
         };
 }
 
-static enum infp_frame_kind kind_of(const struct infp_object *object, uint32_t flags)
+static enum infp_frame_kind kind_of(const struct infp_object *object, uint64_t address)
 {
         const struct infp_object_image *image = object->image;
 
-        if (image && image->is_go && (!image->has_eh_frame || (flags & INFP_FRAME_FRAME_POINTER)))
+        if (image && image->is_go &&
+            (image->go_end ? address >= image->go_begin && address < image->go_end : !image->has_eh_frame))
                 return INFP_FRAME_GO;
         return object->state == INFP_OBJECT_READY ? object->kind : INFP_FRAME_UNKNOWN;
 }
@@ -44,6 +45,7 @@ static struct infp_frame_place user_place(const struct infp_unwound *user, const
                                           .is_guessed = frame->flags & INFP_FRAME_GUESSED };
         const struct infp_space_mapping *mapping;
         const struct infp_object *object;
+        bool is_elf;
 
         if (frame->mapping == INFP_NO_MAPPING) {
                 place.id = infp_frame_id(place.kind, &process, sizeof(process), pc, place.is_guessed);
@@ -51,10 +53,11 @@ static struct infp_frame_place user_place(const struct infp_unwound *user, const
         }
         mapping = &user->space->mappings[frame->mapping];
         object = place.object = mapping->object;
-        place.kind = kind_of(object, frame->flags);
-        if (object->image && object->image->is_elf)
+        is_elf = object->image && object->image->is_elf;
+        if (is_elf)
                 place.address = pc - user->space->view[frame->mapping].bias;
-        else if (place.kind != INFP_FRAME_JIT)
+        place.kind = kind_of(object, place.address);
+        if (!is_elf && place.kind != INFP_FRAME_JIT)
                 place.address = pc - mapping->begin + mapping->offset;
         if (place.kind == INFP_FRAME_JIT)
                 place.id = infp_frame_id(place.kind, &process, sizeof(process), place.address, place.is_guessed);
@@ -132,7 +135,7 @@ static uint64_t user_frame(struct infp_stacks *stacks, const struct infp_stack_f
                            const struct infp_unwound *user, const struct infp_unwind_frame *frame)
 {
         const uint64_t slot = frame->pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - __builtin_ctz(INFP_STACK_FRAMES));
-        const uint32_t flags = frame->flags & (INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_FRAME_POINTER);
+        const uint32_t flags = frame->flags & (INFP_FRAME_EXACT | INFP_FRAME_GUESSED);
         struct infp_cached_frame *cached = &stacks->ids[slot];
         struct infp_frame_place place;
 

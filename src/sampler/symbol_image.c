@@ -122,6 +122,13 @@ const uint8_t *infp_image_at(struct infp_image *image, uint64_t vaddr, uint64_t 
         return NULL;
 }
 
+void infp_image_need_data(struct infp_image *image)
+{
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++)
+                if (image->segments[i].p_type == PT_LOAD && !(image->segments[i].p_flags & PF_X))
+                        infp_image_need(image, image->segments[i].p_offset, image->segments[i].p_filesz);
+}
+
 static void take_notes(struct infp_image *image, const uint8_t *notes, uint64_t size, uint64_t align)
 {
         uint64_t at = 0;

@@ -56,6 +56,8 @@ const Elf64_Shdr *infp_image_section(const struct infp_image *image, const char 
 bool infp_image_section_is(const struct infp_image *image, const Elf64_Shdr *section, const char *name);
 /* Its bytes; NULL when it has none or they are not all there. */
 const uint8_t *infp_image_data(struct infp_image *image, const Elf64_Shdr *section);
+/* Reads all that is loaded and is no code: where a part of it has no header that says where it is. */
+void infp_image_need_data(struct infp_image *image);
 /* size bytes that are loaded at an address. */
 const uint8_t *infp_image_at(struct infp_image *image, uint64_t vaddr, uint64_t size);
 /* A 0-terminated text in a section of texts; NULL: it does not end there, or is longer than max. */

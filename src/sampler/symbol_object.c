@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "sampler/symbol_debugdata.h"
 #include "sampler/symbol_dwarf.h"
+#include "sampler/symbol_go.h"
 #include "sampler/symbol_plt.h"
 #include "sampler/symbol_range.h"
 #include "sampler/symbol_table.h"
@@ -30,6 +31,8 @@ struct infp_symbol_object {
                 const char *from;
         } tables[TABLES]; /* the best first */
         unsigned n_tables;
+        struct infp_go go;
+        bool has_go; /* its table is the first */
         struct infp_dwarf *dwarf;
         struct infp_ranges ranges;
         bool has_ranges; /* they were read, whatever came of it */
@@ -113,6 +116,15 @@ static void add_table(struct infp_symbol_object *object, struct infp_image *imag
         object->tables[object->n_tables++].from = from;
 }
 
+static void add_go_table(struct infp_symbol_object *object)
+{
+        object->has_go = infp_go_functions_read(&object->image, &object->go, &object->tables[0].functions) == 0;
+        if (object->has_go) {
+                object->tables[0].image = &object->image;
+                object->tables[object->n_tables++].from = "gopclntab";
+        }
+}
+
 static void read_tables(struct infp_symbol_object *object, const struct infp_wanted *wanted)
 {
         struct infp_err why = { "" };
@@ -124,6 +136,7 @@ static void read_tables(struct infp_symbol_object *object, const struct infp_wan
                 add_table(object, &object->debug_file, SHT_SYMTAB, "symtab", wanted);
         if (object->n_tables || !object->has_image)
                 return;
+        add_go_table(object);
         r = infp_debugdata_open(&object->image, object->path, &object->debugdata, &why);
         object->has_debugdata = r == 0;
         if (object->has_debugdata)
@@ -326,6 +339,17 @@ static bool name_function(struct infp_symbol_object *object, uint64_t address, s
                name_by_plt(object, address, ret) || name_by_range(object, address, ret);
 }
 
+static void place_by_go(struct infp_symbol_object *object, uint64_t address, struct infp_object_level *ret)
+{
+        struct infp_go_place place;
+
+        if (!infp_go_place(&object->go, address, &place))
+                return;
+        ret->file = place.file;
+        ret->line = place.line;
+        ret->function_line = place.function_line;
+}
+
 unsigned infp_symbol_object_at(struct infp_symbol_object *object, uint64_t address, struct infp_object_level *ret)
 {
         struct infp_dwarf_level levels[INFP_SYMBOL_MAX_LEVELS];
@@ -345,5 +369,7 @@ unsigned infp_symbol_object_at(struct infp_symbol_object *object, uint64_t addre
         }
         if (!n)
                 ret[n++] = (struct infp_object_level){ 0 };
+        if (!ret[0].name && object->has_go)
+                place_by_go(object, address, &ret[0]);
         return name_function(object, address, &ret[0]) ? n : 0;
 }

@@ -3,27 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
+#include "sampler/object_unpack.h"
 #include "unwind/elf_image.h"
 
 /* What the reader of call frame information looks at. Without section headers it is found by a segment, and ends nobody says where:
  * all that is loaded as data is read then. */
 static void read_pieces(struct infp_image *image)
 {
-        static const char *const wanted[] = { ".eh_frame", ".eh_frame_hdr", ".debug_frame" };
+        static const char *const wanted[] = { ".eh_frame", ".eh_frame_hdr", ".debug_frame", ".zdebug_frame" };
         bool has_eh_frame = false;
 
         for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
                 const Elf64_Shdr *section = infp_image_section(image, wanted[i], 0);
 
-                has_eh_frame |= infp_image_data(image, section) && i == 0;
+                if (section && section->sh_type != SHT_NOBITS) /* as it is, also where it is packed */
+                        has_eh_frame |= infp_image_need(image, section->sh_offset, section->sh_size) && i == 0;
         }
-        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
-                const Elf64_Phdr *s = &image->segments[i];
-
-                if (s->p_type == PT_GNU_EH_FRAME || (!has_eh_frame && s->p_type == PT_LOAD && !(s->p_flags & PF_X)))
-                        infp_image_need(image, s->p_offset, s->p_filesz);
-        }
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++)
+                if (image->segments[i].p_type == PT_GNU_EH_FRAME)
+                        infp_image_need(image, image->segments[i].p_offset, image->segments[i].p_filesz);
+        if (!has_eh_frame)
+                infp_image_need_data(image);
 }
 
 enum { ROOM_FACTOR = 4 }; /* of a piece: while a table is made it needs more than in the end */
@@ -33,11 +35,15 @@ void infp_ranges_read(struct infp_image *image, struct infp_ranges *ret)
         struct infp_unwind_room room;
         const struct infp_unwind_table *table;
         struct infp_elf elf;
+        infp_autofree void *unpacked = NULL;
         void *memory, *fitted;
 
         *ret = (struct infp_ranges){ 0 };
         read_pieces(image);
-        if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || infp_unwind_table_measure(&elf, &room) < 0)
+        if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0)
+                return;
+        unpacked = infp_object_unpack(&elf);
+        if (infp_unwind_table_measure(&elf, &room) < 0)
                 return;
         if (image->most_bytes && room.bytes > ROOM_FACTOR * image->most_bytes)
                 return;

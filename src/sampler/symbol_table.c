@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "sampler/symbol_dynamic.h"
 
 enum {
         MOST_SYMBOLS = 16 << 20,
@@ -256,23 +257,36 @@ static int read_symbols(struct reading *reading, const Elf64_Shdr *table)
         return 0;
 }
 
+/* By the headers of sections, else by what the loader goes by. */
+static bool find_sections(struct infp_image *image, uint32_t section, struct infp_symbol_sections *ret)
+{
+        const Elf64_Shdr *table = infp_image_section(image, NULL, section);
+
+        if (!image->n_sections && section == SHT_DYNSYM)
+                return infp_symbol_sections_by_loader(image, ret);
+        if (!table || table->sh_link >= image->n_sections || table->sh_entsize != sizeof(Elf64_Sym) ||
+            table->sh_type == SHT_NOBITS || (table->sh_flags & SHF_COMPRESSED))
+                return false;
+        *ret = (struct infp_symbol_sections){ *table, image->sections[table->sh_link] };
+        return true;
+}
+
 int infp_functions_read(struct infp_image *image, uint32_t section, const struct infp_wanted *wanted,
                         struct infp_functions *ret)
 {
-        const Elf64_Shdr *table = infp_image_section(image, NULL, section);
         struct reading reading = { .image = image, .wanted = wanted };
+        struct infp_symbol_sections found;
         int r;
 
         *ret = (struct infp_functions){ 0 };
-        if (!table || table->sh_link >= image->n_sections || table->sh_entsize != sizeof(Elf64_Sym) ||
-            table->sh_type == SHT_NOBITS || (table->sh_flags & SHF_COMPRESSED))
+        if (!find_sections(image, section, &found))
                 return -ENOENT;
-        reading.texts = &image->sections[table->sh_link];
+        reading.texts = &found.texts;
         if (wanted->addresses)
                 infp_str_put(&reading.own_names, "", 1);
         else
                 reading.all_names = infp_image_data(image, reading.texts);
-        r = reading.all_names || wanted->addresses ? read_symbols(&reading, table) : -ENOENT;
+        r = reading.all_names || wanted->addresses ? read_symbols(&reading, &found.symbols) : -ENOENT;
         ret->own_names = infp_str_take(&reading.own_names);
         ret->names = reading.all_names ? (const char *) reading.all_names : ret->own_names;
         if (r == 0)

@@ -37,7 +37,7 @@ struct infp_symbols *infp_symbols_free(struct infp_symbols *symbols); /* NULL is
 
 /* What was found of an object. */
 struct infp_symbols_about {
-        const char *names; /* the best table of names: "symtab", "debugdata", "dynsym"; NULL: none */
+        const char *names; /* the best table of names: "symtab", "gopclntab", "debugdata", "dynsym"; NULL: none */
         const char
                 *debug_file; /* where debug symbols come from, when not from the object itself; NULL: none was found */
         bool has_lines;      /* DWARF is read */

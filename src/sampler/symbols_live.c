@@ -176,6 +176,8 @@ static bool put_row(struct infp_symbols_live *live, const struct infp_live_name 
                 infp_row_str(row, INFP_SYMBOLS_FILE, name->file);
         if (name->line)
                 infp_row_i64(row, INFP_SYMBOLS_LINE, name->line);
+        if (name->function_line)
+                infp_row_i64(row, INFP_SYMBOLS_FUNCTION_LINE, name->function_line);
         infp_row_str(row, INFP_SYMBOLS_FROM, name->from);
         return live->put(live->put_context, row) == 0;
 }

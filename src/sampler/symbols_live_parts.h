@@ -27,7 +27,7 @@ struct infp_live_object {
 struct infp_live_name {
         uint64_t frame;
         char *name, *file; /* file NULL: none */
-        int64_t line;
+        int64_t line, function_line;
         const char *from; /* constant */
 };
 

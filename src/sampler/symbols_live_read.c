@@ -60,6 +60,7 @@ static void put_name(struct infp_live_shared *shared, uint64_t frame, const stru
                                        .name = strdup(symbol->name),
                                        .file = symbol->file ? strdup(symbol->file) : NULL,
                                        .line = symbol->line,
+                                       .function_line = symbol->function_line,
                                        .from = symbol->from };
 
         pthread_mutex_lock(&shared->lock);

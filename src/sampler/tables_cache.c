@@ -27,7 +27,7 @@ enum {
         MAX_ENTRIES = 8192,
 };
 #define MAGIC \
-        UINT64_C(0x31454c4241544e49) /* "INTABLE1": another one whenever tables of the same file become other ones */
+        UINT64_C(0x32454c4241544e49) /* "INTABLE2": another one whenever tables of the same file become other ones */
 
 struct infp_tables_cache {
         int fd;

@@ -81,13 +81,15 @@ static void add_load(struct infp_elf *elf, const Elf64_Phdr *header)
             header->p_offset > elf->size)
                 return;
         load = &elf->loads[elf->n_loads++];
-        *load = (struct infp_elf_load){ header->p_offset, header->p_filesz, header->p_vaddr, header->p_memsz,
-                                        header->p_flags & PF_X };
+        *load = (struct infp_elf_load){ header->p_offset, header->p_filesz,       header->p_vaddr,
+                                        header->p_memsz,  header->p_flags & PF_X, header->p_flags & PF_W };
         if (load->file_size > elf->size - load->offset)
                 load->file_size = elf->size - load->offset;
         if (load->file_size > load->size)
                 load->file_size = load->size;
 }
+
+enum { GO_NOTE = 4 };
 
 static void read_notes(struct infp_elf *elf, const Elf64_Phdr *header)
 {
@@ -103,10 +105,11 @@ static void read_notes(struct infp_elf *elf, const Elf64_Phdr *header)
 
                 if (!name || !text)
                         return;
-                if (type == NT_GNU_BUILD_ID && n_name == 4 && memcmp(name, "GNU", 4) == 0 && n_text > 0) {
+                if (type == NT_GNU_BUILD_ID && n_name == 4 && memcmp(name, "GNU", 4) == 0 && n_text > 0 &&
+                    !elf->build_id.bytes)
                         elf->build_id = (struct infp_elf_bytes){ text, n_text, 0 };
-                        return;
-                }
+                /* Go's linker writes a note of its own into every program. */
+                elf->is_go |= type == GO_NOTE && n_name == 4 && memcmp(name, "Go\0", 4) == 0;
                 infp_cursor_take(&c, -n_text & (align - 1));
         }
 }
@@ -136,6 +139,26 @@ static void read_eh_frame_header(struct infp_elf *elf, const Elf64_Phdr *header)
         }
 }
 
+/* Where PT_DYNAMIC says that relocations are. */
+static void read_dynamic(struct infp_elf *elf, const Elf64_Phdr *header)
+{
+        const struct infp_elf_bytes found = infp_elf_slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
+        uint64_t at = 0, size = 0;
+        Elf64_Dyn entry;
+
+        for (uint64_t i = 0; i + sizeof(entry) <= found.size; i += sizeof(entry)) {
+                memcpy(&entry, found.bytes + i, sizeof(entry));
+                if (entry.d_tag == DT_NULL)
+                        break;
+                if (entry.d_tag == DT_RELA)
+                        at = entry.d_un.d_ptr;
+                else if (entry.d_tag == DT_RELASZ)
+                        size = entry.d_un.d_val;
+        }
+        if (at && infp_elf_at(elf, at, size))
+                elf->relocations = (struct infp_elf_bytes){ infp_elf_at(elf, at, size), size, at };
+}
+
 /* So much is looked at for the build id. */
 enum { MAX_NOTES = 16, MAX_NOTE_BYTES = 1 << 20 };
 
@@ -151,11 +174,13 @@ static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
                                 return;
                         if (pass == 0 && header.p_type == PT_LOAD)
                                 add_load(elf, &header);
-                        else if (pass == 1 && header.p_type == PT_NOTE && !elf->build_id.bytes &&
-                                 header.p_filesz <= MAX_NOTE_BYTES && n_notes++ < MAX_NOTES)
+                        else if (pass == 1 && header.p_type == PT_NOTE && header.p_filesz <= MAX_NOTE_BYTES &&
+                                 n_notes++ < MAX_NOTES)
                                 read_notes(elf, &header);
                         else if (pass == 1 && header.p_type == PT_GNU_EH_FRAME && !elf->eh_frame.bytes)
                                 read_eh_frame_header(elf, &header);
+                        else if (pass == 1 && header.p_type == PT_DYNAMIC)
+                                read_dynamic(elf, &header);
                 }
         }
 }
@@ -183,5 +208,7 @@ int infp_elf_open(struct infp_elf *elf, const void *bytes, uint64_t size, const 
         if (!elf->n_loads)
                 return refuse(ret_why, -EBADMSG, "it has no loadable segment");
         infp_elf_read_sections(elf, head.e_shoff, head.e_shentsize, head.e_shnum, head.e_shstrndx);
+        if (elf->is_go && !elf->go_table.bytes)
+                infp_elf_search_go_table(elf);
         return 0;
 }

@@ -18,7 +18,7 @@ struct infp_elf_bytes {
 struct infp_elf_load {
         uint64_t offset, file_size; /* in the file */
         uint64_t vaddr, size;
-        bool is_executable;
+        bool is_executable, is_writable;
 };
 
 /* Entries of a procedure linkage table, which some linkers leave without call frame information. */
@@ -39,7 +39,13 @@ struct infp_elf {
         struct infp_elf_bytes debug_frame;
         /* The size of eh_frame is that of its section; else it is what is loaded after its begin, and it ends at a zero word. */
         bool has_eh_frame_size;
-        bool has_compressed_debug_frame; /* not read */
+        /* .debug_frame as it is in the file, for a caller that has zlib to unpack and set. With is_old_compression it is .zdebug_frame
+         * (its head is "ZLIB" and the size in 8 bytes, the highest first), else its head is an Elf64_Chdr. */
+        struct infp_elf_bytes compressed_debug_frame;
+        bool is_old_compression;
+        bool is_go;                        /* Go's linker wrote it, or a part of it */
+        struct infp_elf_bytes go_table;    /* .gopclntab: see go_table.h */
+        struct infp_elf_bytes relocations; /* of when it is loaded (DT_RELA) */
 };
 
 /* Returns 0, -ENOTSUP for another machine or word size, or -EBADMSG; ret_why, when given, is then a constant sentence. */

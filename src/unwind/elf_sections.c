@@ -22,12 +22,14 @@ static void take_section(struct infp_elf *elf, const Elf64_Shdr *section, const 
                 elf->eh_frame = found;
                 elf->has_eh_frame_size = true;
         } else if (is_named(names, section->sh_name, ".debug_frame")) {
-                if (section->sh_flags & SHF_COMPRESSED)
-                        elf->has_compressed_debug_frame = true;
-                else
-                        elf->debug_frame = found;
+                *(section->sh_flags & SHF_COMPRESSED ? &elf->compressed_debug_frame : &elf->debug_frame) = found;
         } else if (is_named(names, section->sh_name, ".zdebug_frame")) {
-                elf->has_compressed_debug_frame = true;
+                elf->compressed_debug_frame = found;
+                elf->is_old_compression = true;
+        } else if (is_named(names, section->sh_name, ".gopclntab") ||
+                   is_named(names, section->sh_name, ".data.rel.ro.gopclntab")) {
+                elf->go_table = found;
+                elf->is_go = true;
         } else if (elf->n_plts < INFP_ELF_MAX_PLTS && (section->sh_flags & SHF_EXECINSTR)) {
                 const bool is_lazy = is_named(names, section->sh_name, ".plt");
 

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-/* Offsets and a few marks must fit 31 bits. */
-#define MAX_SECTION_BYTES (UINT64_C(0x7fff0000))
+/* Offsets must fit 30 bits: see `from` in table_build.c. */
+#define MAX_SECTION_BYTES (UINT64_C(1) << 30)
 
 static void add_section(struct infp_entries *entries, const struct infp_elf_bytes *data, bool is_debug,
                         bool ends_with_zero)

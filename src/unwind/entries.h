@@ -27,7 +27,7 @@ struct infp_entries {
         uint64_t cie_bytes_left; /* that may still be read again: a hostile file must not take quadratic time */
 };
 
-/* Returns 0, -ENODATA or -EFBIG (a section of 2 GiB). The image is borrowed. At most a few walks: see cie_bytes_left. */
+/* Returns 0, -ENODATA or -EFBIG (a section of more than 1 GiB). The image is borrowed. At most a few walks: see cie_bytes_left. */
 int infp_entries_open(struct infp_entries *entries, const struct infp_elf *elf);
 void infp_entries_rewind(struct infp_entries *entries);
 

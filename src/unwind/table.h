@@ -11,7 +11,7 @@
 #include "unwind/elf_image.h"
 #include "unwind/rule.h"
 
-#define INFP_UNWIND_TABLE_MAGIC UINT64_C(0x3144574e55464e49) /* "INFUNWD1" */
+#define INFP_UNWIND_TABLE_MAGIC UINT64_C(0x3244574e55464e49) /* "INFUNWD2" */
 
 struct infp_unwind_table {
         uint64_t magic, size; /* of the block */

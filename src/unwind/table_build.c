@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "unwind/entries.h"
+#include "unwind/go_table.h"
 #include "unwind/rules.h"
 #include "unwind/table.h"
 
@@ -10,8 +11,9 @@ enum { MAX_RULES = 32768, BUCKET_SHIFT = 10, PLT_ENTRY = 16 };
 /* Entries in the order of their addresses: where, and from what. */
 struct entry {
         uint32_t begin, size;
-        uint32_t from; /* offset in a section | section << 31; or a linkage table */
+        uint32_t from; /* offset in a section | section << 31; or FROM_GO + function; or FROM_PLT + linkage table */
 };
+#define FROM_GO (UINT32_C(1) << 30)
 #define FROM_PLT UINT32_C(0xffffff00)
 
 /* The arrays of a table while it is built, each at the size it may need. */
@@ -19,6 +21,8 @@ struct build {
         const struct infp_elf *elf;
         struct infp_unwind_table *table;
         struct infp_entries entries;
+        struct infp_go go;
+        bool is_assembly; /* of the Go function that is at work */
         struct infp_rule_set rules;
         uint32_t *pcs;
         uint16_t *row_rules;
@@ -51,6 +55,31 @@ static uint64_t scratch_bytes(const struct infp_unwind_room *room)
         return align(sort > slots ? sort : slots);
 }
 
+static int count_value(void *context, uint64_t pc, int32_t value)
+{
+        (void) pc;
+        (void) value;
+        ++*(uint64_t *) context;
+        return 0;
+}
+
+/* Entries and rows of a Go program's functions. */
+static void measure_go(const struct infp_elf *elf, uint64_t *n_entries, uint64_t *n_rows)
+{
+        struct infp_go_function function;
+        struct infp_go go;
+
+        if (infp_go_open(&go, elf) < 0)
+                return;
+        for (uint64_t i = 0; i < go.n_functions; i++) {
+                if (!infp_go_function(&go, i, &function))
+                        continue;
+                ++*n_entries;
+                *n_rows += 3;
+                infp_go_values(&go, &function, function.stack, count_value, n_rows);
+        }
+}
+
 int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_room *ret)
 {
         struct infp_unwind_room room = { 0 };
@@ -60,7 +89,10 @@ int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_roo
         unsigned section;
         int r = infp_entries_open(&entries, elf);
 
-        if (r < 0)
+        if (r < 0 && r != -ENODATA)
+                return r;
+        measure_go(elf, &n, &n_rows);
+        if (r < 0 && n == elf->n_plts)
                 return r;
         while ((r = infp_entries_next(&entries, &fde, &section)) != 0) {
                 if (r < 0)
@@ -125,10 +157,17 @@ static void list_entry(struct build *b, uint64_t vaddr, uint64_t size, uint32_t 
 
 static void list_entries(struct build *b)
 {
+        struct infp_go_function function;
         struct infp_fde fde;
         unsigned section;
         int r;
 
+        /* They lead: what .debug_frame says of them as well leaves out which switch stacks and which have no caller. */
+        for (uint64_t i = 0; i < b->go.n_functions; i++)
+                if (infp_go_function(&b->go, i, &function)) {
+                        b->table->n_fdes++;
+                        list_entry(b, function.begin, function.end - function.begin, FROM_GO + (uint32_t) i);
+                }
         infp_entries_rewind(&b->entries);
         while ((r = infp_entries_next(&b->entries, &fde, &section)) != 0) {
                 if (r < 0) {
@@ -191,6 +230,42 @@ static int describe_plt(struct build *b, const struct infp_elf_plt *plt)
         return r < 0 ? r : take_row(b, plt->vaddr + PLT_ENTRY, &state);
 }
 
+static int take_value(void *context, uint64_t pc, int32_t value)
+{
+        struct build *b = context;
+        struct infp_cfa_state state = { .cfa_register = INFP_RSP,
+                                        .cfa_offset = value + 8,
+                                        .saved = UINT32_C(1) << INFP_RIP };
+
+        if (value < 0 || value > INT32_MAX - 8)
+                state.flags = INFP_RULE_UNSUPPORTED;
+        state.saves[INFP_RIP] = (struct infp_unwind_save){ INFP_RIP, INFP_SAVE_AT_CFA, 0, 0, -8 };
+        /* Where a function has a frame, its caller's frame pointer lies at the top of it. */
+        if (value >= 8 && !b->is_assembly) {
+                state.saves[INFP_RBP] = (struct infp_unwind_save){ INFP_RBP, INFP_SAVE_AT_CFA, 0, 0, -16 };
+                state.saved |= UINT32_C(1) << INFP_RBP;
+        }
+        return take_row(b, pc, &state);
+}
+
+static int describe_go(struct build *b, uint32_t i)
+{
+        struct infp_go_function function;
+        int r;
+
+        if (!infp_go_function(&b->go, i, &function) || (function.flags & INFP_GO_SP_WRITTEN))
+                return add_row(b, b->begin, INFP_RULE_NONE);
+        if (function.flags & INFP_GO_TOP)
+                return add_row(b, b->begin, INFP_RULE_NUMBER_END);
+        b->is_assembly = function.flags & INFP_GO_ASSEMBLY;
+        r = infp_go_values(&b->go, &function, function.stack, take_value, b);
+        if (r != -EBADMSG)
+                return r;
+        b->table->n_bad++;
+        return add_row(b, b->n_rows && b->pcs[b->n_rows - 1] > b->begin ? b->pcs[b->n_rows - 1] : b->begin,
+                       INFP_RULE_NONE);
+}
+
 static int describe(struct build *b, const struct entry *entry)
 {
         const struct infp_cached_cie *cie;
@@ -201,6 +276,8 @@ static int describe(struct build *b, const struct entry *entry)
         b->is_plt = entry->from >= FROM_PLT;
         if (b->is_plt)
                 return describe_plt(b, &b->elf->plts[entry->from - FROM_PLT]);
+        if (!section && (entry->from & FROM_GO))
+                return describe_go(b, entry->from - FROM_GO);
         if (infp_entries_at(&b->entries, section, entry->from & INT32_MAX, &fde, &cie) != 1) { /* too many CIEs */
                 b->table->n_bad++;
                 return add_row(b, b->begin, INFP_RULE_NUMBER_UNSUPPORTED);
@@ -322,7 +399,9 @@ int infp_unwind_table_build(const struct infp_elf *elf, const struct infp_unwind
         char *at = memory;
         int r = infp_entries_open(&b.entries, elf);
 
-        if (r < 0)
+        if (infp_go_open(&b.go, elf) < 0)
+                b.go.n_functions = 0;
+        if (r < 0 && (r != -ENODATA || !b.go.n_functions))
                 return r;
         take(&at, sizeof(*b.table));
         *b.table = (struct infp_unwind_table){ .magic = INFP_UNWIND_TABLE_MAGIC, .base = find_base(elf) };

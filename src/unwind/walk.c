@@ -179,6 +179,7 @@ static enum infp_unwind_end step(struct infp_walk *walk, const struct infp_unwin
 
 static void add_frame(struct infp_walk *walk, uint32_t mapping, uint32_t flags)
 {
+        walk->seen |= flags;
         walk->frames[walk->n_frames++] =
                 (struct infp_unwind_frame){ walk->values[INFP_RIP], walk->values[INFP_RSP], mapping, flags };
 }
@@ -228,7 +229,8 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                         return end;
                 if (walk->values[INFP_RIP] == 0) /* hand-written begins of threads end so */
                         return INFP_UNWIND_COMPLETE;
-                walk->flags = guessed | (rule->flags & INFP_RULE_SIGNAL ? INFP_FRAME_EXACT : 0);
+                walk->flags = guessed | (rule->flags & INFP_RULE_SIGNAL ? INFP_FRAME_EXACT : 0) |
+                              (rule->flags & INFP_RULE_FRAME_POINTER ? INFP_FRAME_GUESSED : 0);
         }
 }
 
@@ -245,6 +247,7 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         walk.flags = INFP_FRAME_EXACT;
         walk.valid = ALL_REGISTERS & ~start->unknown;
         walk.n_guesses = 0;
+        walk.seen = 0;
         walk.words_left = GUESS_WORDS;
         walk.trials_left = GUESS_TRIALS;
         walk.address = 0;
@@ -253,6 +256,6 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         ret->n_frames = walk.n_frames;
         ret->address = walk.address;
         ret->n_guessed = 0;
-        for (uint32_t i = 0; walk.n_guesses && i < walk.n_frames; i++)
+        for (uint32_t i = 0; (walk.seen & INFP_FRAME_GUESSED) && i < walk.n_frames; i++)
                 ret->n_guessed += (ret_frames[i].flags & INFP_FRAME_GUESSED) != 0;
 }

@@ -11,8 +11,9 @@
 #include "unwind/table.h"
 
 enum {
-        INFP_MAPPING_FRAME_POINTERS =
-                1, /* where its table has nothing, its functions keep rbp as a frame pointer (Go) */
+        /* Where its table has nothing, its functions keep rbp as a frame pointer (Go), but for those that have no frame of their
+         * own: a guess. */
+        INFP_MAPPING_FRAME_POINTERS = 1,
         /* The whole object has no table (musl): where one of its functions is a caller, and no guess leads on, it is the one that
          * began the thread, as far as anybody can tell. Only with may_guess. */
         INFP_MAPPING_NO_TABLES = 2,
@@ -62,7 +63,8 @@ enum {
         INFP_FRAME_EXACT = 1,         /* pc is the instruction that was at work; else the one after a call */
         INFP_FRAME_SIGNAL = 2,        /* the frame that the kernel makes for a signal */
         INFP_FRAME_FRAME_POINTER = 4, /* its caller was found by frame pointer alone */
-        INFP_FRAME_GUESSED = 8,       /* it, or a frame between, was found by looking for a return address */
+        INFP_FRAME_GUESSED =
+                8, /* it, or a frame between, was found by frame pointer alone, or by looking for a return address */
 };
 
 struct infp_unwind_frame {

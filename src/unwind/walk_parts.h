@@ -10,7 +10,8 @@ struct infp_walk {
         uint32_t n_frames, max_frames;
         uint32_t flags;       /* of the frame that comes next */
         uint32_t valid;       /* bit r: values[r] is this frame's */
-        uint32_t n_guesses;   /* on the way here */
+        uint32_t n_guesses;   /* on the way here, by looking for a return address */
+        uint32_t seen;        /* all flags of frames */
         uint32_t words_left;  /* that guesses may still look at */
         uint32_t trials_left; /* that guesses may still follow */
         uint64_t address;

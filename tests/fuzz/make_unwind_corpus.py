@@ -77,6 +77,88 @@ def elf(frame, with_sections=True, with_header=True):
     return out.ljust(0x400, b"\0") + frame + bytes(4) + tail + names + (sections if with_sections else b"")
 
 
+GO_MAGIC = {2: 0xfffffffb, 16: 0xfffffffa, 18: 0xfffffff0, 20: 0xfffffff1}
+# A goroutine's first function; one with a frame; its leaf; one that switches stacks. Begin, name, (bytes, lowered by)..., (bytes, line)...,
+# (bytes, inlined)..., line of the begin, flags.
+GO_FUNCTIONS = [(0x000, b"runtime.goexit", [(0x40, 0)], [(0x40, 3)], [], 3, 1), (0x040, b"main.outer", [(4, 0), (0x38, 24), (4, 0)], [(0x10, 7), (0x30, 8)], [(0x20, -1), (0x20, 0)], 6, 0),
+                (0x080, b"main.leaf", [(0x40, 0)], [(0x40, 12)], [], 11, 0), (0x0c0, b"runtime.asmcgocall", [(0x40, 0)], [(0x40, 99)], [], 98, 6)]
+
+
+def uleb(value):
+    out = b""
+    while value >= 128:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def go_values(pairs):
+    out, now = b"", -1
+    for size, value in pairs:
+        change, now = value - now, value
+        out += uleb(change << 1 if change >= 0 else (-change << 1) - 1) + uleb(size)
+    return out + b"\0"
+
+
+def go_table(version):
+    """.gopclntab of functions at TEXT, as Go 1.N wrote it first."""
+    texts = lambda names: (b"".join(name + b"\0" for name in names), [sum(len(n) + 1 for n in names[:i]) for i in range(len(names))])
+    names, name_at = texts([f[1] for f in GO_FUNCTIONS])
+    files, file_at = texts([b"/src/other.go", b"/src/main.go"])
+    values, places = b"\0", []
+    for _, _, *kinds, _, _ in GO_FUNCTIONS:
+        places.append([])
+        for pairs in (*kinds, [(0x40, 1)]):
+            places[-1].append(len(values) if pairs else 0)
+            values += go_values(pairs) if pairs else b""
+    small = version >= 18
+    base = 8 + 8 * (7 if version == 16 else 8) if version > 2 else 8 + 8 + 8 * (2 * len(GO_FUNCTIONS) + 1) + 4
+    head_names, units = base, base + len(names)
+    head_files = units + 4 * len(file_at)
+    head_values = head_files + len(files)
+    head_functions = head_values + len(values)
+    one = struct.calcsize("<II" if small else "<QQ")
+    entries, functions = b"", b""
+    first = one * len(GO_FUNCTIONS) + one // 2 if version > 2 else head_functions
+    origin = 0 if small else TEXT
+    for (begin, _, _, _, inlined, line, flags), at, (stack, lines, inline, file) in zip(GO_FUNCTIONS, name_at, places):
+        entries += struct.pack("<II" if small else "<QQ", origin + begin, first + len(functions))
+        shift = 0 if version > 2 else 1
+        functions += struct.pack("<I" if small else "<Q", origin + begin) + struct.pack(
+            "<7I", at + shift * head_names, 0, 0, stack + shift * head_values, file + shift * head_values, lines + shift * head_values, 3 if inlined else 0)
+        functions += b"" if version == 2 else struct.pack("<I", 0)
+        functions += struct.pack("<I", line) if version == 20 else b""
+        functions += bytes([0, flags if version > 2 else 0, 0, 0]) + (struct.pack("<3I", 0, 0, inline + shift * head_values) if inlined else b"")
+    entries += struct.pack("<I" if small else "<Q", origin + 0x100)
+    head = struct.pack("<IBBBBQ", GO_MAGIC[version], 0, 0, 1, 8, len(GO_FUNCTIONS))
+    offsets = struct.pack("<2I", *file_at) if version > 2 else struct.pack("<2I", *(head_files + at for at in file_at))
+    if version == 2:
+        return head + entries + struct.pack("<I", units) + names + offsets + files + values + functions
+    head += struct.pack("<Q", len(file_at)) + (struct.pack("<Q", 0) if small else b"")
+    return head + struct.pack("<5Q", head_names, units, head_files, head_values, head_functions) + names + offsets + files + values + entries + functions
+
+
+def go_elf(version, is_relocated=False):
+    """A program without section headers: code, and data with the table and the runtime's description of the module."""
+    table = go_table(version)
+    table += bytes(-len(table) % 8)
+    names = struct.unpack_from("<Q", table, 8 + 8 * (3 if version >= 18 else 2))[0] if version > 2 else 0
+    words = {0: FRAME, 1: FRAME + names, 22: TEXT}
+    module = b"".join(struct.pack("<Q", 0 if is_relocated else words.get(i, 0)) for i in range(24))
+    relocations = b"".join(struct.pack("<QQq", FRAME + len(table) + 8 * i, 8, word) for i, word in words.items())
+    at = FRAME + len(table) + len(module)
+    dynamic = struct.pack("<6Q", 7, at, 8, len(relocations), 0, 0)
+    data = table + module + relocations + dynamic
+    loads = [struct.pack("<IIQQQQQQ", 1, 5, 0, TEXT, TEXT, 0x400, 0x10000, 0x1000),
+             struct.pack("<IIQQQQQQ", 1, 6, 0x400, FRAME, FRAME, len(data), len(data), 0x1000),
+             struct.pack("<IIQQQQQQ", 4, 4, 0x3c0, TEXT + 0x3c0, TEXT + 0x3c0, 24, 24, 4)]
+    if is_relocated:
+        loads.append(struct.pack("<IIQQQQQQ", 2, 6, 0x400 + len(data) - len(dynamic), at + len(relocations), at + len(relocations), len(dynamic), len(dynamic), 8))
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, TEXT, 64, 0, 0, 64, 56, len(loads), 64, 0, 0)
+    out = (head + b"".join(loads)).ljust(0x3c0, b"\0") + struct.pack("<III", 4, 8, 4) + b"Go\0\0" + b"build-id"
+    return out.ljust(0x400, b"\0") + data
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus" / "unwind")
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,6 +172,7 @@ def main():
              "unknown-end": b"\4" + frame + bytes(4) + frame, "cut": b"\0" + frame[:-5], "elf": b"\2" + elf(frame),
              "elf-no-sections": b"\2" + elf(frame, with_sections=False), "elf-no-header": b"\2" + elf(frame, with_header=False),
              "table": b"\3", "table-patched": b"\3\x20\0\4\xff\xff\xff\xff\x68\0\2\1\1", "table-buckets": b"\3" + bytes([0, 2, 64]) + bytes(64)}
+    seeds |= {f"go-{version}": b"\2" + go_elf(version) for version in GO_MAGIC} | {"go-relocated": b"\2" + go_elf(20, True)}
     for name, text in [*((f"one-{kind}", b"\0" + section([kind])) for kind in all_kinds), *seeds.items()]:
         (folder / name).write_bytes(text)
 

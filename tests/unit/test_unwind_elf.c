@@ -129,18 +129,18 @@ static void test_compressed(void **state)
         assert_non_null(copy);
         memcpy(copy, bytes, size);
         assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
-        assert_false(elf.has_compressed_debug_frame || elf.debug_frame.bytes);
+        assert_false(elf.compressed_debug_frame.bytes || elf.debug_frame.bytes);
         rename_section(copy, ".zdebug_frame", 0);
         assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
-        assert_true(elf.has_compressed_debug_frame && !elf.debug_frame.bytes);
+        assert_true(elf.compressed_debug_frame.bytes && !elf.debug_frame.bytes);
         memcpy(copy, bytes, size);
         rename_section(copy, ".debug_frame", SHF_COMPRESSED);
         assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
-        assert_true(elf.has_compressed_debug_frame && !elf.debug_frame.bytes);
+        assert_true(elf.compressed_debug_frame.bytes && !elf.debug_frame.bytes);
         memcpy(copy, bytes, size);
         rename_section(copy, ".debug_frame", 0);
         assert_int_equal(infp_elf_open(&elf, copy, size, NULL), 0);
-        assert_true(!elf.has_compressed_debug_frame && elf.debug_frame.bytes);
+        assert_true(!elf.compressed_debug_frame.bytes && elf.debug_frame.bytes);
         free(copy);
         free(bytes);
 }
