@@ -1,7 +1,9 @@
 #include "base/procfile.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -251,4 +253,42 @@ int infp_span_i64(struct infp_span s, int64_t *ret)
 int infp_span_f64(struct infp_span s, double *ret)
 {
         return infp_parse_f64(s.at, s.size, ret);
+}
+
+static bool has_ended(int dir_fd, const char *path)
+{
+        char text[1024];
+        const char *end = infp_read_at(dir_fd, path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+
+        return end && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
+}
+
+int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid)
+{
+        const struct dirent *entry;
+        int32_t ret = pid;
+        char path[64];
+        DIR *tasks;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s%d/stat", proc, (int) pid);
+        if (!has_ended(dir_fd, path))
+                return pid;
+        snprintf(path, sizeof(path), "%s%d/task", proc, (int) pid);
+        fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        tasks = fd < 0 ? NULL : fdopendir(fd);
+        if (!tasks)
+                infp_close(fd);
+        while (tasks && ret == pid && (entry = readdir(tasks))) {
+                uint64_t tid;
+
+                if (infp_parse_u64(entry->d_name, strlen(entry->d_name), &tid) < 0 || tid > INT32_MAX ||
+                    tid == (uint64_t) pid)
+                        continue;
+                snprintf(path, sizeof(path), "%s%d/task/%d/stat", proc, (int) pid, (int) tid);
+                ret = has_ended(dir_fd, path) ? pid : (int32_t) tid;
+        }
+        if (tasks)
+                closedir(tasks);
+        return ret;
 }

@@ -53,3 +53,8 @@ bool infp_span_starts(struct infp_span s, const char *prefix);
 int infp_span_u64(struct infp_span s, uint64_t *ret);
 int infp_span_i64(struct infp_span s, int64_t *ret);
 int infp_span_f64(struct infp_span s, double *ret);
+
+/* The thread whose files in /proc show what its process has (maps, statm, root, fd ...): those of a first thread that has ended
+ * while others go on are empty. pid itself but for such a process, whose number in /proc and in /proc/PID/task is returned. Where
+ * nothing can be read, pid. proc: where /proc lies below dir_fd, "proc/" or "". */
+int32_t infp_proc_thread(int dir_fd, const char *proc, int32_t pid);

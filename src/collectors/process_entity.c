@@ -12,7 +12,7 @@ enum { CHECKS_AFTER_EXEC = 2, CHECKS_WITHOUT_IMAGE = 3, PADDING = 3 };
 /* The command line, masked, in s->masked; 0 bytes: none (kernel threads, zombies, the middle of an exec). */
 static size_t read_cmdline(struct processes *s, const struct infp_env *env, struct infp_process *p)
 {
-        ssize_t n = infp_process_read(env->target, env, p, "cmdline", s->cmdline, sizeof(s->cmdline));
+        ssize_t n = process_read_memory(env, p, "cmdline", s->cmdline, sizeof(s->cmdline));
         size_t size = n > 0 ? (size_t) n : 0, padded = 0;
 
         while (padded < size && !s->cmdline[size - 1 - padded])

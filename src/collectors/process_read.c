@@ -1,7 +1,9 @@
 /* The values of one process: stat was read by the target, the other files are read here. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/procfile.h"
 #include "base/time.h"
 #include "collectors/process_state.h"
 
@@ -39,6 +41,24 @@ static bool shows_memory(const struct infp_process *p)
         return (p->state != 'Z' && p->state != 'X') || p->n_threads <= 1;
 }
 
+ssize_t process_read_memory(const struct infp_env *env, struct infp_process *p, const char *name, char *buffer,
+                            size_t cap)
+{
+        int32_t thread = shows_memory(p) ? p->pid : infp_proc_thread(env->root_fd, "proc/", p->pid);
+        char path[64];
+
+        if (thread == p->pid)
+                return shows_memory(p) ? infp_process_read(env->target, env, p, name, buffer, cap) : -ESRCH;
+        snprintf(path, sizeof(path), "task/%d/%s", (int) thread, name);
+        return infp_process_read(env->target, env, p, path, buffer, cap);
+}
+
+static void forget(struct process_cells *cells, unsigned first, unsigned last)
+{
+        for (unsigned i = first; i <= last; i++)
+                cells->valid &= ~(UINT64_C(1) << i);
+}
+
 static void fill_counters(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
                           struct process_cells *cells)
 {
@@ -61,30 +81,27 @@ static void fill_stat(const struct processes *s, const struct infp_env *env, con
 {
         set(cells, PROCESS_STATE, (unsigned char) p->state);
         set(cells, PROCESS_THREADS, p->n_threads);
-        if (shows_memory(p))
-                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
-        else
-                cells->valid &= ~(UINT64_C(1) << PROCESS_VMS);
         fill_counters(s, env, p, cells);
 }
 
 /* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm sums up. */
-static void fill_rss(const struct infp_env *env, struct infp_process *p, struct process_cells *cells)
+static void fill_sizes(const struct infp_env *env, struct infp_process *p, struct process_cells *cells)
 {
         char text[256];
-        ssize_t n = infp_process_read(env->target, env, p, "statm", text, sizeof(text));
-        struct infp_span line = { text, n > 0 ? (size_t) n : 0 }, word;
-        uint64_t pages = p->rss_pages;
+        ssize_t n = process_read_memory(env, p, "statm", text, sizeof(text));
+        struct infp_span line = { text, n > 0 ? (size_t) n : 0 };
+        const struct infp_span size = infp_span_word(&line), rss = infp_span_word(&line);
+        uint64_t pages;
 
-        if (!shows_memory(p)) {
-                cells->valid &= ~(UINT64_C(1) << PROCESS_RSS);
-                return;
-        }
-        infp_span_word(&line);
-        word = infp_span_word(&line);
-        if (word.size && infp_span_u64(word, &pages) < 0)
-                return;
-        set_pages(cells, PROCESS_RSS, env, pages);
+        forget(cells, PROCESS_VMS, PROCESS_RSS);
+        if (shows_memory(p))
+                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        else if (size.size && infp_span_u64(size, &pages) == 0)
+                set_pages(cells, PROCESS_VMS, env, pages);
+        if (rss.size && infp_span_u64(rss, &pages) == 0)
+                set_pages(cells, PROCESS_RSS, env, pages);
+        else if (!rss.size && shows_memory(p))
+                set_pages(cells, PROCESS_RSS, env, p->rss_pages);
 }
 
 /* Moves what the fields found from the row to the cells; what they did not find is absent. */
@@ -112,6 +129,21 @@ static void parse_uid(struct process_user *u, struct infp_span line)
         u->has_uid = true;
 }
 
+/* What the main thread's status no longer has; the counts in another one's are its own. */
+static void fill_status_memory(struct processes *s, const struct infp_env *env, struct infp_process *p,
+                               struct process_cells *cells)
+{
+        ssize_t n = process_read_memory(env, p, "status", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line))
+                infp_fields_named(&s->status_fields, &s->row, line);
+        for (unsigned cell = PROCESS_RSS_ANON; cell <= PROCESS_SWAP; cell++)
+                if (infp_row_has(&s->row, cell))
+                        set(cells, cell, s->row.cell[cell].i64);
+}
+
 static void fill_status(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                         struct process_cells *cells)
 {
@@ -131,6 +163,8 @@ static void fill_status(struct processes *s, const struct infp_env *env, struct 
                         infp_fields_named(&s->status_fields, &s->row, line);
         }
         take_fields(s, &s->status_fields, cells);
+        if (!shows_memory(p))
+                fill_status_memory(s, env, p, cells);
         u->status = ACCESS_OK;
 }
 
@@ -166,7 +200,7 @@ static void fill_io(struct processes *s, const struct infp_env *env, struct infp
 static void fill_pss(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                      struct process_cells *cells)
 {
-        ssize_t n = infp_process_read(env->target, env, p, "smaps_rollup", s->text, sizeof(s->text));
+        ssize_t n = process_read_memory(env, p, "smaps_rollup", s->text, sizeof(s->text));
         struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
         uint64_t kib;
 
@@ -194,7 +228,7 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                 if (!s->has_delays)
                         ret->valid &= ~(UINT64_C(1) << PROCESS_BLOCK_DELAY);
                 fill_stat(s, env, p, ret);
-                fill_rss(env, p, ret);
+                fill_sizes(env, p, ret);
                 fill_status(s, env, p, u, ret);
                 fill_io(s, env, p, u, ret);
                 if (s->wants_pss)

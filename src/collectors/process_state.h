@@ -54,7 +54,8 @@ struct processes {
         uint64_t now_ns;
         bool has_totals, has_clocks;
         struct process_gauges {
-                int64_t n_all, n, n_alive, n_threads, rss, vms, swap, rss_peak; /* of the tree, but for n_all */
+                int64_t n_all, n, n_alive, n_unmeasured, n_threads, rss, vms, swap,
+                        rss_peak; /* of the tree, but for n_all; n_unmeasured: alive, of no known memory */
         } gauges;
         enum process_access status, io, pss, tree_io; /* the worst of all that are followed; of the tree */
 
@@ -74,6 +75,9 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                   bool details, struct process_cells *ret);
 /* The final counters of one that has ended, by its last look. Its memory is gone: what was known last stands, and its peak. */
 void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u);
+/* A file about the process's memory: of a thread that goes on, where the main one has ended. As infp_process_read. */
+ssize_t process_read_memory(const struct infp_env *env, struct infp_process *p, const char *name, char *buffer,
+                            size_t cap);
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
                           const struct process_cells *cells);
 

@@ -94,9 +94,16 @@ static enum process_access worst(enum process_access a, enum process_access b)
         return a == ACCESS_DENIED || b == ACCESS_DENIED ? ACCESS_DENIED : a > b ? a : b;
 }
 
+/* What was known of it once is not what it has now. */
+static int64_t known(const struct process_cells *c, unsigned cell)
+{
+        return c->valid >> cell & 1 ? c->v[cell] : 0;
+}
+
 static int add_up(struct processes *s, const struct infp_env *env, const struct infp_process *p, struct process_user *u)
 {
         const struct process_cells *c = &u->cells;
+        bool is_alive;
 
         s->gauges.n_all++;
         s->io = worst(s->io, u->io);
@@ -106,11 +113,13 @@ static int add_up(struct processes *s, const struct infp_env *env, const struct 
         s->tree_io = worst(s->tree_io, u->io);
         s->status = worst(s->status, u->status);
         s->gauges.n++;
-        s->gauges.n_alive += (p->state != 'Z' && p->state != 'X') || p->n_threads > 1;
+        is_alive = (p->state != 'Z' && p->state != 'X') || p->n_threads > 1;
+        s->gauges.n_alive += is_alive;
+        s->gauges.n_unmeasured += is_alive && !(c->valid >> PROCESS_RSS & 1);
         s->gauges.n_threads += c->v[PROCESS_THREADS];
-        s->gauges.rss += c->v[PROCESS_RSS];
-        s->gauges.vms += c->v[PROCESS_VMS];
-        s->gauges.swap += c->v[PROCESS_SWAP];
+        s->gauges.rss += known(c, PROCESS_RSS);
+        s->gauges.vms += known(c, PROCESS_VMS);
+        s->gauges.swap += known(c, PROCESS_SWAP);
         s->gauges.rss_peak = c->v[PROCESS_RSS_PEAK] > s->gauges.rss_peak ? c->v[PROCESS_RSS_PEAK] : s->gauges.rss_peak;
         s->has_seen_io = s->has_seen_io || u->io == ACCESS_OK;
         return process_total_live(&s->total, p, &u->gain, &u->share);
@@ -245,6 +254,8 @@ static void fill_gauges(const struct processes *s, struct infp_emit *emit, struc
                 return;
         }
         infp_row_i64(row, TREE_THREADS, s->gauges.n_threads);
+        if (s->gauges.n_unmeasured) /* a sum without them would say too little */
+                return;
         infp_row_i64(row, TREE_RSS, s->gauges.rss);
         infp_row_i64(row, TREE_VMS, s->gauges.vms);
         if (s->status != ACCESS_MISSING)

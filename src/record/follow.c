@@ -70,7 +70,7 @@ static bool listens(struct look *look, pid_t pid)
         struct dirent *entry;
         bool found = false;
 
-        snprintf(path, sizeof path, "proc/%d/fd", (int) pid);
+        snprintf(path, sizeof path, "proc/%d/fd", (int) infp_proc_thread(look->env->root_fd, "proc/", pid));
         fd = openat(look->env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         fds = fd < 0 ? NULL : fdopendir(fd);
         if (!fds) {

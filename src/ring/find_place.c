@@ -206,6 +206,7 @@ static int try_places(struct places *p, uint32_t inner, const char *wanted, cons
 int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *owner, struct infp_ring_wish *ret,
                           int (*each)(void *context, int fd, const char *path), void *context, struct infp_err *err)
 {
+        const int32_t thread = infp_proc_thread(proc_fd, "", (int32_t) pid);
         infp_autofree char *environment = NULL;
         infp_autoclose int root = -1, our_root = -1;
         char path[64];
@@ -213,14 +214,14 @@ int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *
         struct places places = { .uid = owner->uid, .wish = ret, .each = each, .context = context };
 
         *ret = (struct infp_ring_wish){ 0 };
-        snprintf(path, sizeof(path), "%d/environ", (int) pid);
+        snprintf(path, sizeof(path), "%d/environ", (int) thread);
         size = infp_read_all_at(proc_fd, path, MAX_ENVIRONMENT, &environment);
         if (size == -ENOENT || size == -ESRCH)
                 return infp_fail(err, -ESRCH, "process %d has ended", (int) pid);
         if (size < 0)
                 return infp_fail(err, -EACCES, "/proc/%d/environ cannot be read (%s): run infprof as root", (int) pid,
                                  strerror((int) -size));
-        snprintf(path, sizeof(path), "%d/root", (int) pid);
+        snprintf(path, sizeof(path), "%d/root", (int) thread);
         root = places.root = openat(proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
                 return infp_fail(err, -EACCES, "/proc/%d/root cannot be opened (%s): run infprof as root", (int) pid,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/procfile.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "sampler/object_memory.h"
@@ -233,6 +234,7 @@ static void load(struct infp_loader *loader, struct infp_object_job *job)
                         add_image(loader, job->image);
                 return;
         }
+        job->place.pid = infp_proc_thread(loader->root_fd, "proc/", job->place.pid);
         for (enum infp_object_way way = 0; way < INFP_OBJECT_WAYS && !job->image; way++) {
                 int r;
 

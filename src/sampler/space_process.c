@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/procfile.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "model/id.h"
@@ -116,7 +117,7 @@ static void read_maps(struct infp_processes *all, struct infp_space_process *pro
         struct infp_maps_line line;
         struct infp_space *space;
 
-        snprintf(path, sizeof(path), "proc/%d/maps", (int) process->pid);
+        snprintf(path, sizeof(path), "proc/%d/maps", (int) infp_proc_thread(all->env->root_fd, "proc/", process->pid));
         process->asked_ns = now;
         process->lost = all->lost;
         if (infp_read_all_at(all->env->root_fd, path, MAPS_BYTES, &text) <= 0)

@@ -100,7 +100,7 @@ static int open_root(int root_fd, int32_t pid)
 {
         char path[64];
 
-        snprintf(path, sizeof(path), "proc/%d/root", pid);
+        snprintf(path, sizeof(path), "proc/%d/root", infp_proc_thread(root_fd, "proc/", pid));
         return openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 

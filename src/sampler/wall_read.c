@@ -98,8 +98,9 @@ static bool is_gone(ssize_t n)
         return n == -ESRCH || n == -ENOENT;
 }
 
-/* The pages up to cap bytes that can be read: the kernel copies whole pieces only. */
-static ssize_t read_stack(int32_t pid, uint64_t from, uint8_t *stack, uint32_t cap)
+/* The pages up to cap bytes that can be read: the kernel copies whole pieces only. By the thread itself: the process's first one may
+ * have ended, and has no memory then. */
+static ssize_t read_stack(int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap)
 {
         const struct iovec local = { stack, cap };
         struct iovec remote[MAX_PIECES];
@@ -113,7 +114,7 @@ static ssize_t read_stack(int32_t pid, uint64_t from, uint8_t *stack, uint32_t c
                 remote[n++] = (struct iovec){ (void *) at, left < page ? left : page };
                 at += remote[n - 1].iov_len;
         }
-        r = process_vm_readv(pid, &local, 1, remote, n, 0);
+        r = process_vm_readv(tid, &local, 1, remote, n, 0);
         return r < 0 ? -errno : r;
 }
 
@@ -212,13 +213,13 @@ static void understand(struct infp_wall_keeper *keeper, int proc_fd, struct infp
 }
 
 /* Where a filter of system calls refuses process_vm_readv: the same by a file. */
-static ssize_t read_memory_file(int proc_fd, int32_t pid, uint64_t from, uint8_t *stack, uint32_t cap)
+static ssize_t read_memory_file(int proc_fd, int32_t tid, uint64_t from, uint8_t *stack, uint32_t cap)
 {
         char path[PATH_SIZE];
         infp_autoclose int fd = -1;
         ssize_t n;
 
-        snprintf(path, sizeof(path), "%d/mem", pid);
+        snprintf(path, sizeof(path), "%d/mem", tid);
         fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? -1 : pread(fd, stack, cap, (off_t) from);
         return n < 0 ? -errno : n;
@@ -232,9 +233,9 @@ static uint32_t copy_stack(int proc_fd, struct infp_wall_thread *thread, const s
         if (!stack || !moment->has_registers || moment->letter == 'R')
                 return 0;
         cap = thread->stack_bytes < cap ? thread->stack_bytes : cap;
-        n = read_stack(thread->pid, moment->registers[INFP_RSP], stack, cap);
+        n = read_stack(thread->tid, moment->registers[INFP_RSP], stack, cap);
         if (n == -EPERM || n == -EACCES || n == -ENOSYS) {
-                const ssize_t by_file = read_memory_file(proc_fd, thread->pid, moment->registers[INFP_RSP], stack, cap);
+                const ssize_t by_file = read_memory_file(proc_fd, thread->tid, moment->registers[INFP_RSP], stack, cap);
 
                 n = by_file > 0 ? by_file : n;
         }

@@ -217,7 +217,7 @@ static void rows_when_something_changed(void **state)
         tree_remove(top);
 }
 
-/* A process whose main thread has ended shows no memory: that is not 0. Of one that has ended it is. */
+/* A process whose main thread has ended shows no memory under its own number: that is not 0. Of one that has ended it is. */
 static void memory_without_a_main_thread(void **state)
 {
         static const char text[] = "%d (x) Z 1 1 1 0 -1 0 0 0 0 0 7 5 0 0 20 0 %d 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 "
@@ -241,6 +241,24 @@ static void memory_without_a_main_thread(void **state)
         watch_tick(&w);
         assert_int_equal(value(facts_of(m, 10), "pNumThreads"), 2);
         assert_false(has(facts_of(m, 10), "pResidentSetSize") || has(facts_of(m, 10), "pVirtualMemoryBytes"));
+        assert_false(has(machine_need(m, "tree", NULL), "tree_rss_bytes"));
+        /* Another of its threads shows it. */
+        snprintf(line, sizeof(line), text, 10, 2, 10);
+        *strchr(strstr(line, "7 5"), '7') = '8'; /* it runs */
+        tree_put(top, "proc/10/stat", line);
+        tree_put(top, "proc/10/task/10/stat", line);
+        line[strcspn(line, "Z")] = 'S';
+        tree_put(top, "proc/10/task/11/stat", line);
+        tree_put(top, "proc/10/status", "Name:\tx\nvoluntary_ctxt_switches:\t3\n");
+        tree_put(top, "proc/10/task/11/statm", "1100 70 37 1 0 28 0\n");
+        tree_put(top, "proc/10/task/11/status", "VmHWM:\t 300 kB\nRssAnon:\t 100 kB\nvoluntary_ctxt_switches:\t5\n");
+        m->clock_ns += INFP_NS_PER_S;
+        watch_tick(&w);
+        assert_int_equal(value(facts_of(m, 10), "pResidentSetSize"), 70 * 4096);
+        assert_int_equal(value(facts_of(m, 10), "pVirtualMemoryBytes"), 1100 * 4096);
+        assert_int_equal(value(facts_of(m, 10), "pRssAnonBytes"), 100 * 1024);
+        assert_int_equal(value(facts_of(m, 10), "pVoluntaryContextSwitches"), 3); /* of the main thread, as always */
+        assert_int_equal(tree_value(m, "tree_rss_bytes"), 70 * 4096);
         snprintf(line, sizeof(line), text, 10, 1, 10);
         tree_put(top, "proc/10/stat", line);
         m->clock_ns += INFP_NS_PER_S;
