@@ -1,4 +1,5 @@
 #include "analyze/range.h"
+#include "base/human.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -395,9 +396,9 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
         if (to)
                 INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, &ret->to_is_mark, err));
         if (from && to && ret->t1 <= ret->t0)
-                return infp_fail(err, -EINVAL,
-                                 "--to %.100s (%.3f s after the start) is not behind --from %.100s (%.3f s)", to,
-                                 seconds_after(ret->t1, ret->start), from, seconds_after(ret->t0, ret->start));
+                return infp_fail(err, -EINVAL, "--to %.100s (%s s after the start) is not behind --from %.100s (%s s)",
+                                 to, infp_fixed(seconds_after(ret->t1, ret->start), 3).text, from,
+                                 infp_fixed(seconds_after(ret->t0, ret->start), 3).text);
         if (ret->t0 < recorded)
                 ret->t0 = recorded;
         if (ret->t1 > ret->end)
@@ -405,7 +406,7 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
         if (skip_ns && ret->t0 < ret->start + skip_ns)
                 ret->t0 = ret->start + skip_ns;
         if (ret->t0 >= ret->t1)
-                return infp_fail(err, -EINVAL, "nothing of the run lies in that range: it lasts %.3f s",
-                                 (double) (ret->end - 1 - ret->start) / 1e9);
+                return infp_fail(err, -EINVAL, "nothing of the run lies in that range: it lasts %s s",
+                                 infp_fixed((double) (ret->end - 1 - ret->start) / 1e9, 3).text);
         return 0;
 }

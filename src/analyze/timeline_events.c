@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/timeline_parts.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/time.h"
 
@@ -193,8 +194,8 @@ static int add_gap(struct infp_timeline *timeline, uint64_t from, uint64_t to)
                 return 0;
         }
         *gap = (struct infp_timeline_gap){ from, to, NULL };
-        if (asprintf(&gap->reason, "no samples for %.1f s: infprof did not get to run, or the machine stood still",
-                     (double) (to - from) / 1e9) < 0) {
+        if (asprintf(&gap->reason, "no samples for %s s: infprof did not get to run, or the machine stood still",
+                     infp_fixed((double) (to - from) / 1e9, 1).text) < 0) {
                 gap->reason = NULL;
                 return -ENOMEM;
         }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/time.h"
@@ -56,17 +57,17 @@ static void take_row(void *context, const struct infp_row *row)
 static void show_progress(void *context, const struct infp_load_state *state)
 {
         struct load *l = context;
-        char failed[40] = "", waiting[40] = "";
+        char failed[64] = "", waiting[64] = "";
 
         if (state->n_failed)
-                snprintf(failed, sizeof(failed), ", %llu failed", (unsigned long long) state->n_failed);
+                snprintf(failed, sizeof(failed), ", %s failed", infp_count(state->n_failed).text);
         if (state->n_waiting)
-                snprintf(waiting, sizeof(waiting), ", %llu waiting", (unsigned long long) state->n_waiting);
+                snprintf(waiting, sizeof(waiting), ", %s waiting", infp_count(state->n_waiting).text);
         l->is_progress_shown = true;
-        infp_say_progress("%5.1f s  %llu requests ended%s, %u in flight%s, %llu pieces%s",
-                          (double) (state->now_t_ns - state->start_t_ns) / 1e9, (unsigned long long) state->n_ended,
-                          failed, state->n_in_flight, waiting, (unsigned long long) state->n_pieces,
-                          state->is_ending ? ", ending" : "");
+        infp_say_progress("%5s s  %s requests ended%s, %u in flight%s, %s pieces%s",
+                          infp_fixed((double) (state->now_t_ns - state->start_t_ns) / 1e9, 1).text,
+                          infp_count(state->n_ended).text, failed, state->n_in_flight, waiting,
+                          infp_count(state->n_pieces).text, state->is_ending ? ", ending" : "");
 }
 
 static double own_cpu_s(void)
@@ -121,8 +122,8 @@ static int warm_up(struct load *l, struct infp_err *err)
         if (r == 0 && l->is_stopped)
                 r = infp_fail(err, -ECANCELED, "stopped in the warm-up");
         else if (r == 0 && !requests->n_ok)
-                r = infp_fail(err, -EIO, "all %llu requests of the warm-up failed, such as: %s",
-                              (unsigned long long) requests->n, requests->failures[0].example);
+                r = infp_fail(err, -EIO, "all %s requests of the warm-up failed, such as: %s",
+                              infp_count(requests->n).text, requests->failures[0].example);
         if (requests)
                 infp_requests_done(requests);
         free(requests);
@@ -217,17 +218,16 @@ static void print_text(struct infp_out *out, const struct load *l)
         char title[256];
 
         if (options->rate > 0)
-                snprintf(title, sizeof(title), "Load (client-side): %g requests a second, %s", options->rate,
-                         options->is_constant ? "evenly spaced" : "Poisson");
+                snprintf(title, sizeof(title), "Load (client-side): %s requests a second, %s",
+                         infp_number(options->rate).text, options->is_constant ? "evenly spaced" : "Poisson");
         else
                 snprintf(title, sizeof(title), "Load (client-side): %u at a time", options->concurrency);
         infp_requests_text(out, l->requests, title);
         infp_report_line(out, "server", "%s", l->shown_url);
         infp_report_line(out, "model", "%s", model);
         if (l->state.n_held)
-                infp_report_line(out, "held back",
-                                 "%llu requests were due while all %u slots were taken (--concurrency)",
-                                 (unsigned long long) l->state.n_held,
+                infp_report_line(out, "held back", "%s requests were due while all %u slots were taken (--concurrency)",
+                                 infp_count(l->state.n_held).text,
                                  options->concurrency ? options->concurrency : options->max_in_flight);
         if (isnan(cpu_ms(l)))
                 infp_report_line(out, "load client", "%s of CPU", infp_report_seconds(l->cpu_s).text);
@@ -260,8 +260,8 @@ static void say_where(const struct load *l, bool is_live, const char *uuid, cons
                 infp_say("%llu requests are in run %s, which is recorded in %s", (unsigned long long) l->requests->n,
                          uuid, output);
         else
-                infp_say("%llu requests recorded; read them with `infprof report -r %s/%s.infprof`",
-                         (unsigned long long) l->requests->n, output, uuid);
+                infp_say("%s requests recorded; read them with `infprof report -r %s/%s.infprof`",
+                         infp_count(l->requests->n).text, output, uuid);
 }
 
 /* Rows that nobody asked for by name may be lost without a failure; the summary is whole. What failed has been said. */
@@ -280,8 +280,8 @@ static bool close_record(struct load *l)
         }
         r = infp_load_record_close(INFP_TAKE(l->record), &l->signals, &n_lost, &lost_err);
         if (r < 0)
-                infp_say("load: %llu of %llu requests were not recorded: %s", (unsigned long long) n_lost,
-                         (unsigned long long) l->requests->n, lost_err.text);
+                infp_say("load: %s of %s requests were not recorded: %s", infp_count(n_lost).text,
+                         infp_count(l->requests->n).text, lost_err.text);
         else
                 say_where(l, is_live, given ? uuid : NULL, output);
         if (print(l, given ? uuid : NULL, given ? output : NULL, &err) < 0) {
@@ -298,8 +298,8 @@ static int verdict(const struct load *l)
         if (requests->n_failed) {
                 const char *example = requests->n_failures ? requests->failures[0].example : "";
 
-                infp_say("load: %llu of %llu requests failed%s%s", (unsigned long long) requests->n_failed,
-                         (unsigned long long) requests->n, *example ? ", such as: " : "", example);
+                infp_say("load: %s of %s requests failed%s%s", infp_count(requests->n_failed).text,
+                         infp_count(requests->n).text, *example ? ", such as: " : "", example);
                 return INFP_EXIT_FAILURE;
         }
         if (!requests->n_ok && !l->is_stopped) {

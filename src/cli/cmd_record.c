@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/leave.h"
@@ -295,17 +296,19 @@ static void finish(struct record *r)
         if (r->result.is_child_left)
                 infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
         if (!r->is_saved)
-                infp_say("%.1f s recorded%s, but not finished: when there is room for run.json, `infprof recover %s` "
+                infp_say("%s s recorded%s, but not finished: when there is room for run.json, `infprof recover %s` "
                          "makes "
                          "its files",
-                         seconds, of, r->path);
+                         infp_fixed(seconds, 1).text, of, r->path);
         else if (r->options.no_finish)
-                infp_say("%.1f s recorded%s; `infprof finish -r %s` makes its files", seconds, of, r->path);
-        else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
-                infp_say("%.1f s recorded%s, but not finished: `infprof finish -r %s` makes its files", seconds, of,
+                infp_say("%s s recorded%s; `infprof finish -r %s` makes its files", infp_fixed(seconds, 1).text, of,
                          r->path);
+        else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
+                infp_say("%s s recorded%s, but not finished: `infprof finish -r %s` makes its files",
+                         infp_fixed(seconds, 1).text, of, r->path);
         else
-                infp_say("%.1f s recorded%s; read it with `infprof report -r %s`", seconds, of, r->path);
+                infp_say("%s s recorded%s; read it with `infprof report -r %s`", infp_fixed(seconds, 1).text, of,
+                         r->path);
 }
 
 /* Whoever reads our standard output may have been slow, but is not waited for for ever. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/one_shot.h"
@@ -18,7 +19,6 @@
 #include "query/duck.h"
 #include "store/live.h"
 #include "store/run.h"
-#include "view/human.h"
 
 void infp_findings_done(struct infp_findings *findings)
 {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "cli/doctor.h"
 #include "cli/one_shot.h"
@@ -12,7 +13,6 @@
 #include "collectors/engine.h"
 #include "collectors/engine_tables.h"
 #include "collectors/gpu_table.h"
-#include "view/human.h"
 
 static void put_text(struct infp_str *out, const char *before, const struct infp_batch *batch, unsigned cell,
                      uint32_t row)
@@ -51,9 +51,9 @@ static void add_engine(struct infp_findings *findings, const struct infp_last *l
                 infp_str_puts(&text, "; ");
                 infp_human_bytes(&text, (double) infp_batch_i64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_BYTES, row));
                 infp_str_printf(
-                        &text, ", %lld series in %.1f ms",
+                        &text, ", %lld series in %s ms",
                         (long long) infp_batch_i64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_SERIES_COUNT, row),
-                        infp_batch_f64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_MS, row));
+                        infp_fixed(infp_batch_f64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_MS, row), 1).text);
         }
         if (!ok) { /* the reason names the address itself */
                 text.size = 0;

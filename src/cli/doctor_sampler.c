@@ -1,8 +1,8 @@
 /* What infprof may do here to sample stacks: asked of the kernel itself, by the events that `record --cpu` would open. */
+#include "base/human.h"
 #include "cli/doctor.h"
 #include "sampler/perf_front.h"
 #include "sampler/sampler.h"
-#include "view/human.h"
 
 static void add(struct infp_findings *findings, const char *name, bool is_allowed, const char *text, const char *fix)
 {

@@ -10,6 +10,7 @@
 #include "analyze/range.h"
 #include "analyze/sampling.h"
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "cli/command.h"
@@ -20,7 +21,6 @@
 #include "view/flame_html.h"
 #include "view/flame_svg.h"
 #include "view/flame_top.h"
-#include "view/human.h"
 #include "view/profile_formats.h"
 
 struct writing {

@@ -1,4 +1,5 @@
 #include "cli/load_options.h"
+#include "base/human.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -105,7 +106,8 @@ static int take_number(const struct infp_arguments *arguments, const char *name,
         if (!value)
                 return 0;
         if (infp_parse_f64(value, strlen(value), &v) < 0 || !(v >= low && v <= high))
-                return infp_fail(err, -EINVAL, "--%s %s: it must be a number from %g to %g", name, value, low, high);
+                return infp_fail(err, -EINVAL, "--%s %s: it must be a number from %s to %s", name, value,
+                                 infp_number(low).text, infp_number(high).text);
         *ret = v;
         return 0;
 }

@@ -1,4 +1,5 @@
 #include "cli/sampler_options.h"
+#include "base/human.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static int read_rate(const struct infp_arguments *arguments, const char *name, d
         if (!*text)
                 return 0;
         if (infp_parse_f64(text, strlen(text), &hz) < 0 || !(hz >= 1 && hz <= most))
-                return infp_fail(err, -EINVAL, "--%s=%s: the rate is from 1 to %g times a second", name, text, most);
+                return infp_fail(err, -EINVAL, "--%s=%s: the rate is from 1 to %s times a second", name, text,
+                                 infp_number(most).text);
         *ret = hz;
         return 0;
 }

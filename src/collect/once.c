@@ -1,4 +1,5 @@
 #include "collect/once.h"
+#include "base/human.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -141,8 +142,8 @@ static void say_late(const struct thread *t, const struct infp_env *env, struct 
 {
         char text[128];
 
-        snprintf(text, sizeof(text), "it has not answered within %.3g s: left alone, what it said until then stands",
-                 (double) patience_ns / INFP_NS_PER_S);
+        snprintf(text, sizeof(text), "it has not answered within %s s: left alone, what it said until then stands",
+                 infp_number((double) patience_ns / INFP_NS_PER_S).text);
         emit->collector = t->collector->name;
         emit->t_ns = env->now_ns(env);
         infp_emit_source(emit, NULL, -1, NULL, INFP_LATE, text, NULL);

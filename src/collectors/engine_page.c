@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "collectors/engine_parts.h"
 #include "collectors/engine_tables.h"
@@ -152,14 +153,15 @@ static int read_sample(void *context, const struct infp_prom_sample *sample)
 static void say_fall(struct engine *engine)
 {
         struct infp_emit *emit = engine->all->emit;
-        char text[320];
+        char text[480];
 
         if (!engine->fell_t_ns || engine->t_ns - engine->fell_t_ns > forgive_ns) {
                 snprintf(text, sizeof(text),
-                         "%s fell from %.15g to %.15g, and %u other counters fell, though the server was not started "
+                         "%s fell from %s to %s, and %u other counters fell, though the server was not started "
                          "anew: "
                          "several processes may answer in turn",
-                         engine->falls.name, engine->falls.from, engine->falls.to, engine->falls.n - 1);
+                         engine->falls.name, infp_number(engine->falls.from).text, infp_number(engine->falls.to).text,
+                         engine->falls.n - 1);
                 infp_emit_source(emit, &infp_table_engine_samples, -1, engine->shown, INFP_BROKEN, text, NULL);
         }
         engine->fell_t_ns = engine->t_ns;

@@ -2,6 +2,7 @@
  * readers where it lies; nothing else differs. */
 #include <inttypes.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "model/baseline.h"
 #include "record/session_parts.h"
@@ -25,9 +26,9 @@ static void begin(struct infp_session *s, uint64_t now)
         s->baseline_end_ns = now + s->options->baseline_ns;
         put_mark(s, INFP_BASELINE_START, now);
         infp_notice(&s->options->notices,
-                    s->options->child ? "measuring the idle power for %.3g s before the command starts"
-                                      : "measuring the power of the first %.3g s as the idle power",
-                    seconds);
+                    s->options->child ? "measuring the idle power for %s s before the command starts"
+                                      : "measuring the power of the first %s s as the idle power",
+                    infp_number(seconds).text);
 }
 
 /* Called at each turn once everything was sampled for the first time. True: the command may go. */

@@ -1,3 +1,4 @@
+#include "base/human.h"
 #include "sampler/modes.h"
 
 #include <errno.h>
@@ -174,9 +175,10 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
                 return;
         wall->said_rate = counts->rate_hz;
         snprintf(reason, sizeof(reason),
-                 "all %llu threads are read %.2g times a second, not %g: more than %u reads a second would cost too "
+                 "all %llu threads are read %s times a second, not %s: more than %u reads a second would cost too "
                  "much",
-                 (unsigned long long) counts->n_threads, counts->rate_hz, asked, INFP_WALL_READS_PER_S);
+                 (unsigned long long) counts->n_threads, infp_number(counts->rate_hz).text, infp_number(asked).text,
+                 INFP_WALL_READS_PER_S);
         infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_LATE, reason,
                          "weights are those of the lower rate: shares are right, what is short is seen more rarely");
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "view/figure_parts.h"
-#include "view/human.h"
 
 double infp_frame_x(const struct infp_frame *frame, double x)
 {
@@ -72,12 +72,27 @@ struct infp_figure_text infp_figure_value(const struct infp_figure *figure, cons
         return ret;
 }
 
+/* The number at the beginning of a text for people, and what stands after it. */
+static double read_back(const char *text, const char **ret_unit)
+{
+        char plain[32];
+        size_t n = 0;
+
+        /* bound: infp_human's texts are no longer */
+        for (; n + 1 < sizeof(plain) && *text && strchr("-0123456789.,", *text); text++)
+                if (*text != ',')
+                        plain[n++] = *text;
+        plain[n] = 0;
+        *ret_unit = text;
+        return strtod(plain, NULL);
+}
+
 struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const struct infp_figure_series *series,
                                          double v, double step)
 {
         struct infp_figure_text ret = infp_figure_value(figure, series, v), fine = { "" };
-        char *unit;
-        const double shown = strtod(ret.text, &unit), base = strcmp(series->base, "bytes") ? 10 : 1024;
+        const char *unit;
+        const double shown = read_back(ret.text, &unit), base = strcmp(series->base, "bytes") ? 10 : 1024;
         double scale;
 
         if (shown == 0 || strpbrk(unit, "0123456789") ||
@@ -85,8 +100,8 @@ struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const
              strcmp(ret.text, infp_figure_value(figure, series, v + step).text)))
                 return ret;
         scale = pow(base, round(log(v / shown) / log(base)));
-        snprintf(fine.text, sizeof(fine.text), "%.*f%s", (int) fmin(6, fmax(0, ceil(-log10(step / scale) - 1e-9))),
-                 v / scale, unit);
+        snprintf(fine.text, sizeof(fine.text), "%s%.30s",
+                 infp_fixed(v / scale, (int) fmin(6, fmax(0, ceil(-log10(step / scale) - 1e-9)))).text, unit);
         return fine;
 }
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "view/figure_parts.h"
-#include "view/human.h"
 
 enum { Y_PARTS = 5, X_PARTS = 8 };
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "view/flame_words.h"
-#include "view/human.h"
 
 static const char *const themes[INFP_FLAME_THEMES] = {
         [INFP_FLAME_BY_KIND] = "kind",    [INFP_FLAME_HOT] = "hot",   [INFP_FLAME_COLD] = "cold",
@@ -131,8 +131,9 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
         for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
                 if (!parts[i].samples || !flame->samples)
                         continue;
-                infp_str_printf(out, "%s%.1f %% %s", is_first ? "Of all samples " : ", ",
-                                100.0 * (double) parts[i].samples / (double) flame->samples, parts[i].what);
+                infp_str_printf(out, "%s%s %% %s", is_first ? "Of all samples " : ", ",
+                                infp_fixed(100.0 * (double) parts[i].samples / (double) flame->samples, 1).text,
+                                parts[i].what);
                 is_first = false;
         }
         if (is_first && flame->samples)
@@ -146,7 +147,8 @@ static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame 
         infp_flame_count(out, k);
         infp_str_puts(out, " of ");
         infp_flame_count(out, flame->samples);
-        infp_str_printf(out, " samples (%.1f %%) %s", 100.0 * (double) k / (double) flame->samples, rest);
+        infp_str_printf(out, " samples (%s %%) %s", infp_fixed(100.0 * (double) k / (double) flame->samples, 1).text,
+                        rest);
         return true;
 }
 

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "analyze/profile.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "view/flame_words.h"
-#include "view/human.h"
 #include "view/report_parts.h"
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
@@ -23,8 +23,8 @@ static void put_function(struct infp_str *out, const struct infp_flame_function 
         if (f->guessed_samples && f->guessed_samples >= f->total_samples)
                 infp_str_puts(out, " (guessed)");
         else if (infp_flame_is_guessed(f))
-                infp_str_printf(out, " (%.0f %% guessed)",
-                                100.0 * (double) f->guessed_samples / (double) f->total_samples);
+                infp_str_printf(out, " (%s %% guessed)",
+                                infp_fixed(100.0 * (double) f->guessed_samples / (double) f->total_samples, 0).text);
         else if (f->is_inlined)
                 infp_str_puts(out, " (inlined)");
         if (f->object && !f->is_unnamed)
@@ -46,8 +46,9 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
 
         infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
         put_function(&words, f);
-        infp_report_put(out, "  %6.2f %%  %6.2f %%  %6.2f to %6.2f  %9s  ", self.percent, total.percent, by->low,
-                        by->high, weight.data ? weight.data : "");
+        infp_report_put(out, "  %6s %%  %6s %%  %6s to %6s  %9s  ", infp_fixed(self.percent, 2).text,
+                        infp_fixed(total.percent, 2).text, infp_fixed(by->low, 2).text, infp_fixed(by->high, 2).text,
+                        weight.data ? weight.data : "");
         infp_report_put_padded(out, words.data ? words.data : "", is_cut ? width - FIGURES_WIDTH : UINT_MAX, true);
         infp_report_end(out);
 }
@@ -81,7 +82,8 @@ static void put_count(struct infp_str *out, double v, const char *one, const cha
 
 static void put_share(struct infp_str *out, double part, double whole)
 {
-        infp_str_printf(out, "%.*f %%", part > 0 && part / whole < 0.001 ? 3 : 1, whole > 0 ? 100 * part / whole : 0);
+        infp_str_printf(out, "%s %%",
+                        infp_fixed(whole > 0 ? 100 * part / whole : 0, part > 0 && part / whole < 0.001 ? 3 : 1).text);
 }
 
 static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
@@ -114,9 +116,9 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
                 infp_str_printf(
                         out,
                         "What is missing is time in which no sample can be taken: of threads and processes that "
-                        "live for less than %.3g ms (a higher rate shows them), and in the kernel where that "
+                        "live for less than %s ms (a higher rate shows them), and in the kernel where that "
                         "may not be looked at. ",
-                        1000 / s->rate_hz);
+                        infp_number(1000 / s->rate_hz).text);
 }
 
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "view/html_page.h"
 #include "view/html_parts.h"
-#include "view/human.h"
 #include "view/markup.h"
 
 /* A page of an hour at 1 Hz stays below 1.5 MB. */

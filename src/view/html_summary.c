@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "model/quantile.h"
 #include "view/html_parts.h"
@@ -79,14 +80,14 @@ static void put_cpu(struct infp_str *out, const struct infp_report *report)
         char value[64];
 
         if (isfinite(used)) {
-                snprintf(value, sizeof(value), "%.2f CPUs", used);
+                snprintf(value, sizeof(value), "%s CPUs", infp_fixed(used, 2).text);
                 put_card(out, "CPU of the target", value,
                          isfinite(report->effective_cpus) ? "of %s to be had, %s in all" : "%s%s in all",
                          isfinite(report->effective_cpus) ? number(report->effective_cpus).text : "",
                          seconds(report->tree_cpu_s).text);
         }
         if (report->cores.average.n) {
-                snprintf(value, sizeof(value), "%.1f %%", infp_stat_mean(&report->cores.average));
+                snprintf(value, sizeof(value), "%s %%", infp_fixed(infp_stat_mean(&report->cores.average), 1).text);
                 put_card(out, "CPU of the machine", value, "of %u CPUs, on average", report->cores.n);
         }
 }
@@ -182,7 +183,7 @@ static void put_gpus(struct infp_str *out, const struct infp_report *report)
 
                 snprintf(name, sizeof(name), "GPU %lld%s%.60s", (long long) gpu->index, gpu->name ? ", " : "",
                          gpu->name ? gpu->name : "");
-                snprintf(value, sizeof(value), "%.0f %%", used);
+                snprintf(value, sizeof(value), "%s %%", infp_fixed(used, 0).text);
                 if (isfinite(used))
                         put_card(out, name, value,
                                  stat->n ? "in use, on average; at most %s of memory" : "in use, on average%s",

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "view/report_parts.h"
@@ -30,20 +31,23 @@ static void put_cpu(struct infp_out *out, const struct infp_report *report, cons
         double total = infp_container_total(use, INFP_CONTAINER_CPU), cpus = infp_container_cpus(use);
         double allowed = infp_container_cpus_allowed(use, report->n_cpus);
         double throttled = infp_container_throttled(use);
-        char share[80] = "";
+        char share[96] = "";
 
         if (isnan(total))
                 return;
         if (allowed > 0)
-                snprintf(share, sizeof(share), " of %.4g allowed (%.1f %%)", allowed, 100 * cpus / allowed);
-        infp_report_line(out, "  CPU", "%s, %.3g CPUs on average%s", infp_report_seconds(total).text, cpus, share);
+                snprintf(share, sizeof(share), " of %s allowed (%s %%)", infp_number(allowed).text,
+                         infp_fixed(100 * cpus / allowed, 1).text);
+        infp_report_line(out, "  CPU", "%s, %s CPUs on average%s", infp_report_seconds(total).text,
+                         infp_number(cpus).text, share);
         if (throttled > 0)
-                infp_report_line(out, "  throttled", "in %.1f %% of %.0f periods, %s together over all CPUs",
-                                 100 * throttled, infp_container_total(use, INFP_CONTAINER_PERIODS),
+                infp_report_line(out, "  throttled", "in %s %% of %s periods, %s together over all CPUs",
+                                 infp_fixed(100 * throttled, 1).text,
+                                 infp_fixed(infp_container_total(use, INFP_CONTAINER_PERIODS), 0).text,
                                  infp_report_seconds(infp_container_total(use, INFP_CONTAINER_THROTTLED_NS)).text);
         else if (!isnan(throttled))
-                infp_report_line(out, "  throttled", "never in %.0f periods",
-                                 infp_container_total(use, INFP_CONTAINER_PERIODS));
+                infp_report_line(out, "  throttled", "never in %s periods",
+                                 infp_fixed(infp_container_total(use, INFP_CONTAINER_PERIODS), 0).text);
 }
 
 static void put_memory(struct infp_out *out, const struct infp_report *report, const struct infp_container_use *use)
@@ -53,16 +57,17 @@ static void put_memory(struct infp_out *out, const struct infp_report *report, c
         double allowed = infp_container_memory_allowed(use, machine_memory(report), &is_limit);
         double kills = infp_container_total(use, INFP_CONTAINER_OOM_KILLS);
         double hits = infp_container_total(use, INFP_CONTAINER_LIMIT_HITS);
-        char share[160] = "", events[120] = "";
+        char share[160] = "", events[160] = "";
 
         if (isnan(peak))
                 return;
         if (allowed > 0)
-                snprintf(share, sizeof(share), " of %s (%.1f %%), %s", infp_report_bytes(allowed).text,
-                         100 * peak / allowed, is_limit ? "its limit" : "all of the machine: no limit is set");
+                snprintf(share, sizeof(share), " of %s (%s %%), %s", infp_report_bytes(allowed).text,
+                         infp_fixed(100 * peak / allowed, 1).text,
+                         is_limit ? "its limit" : "all of the machine: no limit is set");
         if (kills > 0 || hits > 0)
-                snprintf(events, sizeof(events), "; the limit was hit %.0f times, %.0f processes were killed",
-                         hits > 0 ? hits : 0, kills > 0 ? kills : 0);
+                snprintf(events, sizeof(events), "; the limit was hit %s times, %s processes were killed",
+                         infp_fixed(hits > 0 ? hits : 0, 0).text, infp_fixed(kills > 0 ? kills : 0, 0).text);
         infp_report_line(out, "  memory", "%s at most%s%s", infp_report_bytes(peak).text, share, events);
 }
 
@@ -85,9 +90,10 @@ static void put_share(struct infp_str *text, const char *name, double some, doub
 {
         if (isnan(some) && isnan(full))
                 return;
-        infp_str_printf(text, "%s%s %.1f %%", text->size ? ", " : "", name, 100 * (isnan(some) ? full : some));
+        infp_str_printf(text, "%s%s %s %%", text->size ? ", " : "", name,
+                        infp_fixed(100 * (isnan(some) ? full : some), 1).text);
         if (!isnan(some) && full > 0.0005)
-                infp_str_printf(text, " (all of them %.1f %%)", 100 * full);
+                infp_str_printf(text, " (all of them %s %%)", infp_fixed(100 * full, 1).text);
 }
 
 static void put_waits(struct infp_out *out, const struct infp_container_use *use)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "view/report_parts.h"
 
@@ -119,12 +120,13 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
                          more.data ? more.data : "");
         infp_str_clear(&more);
         if (!isnan(t->prompt))
-                infp_str_printf(&more, ", %.0f prompt", t->prompt);
+                infp_str_printf(&more, ", %s prompt", infp_fixed(t->prompt, 0).text);
         if (!isnan(t->requests))
-                infp_str_printf(&more, ", %.0f requests", t->requests);
-        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %.0f generated%s",
+                infp_str_printf(&more, ", %s requests", infp_fixed(t->requests, 0).text);
+        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %s generated%s",
                          infp_report_joules(t->joules).text, infp_report_seconds(t->seconds).text,
-                         names.data ? names.data : "", tokens_from[t->from], t->generated, more.data ? more.data : "");
+                         names.data ? names.data : "", tokens_from[t->from], infp_fixed(t->generated, 0).text,
+                         more.data ? more.data : "");
 }
 
 static void put_split(struct infp_out *out, const struct infp_report *report)

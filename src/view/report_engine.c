@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
-#include "view/human.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 12, CELL_WIDTH = 12 };
@@ -66,14 +66,14 @@ static void put_edges(struct infp_str *out, const struct infp_quantile *at, cons
         } steps[] = { { " s", 1 }, { " ms", 1e3 }, { " us", 1e6 } };
         const double low = at->low * unit->factor, high = at->high * unit->factor;
         const bool is_time = !strcmp(unit->base, "seconds");
-        char text[48] = "";
+        char text[80] = "";
         unsigned i = 0;
 
         while (is_time && i + 1 < INFP_COUNT(steps) && high * steps[i].factor < 0.9999999)
                 i++;
         if (isfinite(low) && isfinite(high))
-                snprintf(text, sizeof(text), "%.4g..%.4g%s", low * steps[i].factor, high * steps[i].factor,
-                         is_time ? steps[i].name : "");
+                snprintf(text, sizeof(text), "%s..%s%s", infp_number(low * steps[i].factor).text,
+                         infp_number(high * steps[i].factor).text, is_time ? steps[i].name : "");
         infp_str_printf(out, " %*s", CELL_WIDTH, text);
 }
 
@@ -105,7 +105,7 @@ static void put_metric(struct infp_out *out, const struct infp_window_metric *m,
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
                 put_quantile(out, &at[i], &unit);
         infp_report_end(out);
-        infp_str_printf(&seen, "    n %.0f", infp_window_observations(m));
+        infp_str_printf(&seen, "    n %s", infp_fixed(infp_window_observations(m), 0).text);
         infp_str_printf(&seen, "%*s", (int) (NAME_WIDTH + CELL_WIDTH + 3 - seen.size), "");
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
                 put_edges(&seen, &at[i], &unit);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "view/report_parts.h"
 
@@ -29,27 +30,27 @@ static void say_cpu(struct facts *facts, const struct infp_report *report)
         infp_autostr struct infp_str text = { 0 };
 
         if (used >= 0.9 * cpus && threads > cpus) {
-                infp_str_printf(&text, "The tree had up to %.0f threads for its %.3g effective CPUs.", threads, cpus);
+                infp_str_printf(&text, "The tree had up to %s threads for its %s effective CPUs.",
+                                infp_fixed(threads, 0).text, infp_number(cpus).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }
         if (cpus < report->n_cpus) {
-                infp_str_printf(&text, "%.3g of the machine's %.0f CPUs were to be had (affinity, cpuset or quota).",
-                                cpus, report->n_cpus);
+                infp_str_printf(&text, "%s of the machine's %s CPUs were to be had (affinity, cpuset or quota).",
+                                infp_number(cpus).text, infp_fixed(report->n_cpus, 0).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }
         if (steal >= 0.01 * report->n_cpus) {
-                infp_str_printf(&text, "The hypervisor gave %.1f %% of the CPU time to others (vCpuSteal).",
-                                100 * steal / report->n_cpus);
+                infp_str_printf(&text, "The hypervisor gave %s %% of the CPU time to others (vCpuSteal).",
+                                infp_fixed(100 * steal / report->n_cpus, 1).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }
         if (iowait >= 0.05 * report->n_cpus) {
                 infp_str_printf(
-                        &text,
-                        "The CPUs were idle for %.1f %% of the time while a task waited for I/O (vCpuTimeIOWait).",
-                        100 * iowait / report->n_cpus);
+                        &text, "The CPUs were idle for %s %% of the time while a task waited for I/O (vCpuTimeIOWait).",
+                        infp_fixed(100 * iowait / report->n_cpus, 1).text);
                 say(facts, text.data);
         }
 }
@@ -66,7 +67,7 @@ static void say_memory(struct facts *facts, const struct infp_report *report)
                 infp_str_clear(&text);
         }
         if (faults > 0) {
-                infp_str_printf(&text, "%.0f page faults of the tree waited for a disk.", faults);
+                infp_str_printf(&text, "%s page faults of the tree waited for a disk.", infp_fixed(faults, 0).text);
                 say(facts, text.data);
         }
 }
@@ -81,7 +82,8 @@ static void say_network(struct facts *facts, const struct infp_report *report)
                 const double n = infp_report_total(report, names[i]);
 
                 if (n > 0)
-                        infp_str_printf(&text, "%s%.0f %s", text.size ? ", " : "Network: ", n, names[i]);
+                        infp_str_printf(&text, "%s%s %s", text.size ? ", " : "Network: ", infp_fixed(n, 0).text,
+                                        names[i]);
         }
         if (text.size) {
                 infp_str_putc(&text, '.');
@@ -111,24 +113,25 @@ static void say_own(struct facts *facts, const struct infp_report *report)
         infp_autostr struct infp_str text = { 0 };
 
         if (self.rows_dropped > 0)
-                infp_str_printf(&text, "infprof dropped %.0f rows: figures may lack some samples.", self.rows_dropped);
+                infp_str_printf(&text, "infprof dropped %s rows: figures may lack some samples.",
+                                infp_fixed(self.rows_dropped, 0).text);
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
         if (self.ring_dropped > 0)
                 infp_str_printf(
                         &text,
-                        "Programs dropped %.0f of their spans, attributes and marks, most likely since their ring "
+                        "Programs dropped %s of their spans, attributes and marks, most likely since their ring "
                         "files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has the "
                         "reason and what would help.",
-                        self.ring_dropped);
+                        infp_fixed(self.ring_dropped, 0).text);
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
         if (report->ticks.missed.total_u64)
                 infp_str_printf(&text,
-                                "infprof left out %llu samples, because it got no CPU or an earlier one took too long.",
-                                (unsigned long long) report->ticks.missed.total_u64);
+                                "infprof left out %s samples, because it got no CPU or an earlier one took too long.",
+                                infp_count(report->ticks.missed.total_u64).text);
         if (text.size)
                 say(facts, text.data);
         if (report->run->problem)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "view/report_parts.h"
@@ -55,11 +56,13 @@ static void put_use(struct infp_out *out, const struct infp_gpu *gpu)
         if (isnan(infp_gpu_mean(gpu, INFP_GPU_USED)))
                 infp_str_puts(&text, "not told by the driver");
         else
-                infp_str_printf(&text, "%.1f %% of the time on average, %.0f %% at most",
-                                infp_gpu_mean(gpu, INFP_GPU_USED), infp_gpu_most(gpu, INFP_GPU_USED));
+                infp_str_printf(&text, "%s %% of the time on average, %s %% at most",
+                                infp_fixed(infp_gpu_mean(gpu, INFP_GPU_USED), 1).text,
+                                infp_fixed(infp_gpu_most(gpu, INFP_GPU_USED), 0).text);
         for (unsigned i = 0; i < INFP_COUNT(more); i++)
                 if (!isnan(infp_gpu_mean(gpu, more[i].figure)))
-                        infp_str_printf(&text, "; %.1f %% %s", infp_gpu_mean(gpu, more[i].figure), more[i].what);
+                        infp_str_printf(&text, "; %s %% %s", infp_fixed(infp_gpu_mean(gpu, more[i].figure), 1).text,
+                                        more[i].what);
         infp_report_line(out, "  busy", "%s", text.data);
 }
 
@@ -70,8 +73,8 @@ static void put_memory(struct infp_out *out, const struct infp_gpu *gpu)
         if (isnan(used))
                 return;
         if (total > 0)
-                infp_report_line(out, "  memory", "%s at most of %s (%.1f %%)", infp_report_bytes(used).text,
-                                 infp_report_bytes(total).text, 100 * used / total);
+                infp_report_line(out, "  memory", "%s at most of %s (%s %%)", infp_report_bytes(used).text,
+                                 infp_report_bytes(total).text, infp_fixed(100 * used / total, 1).text);
         else
                 infp_report_line(out, "  memory", "%s at most", infp_report_bytes(used).text);
 }
@@ -101,16 +104,16 @@ static void put_clock(struct infp_out *out, const struct infp_gpu *gpu)
         char of[64] = "", also[64] = "";
 
         if (max > 0)
-                snprintf(of, sizeof(of), " of %.0f MHz", max);
+                snprintf(of, sizeof(of), " of %s MHz", infp_fixed(max, 0).text);
         if (!isnan(mean))
-                infp_report_line(out, "  clock", "%.0f%s on average", mean, max > 0 ? of : " MHz");
+                infp_report_line(out, "  clock", "%s%s on average", infp_fixed(mean, 0).text, max > 0 ? of : " MHz");
         if (!isnan(memory))
-                snprintf(also, sizeof(also), ", its memory %.0f", memory);
+                snprintf(also, sizeof(also), ", its memory %s", infp_fixed(memory, 0).text);
         if (!isnan(heat))
                 infp_report_line(out, "  heat",
-                                 "%.0f \xc2\xb0"
+                                 "%s \xc2\xb0"
                                  "C at most%s",
-                                 heat, also);
+                                 infp_fixed(heat, 0).text, also);
 }
 
 static bool knows_held(const struct infp_gpu *gpu)
@@ -127,11 +130,11 @@ static void put_held(struct infp_out *out, const struct infp_gpu *gpu)
 
         for (unsigned i = 0; i < INFP_COUNT(held); i++)
                 if (infp_gpu_held(gpu, held[i].figure) >= never)
-                        infp_str_printf(&text, "%s%.1f %% of the time by %s", text.size ? ", " : "",
-                                        100 * infp_gpu_held(gpu, held[i].figure), held[i].what);
+                        infp_str_printf(&text, "%s%s %% of the time by %s", text.size ? ", " : "",
+                                        infp_fixed(100 * infp_gpu_held(gpu, held[i].figure), 1).text, held[i].what);
         for (unsigned i = 0; i < gpu->n_reasons; i++)
-                infp_str_printf(&seen, "%s%s (%.0f %% of samples)", seen.size ? ", " : "", gpu->reasons[i].text,
-                                100.0 * (double) gpu->reasons[i].n / (double) gpu->n_asked);
+                infp_str_printf(&seen, "%s%s (%s %% of samples)", seen.size ? ", " : "", gpu->reasons[i].text,
+                                infp_fixed(100.0 * (double) gpu->reasons[i].n / (double) gpu->n_asked, 0).text);
         if (text.size)
                 infp_report_line(out, "  held back", "%s", text.data);
         else if (knows_held(gpu))
@@ -145,9 +148,11 @@ static void put_faults(struct infp_out *out, const struct infp_gpu *gpu)
         const double ecc = infp_gpu_total(gpu, INFP_GPU_ECC_UNCORRECTED), xids = infp_gpu_total(gpu, INFP_GPU_XIDS);
 
         if (ecc > 0)
-                infp_report_line(out, "  faults", "%.0f memory errors that could not be corrected", ecc);
+                infp_report_line(out, "  faults", "%s memory errors that could not be corrected",
+                                 infp_fixed(ecc, 0).text);
         if (xids > 0)
-                infp_report_line(out, "  faults", "%.0f Xid errors (see gXidLast and the kernel's log)", xids);
+                infp_report_line(out, "  faults", "%s Xid errors (see gXidLast and the kernel's log)",
+                                 infp_fixed(xids, 0).text);
 }
 
 static void put_process(struct infp_out *out, const char *label, const struct infp_gpu_process *p)
@@ -158,7 +163,8 @@ static void put_process(struct infp_out *out, const char *label, const struct in
         if (p->memory_bytes.n)
                 snprintf(memory, sizeof(memory), ", %s at most", infp_report_bytes(p->memory_bytes.max).text);
         if (!isnan(sm) || !isnan(compute))
-                snprintf(use, sizeof(use), ", busy for it %.1f %% of the time", isnan(sm) ? compute : sm);
+                snprintf(use, sizeof(use), ", busy for it %s %% of the time",
+                         infp_fixed(isnan(sm) ? compute : sm, 1).text);
         infp_report_line(out, label, "%s (%lld%s)%s%s%s", p->name ? p->name : "a process", (long long) p->pid,
                          p->is_host_pid ? " on the host" : "", p->is_target ? ", the target's" : "", memory, use);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "view/report_parts.h"
@@ -11,29 +12,26 @@ enum { NAME_WIDTH = 22, ALL_CORES = 16 };
 
 static struct human percent(double v)
 {
-        struct human ret = { "-" };
+        return infp_human(v / 100, "ratio", "%", false);
+}
 
-        if (!isnan(v))
-                snprintf(ret.text, sizeof(ret.text), "%.1f %%", v);
+static struct human with_unit(double v, int decimals, const char *unit)
+{
+        struct human ret = infp_fixed(v, decimals);
+
+        if (isfinite(v))
+                strncat(ret.text, unit, sizeof(ret.text) - strlen(ret.text) - 1);
         return ret;
 }
 
 static struct human celsius(double v)
 {
-        struct human ret = { "-" };
-
-        if (!isnan(v))
-                snprintf(ret.text, sizeof(ret.text), "%.1f C", v);
-        return ret;
+        return with_unit(v, 1, " C");
 }
 
 static struct human joules(double v)
 {
-        struct human ret = { "-" };
-
-        if (!isnan(v))
-                snprintf(ret.text, sizeof(ret.text), fabs(v) < 1000 ? "%.1f J" : "%.0f J", v);
-        return ret;
+        return with_unit(v, fabs(v) < 1000, " J");
 }
 
 static void put_stat(struct infp_out *out, const char *label, const struct infp_stat *stat,
@@ -54,12 +52,12 @@ static void put_energy(struct infp_out *out, const struct infp_report *report, c
                                  : report->absences.n ? "; the reason is below"
                                                       : "");
         else
-                infp_report_line(
-                        out, "energy",
-                        "%s of the machine in %s (%.2f W)%s; since the recording began %s at first, %s at last",
-                        joules(infp_span_joules(span)).text, infp_report_seconds(span->energy_s).text,
-                        infp_span_watts(span), span->energy_is_estimated ? ", estimated from power" : "",
-                        joules(span->energy_j.min).text, joules(span->energy_j.max).text);
+                infp_report_line(out, "energy",
+                                 "%s of the machine in %s (%s W)%s; since the recording began %s at first, %s at last",
+                                 joules(infp_span_joules(span)).text, infp_report_seconds(span->energy_s).text,
+                                 infp_fixed(infp_span_watts(span), 2).text,
+                                 span->energy_is_estimated ? ", estimated from power" : "",
+                                 joules(span->energy_j.min).text, joules(span->energy_j.max).text);
 }
 
 static void put_cores(struct infp_out *out, const struct infp_cores *cores)
@@ -75,15 +73,15 @@ static void put_cores(struct infp_out *out, const struct infp_cores *cores)
         if (cores->n > ALL_CORES)
                 infp_report_line(out, "cores", "%u: each of them is in --json", cores->n);
         if (cores->disparity.n)
-                infp_report_line(out, "disparity",
-                                 "%.1f of 100 (Gini, normalised), mean of %llu intervals with any load",
-                                 infp_stat_mean(&cores->disparity), (unsigned long long) cores->disparity.n);
+                infp_report_line(out, "disparity", "%s of 100 (Gini, normalised), mean of %s intervals with any load",
+                                 infp_fixed(infp_stat_mean(&cores->disparity), 1).text,
+                                 infp_count(cores->disparity.n).text);
         if (cores->n > 1 && cores->average.n)
                 infp_report_line(out, "dominant",
-                                 "a core was 70 points above all others in %llu of %llu intervals; it changed %llu "
+                                 "a core was 70 points above all others in %s of %s intervals; it changed %s "
                                  "times",
-                                 (unsigned long long) cores->n_dominated, (unsigned long long) cores->average.n,
-                                 (unsigned long long) cores->n_dominant_changes);
+                                 infp_count(cores->n_dominated).text, infp_count(cores->average.n).text,
+                                 infp_count(cores->n_dominant_changes).text);
 }
 
 void infp_report_spans(struct infp_out *out, const struct infp_report *report)
@@ -108,7 +106,7 @@ void infp_report_spans(struct infp_out *out, const struct infp_report *report)
         put_stat(out, "CPU temperature", &span->temperature_c, celsius);
         put_cores(out, &span->cores);
         put_energy(out, report, span);
-        infp_report_line(out, "samples", "%llu in %s; std is that of the sample (n - 1)", (unsigned long long) span->n,
+        infp_report_line(out, "samples", "%s in %s; std is that of the sample (n - 1)", infp_count(span->n).text,
                          infp_report_seconds(span->seconds).text);
 }
 
@@ -175,8 +173,8 @@ void infp_report_labels(struct infp_out *out, const struct infp_report *report)
                 "std of the sample (n - 1); cores, disparity and the rest are in --json");
         put_unplaced(out, labels);
         if (labels->n_left_out)
-                infp_report_line(out, "note", "%llu more labels are left out (--from, --to choose others)",
-                                 (unsigned long long) labels->n_left_out);
+                infp_report_line(out, "note", "%s more labels are left out (--from, --to choose others)",
+                                 infp_count(labels->n_left_out).text);
 }
 
 static void json_stat(struct infp_json *json, const char *key, const struct infp_stat *stat)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
-#include "view/human.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 29, CELL_WIDTH = 12, TOTALS_FROM_WIDTH = 100 };

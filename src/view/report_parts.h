@@ -1,13 +1,10 @@
 /* What the files of the text report share. */
 #pragma once
 
+#include "base/human.h"
 #include "base/json.h"
 #include "view/report.h"
 
-struct human {
-        char text[48];
-};
-struct human infp_human(double v, const char *base, const char *unit, bool rate);
 struct human infp_report_bytes(double v);
 struct human infp_report_seconds(double v);
 struct human infp_report_joules(double v);

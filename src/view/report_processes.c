@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 15 };
@@ -26,13 +27,13 @@ static struct human cpu_of(const struct infp_report_process *p)
 static void put_process(struct infp_out *out, const struct infp_report_process *p, unsigned cpu_width)
 {
         const unsigned width = infp_report_width(out);
-        char pid[24] = "-", share[24] = "-", line[160];
+        char pid[24] = "-", share[40] = "-", line[160];
         unsigned used;
 
         if (p->pid >= 0)
                 snprintf(pid, sizeof(pid), "%lld", (long long) p->pid);
         if (!isnan(p->cpu_share_percent))
-                snprintf(share, sizeof(share), "%.1f %%", p->cpu_share_percent);
+                snprintf(share, sizeof(share), "%s %%", infp_fixed(p->cpu_share_percent, 1).text);
         infp_report_put(out, "  %7s ", pid);
         infp_report_put_padded(out, p->name ? p->name : "-", NAME_WIDTH, false);
         used = (unsigned) snprintf(line, sizeof(line), " %*s %8s %9s  ", (int) cpu_width, cpu_of(p).text, share,

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "model/quantile.h"
-#include "view/human.h"
 #include "view/report_parts.h"
 #include "view/requests.h"
 
@@ -96,17 +96,17 @@ static void put_counts(struct infp_out *out, const struct infp_requests *request
 {
         const uint64_t n_cut = requests->n - requests->n_ok - requests->n_failed;
         const double duration = infp_requests_duration_s(requests);
-        char failed[48] = "", cut[64] = "";
+        char failed[64] = "", cut[80] = "";
 
         if (requests->n_failed)
-                snprintf(failed, sizeof(failed), ", %llu failed", (unsigned long long) requests->n_failed);
+                snprintf(failed, sizeof(failed), ", %s failed", infp_count(requests->n_failed).text);
         if (n_cut)
-                snprintf(cut, sizeof(cut), ", %llu cut off by the end of the load", (unsigned long long) n_cut);
-        infp_report_line(out, "requests", "%llu in %s: %llu ok%s%s; %.3g ok a second", (unsigned long long) requests->n,
-                         infp_report_seconds(duration).text, (unsigned long long) requests->n_ok, failed, cut,
-                         duration > 0 ? (double) requests->n_ok / duration : 0);
+                snprintf(cut, sizeof(cut), ", %s cut off by the end of the load", infp_count(n_cut).text);
+        infp_report_line(out, "requests", "%s in %s: %s ok%s%s; %s ok a second", infp_count(requests->n).text,
+                         infp_report_seconds(duration).text, infp_count(requests->n_ok).text, failed, cut,
+                         infp_number(duration > 0 ? (double) requests->n_ok / duration : 0).text);
         for (unsigned i = 0; i < requests->n_failures; i++)
-                infp_report_line(out, "", "%llu x %s%s%s", (unsigned long long) requests->failures[i].n,
+                infp_report_line(out, "", "%s x %s%s%s", infp_count(requests->failures[i].n).text,
                                  requests->failures[i].name, *requests->failures[i].example ? ", such as: " : "",
                                  requests->failures[i].example);
 }
@@ -123,15 +123,13 @@ static void put_tokens(struct infp_out *out, const struct infp_requests *request
                 return;
         }
         if (requests->n_cached)
-                snprintf(cached, sizeof(cached), " (%llu of them cached)",
-                         (unsigned long long) requests->cached_tokens);
-        infp_report_line(out, "tokens", "%llu out, %.4g a second; %llu in%s",
-                         (unsigned long long) requests->output_tokens,
-                         duration > 0 ? (double) requests->output_tokens / duration : 0,
-                         (unsigned long long) requests->prompt_tokens, cached);
+                snprintf(cached, sizeof(cached), " (%s of them cached)", infp_count(requests->cached_tokens).text);
+        infp_report_line(out, "tokens", "%s out, %s a second; %s in%s", infp_count(requests->output_tokens).text,
+                         infp_number(duration > 0 ? (double) requests->output_tokens / duration : 0).text,
+                         infp_count(requests->prompt_tokens).text, cached);
         if (requests->n_counted < requests->n_ok)
-                infp_report_line(out, "", "without those of %llu requests, whose usage the server did not tell",
-                                 (unsigned long long) (requests->n_ok - requests->n_counted));
+                infp_report_line(out, "", "without those of %s requests, whose usage the server did not tell",
+                                 infp_count((requests->n_ok - requests->n_counted)).text);
 }
 
 /* A long one has a line of its own. */
@@ -164,9 +162,9 @@ static void put_loads(struct infp_out *out, struct infp_requests *requests)
                 char cell[32];
 
                 put_load_name(out, load->name);
-                snprintf(cell, sizeof(cell), "%llu", (unsigned long long) load->n);
+                snprintf(cell, sizeof(cell), "%s", infp_count(load->n).text);
                 put_narrow(out, cell);
-                snprintf(cell, sizeof(cell), "%.4g", (double) load->output_tokens / duration);
+                snprintf(cell, sizeof(cell), "%s", infp_number((double) load->output_tokens / duration).text);
                 put_narrow(out, load->output_tokens && duration > 0 ? cell : "-");
                 for (unsigned k = 0; k < 2; k++)
                         put_narrow(out, infp_samples_quantile(&load->ttft, k ? 0.99 : 0.5, &at)
@@ -196,9 +194,9 @@ static void put_goodput(struct infp_out *out, const struct infp_requests *reques
                         n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s within %s", n ? ", " : "", all[i].name,
                                                infp_report_seconds((double) all[i].ns / 1e9).text);
         if (n)
-                infp_report_line(out, "goodput", "%llu of %llu requests, %.3g a second: %s",
-                                 (unsigned long long) requests->n_good, (unsigned long long) requests->n,
-                                 duration > 0 ? (double) requests->n_good / duration : 0, text);
+                infp_report_line(out, "goodput", "%s of %s requests, %s a second: %s",
+                                 infp_count(requests->n_good).text, infp_count(requests->n).text,
+                                 infp_number(duration > 0 ? (double) requests->n_good / duration : 0).text, text);
 }
 
 /* What the figures mean, and where they are less than they look. */
@@ -211,15 +209,15 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
             infp_samples_quantile(&requests->send, 0.99, &late))
                 infp_report_line(
                         out, "late",
-                        "%llu of %llu requests went out more than 10 ms after they were due (p99 %s, at most %s): no "
+                        "%s of %s requests went out more than 10 ms after they were due (p99 %s, at most %s): no "
                         "free slot, a slow connection, or a client without CPU; their times count from when they "
                         "were due",
-                        (unsigned long long) requests->n_late, (unsigned long long) requests->n,
+                        infp_count(requests->n_late).text, infp_count(requests->n).text,
                         infp_report_seconds(late.estimate).text,
                         infp_report_seconds(requests->send.stat.max / 1e9).text);
         if (pieces > 1.05)
-                infp_report_line(out, "note",
-                                 "a piece of the stream holds %.3g tokens on average: ITL is between pieces", pieces);
+                infp_report_line(out, "note", "a piece of the stream holds %s tokens on average: ITL is between pieces",
+                                 infp_number(pieces).text);
         if (requests->n_ok)
                 infp_report_line(out, "note",
                                  "measured at the client, of requests that are ok, from when they were due; ITL "

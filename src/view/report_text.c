@@ -4,22 +4,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/human.h"
 #include "base/mem.h"
-#include "view/human.h"
 #include "view/report.h"
 #include "view/report_parts.h"
 
 enum { LABEL_WIDTH = 12, BAR_WIDTH = 30, ALL_CORES = 16, SOME_CORES = 8 };
-
-struct human infp_human(double v, const char *base, const char *unit, bool rate)
-{
-        infp_autostr struct infp_str text = { 0 };
-        struct human ret = { "" };
-
-        infp_human_value(&text, v, base, unit, rate);
-        snprintf(ret.text, sizeof(ret.text), "%s", text.data ? text.data : "");
-        return ret;
-}
 
 struct human infp_report_bytes(double v)
 {
@@ -126,10 +116,10 @@ bool infp_report_is_host(const struct infp_report *report)
 static void put_steps(struct infp_out *out, const struct infp_report *report)
 {
         const uint32_t period = report->run->info.period_ms;
-        char step[64] = "";
+        char step[80] = "";
 
         if (period)
-                snprintf(step, sizeof(step), ", each %.3g %% of an interval", 1000.0 / period);
+                snprintf(step, sizeof(step), ", each %s %% of an interval", infp_number(1000.0 / period).text);
         infp_report_line(
                 out, "resolution",
                 report->tree_is_fine ? "CPU clocks (ns); user and system: ticks of 10 ms%s" : "ticks of 10 ms%s", step);
@@ -149,8 +139,8 @@ static void put_machine_cpu(struct infp_out *out, const struct infp_report *repo
                              mean = infp_report_mean(report, parts[i][1]);
 
                 if (!isnan(total) && (total > 0 || i < 2))
-                        infp_report_line(out, parts[i][0], "%s: %.2f cores on average", infp_report_seconds(total).text,
-                                         mean);
+                        infp_report_line(out, parts[i][0], "%s: %s cores on average", infp_report_seconds(total).text,
+                                         infp_fixed(mean, 2).text);
         }
 }
 
@@ -169,20 +159,20 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "total", "not measured%s", report->absences.n ? "; the reason is below" : "");
                 return;
         }
-        char of[80] = "";
+        char of[112] = "";
 
         if (!isnan(cpus) && cpus > 0)
-                snprintf(of, sizeof(of), ", %.1f %% of %.3g effective CPU%s", 100 * cores / cpus, cpus,
-                         cpus == 1 ? "" : "s");
-        infp_report_line(out, "total", "%s: %.2f cores on average%s", infp_report_seconds(report->tree_cpu_s).text,
-                         cores, of);
+                snprintf(of, sizeof(of), ", %s %% of %s effective CPU%s", infp_fixed(100 * cores / cpus, 1).text,
+                         infp_number(cpus).text, cpus == 1 ? "" : "s");
+        infp_report_line(out, "total", "%s: %s cores on average%s", infp_report_seconds(report->tree_cpu_s).text,
+                         infp_fixed(cores, 2).text, of);
         infp_report_line(out, "user", "%s", infp_report_seconds(report->tree_user_s).text);
         infp_report_line(out, "system", "%s", infp_report_seconds(report->tree_system_s).text);
         if (!isnan(peak))
-                infp_report_line(out, "most", "%.2f cores between two samples", peak);
+                infp_report_line(out, "most", "%s cores between two samples", infp_fixed(peak, 2).text);
         if (threads && threads->stat.n)
-                infp_report_line(out, "threads", "%.3g on average, %.0f at most", threads->stat.mean,
-                                 threads->stat.max);
+                infp_report_line(out, "threads", "%s on average, %s at most", infp_number(threads->stat.mean).text,
+                                 infp_fixed(threads->stat.max, 0).text);
         else if (infp_report_tree_unseen(report))
                 infp_report_line(out, "threads", "not seen");
         put_steps(out, report);
@@ -203,10 +193,10 @@ static void put_core(struct infp_out *out, const struct infp_core *core)
                 infp_report_end(out);
                 return;
         }
-        infp_report_put(out, "%5.1f %%  ", load);
+        infp_report_put(out, "%5s %%  ", infp_fixed(load, 1).text);
         for (unsigned i = 0; i < BAR_WIDTH; i++)
                 infp_report_put(out, "%c", i < bar ? '#' : '.');
-        infp_report_put(out, "  most %.1f %%", core->stat.max);
+        infp_report_put(out, "  most %s %%", infp_fixed(core->stat.max, 1).text);
         infp_report_end(out);
 }
 
@@ -238,7 +228,8 @@ static void put_busiest(struct infp_out *out, const struct infp_cores *cores)
         }
         n_rest = cores->n - shown;
         if (n_rest) {
-                infp_report_put(out, "  the %u others %.1f %% on average", n_rest, fmax(rest, 0) / n_rest);
+                infp_report_put(out, "  the %u others %s %% on average", n_rest,
+                                infp_fixed(fmax(rest, 0) / n_rest, 1).text);
                 infp_report_end(out);
         }
 }
@@ -256,14 +247,14 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
                 put_core(out, &cores->cores[i]);
         if (cores->disparity.n)
                 infp_report_line(out, "disparity",
-                                 "%.1f of 100 (Gini, normalised: 0 all cores alike, 100 all load on one)",
-                                 infp_stat_mean(&cores->disparity));
+                                 "%s of 100 (Gini, normalised: 0 all cores alike, 100 all load on one)",
+                                 infp_fixed(infp_stat_mean(&cores->disparity), 1).text);
         if (cores->n > 1 && cores->n_dominated)
                 infp_report_line(out, "dominant",
-                                 "one core was 70 points above all others in %llu of %llu intervals; it changed "
-                                 "%llu times",
-                                 (unsigned long long) cores->n_dominated, (unsigned long long) cores->disparity.n,
-                                 (unsigned long long) cores->n_dominant_changes);
+                                 "one core was 70 points above all others in %s of %s intervals; it changed "
+                                 "%s times",
+                                 infp_count(cores->n_dominated).text, infp_count(cores->disparity.n).text,
+                                 infp_count(cores->n_dominant_changes).text);
 }
 
 static void put_cost(struct infp_out *out, const struct infp_report *report)
@@ -274,20 +265,19 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
         if (isnan(self.cpu_s))
                 infp_report_line(out, "CPU", "not measured");
         else
-                infp_report_line(out, "CPU", "%s, %.3g %% of one core (without the finishing)",
-                                 infp_report_seconds(self.cpu_s).text, self.cpu_percent);
+                infp_report_line(out, "CPU", "%s, %s %% of one core (without the finishing)",
+                                 infp_report_seconds(self.cpu_s).text, infp_number(self.cpu_percent).text);
         if (!isnan(self.rss_max_bytes))
                 infp_report_line(out, "memory", "%s at most", infp_report_bytes(self.rss_max_bytes).text);
         if (!isnan(self.rows))
-                infp_report_line(out, "rows", "%.0f taken, %.0f dropped, %s written", self.rows, self.rows_dropped,
-                                 infp_report_bytes(self.bytes_written).text);
+                infp_report_line(out, "rows", "%s taken, %s dropped, %s written", infp_fixed(self.rows, 0).text,
+                                 infp_fixed(self.rows_dropped, 0).text, infp_report_bytes(self.bytes_written).text);
         if (self.ring_rows > 0 || self.ring_dropped > 0)
-                infp_report_line(out, "programs", "%.0f spans, marks and values taken, %.0f dropped", self.ring_rows,
-                                 self.ring_dropped);
+                infp_report_line(out, "programs", "%s spans, marks and values taken, %s dropped",
+                                 infp_fixed(self.ring_rows, 0).text, infp_fixed(self.ring_dropped, 0).text);
         if (report->ticks.n)
-                infp_report_line(out, "ticks", "%llu, %llu left out; late by %s on average, %s at most",
-                                 (unsigned long long) report->ticks.n,
-                                 (unsigned long long) report->ticks.missed.total_u64,
+                infp_report_line(out, "ticks", "%s, %s left out; late by %s on average, %s at most",
+                                 infp_count(report->ticks.n).text, infp_count(report->ticks.missed.total_u64).text,
                                  infp_report_seconds(report->ticks.late_ns.mean / 1e9).text,
                                  infp_report_seconds(report->ticks.late_ns.max / 1e9).text);
 }

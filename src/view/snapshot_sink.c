@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/new_file.h"
 #include "view/histograms.h"
 #include "view/snapshot.h"
@@ -68,10 +69,10 @@ static void say_full(struct snapshots *s)
 
         s->is_full = true;
         snprintf(text, sizeof(text),
-                 "snapshots stop here: they have reached their limit of %.1f MiB (--snapshot-limit); the recording "
+                 "snapshots stop here: they have reached their limit of %s MiB (--snapshot-limit); the recording "
                  "itself "
                  "goes on",
-                 (double) s->options.limit_bytes / (1 << 20));
+                 infp_fixed((double) s->options.limit_bytes / (1 << 20), 1).text);
         if (s->options.notice)
                 s->options.notice(s->options.context, text);
 }

@@ -106,7 +106,7 @@ def test_many_metrics_in_a_small_figure(infprof, recorded, tmp_path):
         for x, y in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path.get("d")):
             assert 0 <= float(x) <= 300 and 0 <= float(y) <= height
     axis = [(float(e.get("y")), e.text) for e in svg.iter(SVG + "text") if e.get("text-anchor") == "end"]
-    numbers = [(y, float(text)) for y, text in axis if re.fullmatch(r"-?[\d.]+", text)]
+    numbers = [(y, float(text.replace(",", ""))) for y, text in axis if re.fullmatch(r"-?[\d.,]+", text)]
     assert len(numbers) >= 2 and 0 in [v for _, v in numbers] and numbers == sorted(numbers, key=lambda one: -one[0]) and numbers == sorted(numbers, key=lambda one: one[1])
     assert numbers[0][0] - numbers[-1][0] > 60
     starts = [e for e in svg.iter(SVG + "text") if e.get("text-anchor") == "start"]

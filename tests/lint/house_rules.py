@@ -47,10 +47,16 @@ PRINTERS = {"src/cli/say.c", "src/cli/help.c"}  # help: our own texts
 RAW_LINES = re.compile(r"infp_(str|human|text)_\w+\(&(?!s->)[\w>-]+->text\b(?!, '\\n'\))")
 LINES_OF = re.compile(r"src/(view/(report_(?!lines)\w+|flame_top)|cli/(?!cmd_metrics)\w+)\.c")  # cmd_metrics: our own tables
 
+# base/human.c alone decides how numbers look to people. Files of coordinates and of what programs read are not for people.
+FLOATS = re.compile(r'"[^"]*(?<!%)%[-+ #0]*(\*|\d+)?(\.(\*|\d+))?[efgEG](?![a-z])[^"]*"')
+NUMBERS_OF = re.compile(r"src/((?!base|view|bench|analyze/limits)\w+/\w+|view/(report|flame_top|flame_look|html_summary|snapshot)\w*)\.[ch]")
+
 
 def check_prints(name, number, line):
     if name.startswith("src/") and name not in PRINTERS and PRINTS.search(line):
         yield f"{name}:{number}: prints by itself: infp_say, infp_print, or a table escape what stands in a line"
+    if NUMBERS_OF.fullmatch(name) and FLOATS.search(line):
+        yield f"{name}:{number}: a number for people: infp_number, infp_fixed, infp_human (base/human.h) write it"
     if LINES_OF.fullmatch(name) and RAW_LINES.search(line):
         yield f"{name}:{number}: writes into a line unescaped: infp_report_put and its like (view/report_parts.h) escape it"
 

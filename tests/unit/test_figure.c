@@ -79,7 +79,7 @@ static void test_ticks(void **state)
         assert_string_equal(infp_figure_tick(&none, &bytes, 22.75 * gib, gib / 20).text, "22.75 GiB");
         assert_string_equal(infp_figure_tick(&none, &bytes, 22.8 * gib, gib / 20).text, "22.80 GiB");
         assert_string_equal(infp_figure_tick(&none, &bytes, 0, gib).text, "0 B");
-        assert_string_equal(infp_figure_tick(&none, &number, 123456.2, 0.1).text, "123456.2");
+        assert_string_equal(infp_figure_tick(&none, &number, 123456.2, 0.1).text, "123,456.2");
         assert_near(infp_figure_step(1, 5, true), 1);
         assert_near(infp_figure_step(3 * gib, 5, true), gib);
         assert_near(infp_figure_step(1, 5, false), 0.2);

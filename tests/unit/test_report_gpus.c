@@ -276,7 +276,7 @@ static void test_joules_per_token(void **state)
         assert_says(text, "4.20 J per generated token");
         assert_says(text, "of that GPUs 4 J per generated token");
         assert_says(text, "all of package-0, nvidia0, nvidia1, idle included");
-        assert_says(text, "1200 J in 4.00 s, by its counter");
+        assert_says(text, "1,200 J in 4.00 s, by its counter");
         free(text);
         text = json_of(&report);
         assert_says(text, "\"gpu_joules_per_generated_token\": 4");

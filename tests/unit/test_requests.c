@@ -179,7 +179,7 @@ static void how_it_looks(void **state)
         assert_non_null(strstr(text, "8 in 5.00 s: 4 ok, 3 failed, 1 cut off by the end of the load"));
         assert_non_null(strstr(text, "2 x http 503, such as: a sentence"));
         assert_non_null(strstr(text, "1 of 8 requests went out more than 10 ms after they were due"));
-        assert_non_null(strstr(text, "9 out, 1.8 a second; 60 in"));
+        assert_non_null(strstr(text, "9 out, 1.80 a second; 60 in"));
         assert_non_null(strstr(text, "TTFT "));
         assert_non_null(strstr(text, "by load"));
         assert_null(strstr(text, "came due in it"));
