@@ -39,18 +39,27 @@ static int open_unnamed(int dir_fd, const char *path, mode_t mode)
         return -EOPNOTSUPP;
 }
 
-static void make_part_name(char ret[NAME_MAX + 1], const char *name)
+static void make_part_name(char ret[NAME_MAX + 1], const char *path)
 {
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const int folder = (int) (name - path);
         uint64_t number;
 
         if (getrandom(&number, sizeof(number), 0) != sizeof(number))
                 number = (uint64_t) (uintptr_t) ret ^ (uint64_t) getpid(); /* O_EXCL still holds */
-        snprintf(ret, NAME_MAX + 1, ".%.220s.%016llx.part", name, (unsigned long long) number);
+        snprintf(ret, NAME_MAX + 1, "%.*s.%.*s.%016llx.part", folder, path, folder < 100 ? 220 - folder : 120, name,
+                 (unsigned long long) number);
 }
 
 static int open_part(struct infp_new_file *file, mode_t mode)
 {
-        int fd = open_unnamed(file->dir_fd, ".", mode);
+        const char *slash = strchr(file->name, '/');
+        char folder[NAME_MAX + 1] = ".";
+        int fd;
+
+        if (slash)
+                snprintf(folder, sizeof(folder), "%.*s", (int) (slash - file->name), file->name);
+        fd = open_unnamed(file->dir_fd, folder, mode);
 
         for (unsigned i = 0; fd < 0 && i < MAX_TRIES; i++) {
                 make_part_name(file->part, file->name);
@@ -101,9 +110,18 @@ static int begin(struct infp_new_file *file, mode_t mode)
 
 int infp_new_file_at(struct infp_new_file *ret, int dir_fd, const char *name, mode_t mode)
 {
+        infp_autoclose int folder = -1;
+
         *ret = INFP_NEW_FILE_INIT;
-        ret->dir_fd = open_parent(dir_fd, name, O_NOFOLLOW, ret->name);
-        return ret->dir_fd < 0 ? ret->dir_fd : begin(ret, mode);
+        folder = open_parent(dir_fd, name, O_NOFOLLOW, ret->name);
+        if (folder < 0)
+                return folder;
+        if (strlen(name) > 100)
+                return -ENAMETOOLONG;
+        folder = infp_close(folder);
+        memcpy(ret->name, name, strlen(name) + 1);
+        ret->dir_fd = dir_fd;
+        return begin(ret, mode);
 }
 
 /* Whether what lies in a directory, and belongs to this user, was put there by ourselves, by root, or by somebody who let us
@@ -199,6 +217,7 @@ int infp_new_file_open(struct infp_new_file *ret, const char *path, mode_t mode)
         ret->dir_fd = open_parent(AT_FDCWD, path, 0, ret->name);
         if (ret->dir_fd < 0)
                 return ret->dir_fd;
+        ret->owns_dir = true;
         r = follow(ret, &mode, &has_mode);
         if (r == 0 && !ret->is_direct)
                 r = begin(ret, mode);
@@ -247,7 +266,8 @@ void infp_new_file_done(struct infp_new_file *file)
         if (file->part[0])
                 unlinkat(file->dir_fd, file->part, 0);
         infp_close(file->fd);
-        infp_close(file->dir_fd);
+        if (file->owns_dir)
+                infp_close(file->dir_fd);
         *file = INFP_NEW_FILE_INIT;
 }
 
@@ -271,6 +291,7 @@ int infp_unnamed_file(void)
         file.dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (file.dir_fd < 0)
                 return -errno;
+        file.owns_dir = true;
         snprintf(file.name, sizeof(file.name), "infprof");
         r = begin(&file, 0600);
         fd = r < 0 ? r : file.fd;

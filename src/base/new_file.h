@@ -9,15 +9,16 @@
 #include <sys/types.h>
 
 struct infp_new_file {
-        int fd;     /* open to read and write; -1: closed */
-        int dir_fd; /* of its own */
-        bool is_direct;
-        char name[NAME_MAX + 1];
+        int fd; /* open to read and write; -1: closed */
+        int dir_fd;
+        bool owns_dir, is_direct;
+        char name[NAME_MAX + 1]; /* below dir_fd */
         char part[NAME_MAX + 1]; /* "": it has no name yet */
 };
 #define INFP_NEW_FILE_INIT ((struct infp_new_file){ .fd = -1, .dir_fd = -1 })
 
-/* Begins a file in a directory of ours; name may hold folders, none of which may be a symbolic link. mode as open(2). */
+/* Begins a file in a directory of ours, which is borrowed until the end; name may hold one folder, which may be no symbolic
+ * link. mode as open(2). */
 int infp_new_file_at(struct infp_new_file *ret, int dir_fd, const char *name, mode_t mode);
 /* The same for a path of the user's. What is no regular file (a device, a pipe) is opened as it is (is_direct). A symbolic link
  * stays, and the file is made where it leads to; unless it is another user's and lies where others can write: then the file

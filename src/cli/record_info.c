@@ -79,11 +79,23 @@ static bool add_collectors(const struct infp_env *env, struct infp_run_info *ret
         return ret->collectors != NULL;
 }
 
-/* Whom the user means. */
-static bool add_target(const struct infp_follow_options *follow, struct infp_run_info *ret)
+static char *shown_name(const char *name, bool keep_secrets)
 {
+        const size_t size = strlen(name), cap = 4 * size + 1; /* *** is no longer than 4 times what it stands for */
+        char *ret = keep_secrets ? strdup(name) : malloc(cap);
+
+        if (ret && !keep_secrets)
+                ret[infp_mask_text(name, size, ret, cap - 1)] = 0;
+        return ret;
+}
+
+/* Whom the user means. */
+static bool add_target(const struct infp_record_options *options, struct infp_run_info *ret)
+{
+        const struct infp_follow_options *follow = &options->follow;
+
         ret->target_port = follow->port;
-        ret->target_name = strdup(follow->name ? follow->name : "");
+        ret->target_name = shown_name(follow->name ? follow->name : "", options->keep_secrets);
         ret->target_command = strdup("");
         ret->target_pids = calloc(follow->n_pids + 1, sizeof(*ret->target_pids));
         if (!ret->target_name || !ret->target_command || !ret->target_pids)
@@ -148,8 +160,8 @@ int infp_record_info(const struct infp_record_options *options, const struct inf
                         .max_depth = options->sampler.max_depth,
                 };
         memcpy(ret->boot_id, env->boot_id, sizeof(ret->boot_id));
-        if (ret->command && ret->mode && ret->format && ret->version && ret->hostname &&
-            add_target(&options->follow, ret) && add_collectors(env, ret))
+        if (ret->command && ret->mode && ret->format && ret->version && ret->hostname && add_target(options, ret) &&
+            add_collectors(env, ret))
                 return 0;
         infp_run_info_done(ret);
         return infp_fail(err, -ENOMEM, "no memory to begin a run");

@@ -189,6 +189,12 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
                  const char *reason)
 {
         long status = result && result->r >= 0 && result->status != 200 ? result->status : 0;
+        char shown[512];
+
+        if (reason && !engine->all->keeps_secrets) { /* a server may repeat what it was sent */
+                shown[infp_mask_text(reason, strlen(reason), shown, sizeof(shown) - 1)] = 0;
+                reason = shown;
+        }
 
         engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
         engine->n_good = 0;

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "model/mask.h"
 #include "model/tables.h"
 
-enum { HEAD_MAX = 4 << 20 };
+enum { HEAD_MAX = 4 << 20, ERROR_BYTES = 1024 };
 
 void infp_load_request_init(struct infp_load_request *request, const struct infp_load_options *options, uint64_t number,
                             uint64_t due_ns)
@@ -313,8 +314,12 @@ bool infp_load_request_row(struct infp_load_request *request, const struct infp_
                 infp_row_i64(row, INFP_REQUESTS_STATUS, result->status);
         if (verdict.failure)
                 infp_row_str(row, INFP_REQUESTS_FAILURE, verdict.failure);
-        if (verdict.error.size)
-                infp_row_bytes(row, INFP_REQUESTS_ERROR, verdict.error.data, verdict.error.size);
+        if (verdict.error.size) { /* servers repeat the key that they refuse */
+                char masked[ERROR_BYTES];
+
+                infp_row_bytes(row, INFP_REQUESTS_ERROR, masked,
+                               infp_mask_text(verdict.error.data, verdict.error.size, masked, sizeof(masked)));
+        }
         if (*request->finish_reason)
                 infp_row_bytes(row, INFP_REQUESTS_FINISH, request->finish_reason, strlen(request->finish_reason));
         infp_row_i64(row, INFP_REQUESTS_MAX_TOKENS, request->max_tokens);

@@ -1,44 +1,7 @@
 #include "model/mask.h"
 
-#include <strings.h>
-
 #include "base/text.h"
 #include "model/mask_text.h"
-
-/* What an argument says about the one behind it. */
-enum follow { PLAIN, SECRET, FIRST_SECRET, MORE_SECRETS, HEADER, SCRIPT };
-
-static bool is(const struct infp_mask_argument *a, const char *text)
-{
-        return a->size == strlen(text) && infp_mask_starts(a, 0, text);
-}
-
-/* vLLM's --api-key takes several values. */
-static bool takes_many(const char *name, size_t size)
-{
-        return (size >= 7 && strncasecmp(name + size - 7, "api-key", 7) == 0) ||
-               (size >= 7 && strncasecmp(name + size - 7, "api_key", 7) == 0) ||
-               (size >= 4 && strncasecmp(name + size - 4, "keys", 4) == 0);
-}
-
-static enum follow follows(const struct infp_mask_argument *a)
-{
-        size_t dashes = 0;
-
-        if (is(a, "-H") || is(a, "--header") || is(a, "--headers") || is(a, "--proxy-header"))
-                return HEADER;
-        while (infp_mask_at(a, dashes) == '-')
-                dashes++;
-        if (dashes == 1 && a->size <= 5 && a->s[a->size - 1] == 'c') /* sh -c, bash -lc */
-                return SCRIPT;
-        for (size_t k = dashes; k < a->size; k++) {
-                if (!infp_mask_name_char(a->s[k]))
-                        return PLAIN;
-        }
-        if (dashes == 0 || !infp_mask_is_secret_name(a->s + dashes, a->size - dashes))
-                return PLAIN;
-        return takes_many(a->s + dashes, a->size - dashes) ? FIRST_SECRET : SECRET;
-}
 
 static bool looks_like_key(const struct infp_mask_argument *a)
 {
@@ -49,7 +12,8 @@ static bool looks_like_key(const struct infp_mask_argument *a)
         return true;
 }
 
-static void show(const struct infp_mask_argument *a, bool keep, struct infp_mask_out *out)
+/* Shows an argument, of which the part from `secret` on is masked; size: looks for secrets in it. */
+static void show(const struct infp_mask_argument *a, bool keep, size_t secret, struct infp_mask_out *out)
 {
         bool quoted = a->size == 0;
 
@@ -57,27 +21,37 @@ static void show(const struct infp_mask_argument *a, bool keep, struct infp_mask
                 quoted = infp_mask_blank(a->s[i]);
         if (quoted)
                 infp_mask_put(out, "'", 1);
-        if (keep)
-                infp_mask_put(out, a->s, a->size);
+        if (keep || secret < a->size)
+                infp_mask_put(out, a->s, keep ? a->size : secret);
         else
                 infp_mask_argument(a, out);
+        if (!keep && secret < a->size)
+                infp_mask_put(out, INFP_MASK_STARS, 3);
         if (quoted)
                 infp_mask_put(out, "'", 1);
 }
 
 /* Shows one argument; `before` is what the one before it said. Returns what this one says. */
-static enum follow step(struct infp_mask_argument *a, enum follow before, struct infp_mask_out *out)
+static enum infp_mask_follow step(struct infp_mask_argument *a, enum infp_mask_follow before, struct infp_mask_out *out)
 {
-        bool value = a->size > 0 && !infp_mask_is_option(a, 0);
+        const bool value = a->size > 0 && !infp_mask_is_option(a, 0);
+        enum infp_mask_follow attached = MASK_PLAIN;
+        size_t secret = a->size, at;
 
-        if (value && (before == SECRET || before == FIRST_SECRET || (before == MORE_SECRETS && looks_like_key(a)))) {
+        if (value && (before == MASK_SECRET || before == MASK_FIRST_SECRET ||
+                      (before == MASK_MORE_SECRETS && looks_like_key(a)))) {
                 infp_mask_put(out, INFP_MASK_STARS, 3);
-                return before == SECRET ? PLAIN : MORE_SECRETS;
+                return before == MASK_SECRET ? MASK_PLAIN : MASK_MORE_SECRETS;
         }
-        a->header = before == HEADER || (infp_mask_starts(a, 0, "-H") && a->size > 2);
-        a->script = before == SCRIPT;
-        show(a, false, out);
-        return follows(a);
+        if (value && before != MASK_MORE_SECRETS)
+                secret = infp_mask_secret_at(before, a->s, a->size);
+        at = infp_mask_attached(a, &attached);
+        if (at && secret == a->size)
+                secret = at + infp_mask_secret_at(attached, a->s + at, a->size - at);
+        a->header = before == MASK_HEADER || attached == MASK_HEADER;
+        a->script = before == MASK_SCRIPT;
+        show(a, false, secret, out);
+        return at ? MASK_PLAIN : infp_mask_option(a->s, a->size);
 }
 
 /* A process that changed its title leaves zeroes where its arguments were; they are no empty arguments. One or two zeroes
@@ -107,7 +81,7 @@ static size_t whole_characters(const char *s, size_t size)
 size_t infp_mask_cmdline(const char *arguments, size_t size, bool keep, char *ret, size_t cap)
 {
         struct infp_mask_out out = { .at = ret, .cap = cap };
-        enum follow before = PLAIN;
+        enum infp_mask_follow before = MASK_PLAIN;
 
         size = without_padding(arguments, size);
         for (size_t i = 0; i < size && !out.cut;) {
@@ -116,10 +90,18 @@ size_t infp_mask_cmdline(const char *arguments, size_t size, bool keep, char *re
                 if (i > 0)
                         infp_mask_put(&out, " ", 1);
                 if (keep)
-                        show(&a, true, &out);
+                        show(&a, true, a.size, &out);
                 else
                         before = step(&a, before, &out);
                 i += a.size + 1;
         }
+        return out.cut ? whole_characters(ret, out.size) : out.size;
+}
+
+size_t infp_mask_text(const char *text, size_t size, char *ret, size_t cap)
+{
+        struct infp_mask_out out = { .at = ret, .cap = cap };
+
+        infp_mask_argument(&(struct infp_mask_argument){ .s = text, .size = size }, &out);
         return out.cut ? whole_characters(ret, out.size) : out.size;
 }

@@ -7,9 +7,14 @@
 /* Masks in a command line whose arguments are separated by NUL (as /proc/PID/cmdline, the last NUL may be missing), writes it
  * with blanks between the arguments. An argument that holds blanks or is empty is shown in single quotes. Returns the size
  * (<= cap). What is masked: --api-key VALUE, --token=VALUE, KEY=VALUE where the name matches key, token, secret, password,
- * authorization (in any case; also -H "Authorization: ..."); hf_... and sk-... wherever they stand as a word; user:pass@ and
- * such query parameters in URLs. With keep nothing is masked. */
+ * authorization (in any case), and, unless the value is a path or a word such as `basic`, auth, credentials, jwt, pat, cookie,
+ * session-id; the password of -u USER:PASSWORD, cookies of -b, headers of -H but harmless ones, Pwd= of connection strings;
+ * tokens known by their shape (hf_..., sk-..., JWT: mask_shape.c), PEM blocks; user:pass@, such query parameters, and the paths
+ * of webhooks in URLs. With keep nothing is masked. */
 size_t infp_mask_cmdline(const char *arguments, size_t size, bool keep, char *ret, size_t cap);
+
+/* The same for a text that is no command line (what a server says, a label): without quotes around it. */
+size_t infp_mask_text(const char *text, size_t size, char *ret, size_t cap);
 
 /* True when a variable, parameter or header of this name holds a secret. */
 bool infp_mask_is_secret_name(const char *name, size_t size);

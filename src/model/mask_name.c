@@ -165,16 +165,35 @@ static bool strong(const char *word)
                (n >= 8 && strcmp(word + n - 8, "password") == 0) || (n >= 6 && strcmp(word + n - 6, "passwd") == 0);
 }
 
-bool infp_mask_is_secret_name(const char *name, size_t size)
+/* --auth S and --auth basic; what is switched on or off has no value. */
+static bool maybe_last(const struct words *w)
+{
+        const char *last = w->text[w->n - 1];
+
+        if (AMONG(w->text[0], "no", "disable", "enable", "use", "with", "without", "require", "skip", "allow"))
+                return false;
+        return AMONG(last, "auth", "bearer", "credential", "credentials", "creds", "pat", "jwt", "cookie", "cookies",
+                     "sessionid") ||
+               (w->n > 1 && AMONG(last, "id") && AMONG(w->text[w->n - 2], "session"));
+}
+
+enum infp_mask_name infp_mask_name(const char *name, size_t size)
 {
         struct words w;
 
         split(name, size, &w);
         if (w.n == 0 || among(w.text[w.n - 1], about) || ends_in_file(w.text[w.n - 1]))
-                return false;
+                return MASK_NO_SECRET;
         for (size_t i = 0; i < w.n; i++) {
                 if (strong(w.text[i]))
-                        return true;
+                        return MASK_IS_SECRET;
         }
-        return secret_last(&w, without_tail(&w));
+        if (secret_last(&w, without_tail(&w)))
+                return MASK_IS_SECRET;
+        return maybe_last(&w) ? MASK_MAYBE_SECRET : MASK_NO_SECRET;
+}
+
+bool infp_mask_is_secret_name(const char *name, size_t size)
+{
+        return infp_mask_name(name, size) != MASK_NO_SECRET;
 }

@@ -1,10 +1,7 @@
 /* Finds secrets within one argument of a command line: name=value, headers, JSON, URLs, shapes. */
-#include "model/mask_text.h"
-
 #include <strings.h>
 
-#include "base/mem.h"
-#include "model/mask.h"
+#include "model/mask_text.h"
 
 void infp_mask_put(struct infp_mask_out *out, const char *s, size_t size)
 {
@@ -19,44 +16,6 @@ void infp_mask_put(struct infp_mask_out *out, const char *s, size_t size)
 static bool quote(char c)
 {
         return c == '"' || c == '\'' || c == '`';
-}
-
-/* Secrets that are known by their shape, wherever they stand as a word. A short one could be a file or a package: it must
- * not touch a path (/hf_cache/x, sk-model.gguf). Returns where the secret ends, or i. */
-static size_t shaped_end(const struct infp_mask_argument *a, size_t i)
-{
-        static const struct {
-                const char *prefix;
-                size_t least; /* characters behind it */
-                bool dashes;  /* - and _ belong to it */
-        } shapes[] = {
-                { "hf_", 4, false },    { "sk-", 4, true },    { "gsk_", 20, false },       { "ghp_", 20, false },
-                { "gho_", 20, false },  { "ghs_", 20, false }, { "github_pat_", 20, true }, { "glpat-", 16, true },
-                { "nvapi-", 20, true }, { "xoxb-", 16, true },
-        };
-        static const char *const packages[] = { "hf_transfer", "hf_xet", "hf_hub" };
-        char before = i > 0 ? a->s[i - 1] : 0;
-
-        for (size_t k = 0; k < INFP_COUNT(shapes); k++) {
-                size_t from = i + strlen(shapes[k].prefix), end = from;
-                bool in_path;
-
-                if (!infp_mask_starts(a, i, shapes[k].prefix))
-                        continue;
-                while (infp_mask_alnum(infp_mask_at(a, end)) ||
-                       (shapes[k].dashes && (infp_mask_at(a, end) == '-' || infp_mask_at(a, end) == '_')))
-                        end++;
-                in_path = before == '/' || before == '.' || infp_mask_at(a, end) == '/' ||
-                          infp_mask_at(a, end) == '.' || infp_mask_at(a, end) == '_' || infp_mask_at(a, end) == '-';
-                if (end - from < shapes[k].least || (in_path && end - from < 20))
-                        return i;
-                for (size_t p = 0; p < INFP_COUNT(packages); p++) {
-                        if (end - i == strlen(packages[p]) && infp_mask_starts(a, i, packages[p]))
-                                return i;
-                }
-                return end;
-        }
-        return i;
 }
 
 /* The end of a value that begins at i, as a shell reads a word: quoted parts belong to it. `stop`: further characters
@@ -154,18 +113,6 @@ static bool find_name(const struct infp_mask_argument *a, size_t i, bool url, st
         return true;
 }
 
-static bool is_name_secret(const struct infp_mask_argument *a, const struct place *p)
-{
-        const char *name = a->s + p->name;
-        size_t size = p->name_end - p->name;
-
-        /* Signed URLs of object stores. */
-        if (p->url && ((size == 3 && strncasecmp(name, "sig", 3) == 0) ||
-                       (size >= 9 && strncasecmp(name + size - 9, "signature", 9) == 0)))
-                return true;
-        return infp_mask_is_secret_name(name, size);
-}
-
 static size_t value_end(const struct infp_mask_argument *a, const struct place *p)
 {
         char open_quote = quote(p->before) && !p->quoted ? p->before : 0;
@@ -179,6 +126,43 @@ static size_t value_end(const struct infp_mask_argument *a, const struct place *
         if (!a->script && p->before == 0)
                 return a->size; /* the whole argument is name=value, blanks included */
         return word_end(a, p->value, a->script ? ";&|()<>" : ",;", open_quote);
+}
+
+static bool is(const char *name, size_t size, const char *text)
+{
+        return size == strlen(text) && strncasecmp(name, text, size) == 0;
+}
+
+/* Whether name=value at p is secret; *ret_end: where the value ends. */
+static bool is_secret(const struct infp_mask_argument *a, const struct place *p, size_t *ret_end)
+{
+        const char *name = a->s + p->name;
+        const size_t size = p->name_end - p->name;
+        const char first = infp_mask_at(a, p->value);
+        size_t from = p->value, to;
+
+        *ret_end = to = value_end(a, p);
+        /* Signed URLs of object stores, sessions. */
+        if (p->url && (is(name, size, "sig") || is(name, size, "sid") || is(name, size, "session") ||
+                       (size >= 9 && strncasecmp(name + size - 9, "signature", 9) == 0)))
+                return true;
+        if (a->header && p->json && !infp_mask_is_harmless_header(name, size))
+                return true;
+        if (is(name, size, "pwd")) /* of a database: the shell's is a directory */
+                return !p->colon && first && !strchr("/$~.", first);
+        switch (infp_mask_name(name, size)) {
+        case MASK_NO_SECRET:
+                return false;
+        case MASK_MAYBE_SECRET:
+                break;
+        default:
+                return true;
+        }
+        if (p->colon && !p->json) /* prose */
+                return false;
+        while (to > from + 1 && quote(infp_mask_at(a, from)) && a->s[to - 1] == a->s[from])
+                from++, to--;
+        return !infp_mask_is_harmless_value(a->s + from, to - from);
 }
 
 /* scheme://user:password@host: returns where the part before '@' ends, or `i` when there is none that is secret. i stands
@@ -203,10 +187,10 @@ bool infp_mask_is_option(const struct infp_mask_argument *a, size_t i)
                 (infp_mask_letter(infp_mask_at(a, i + 1)) && !infp_mask_name_char(infp_mask_at(a, i + 2))));
 }
 
-/* "--api-key VALUE" inside one argument: where VALUE begins, or 0. */
-static size_t option_value(const struct infp_mask_argument *a, size_t i)
+/* "--api-key VALUE", "-u USER:VALUE" inside one argument: where VALUE begins, and in *ret_end its end; or 0. */
+static size_t option_value(const struct infp_mask_argument *a, size_t i, size_t *ret_end)
 {
-        size_t name = i, k;
+        size_t name = i, k, end, at;
 
         if (infp_mask_at(a, i) != '-')
                 return 0;
@@ -214,11 +198,19 @@ static size_t option_value(const struct infp_mask_argument *a, size_t i)
                 name++;
         for (k = name; infp_mask_name_char(infp_mask_at(a, k)); k++)
                 ;
-        if (!infp_mask_blank(infp_mask_at(a, k)) || !infp_mask_is_secret_name(a->s + name, k - name))
-                return 0;
+        end = k;
         while (infp_mask_blank(infp_mask_at(a, k)))
                 k++;
-        return k < a->size && !infp_mask_is_option(a, k) ? k : 0;
+        if (k == end || k >= a->size || infp_mask_is_option(a, k))
+                return 0;
+        *ret_end = word_end(a, k, ";&|()<>", 0);
+        const enum infp_mask_follow follow = infp_mask_option(a->s + i, end - i);
+
+        if (*ret_end > k + 1 && quote(a->s[k]) && a->s[*ret_end - 1] == a->s[k] &&
+            infp_mask_secret_at(follow, a->s + k, *ret_end - k) > 0)
+                k++, --*ret_end; /* the quotes stay where a part of what they hold does */
+        at = k + infp_mask_secret_at(follow, a->s + k, *ret_end - k);
+        return at < *ret_end ? at : 0;
 }
 
 static bool bearer(const struct infp_mask_argument *a, size_t i)
@@ -229,15 +221,15 @@ static bool bearer(const struct infp_mask_argument *a, size_t i)
 /* Masks from a word's beginning; returns where to go on, or i when nothing here is secret. */
 static size_t mask_word(const struct infp_mask_argument *a, size_t i, bool url, struct infp_mask_out *out)
 {
-        size_t value = i, end = shaped_end(a, i), behind_option;
+        size_t value = i, end = infp_mask_shape_end(a, i), name_end, option_end, option;
         struct place p;
 
-        if (end == i && find_name(a, i, url, &p) && is_name_secret(a, &p)) {
+        if (end == i && find_name(a, i, url, &p) && is_secret(a, &p, &name_end)) {
                 value = p.value;
-                end = value_end(a, &p);
-        } else if (end == i && (behind_option = option_value(a, i)) > 0) {
-                value = behind_option;
-                end = word_end(a, value, ";&|()<>", 0);
+                end = name_end;
+        } else if (end == i && (option = option_value(a, i, &option_end)) > 0) {
+                value = option;
+                end = option_end;
         } else if (end == i && bearer(a, i)) {
                 value = i + 7;
                 end = word_end(a, value, "", 0);
@@ -249,30 +241,45 @@ static size_t mask_word(const struct infp_mask_argument *a, size_t i, bool url, 
         return end;
 }
 
+/* Behind "://": masks a user and his password. Returns where to go on. */
+static size_t mask_user(const struct infp_mask_argument *a, size_t i, struct infp_mask_out *out)
+{
+        const bool web = i >= 4 && (strncasecmp(a->s + i - 4, "http", 4) == 0 ||
+                                    (i >= 5 && strncasecmp(a->s + i - 5, "https", 5) == 0));
+        const size_t end = userinfo_end(a, i + 3, web);
+
+        infp_mask_put(out, "://", 3);
+        if (end > i + 3)
+                infp_mask_put(out, INFP_MASK_STARS, 3);
+        return end;
+}
+
 void infp_mask_argument(const struct infp_mask_argument *a, struct infp_mask_out *out)
 {
+        size_t hook = 0, hook_end = 0;
         bool url = false;
 
         for (size_t i = 0; i < a->size;) {
                 char before = i > 0 ? a->s[i - 1] : 0;
-                size_t next = i;
+                size_t next = i, end, from = infp_mask_pem(a, i, &end);
 
                 if (infp_mask_blank(a->s[i]) || quote(a->s[i]))
                         url = false;
-                if (i == 0 || !infp_mask_name_char(before))
+                if (hook && i == hook) {
+                        from = i;
+                        end = hook_end;
+                }
+                if (from > i || (hook && i == hook)) {
+                        infp_mask_put(out, a->s + i, from - i);
+                        infp_mask_put(out, INFP_MASK_STARS, 3);
+                        next = end;
+                }
+                if (next == i && (i == 0 || !infp_mask_name_char(before)))
                         next = mask_word(a, i, url, out);
                 if (next == i && infp_mask_starts(a, i, "://")) {
-                        bool web = i >= 4 && (strncasecmp(a->s + i - 4, "http", 4) == 0 ||
-                                              (i >= 5 && strncasecmp(a->s + i - 5, "https", 5) == 0));
-                        size_t end = userinfo_end(a, i + 3, web);
-
                         url = true;
-                        infp_mask_put(out, "://", 3);
-                        next = i + 3;
-                        if (end > next) {
-                                infp_mask_put(out, INFP_MASK_STARS, 3);
-                                next = end;
-                        }
+                        next = mask_user(a, i, out);
+                        hook = infp_mask_webhook(a, next + (infp_mask_at(a, next) == '@'), &hook_end);
                 }
                 if (next == i)
                         infp_mask_put(out, a->s + next++, 1);

@@ -18,11 +18,46 @@ struct infp_mask_out {
 struct infp_mask_argument {
         const char *s;
         size_t size;
-        bool header; /* it is the value of curl's -H: what stands behind the first colon is the value */
+        bool header; /* it is the value of curl's -H, or JSON of headers */
         bool script; /* a shell's -c: many words in one argument */
 };
 
 void infp_mask_put(struct infp_mask_out *out, const char *s, size_t size);
+/* What a name says about its value. */
+enum infp_mask_name {
+        MASK_NO_SECRET,
+        MASK_MAYBE_SECRET /* unless it is a path or one of a few words */,
+        MASK_IS_SECRET
+};
+enum infp_mask_name infp_mask_name(const char *name, size_t size);
+bool infp_mask_is_harmless_header(const char *name, size_t size);
+bool infp_mask_is_harmless_value(const char *s, size_t size);
+
+/* What an argument says about the one behind it. */
+enum infp_mask_follow {
+        MASK_PLAIN,
+        MASK_SECRET,
+        MASK_FIRST_SECRET,
+        MASK_MORE_SECRETS,
+        MASK_MAYBE,
+        MASK_HEADER, /* NAME: SECRET */
+        MASK_USER,   /* NAME:SECRET */
+        MASK_COOKIE, /* NAME=SECRET */
+        MASK_SCRIPT,
+};
+enum infp_mask_follow infp_mask_option(const char *s, size_t size);
+/* --option=VALUE, -uVALUE: where VALUE begins; 0: it has none, or it needs no special look. */
+size_t infp_mask_attached(const struct infp_mask_argument *a, enum infp_mask_follow *ret);
+/* From where on a value is secret; size: nowhere. */
+size_t infp_mask_secret_at(enum infp_mask_follow follow, const char *s, size_t size);
+
+/* A token that begins at i: where it ends; i: there is none. */
+size_t infp_mask_shape_end(const struct infp_mask_argument *a, size_t i);
+/* A PEM block at i: where its content begins, its end in *ret_end; i: there is none. */
+size_t infp_mask_pem(const struct infp_mask_argument *a, size_t i, size_t *ret_end);
+/* A URL whose host begins there: where the secret of a webhook begins, and its end; 0: it is none. */
+size_t infp_mask_webhook(const struct infp_mask_argument *a, size_t host, size_t *ret_end);
+
 /* Writes the argument with its secrets masked. */
 void infp_mask_argument(const struct infp_mask_argument *a, struct infp_mask_out *out);
 /* --name or -x at i, not a value that begins with a dash. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "model/mask.h"
 #include "record/session_parts.h"
 
 /* How long the last look at the file may take: it may lie on a file system that hangs. */
@@ -72,13 +73,14 @@ static void put_label(struct infp_session *s, const struct infp_capture_event *e
                 t_ns = moment(s, event, stamp, sizeof(stamp));
         infp_row_begin(row, &infp_table_marks, t_ns);
         infp_row_str(row, INFP_MARKS_SOURCE, "output");
-        if (event->is_filename) {
-                size = snprintf(name, sizeof(name), "filename: ");
+        size = snprintf(name, sizeof(name), "%s", event->is_filename ? "filename: " : "");
+        if (infp_env_flag(s->options->env, "keep-secrets")) {
                 memcpy(name + size, event->tag, event->tag_size);
-                infp_row_bytes(row, INFP_MARKS_TAG, name, (size_t) size + event->tag_size);
+                size += (int) event->tag_size;
         } else {
-                infp_row_bytes(row, INFP_MARKS_TAG, event->tag, event->tag_size);
+                size += (int) infp_mask_text(event->tag, event->tag_size, name + size, sizeof(name) - (size_t) size);
         }
+        infp_row_bytes(row, INFP_MARKS_TAG, name, (size_t) size);
         infp_row_str(row, INFP_MARKS_STAMP, stamp);
         infp_recorder_put(s->recorder, row);
 }

@@ -69,13 +69,17 @@ static int make_directories(const char *path, struct infp_err *err)
 }
 
 /* Anybody can lock what he can open, also for reading: hence a file that only its owner can. A reader tests the lock for a moment,
- * hence the wait. Where the file system has no locks the pid must do. */
+ * hence the wait. Where the file system has no locks, or no descriptor can be spared, the pid must do. */
 static int make_lock(struct infp_run *run)
 {
+        unsigned limit;
+
         run->lock_fd = infp_make_file_at(run->fd, LOCK_NAME, O_RDWR, 0600);
         if (run->lock_fd < 0)
                 return run->lock_fd;
         infp_lock(run->lock_fd, LOCK_EX, 20);
+        if (infp_fds_are_few(&limit))
+                run->lock_fd = infp_close(run->lock_fd);
         return 0;
 }
 

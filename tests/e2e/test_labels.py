@@ -36,14 +36,14 @@ def test_marks(record):
               "print('\\x1b[32mmeasure_label-green\\x1b[0m: %f' % time.time())\n"
               "print('10 %%\\r50 %%\\rmeasure_label-bar: %f' % time.time(), end='\\r\\n')\n"
               "import sys; sys.stdout.flush(); sys.stdout.buffer.write(b'measure_label-\\xff\\\\\\x00: %f\\n' % time.time())\n"
-              "print('see measure_label-docs: in the text')\n")
+              "print('measure_label-token=S3cret: %f' % time.time()); print('see measure_label-docs: in the text')\n")
     done = record("-t", "50", "--capture", "--no-finish", command=[sys.executable, "-c", script],
                   errors="surrogateescape", env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"})
     assert done.returncode == 0, done.stderr
     lines = {line[len("measure_label-"):].rsplit(":", 1)[0]: float(line.rsplit(":", 1)[1]) for line in done.stdout.splitlines()
              if line.startswith(("measure_label-start", "measure_label-phase", "measure_label-end"))}
     found = marks(done.run)
-    assert set(found) == {"start", "phase: two", "end", "filename: gemm_512", "no time", "old", "odd", "green", "bar", "\\xFF\\\\"}
+    assert set(found) == {"start", "phase: two", "end", "filename: gemm_512", "no time", "old", "odd", "green", "bar", "\\xFF\\\\", "token=***"}
     assert all(row["source"] == "output" for row in found.values())
     for tag, unix_s in lines.items():
         assert found[tag]["stamp"] == "line"

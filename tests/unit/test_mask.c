@@ -68,6 +68,17 @@ static void secret_names(void **state)
                 "--api-key",
                 "-token",
                 "a.b.token",
+                "bearer",
+                "credential",
+                "credentials",
+                "basic-auth",
+                "auth",
+                "REDIS_AUTH",
+                "pat",
+                "GITLAB_PAT",
+                "jwt",
+                "session-id",
+                "sessionId",
         };
         static const char *const innocent[] = {
                 "",
@@ -135,6 +146,22 @@ static void secret_names(void **state)
                 "hot_key",
                 "KEYMAP",
                 "secretary",
+                "auth-type",
+                "auth_mode",
+                "no-auth",
+                "enable-auth",
+                "use-jwt",
+                "author",
+                "pattern",
+                "path",
+                "patience",
+                "credentials-file",
+                "SSH_AUTH_SOCK",
+                "XDG_SESSION_TYPE",
+                "session",
+                "user",
+                "u",
+                "b",
         };
 
         (void) state;
@@ -235,6 +262,110 @@ static void headers(void **state)
         check(cases, INFP_COUNT(cases));
 }
 
+/* What only some programs mean by an option, and what is said about a secret without being one. */
+static void options_of_some(void **state)
+{
+        static const struct command cases[] = {
+                { "x|--bearer|S3cret|y|", "x --bearer *** y" },
+                { "x|--credential|S3cret|", "x --credential ***" },
+                { "x|--credentials=S3cret|", "x --credentials=***" },
+                { "x|--credentials|/etc/c.json|", "x --credentials /etc/c.json" },
+                { "x|--credentials|service.json|", "x --credentials service.json" },
+                { "x|--credentials|include|", "x --credentials include" },
+                { "x|GOOGLE_APPLICATION_CREDENTIALS=/c.json|", "x GOOGLE_APPLICATION_CREDENTIALS=/c.json" },
+                { "x|--basic-auth|alice:S3cret|", "x --basic-auth ***" },
+                { "x|--basic-auth=alice:S3cret|", "x --basic-auth=***" },
+                { "x|--auth|S3cret|", "x --auth ***" },
+                { "x|--auth|basic|--port|1|", "x --auth basic --port 1" },
+                { "x|--auth=none|", "x --auth=none" },
+                { "x|--auth|https://sso.example/|", "x --auth https://sso.example/" },
+                { "x|--enable-auth|model|", "x --enable-auth model" },
+                { "x|--pat|S3cret|--jwt|S3cret|--session-id|S3cret|", "x --pat *** --jwt *** --session-id ***" },
+                { "x|--session-id|12|", "x --session-id 12" },
+                { "REDIS_AUTH=S3cret|x|", "REDIS_AUTH=*** x" },
+                { "curl|-u|alice:S3cret|http://h/|", "curl -u alice:*** http://h/" },
+                { "curl|-ualice:S3cret|", "curl -ualice:***" },
+                { "curl|--user|alice:S3 cret|", "curl --user 'alice:***'" },
+                { "curl|--user=alice:S3cret|", "curl --user=alice:***" },
+                { "curl|--proxy-user|alice:S3cret|", "curl --proxy-user alice:***" },
+                { "curl|-U|:S3cret|", "curl -U :***" },
+                { "docker|run|--user|1000|-u|1000:1000|i|", "docker run --user 1000 -u 1000:1000 i" },
+                { "sudo|-u|alice|python|-u|server.py|", "sudo -u alice python -u server.py" },
+                { "python|-u|-m|x|", "python -u -m x" },
+                { "x|-u|http://h:80/|-u|/a:b|", "x -u http://h:80/ -u /a:b" },
+                { "curl|-b|sid=S3cret|", "curl -b sid=***" },
+                { "curl|--cookie|a=1; sid=S3cret|", "curl --cookie 'a=***'" },
+                { "curl|-b|cookies.txt|--cookie-jar|j|", "curl -b cookies.txt --cookie-jar j" },
+                { "llama-server|-b|2048|", "llama-server -b 2048" },
+                { "curl|-H|X-Tenant: S3cret|", "curl -H 'X-Tenant: ***'" },
+                { "curl|-HX-Tenant:S3cret|", "curl -HX-Tenant:***" },
+                { "curl|--header=Cookie: sid=S3cret|", "curl '--header=Cookie: ***'" },
+                { "curl|-H|User-Agent: a/1 (b: c)|-H|Date: Tue 10:20:30|",
+                  "curl -H 'User-Agent: a/1 (b: c)' -H 'Date: Tue 10:20:30'" },
+                { "docker|-H|tcp://h:2375|ps|", "docker -H tcp://h:2375 ps" },
+                { "x|-H|h:8080|-H|0.0.0.0|", "x -H h:8080 -H 0.0.0.0" },
+                { "x|--default-headers|{\"X-Tenant\": \"S3cret\", \"Accept\": \"a\"}|",
+                  "x --default-headers '{\"X-Tenant\": ***, \"Accept\": \"a\"}'" },
+                { "x|--dsn|Server=h;Uid=u;Pwd=S3cret;Port=1|", "x --dsn Server=h;Uid=u;Pwd=***;Port=1" },
+                { "x|--dsn=Server=h;PWD=S3cret|", "x --dsn=Server=h;PWD=***" },
+                { "env|PWD=/home/a|x|", "env PWD=/home/a x" },
+                { "x|--token-file|/run/token|--password-file=p|", "x --token-file /run/token --password-file=p" },
+                /* within a script or a title */
+                { "sh|-c|curl -u alice:S3cret -H 'X-Tenant: S3cret' -b sid=S3cret http://h/|",
+                  "sh -c 'curl -u alice:*** -H 'X-Tenant: ***' -b sid=*** http://h/'" },
+                { "sh|-c|x --auth S3cret --auth basic --pat 'S3 cret'|",
+                  "sh -c 'x --auth *** --auth basic --pat ***'" },
+                { "sh|-c|python -u x.py; docker -u 1:1 -b 4|", "sh -c 'python -u x.py; docker -u 1:1 -b 4'" },
+        };
+
+        (void) state;
+        check(cases, INFP_COUNT(cases));
+}
+
+static void webhooks(void **state)
+{
+        static const struct command cases[] = {
+                { "x|https://hooks.slack.com/services/T0/B0/S3cret|y|", "x https://hooks.slack.com/services/*** y" },
+                { "x|--alert=https://hooks.slack.com/services/T0/B0/S3cret|",
+                  "x --alert=https://hooks.slack.com/services/***" },
+                { "x|https://discord.com/api/webhooks/12/S3cret?wait=true|",
+                  "x https://discord.com/api/webhooks/***?wait=true" },
+                { "x|https://a.webhook.office.com/webhookb2/S3cret@t|",
+                  "x https://a.webhook.office.com/webhookb2/***" },
+                { "x|https://api.telegram.org/bot12:S3cret/sendMessage|", "x https://api.telegram.org/bot***" },
+                { "x|https://hooks.example.org/hooks/S3cret|", "x https://hooks.example.org/hooks/***" },
+                { "x|https://u:p@hooks.slack.com/services/S3cret|", "x https://***@hooks.slack.com/services/***" },
+                { "x|a https://hooks.slack.com/services/S3cret b|", "x 'a https://hooks.slack.com/services/*** b'" },
+                { "x|https://h/services/x|https://api.telegram.org/|",
+                  "x https://h/services/x https://api.telegram.org/" },
+                { "x|https://h/?sid=S3cret&a=1|", "x https://h/?sid=***&a=1" },
+        };
+
+        (void) state;
+        check(cases, INFP_COUNT(cases));
+}
+
+/* What servers say and labels hold: no quotes around it. */
+static void texts(void **state)
+{
+        static const struct command cases[] = {
+                { "Incorrect API key provided: sk-abcdefgh. See https://h/",
+                  "Incorrect API key provided: ***. See https://h/" },
+                { "http://u:pw@h/v1: no", "http://***@h/v1: no" },
+                { "load 12 of 3, key: none", "load 12 of 3, key: ***" },
+                { "", "" },
+                { "warm up", "warm up" },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                char shown[128];
+
+                shown[infp_mask_text(cases[i].arguments, strlen(cases[i].arguments), shown, sizeof(shown) - 1)] = 0;
+                assert_string_equal(shown, cases[i].shown);
+        }
+}
+
 static void urls(void **state)
 {
         static const struct command cases[] = {
@@ -280,6 +411,23 @@ static void shapes(void **state)
                 { "x|hf_model.py|", "x hf_model.py" },
                 { "x|ghp_0123456789abcdefghij|", "x ***" },
                 { "x|ghp_short|", "x ghp_short" },
+                { "x|eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln-_A|", "x ***" },
+                { "x|--map|eyJ|eyJabc|", "x --map eyJ eyJabc" },
+                { "x|npm_0123456789abcdefghij0123|npm_config_x|", "x *** npm_config_x" },
+                { "x|AIzaSyA-0123456789_abcdefghijklmnopqrs|", "x ***" },
+                { "x|r8_0123456789abcdefghijklm|r8_x|", "x *** r8_x" },
+                { "x|xai-0123456789abcdefghijklm|xai-grok|", "x *** xai-grok" },
+                { "x|pplx-0123456789abcdefghijklm|pplx-7b-online|", "x *** pplx-7b-online" },
+                { "x|sk_live_0123456789|", "x ***" },
+                { "x|xoxb-12345678901-ab|xoxp-12345678901-ab|", "x *** ***" },
+                { "x|dop_v1_0123456789abcdefghij|", "x ***" },
+                { "x|AKIAIOSFODNN7EXAMPLE|AKIAIOSFODNN7EXAMPLES|AKIA|", "x *** AKIAIOSFODNN7EXAMPLES AKIA" },
+                { "x|gho_0123456789abcdefghij|ghu_0123456789abcdefghij|ghr_0123456789abcdefghij|", "x *** *** ***" },
+                { "x|ghs_0123456789abcdefghij|glpat-0123456789abcdef|", "x *** ***" },
+                { "x|-----BEGIN RSA PRIVATE KEY-----\nS3cret\n-----END RSA PRIVATE KEY-----\n--port 1|",
+                  "x '-----BEGIN RSA PRIVATE KEY-----***\n--port 1'" },
+                { "x|K=-----BEGIN PRIVATE KEY-----S3cret|", "x 'K=-----BEGIN PRIVATE KEY-----***'" },
+                { "x|-----BEGIN a|", "x '-----BEGIN a'" },
                 { "x|hf_|sk-|", "x hf_ sk-" },
                 { "x|sk-a|", "x sk-a" },
         };
@@ -412,9 +560,12 @@ static void small_buffers(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(secret_names),  cmocka_unit_test(options), cmocka_unit_test(headers),
-                cmocka_unit_test(urls),          cmocka_unit_test(shapes),  cmocka_unit_test(scripts),
-                cmocka_unit_test(json),          cmocka_unit_test(servers), cmocka_unit_test(keep_and_quotes),
+                cmocka_unit_test(secret_names),  cmocka_unit_test(options),
+                cmocka_unit_test(headers),       cmocka_unit_test(options_of_some),
+                cmocka_unit_test(webhooks),      cmocka_unit_test(texts),
+                cmocka_unit_test(urls),          cmocka_unit_test(shapes),
+                cmocka_unit_test(scripts),       cmocka_unit_test(json),
+                cmocka_unit_test(servers),       cmocka_unit_test(keep_and_quotes),
                 cmocka_unit_test(small_buffers),
         };
 
