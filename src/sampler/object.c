@@ -85,8 +85,7 @@ static bool starts_with(const char *text, const char *begin)
         return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Memory without a file that one can open, as the kernel names it. */
-static bool is_memory(const char *path)
+bool infp_object_is_memory(const char *path)
 {
         static const char *const names[] = { "//anon", "/anon_hugepage", "/dev/zero", "/SYSV",
                                              "[heap]", "[stack",         "[anon" };
@@ -122,7 +121,7 @@ static const char *name_of(const char *path, size_t *ret_size, bool *ret_is_dele
         const size_t n = sizeof(deleted) - 1;
 
         *ret_is_deleted = false;
-        if (is_memory(path))
+        if (infp_object_is_memory(path))
                 path = path[0] == '[' && path[1] != 'a' ? path : "[anon]";
         *ret_size = strlen(path);
         if (*ret_size > n && memcmp(path + *ret_size - n, deleted, n) == 0) {
@@ -167,7 +166,7 @@ static struct infp_object *add(struct infp_objects *objects, const struct infp_p
         object->kind = INFP_FRAME_UNKNOWN;
         object->is_file = name[0] != '[';
         object->is_jitdump = object->is_file && is_jitdump(object->name);
-        if (is_memory(mapping->path)) {
+        if (infp_object_is_memory(mapping->path)) {
                 object->kind = INFP_FRAME_JIT;
                 object->state = INFP_OBJECT_READY;
         } else if (strcmp(object->name, "[vdso]") == 0) {

@@ -44,6 +44,9 @@ struct infp_perf_mapping;
 int infp_objects_new(int root_fd, const char *cache_directory, struct infp_objects **ret, struct infp_err *err);
 struct infp_objects *infp_objects_free(struct infp_objects *objects); /* NULL is fine; returns NULL */
 
+/* Whether the kernel means memory by that path, without a file that one can open. */
+bool infp_object_is_memory(const char *path);
+
 /* The object of a mapping, with a reference. NULL: no memory, or too many. */
 struct infp_object *infp_objects_get(struct infp_objects *objects, const struct infp_perf_mapping *mapping);
 static inline struct infp_object *infp_object_ref(struct infp_object *object)

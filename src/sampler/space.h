@@ -57,3 +57,7 @@ struct infp_maps_line {
         const char *path; /* borrowed from the text, which is changed: ended by 0; "" for none */
 };
 bool infp_maps_next(char **text, struct infp_maps_line *ret);
+/* Loaders for huge pages copy a program's code into memory without a file, at the same addresses. Memory that fills the hole between
+ * two mappings of one file, in its code, is that file's: the line becomes one of it, between the lines before and after. */
+void infp_maps_fill_hole(struct infp_maps_line *line, const struct infp_maps_line *before,
+                         const struct infp_maps_line *after);

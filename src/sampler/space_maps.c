@@ -85,3 +85,23 @@ bool infp_maps_next(char **text, struct infp_maps_line *ret)
         }
         return false;
 }
+
+void infp_maps_fill_hole(struct infp_maps_line *line, const struct infp_maps_line *before,
+                         const struct infp_maps_line *after)
+{
+        const uint64_t from_before = before->offset + (before->end - before->begin),
+                       from_after = after->offset - (line->end - line->begin);
+
+        if (!line->is_executable || !infp_object_is_memory(line->path) || before->end != line->begin ||
+            after->begin != line->end || !before->inode || before->inode != after->inode ||
+            before->major != after->major || before->minor != after->minor || infp_object_is_memory(before->path))
+                return;
+        /* Parts that are no code may lie elsewhere in the file than in memory. */
+        if (from_before != from_after && before->is_executable == after->is_executable)
+                return;
+        line->offset = before->is_executable ? from_before : from_after;
+        line->inode = before->inode;
+        line->major = before->major;
+        line->minor = before->minor;
+        line->path = before->path;
+}

@@ -18,7 +18,8 @@
 enum {
         MAX_PROCESSES = 65536,
         MAPS_BYTES = 16 << 20, /* of text: 65,530 mappings with long paths */
-        SWEEP_S = 2,           /* samples come in the order of time: this much after its end is late */
+        FREE_MOVES = 16,
+        SWEEP_S = 2, /* samples come in the order of time: this much after its end is late */
 };
 static const uint64_t first_pause_ns = INFP_NS_PER_S, last_pause_ns = 60 * INFP_NS_PER_S;
 
@@ -114,8 +115,9 @@ static void read_maps(struct infp_processes *all, struct infp_space_process *pro
         const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
         infp_autofree char *text = NULL; /* also of a process without any: it ends, or is the kernel's */
         char path[40], *at;
-        struct infp_maps_line line;
+        struct infp_maps_line lines[3] = { 0 }; /* the last is the next one */
         struct infp_space *space;
+        bool is_more = true;
 
         snprintf(path, sizeof(path), "proc/%d/maps", (int) infp_proc_thread(all->env->root_fd, "proc/", process->pid));
         process->asked_ns = now;
@@ -128,9 +130,18 @@ static void read_maps(struct infp_processes *all, struct infp_space_process *pro
                 infp_space_unref(process->space);
                 process->space = space;
                 at = text;
-                while (infp_maps_next(&at, &line))
-                        if (line.is_executable)
-                                map_line(all, process, &line, now);
+                while (is_more) {
+                        lines[0] = lines[1];
+                        lines[1] = lines[2];
+                        is_more = infp_maps_next(&at, &lines[2]);
+                        if (!is_more)
+                                lines[2] = (struct infp_maps_line){ .path = "" };
+                        if (!lines[1].is_executable)
+                                continue;
+                        if (lines[0].path)
+                                infp_maps_fill_hole(&lines[1], &lines[0], &lines[2]);
+                        map_line(all, process, &lines[1], now);
+                }
         }
 }
 
@@ -143,6 +154,16 @@ static struct infp_space_process *read_process(struct infp_processes *all, int32
         return process;
 }
 
+/* Memory in the place of a file's code: a copy of that, or something else after the file was unmapped, which nobody tells. All
+ * mappings together say which. A process that does it all the time is asked once a second. */
+static bool may_be_moved_code(struct infp_space_process *process, const struct infp_perf_mapping *mapping)
+{
+        const struct infp_space_mapping *old = infp_space_find(process->space, mapping->begin);
+
+        return old && old->object->is_file && infp_object_is_memory(mapping->path) &&
+               (process->n_moves++ < FREE_MOVES || mapping->t_ns > process->asked_ns + first_pause_ns);
+}
+
 void infp_processes_map(struct infp_processes *all, const struct infp_perf_mapping *mapping)
 {
         struct infp_space_process *process = find_process(all, mapping->pid);
@@ -151,8 +172,14 @@ void infp_processes_map(struct infp_processes *all, const struct infp_perf_mappi
                 read_process(all, mapping->pid);
                 return;
         }
-        if (mapping->t_ns >= process->read_ns && mapping->begin + mapping->size > mapping->begin)
-                map(all, process, mapping);
+        if (mapping->t_ns < process->read_ns || mapping->begin + mapping->size <= mapping->begin)
+                return;
+        if (may_be_moved_code(process, mapping)) {
+                read_maps(all, process);
+                if (process->read_ns > mapping->t_ns)
+                        return;
+        }
+        map(all, process, mapping);
 }
 
 /* Its old code is gone; records of what it has now follow. */

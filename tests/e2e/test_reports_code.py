@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -11,6 +12,7 @@ import subprocess
 import pytest
 
 from test_reports import case
+from waiting import wait_for
 
 HZ = 500
 # Debian's first: it has its library compiled, which takes others half a minute.
@@ -102,4 +104,26 @@ def test_34_file_without_section_headers(infprof, run_dir, tmp_path, hash_style)
     without_sections(tmp_path / "whole.so", tmp_path / "libnohead.so")
     stacks, about, _ = record(infprof, run_dir, tmp_path / "uselib", tmp_path / "libnohead.so")
     expect(stacks, "main", "lib_entry", "lib_inner")
+    assert about["guessed_samples"] == 0
+
+
+@pytest.mark.parametrize("is_attached", [False, True], ids=["launched", "attached"])
+def test_35_code_in_anonymous_memory(infprof, run_dir, tmp_path, is_attached):
+    """A loader for huge pages has put a copy in the place of the program's code."""
+    program = tmp_path / "moved"
+    subprocess.run(["gcc", "-O2", "-g", "-w", case(35) / "moved.c", "-o", program], check=True)
+    if not is_attached:
+        stacks, about, said = record(infprof, run_dir, program, "1")
+        assert "perf map" not in said
+    else:
+        process = subprocess.Popen([program, "1", "long"], stdout=subprocess.DEVNULL)
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        try:
+            wait_for(lambda: re.search(r" r-xp 00000000 00:00 0 *\n", maps.read_text()), "the program's move", 20)
+            subprocess.run([infprof, "record", "-o", run_dir, f"--cpu={HZ}", "--pid", str(process.pid), "--duration", "0.3s"], check=True, timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        stacks, about = look(infprof, run_dir)
+    expect(stacks, "main", "hot_outer", "hot_inner")
     assert about["guessed_samples"] == 0

@@ -264,6 +264,56 @@ static void maps_are_read(void **state)
         assert_false(infp_maps_next(&at, &line));
 }
 
+/* Memory between two parts of a file is its code; memory elsewhere, or between parts that do not fit together, is not. */
+static void holes_are_filled(void **state)
+{
+#define HEAD "1000-3000 r-xp 00001000 fe:01 7 /bin/a\n"
+        static const struct {
+                const char *text;
+                uint64_t offset; /* 0: it stays what it is */
+        } cases[] = {
+                { HEAD "3000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00005000 fe:01 7 /bin/a\n", 0x3000 },
+                { HEAD "3000-5000 r-xp 0 00:00 0 \n5000-6000 r--p 00009000 fe:01 7 /bin/a\n", 0x3000 },
+                { HEAD "3000-5000 r-xp 0 00:0f 99 /anon_hugepage (deleted)\n5000-6000 r-xp 00005000 fe:01 7 /bin/a\n",
+                  0x3000 },
+                { "1000-3000 r--p 00000000 fe:01 7 /bin/a\n3000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00006000 fe:01 7 "
+                  "/bin/a\n",
+                  0x4000 },
+                { "1000-3000 r--p 00001000 fe:01 7 /bin/a\n3000-5000 r-xp 0 00:00 0 \n5000-6000 r--p 00005000 fe:01 7 "
+                  "/bin/a\n",
+                  0x3000 },
+                { "1000-3000 r--p 00000000 fe:01 7 /bin/a\n3000-5000 r-xp 0 00:00 0 \n5000-6000 r--p 00006000 fe:01 7 "
+                  "/bin/a\n",
+                  0 },
+                { HEAD "3000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00006000 fe:01 7 /bin/a\n", 0 },
+                { HEAD "3000-5000 rw-p 0 00:00 0 \n5000-6000 r-xp 00005000 fe:01 7 /bin/a\n", 0 },
+                { HEAD "3000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00005000 fe:01 8 /bin/b\n", 0 },
+                { HEAD "3000-5000 r-xp 0 00:00 0 \n5001-6000 r-xp 00005000 fe:01 7 /bin/a\n", 0 },
+                { HEAD "4000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00005000 fe:01 7 /bin/a\n", 0 },
+                { HEAD "3000-5000 r-xp 0 fe:01 9 /bin/c\n5000-6000 r-xp 00005000 fe:01 7 /bin/a\n", 0 },
+                { "1000-3000 r-xp 0 00:00 0 \n3000-5000 r-xp 0 00:00 0 \n5000-6000 r-xp 00005000 00:00 0 \n", 0 },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct infp_maps_line lines[3];
+                char *text = strdup(cases[i].text), *at = text;
+                const char *path;
+
+                assert_non_null(text);
+                for (unsigned k = 0; k < 3; k++)
+                        assert_true(infp_maps_next(&at, &lines[k]));
+                path = lines[1].path;
+                infp_maps_fill_hole(&lines[1], &lines[0], &lines[2]);
+                assert_int_equal(lines[1].offset, cases[i].offset);
+                assert_string_equal(lines[1].path, cases[i].offset ? "/bin/a" : path);
+                if (cases[i].offset)
+                        assert_true(lines[1].inode == 7 && lines[1].major == 0xfe && lines[1].minor == 1);
+                free(text);
+        }
+#undef HEAD
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -275,6 +325,7 @@ int main(void)
                 cmocka_unit_test(objects_are_told_apart),
                 cmocka_unit_test(objects_have_names_and_kinds),
                 cmocka_unit_test(maps_are_read),
+                cmocka_unit_test(holes_are_filled),
         };
 
         return cmocka_run_group_tests(tests, begin, end);
