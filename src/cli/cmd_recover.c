@@ -29,6 +29,9 @@ static void put_segments(struct infp_str *out, const struct infp_mend *mend)
         infp_str_printf(out, "its recorder died; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
         if (mend->bytes_cut)
                 infp_str_printf(out, "%llu bytes of torn batches are cut off, ", (unsigned long long) mend->bytes_cut);
+        if (mend->n_damaged)
+                infp_str_printf(out, "%llu damaged parts (%llu bytes) are left out, ",
+                                (unsigned long long) mend->n_damaged, (unsigned long long) mend->bytes_damaged);
         if (mend->n_empty)
                 infp_str_printf(out, "%u held no row, ", mend->n_empty);
         if (mend->n_broken)

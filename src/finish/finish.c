@@ -92,6 +92,8 @@ int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices,
         if (fd < 0)
                 return fd;
         r = do_all(run, notices, &finished, err);
+        for (unsigned i = 0; i < run->notes.n; i++)
+                infp_finish_say(notices, "%s", run->notes.list[i]);
         if (ret)
                 *ret = finished;
         return explain(r, run, err);

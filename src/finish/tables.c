@@ -1,6 +1,7 @@
 #include "finish/tables.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,6 +37,20 @@ static int drop(struct infp_run *run, const char *path, struct infp_err *err)
         return 0;
 }
 
+/* What could be read of it is Parquet; somebody may read more. */
+static int set_aside(struct infp_run *run, const char *path, struct infp_err *err)
+{
+        infp_autostr struct infp_str aside = { 0 };
+
+        infp_str_printf(&aside, "%s.broken", path);
+        if (aside.failed)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        if (renameat(run->fd, path, run->fd, aside.data) < 0)
+                return infp_fail_errno(err, -errno, "cannot rename %s/%s.infprof/%s", run->output, run->info.uuid,
+                                       path);
+        return 0;
+}
+
 static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct copy *copy, const char *to,
                         struct infp_err *err)
 {
@@ -57,6 +72,7 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
 {
         infp_autostr struct infp_str to = { 0 };
         struct copy copy = { 0 };
+        bool is_damaged;
         int r = infp_segment_open(run->fd, part->path, &copy.segment, err);
 
         if (r == -ENODATA) /* the recorder ended before its first row came: nothing is in it */
@@ -65,12 +81,14 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
                 return r;
         infp_part_path(&to, part, INFP_PARQUET_EXTENSION);
         r = to.failed ? infp_fail(err, -ENOMEM, "out of memory") : copy_segment(run, duck, &copy, to.data, err);
+        is_damaged = infp_segment_damage(copy.segment)->n > 0;
+        infp_segment_note(copy.segment, run);
         infp_segment_close(copy.segment);
         if (r < 0)
                 return r;
         ret->n_segments++;
         ret->n_rows += copy.n_rows;
-        return drop(run, part->path, err);
+        return is_damaged ? set_aside(run, part->path, err) : drop(run, part->path, err);
 }
 
 static int convert_table(struct infp_run *run, struct infp_duck *duck, const char *table,

@@ -178,9 +178,11 @@ int infp_source_next(struct infp_source *source, struct infp_batch *ret, struct 
         struct infp_err why = { "" };
         int r = 0;
 
-        if (source->segment)
+        if (source->segment) {
                 r = infp_segment_next(source->segment, ret, NULL, &why);
-        else if (source->result)
+                if (r == 0)
+                        infp_segment_note(source->segment, source->run);
+        } else if (source->result)
                 r = infp_duck_result_next(source->result, ret, &why);
         return r < 0 ? infp_parts_fail(source->run, r, &why, err) : r;
 }

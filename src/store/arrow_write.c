@@ -6,13 +6,16 @@
 
 #include "base/mem.h"
 #include "nanoarrow/nanoarrow_ipc.h"
+#include "store/arrow_flatbuf.h"
 #include "store/arrow_schema.h"
 #include "store/arrow_share.h"
+#include "store/arrow_sum.h"
 
 struct infp_arrow_encoder {
         struct ArrowIpcEncoder encoder;
         struct ArrowBuffer head, body;
-        char *scratch; /* bitmaps and offsets of slices */
+        flatcc_builder_t sums; /* of headers with a checksum */
+        char *scratch;         /* bitmaps and offsets of slices */
         size_t scratch_cap, scratch_size;
 };
 
@@ -30,7 +33,8 @@ int infp_arrow_encoder_new(struct infp_arrow_encoder **ret, struct infp_err *err
 {
         struct infp_arrow_encoder *encoder = calloc(1, sizeof(*encoder));
 
-        if (!encoder || ArrowIpcEncoderInit(&encoder->encoder) != NANOARROW_OK) {
+        if (!encoder || flatcc_builder_init(&encoder->sums) != 0 ||
+            ArrowIpcEncoderInit(&encoder->encoder) != NANOARROW_OK) {
                 free(encoder);
                 return infp_fail(err, -ENOMEM, "not enough memory for an Arrow encoder");
         }
@@ -48,6 +52,7 @@ struct infp_arrow_encoder *infp_arrow_encoder_free(struct infp_arrow_encoder *en
                 ArrowIpcEncoderReset(&encoder->encoder);
         ArrowBufferReset(&encoder->head);
         ArrowBufferReset(&encoder->body);
+        flatcc_builder_clear(&encoder->sums);
         free(encoder->scratch);
         free(encoder);
         return NULL;
@@ -148,7 +153,7 @@ static void renew_encoder(struct infp_arrow_encoder *encoder)
                 encoder->encoder.private_data = NULL;
 }
 
-static int put_message(struct infp_arrow_encoder *encoder, int code, const struct ArrowError *error,
+static int put_message(struct infp_arrow_encoder *encoder, int code, const struct ArrowError *error, bool is_batch,
                        struct infp_str *out, struct infp_err *err)
 {
         size_t before = out->size;
@@ -162,6 +167,8 @@ static int put_message(struct infp_arrow_encoder *encoder, int code, const struc
         }
         if (encoder->body.size_bytes > 0)
                 infp_arrow_share(&encoder->head, &encoder->body);
+        if (is_batch && infp_arrow_put_sum(&encoder->sums, &encoder->head, &encoder->body) < 0)
+                return infp_fail(err, -ENOMEM, "not enough memory for an Arrow message");
         infp_str_put(out, encoder->head.data, (size_t) encoder->head.size_bytes);
         if (encoder->body.size_bytes > 0)
                 infp_str_put(out, encoder->body.data, (size_t) encoder->body.size_bytes);
@@ -193,7 +200,7 @@ int infp_arrow_put_schema(struct infp_arrow_writer *writer, struct infp_str *out
         INFP_TRY(infp_arrow_schema_of(writer->table, &schema, err));
         code = ArrowIpcEncoderEncodeSchema(&encoder->encoder, &schema, &error);
         ArrowSchemaRelease(&schema);
-        return put_message(encoder, code, &error, out, err);
+        return put_message(encoder, code, &error, false, out, err);
 }
 
 static void *scratch(struct infp_arrow_encoder *encoder, size_t size)
@@ -322,7 +329,7 @@ int infp_arrow_put_batch(struct infp_arrow_writer *writer, const struct infp_bat
         code = ArrowArrayViewSetArray(&writer->view, &writer->root, &error);
         if (code == NANOARROW_OK)
                 code = ArrowIpcEncoderEncodeSimpleRecordBatch(&encoder->encoder, &writer->view, &encoder->body, &error);
-        return put_message(encoder, code, &error, out, err);
+        return put_message(encoder, code, &error, true, out, err);
 }
 
 void infp_arrow_put_end(struct infp_str *out)

@@ -40,7 +40,8 @@ static int read_through(struct infp_segment *s, struct infp_err *err)
         return r == -EBADMSG || r == -EOVERFLOW ? 0 : r;
 }
 
-static int mend(int dir_fd, const char *path, bool *ret_mended, uint64_t *ret_cut, struct infp_err *err)
+static int mend(int dir_fd, const char *path, bool *ret_mended, uint64_t *ret_cut,
+                struct infp_segment_damage *ret_damage, struct infp_err *err)
 {
         struct infp_segment *s;
         uint64_t good, size;
@@ -49,9 +50,13 @@ static int mend(int dir_fd, const char *path, bool *ret_mended, uint64_t *ret_cu
 
         *ret_mended = false;
         *ret_cut = 0;
+        *ret_damage = (struct infp_segment_damage){ 0 };
         INFP_TRY(infp_segment_open(dir_fd, path, &s, err));
         r = read_through(s, err);
-        is_whole = r == 0 && !s->is_torn && !s->error;
+        is_whole = r == 0 && s->has_marker;
+        *ret_damage = s->damage;
+        ret_damage->n -= s->damaged_tail > 0; /* that is cut off */
+        ret_damage->bytes -= s->damaged_tail;
         good = s->good;
         size = s->size;
         n = (int) s->n_batches;
@@ -68,9 +73,10 @@ static int mend(int dir_fd, const char *path, bool *ret_mended, uint64_t *ret_cu
 
 int infp_segment_mend(int dir_fd, const char *path, uint64_t *ret_cut, struct infp_err *err)
 {
+        struct infp_segment_damage damage;
         uint64_t cut = 0;
         bool mended;
-        int r = mend(dir_fd, path, &mended, &cut, err);
+        int r = mend(dir_fd, path, &mended, &cut, &damage, err);
 
         if (ret_cut)
                 *ret_cut = cut;
@@ -117,9 +123,10 @@ static void set_aside(struct mending *m, const char *path)
 static void mend_one(struct mending *m, const char *path)
 {
         struct infp_err why = { "" };
+        struct infp_segment_damage damage;
         uint64_t cut = 0;
         bool mended = false;
-        int r = mend(m->run->fd, path, &mended, &cut, &why);
+        int r = mend(m->run->fd, path, &mended, &cut, &damage, &why);
 
         m->counts->n_segments++;
         m->counts->n_empty += r == -ENODATA;
@@ -129,6 +136,8 @@ static void mend_one(struct mending *m, const char *path)
                 set_aside(m, path);
         else if (r < 0)
                 note(m, r, &why);
+        m->counts->n_damaged += damage.n;
+        m->counts->bytes_damaged += damage.bytes;
         if (r < 0 || !mended)
                 return;
         m->counts->n_mended++;

@@ -242,26 +242,101 @@ static int take_records(struct infp_segment *s, struct infp_err *err)
         return 0;
 }
 
+/* 1; 0 at the end. *ret_size stays 0 when it is no message at all, or a damaged one. */
+static int take_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err)
+{
+        int r = infp_segment_message(s, ret_size, err);
+
+        if (r <= 0)
+                return r;
+        s->n_messages++;
+        if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_RECORD_BATCH)
+                INFP_TRY(take_records(s, err));
+        else if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH)
+                INFP_TRY(take_dictionary(s, err));
+        else
+                return infp_segment_broken(s, err, "a message that is neither rows nor a dictionary");
+        return 1;
+}
+
+/* The message at offset is damaged: goes on with the next sound one, or to the end. */
+static void skip(struct infp_segment *s, const struct infp_err *why)
+{
+        const uint64_t from = s->offset;
+
+        if (!s->damage.n++)
+                s->damage.why = *why;
+        s->error = 0;
+        if (!infp_segment_find(s)) {
+                s->offset = s->size;
+                s->damaged_tail = s->size - from;
+                s->is_end = s->is_torn = true;
+        }
+        s->damage.bytes += s->offset - from;
+}
+
+/* What looks like the end is damage when sound messages follow. */
+static bool goes_on(struct infp_segment *s)
+{
+        const uint64_t from = s->offset;
+
+        if (!s->has_sums || s->size - from <= 8 || !infp_segment_find(s))
+                return false;
+        if (!s->damage.n++)
+                infp_fail(&s->damage.why, -EBADMSG, "cannot read %s at byte %llu: a message that does not end", s->path,
+                          (unsigned long long) from);
+        s->damage.bytes += s->offset - from;
+        s->has_marker = false;
+        return true;
+}
+
 /* Makes the next message with rows the current one. 1, 0 at the end. */
 static int advance(struct infp_segment *s, struct infp_err *err)
 {
-        do {
-                uint64_t size = 0;
-                int r = infp_segment_message(s, &size, err);
+        const bool was_broken = s->error;
 
-                if (r <= 0)
-                        return r;
-                s->n_messages++;
-                if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_RECORD_BATCH)
-                        INFP_TRY(take_records(s, err));
-                else if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH)
-                        INFP_TRY(take_dictionary(s, err));
-                else
-                        return infp_segment_broken(s, err, "a message that is neither rows nor a dictionary");
-                s->offset += size;
-                s->good = s->offset;
+        do {
+                struct infp_err why = { "" };
+                uint64_t size = 0;
+                int r = take_message(s, &size, &why);
+
+                /* Sound messages that cannot be read are no damage: all of them are like that. */
+                if (r == -EBADMSG && !size && !was_broken)
+                        skip(s, &why);
+                else if (r < 0)
+                        return infp_fail(err, r, "%s", why.text);
+                else if (r == 0 && !goes_on(s)) {
+                        s->damage.cut_bytes = s->is_torn ? s->size - s->offset : 0;
+                        return 0;
+                } else if (r > 0) {
+                        s->offset += size;
+                        s->good = s->offset;
+                }
         } while (s->row == s->n_rows);
         return 1;
+}
+
+const struct infp_segment_damage *infp_segment_damage(const struct infp_segment *s)
+{
+        return &s->damage;
+}
+
+void infp_segment_note(const struct infp_segment *s, struct infp_run *run)
+{
+        const struct infp_segment_damage *damage = &s->damage;
+
+        if (damage->n)
+                infp_run_note(run, "%llu bytes of %s are damaged and left out (%s)", (unsigned long long) damage->bytes,
+                              s->path, damage->why.text);
+        if (run->state == INFP_RUN_RECORDING || !s->is_torn)
+                return;
+        if (damage->cut_bytes)
+                infp_run_note(run, "%s ends in a batch that is not whole: its %llu bytes are left out", s->path,
+                              (unsigned long long) damage->cut_bytes);
+        else if (run->state != INFP_RUN_INTERRUPTED && !damage->n)
+                infp_run_note(run,
+                              "%s has no end: it was cut there, or could not be written any more; rows may be missing",
+                              s->path);
 }
 
 int infp_segment_next(struct infp_segment *s, struct infp_batch *ret, bool *ret_torn, struct infp_err *err)

@@ -5,6 +5,7 @@
 #include "store/arrow_check.h"
 #include "store/arrow_convert.h"
 #include "store/arrow_schema.h"
+#include "store/arrow_sum.h"
 #include "store/store.h"
 
 struct infp_segment {
@@ -13,7 +14,11 @@ struct infp_segment {
         uint64_t size;   /* when it was opened: a recorder may append meanwhile */
         uint64_t offset; /* of the message to come */
         uint64_t good;   /* end of the last whole message */
-        uint8_t *window; /* what was read of the file: window_size bytes from window_at on */
+        struct infp_segment_damage damage;
+        enum infp_arrow_sum sum; /* of the current message */
+        uint64_t damaged_tail;   /* bytes of the damage that reaches to the end */
+        bool has_sums;           /* a message without one is damaged, then */
+        uint8_t *window;         /* what was read of the file: window_size bytes from window_at on */
         size_t window_cap, window_size;
         uint64_t window_at;
         struct ArrowIpcDecoder decoder;
@@ -28,8 +33,8 @@ struct infp_segment {
         struct infp_vector *vectors;
         struct infp_arrow_scratch *scratch;
         uint64_t n_messages, n_batches;
-        bool is_end, is_torn;
-        int error; /* sticky */
+        bool is_end, is_torn, has_marker; /* has_marker: the end-of-stream marker was read */
+        int error;                        /* sticky */
 };
 
 /* Remembers that it cannot go on; -EBADMSG with the place and why. */
@@ -39,5 +44,7 @@ int infp_segment_load(struct infp_segment *s, uint64_t size, struct infp_err *er
 /* The byte at offset, 8-byte aligned; good until the next load. */
 const uint8_t *infp_segment_here(const struct infp_segment *s);
 struct ArrowBufferView infp_segment_view_of(const uint8_t *data, uint64_t size);
-/* Loads the message at offset and verifies its header; its size into ret. 1, 0 at the end. */
+/* Loads the message at offset, verifies its header and looks at its checksum; its size into ret. 1, 0 at the end. */
 int infp_segment_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err);
+/* Behind offset: to the next message whose checksum is right. False: there is none, and offset stays. */
+bool infp_segment_find(struct infp_segment *s);

@@ -7,7 +7,13 @@
 
 #include "store/segment.h"
 
-enum { READ_AHEAD = 256 << 10, MAX_HEADER = 16 << 20, MAX_BODY = 1 << 30 };
+enum {
+        READ_AHEAD = 256 << 10,
+        MAX_HEADER = 16 << 20,
+        MAX_BODY = 1 << 30,
+        MAX_FOUND_HEADER = 1 << 20,
+        MOST_TRIES = 200
+};
 
 int infp_segment_broken(struct infp_segment *s, struct infp_err *err, const char *why)
 {
@@ -85,7 +91,7 @@ static int read_prefix(struct infp_segment *s, int32_t *ret_length, struct infp_
                 return 0;
         }
         if (prefix[1] == 0) {
-                s->is_end = true;
+                s->is_end = s->has_marker = true;
                 return 0;
         }
         if (prefix[1] > MAX_HEADER || prefix[1] % 8 != 0)
@@ -124,6 +130,50 @@ int infp_segment_message(struct infp_segment *s, uint64_t *ret_size, struct infp
         r = infp_segment_load(s, header + body, err);
         if (r == 0)
                 end_torn(s);
+        if (r <= 0)
+                return r;
+        s->sum = infp_arrow_check_sum(infp_segment_here(s), header, body);
+        if (s->sum == INFP_ARROW_SUM_WRONG)
+                return infp_segment_broken(s, err, "its checksum is wrong");
+        if (s->sum == INFP_ARROW_NO_SUM && s->has_sums)
+                return infp_segment_broken(s, err, "its checksum is gone");
+        s->has_sums |= s->sum == INFP_ARROW_SUM_RIGHT;
         *ret_size = header + body;
-        return r;
+        return 1;
+}
+
+/* Whether a message with a right checksum begins at offset. */
+static bool is_sound(struct infp_segment *s, unsigned *tries)
+{
+        uint32_t prefix[2];
+        uint64_t size;
+
+        if (infp_segment_load(s, sizeof(prefix), NULL) != 1)
+                return false;
+        memcpy(prefix, infp_segment_here(s), sizeof(prefix));
+        if (prefix[0] != 0xffffffff || !prefix[1] || prefix[1] > MAX_FOUND_HEADER || prefix[1] % 8)
+                return false;
+        ++*tries;
+        if (infp_segment_message(s, &size, NULL) == 1 && s->sum == INFP_ARROW_SUM_RIGHT)
+                return true;
+        s->is_end = s->is_torn = false;
+        s->error = 0;
+        return false;
+}
+
+bool infp_segment_find(struct infp_segment *s)
+{
+        const uint64_t from = s->offset;
+        const bool is_end = s->is_end, is_torn = s->is_torn;
+        unsigned tries = 0;
+
+        s->is_end = s->is_torn = false;
+        /* bound: bytes that look like messages again and again are somebody's mischief; all that follows counts as damaged */
+        for (s->offset += 8; tries < MOST_TRIES && s->offset + 8 <= s->size; s->offset += 8)
+                if (is_sound(s, &tries))
+                        return true;
+        s->offset = from;
+        s->is_end = is_end;
+        s->is_torn = is_torn;
+        return false;
 }

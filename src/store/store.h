@@ -32,9 +32,21 @@ struct infp_segment *infp_segment_close(struct infp_segment *segment);
  * of ours (source key, scale and Prometheus name are in table `columns` alone). A table that does not begin with t_ns and
  * time is `plain`. */
 const struct infp_table *infp_segment_table(const struct infp_segment *segment);
-/* 1: *ret is the next batch, borrowed until the next call; 0: end; a negative errno: a broken message. A torn tail (no end
- * marker, a cut message) is an end, *ret_torn (may be NULL) says so: of a segment that is being written it is the rule. */
+/* 1: *ret is the next batch, borrowed until the next call; 0: end; a negative errno. A torn tail (no end marker, a cut message) is
+ * an end, *ret_torn (may be NULL) says so: of a segment that is being written it is the rule. What is damaged (a checksum, or the
+ * shape of a message) is left out. */
 int infp_segment_next(struct infp_segment *segment, struct infp_batch *ret, bool *ret_torn, struct infp_err *err);
+
+/* What was left out, when the end was reached. */
+struct infp_segment_damage {
+        uint64_t n;          /* places where rows are damaged */
+        uint64_t bytes;      /* that could not be read there */
+        uint64_t cut_bytes;  /* behind the last whole message, of one that is not whole */
+        struct infp_err why; /* of the first place */
+};
+const struct infp_segment_damage *infp_segment_damage(const struct infp_segment *segment);
+/* Notes on the run what was left out; of a live run's tail nothing. */
+void infp_segment_note(const struct infp_segment *segment, struct infp_run *run);
 
 /* Makes a torn or broken segment whole: its good messages, then the end of stream. Returns the number of batches kept, -ENODATA
  * when there is not even a schema. *ret_cut (may be NULL): bytes cut off. A whole segment is not touched. */
@@ -47,5 +59,6 @@ struct infp_mend {
         unsigned n_empty, n_broken;               /* of the segments: removed, nothing was in them; set aside */
         uint64_t n_batches;                       /* kept in those that were mended */
         uint64_t bytes_cut;
+        uint64_t n_damaged, bytes_damaged; /* places in segments of which the rest is whole: `finish` leaves them out */
 };
 int infp_store_mend_run(struct infp_run *run, struct infp_mend *ret, struct infp_err *err);

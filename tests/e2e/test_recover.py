@@ -228,3 +228,30 @@ def test_live_full_disk_in_finish(infprof, run_dir, tmp_path):
     """])
     assert done.stdout.split() == ["first=1", str(rows), "0", "second=0", str(rows), "0"], done.stdout + done.stderr
     assert "no space left on the disk" in done.stderr.lower() and "infprof finish -r" in done.stderr, done.stderr
+
+
+def test_damage_costs_what_it_hits(infprof, killed):
+    """Noise in a batch in the middle, noise behind the last one, a cut: rows that are whole are given, and one sentence says what is not."""
+    path = killed.run().path
+    rows = {name: count(infprof, killed, name) for name in ("cpu", "mem", "disk")}
+    cpu = path / "cpu" / "000001.arrows"
+    bytes_of = bytearray(cpu.read_bytes())
+    bytes_of[len(bytes_of) - 200:len(bytes_of) - 100] = b"x" * 100  # in the last body
+    cpu.write_bytes(bytes_of)
+    with open(path / "mem" / "000001.arrows", "ab") as segment:
+        segment.write(b"noise " * 20)
+    disk = path / "disk" / "000001.arrows"
+    os.truncate(disk, disk.stat().st_size - 9)
+    done = run([infprof, "query", "-r", killed, "-f", "csv", "SELECT (SELECT count(*) FROM cpu), (SELECT count(*) FROM mem), (SELECT count(*) FROM disk)"])
+    assert done.returncode == 0, done.stderr
+    left = [int(word) for word in done.stdout.splitlines()[1].split(",")]
+    assert left[0] < rows["cpu"] and left[1] == rows["mem"] and left[2] < rows["disk"], (left, rows)
+    said = done.stderr.splitlines()
+    assert len(said) == 3, said
+    assert any(re.search(r"[0-9]+ bytes of cpu/000001.arrows are damaged and left out \(.*checksum is wrong\)", line) for line in said)
+    assert any("120 bytes of mem/000001.arrows are damaged and left out" in line for line in said)
+    assert any(re.search("disk/000001.arrows ends in a batch that is not whole: its [0-9]+ bytes are left out", line) for line in said)
+    notes = json.loads(run([infprof, "report", "-r", killed, "--json"]).stdout)["notes"]
+    assert {line.removeprefix("infprof: ") for line in said} <= set(notes)
+    assert run([infprof, "recover", killed]).returncode == 0
+    assert [count(infprof, killed, name) for name in rows] == left

@@ -43,6 +43,15 @@ static int file_of(const void *data, size_t size)
         return fd;
 }
 
+static void put_file(int dir_fd, const char *name, const void *data, size_t size)
+{
+        int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+        assert_true(fd >= 0);
+        assert_int_equal(infp_write_all(fd, data, size, NULL), 0);
+        infp_close(fd);
+}
+
 /* What the reader makes of it: rows, or the error. */
 static int read_bytes(const void *data, size_t size, uint32_t *ret_rows, bool *ret_torn, struct infp_err *err)
 {
@@ -123,6 +132,86 @@ static void survives_turned_bits(void **state)
         }
         assert_true(refused > 100 && read > 100);
         infp_str_done(&s);
+}
+
+/* All rows are those of the sample, in order; batch 1 of three may be missing. Returns how many there are. */
+static uint32_t read_sound_rows(const void *data, size_t size, struct infp_segment_damage *ret)
+{
+        struct infp_segment *segment;
+        struct infp_batch batch;
+        struct infp_err err = { "" };
+        uint32_t n = 0;
+        int r;
+
+        assert_int_equal(infp_segment_open_fd(file_of(data, size), "test", &segment, &err), 0);
+        while ((r = infp_segment_next(segment, &batch, NULL, &err)) == 1)
+                for (uint32_t row = 0; row < batch.n_rows; row++, n++) {
+                        const uint32_t i = (uint32_t) (infp_batch_i64(&batch, 0, row) - 1000000000);
+
+                        assert_true(i == n || i == n + 9);
+                        assert_int_equal(infp_batch_u64(&batch, 2, row), UINT64_C(0xfedcba9876543210) + i);
+                }
+        assert_int_equal(r, 0);
+        *ret = *infp_segment_damage(segment);
+        infp_segment_close(segment);
+        return n;
+}
+
+/* Damage in the middle costs the batch that it is in, and is counted; no row that was not written comes of it. */
+static void leaves_damage_out(void **state)
+{
+        size_t ends[4];
+        struct infp_str s = make_stream(3, 9, ends);
+        struct infp_segment_damage damage;
+        unsigned unseen = 0;
+
+        (void) state;
+        for (size_t byte = ends[1]; byte < ends[2]; byte++) {
+                uint32_t n;
+
+                s.data[byte] = (char) (s.data[byte] ^ (1 << (byte * 5 % 8)));
+                n = read_sound_rows(s.data, s.size, &damage);
+                assert_int_equal(n, damage.n ? 18 : 27);
+                assert_int_equal(damage.bytes, damage.n ? ends[2] - ends[1] : 0);
+                unseen += !damage.n;
+                s.data[byte] = (char) (s.data[byte] ^ (1 << (byte * 5 % 8)));
+        }
+        assert_int_equal(unseen, 0);
+        /* Whole bytes of noise, over the end of one batch and the beginning of the next. */
+        memset(s.data + ends[1] - 40, 0x5a, 80);
+        assert_int_equal(read_sound_rows(s.data, ends[1], &damage), 0);
+        infp_str_done(&s);
+}
+
+/* Noise behind the last batch, and in it: the rows before are there, and mending cuts the noise off. */
+static void reads_up_to_noise(void **state)
+{
+        static const char noise[] = "noise that is no message; noise that is no message.....";
+        size_t ends[4];
+        struct infp_str s = make_stream(3, 9, ends), cut = { 0 };
+        int dir_fd = open("/dev/shm", O_PATH | O_DIRECTORY);
+        struct infp_segment_damage damage;
+        struct infp_err err = { "" };
+        char name[64];
+        uint64_t lost;
+
+        (void) state;
+        snprintf(name, sizeof(name), "infprof-test-noise-%d.arrows", (int) getpid());
+        infp_str_put(&cut, s.data, ends[3]);
+        infp_str_put(&cut, noise, sizeof(noise));
+        assert_int_equal(read_sound_rows(cut.data, cut.size, &damage), 27);
+        assert_int_equal(damage.n, 1);
+        assert_int_equal(damage.bytes, sizeof(noise));
+        memset(cut.data + ends[3] - 64, 0x5a, 64);
+        assert_int_equal(read_sound_rows(cut.data, cut.size, &damage), 18);
+        put_file(dir_fd, name, cut.data, cut.size);
+        assert_int_equal(infp_segment_mend(dir_fd, name, &lost, &err), 2);
+        assert_int_equal(lost, cut.size - ends[2]);
+        assert_false(check_segment(dir_fd, name, 0, 18));
+        unlinkat(dir_fd, name, 0);
+        close(dir_fd);
+        infp_str_done(&s);
+        infp_str_done(&cut);
 }
 
 static struct infp_segment *open_fixture(const char *name, struct infp_err *err)
@@ -300,15 +389,6 @@ static void mends_at_every_cut(void **state)
         close(dir_fd);
 }
 
-static void put_file(int dir_fd, const char *name, const void *data, size_t size)
-{
-        int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-        assert_true(fd >= 0);
-        assert_int_equal(infp_write_all(fd, data, size, NULL), 0);
-        infp_close(fd);
-}
-
 static void mends_a_whole_run(void **state)
 {
         size_t ends[3];
@@ -362,6 +442,7 @@ int main(void)
                 cmocka_unit_test(reads_what_is_whole),   cmocka_unit_test(takes_zeros_for_a_torn_tail),
                 cmocka_unit_test(survives_turned_bits),  cmocka_unit_test(reads_other_peoples_types),
                 cmocka_unit_test(splits_large_messages), cmocka_unit_test(says_what_it_cannot_read),
+                cmocka_unit_test(leaves_damage_out),     cmocka_unit_test(reads_up_to_noise),
                 cmocka_unit_test(mends_at_every_cut),    cmocka_unit_test(mends_a_whole_run),
         };
 
