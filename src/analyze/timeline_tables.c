@@ -353,31 +353,14 @@ static int take_row(struct pass *pass, const struct infp_batch *batch, uint32_t 
         return 0;
 }
 
-/* A source has its own period where it is slower than the run. */
-static uint64_t gap_of(const struct infp_run *run, const char *table)
-{
-        const size_t size = strlen(table);
-        uint64_t period_ms = run->info.period_ms ? run->info.period_ms : 1000;
-
-        for (unsigned i = 0; i < run->info.n_collectors; i++) {
-                const struct infp_run_collector *c = &run->info.collectors[i];
-
-                for (const char *at = c->tables; at && (at = strstr(at, table)); at += size)
-                        if ((at == c->tables || at[-1] == ' ') && (!at[size] || at[size] == ' ') &&
-                            c->period_ms > period_ms)
-                                period_ms = c->period_ms;
-        }
-        /* Two periods, and half of one that a reading may come late. */
-        return period_ms * UINT64_C(2500000);
-}
-
 int infp_tracked_read(const struct infp_tracked_options *options, const struct infp_table *known, bool is_whole,
                       struct infp_tracked *ret, struct infp_err *err)
 {
         infp_cleanup(infp_tracked_done) struct infp_tracked tracked = {
                 .table = known,
                 .about = infp_panel_table_of(known->name),
-                .gap_ns = gap_of(options->run, known->name),
+                /* Two periods, and half of one that a reading may come late. */
+                .gap_ns = infp_run_period_ns(&options->run->info, known->name) * 5 / 2,
                 .is_whole = is_whole,
         };
         infp_cleanup(pass_done) struct pass pass = { .options = options, .tracked = &tracked };

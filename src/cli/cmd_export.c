@@ -59,7 +59,7 @@ static int write_parquet(struct rows *rows, const char *path, struct infp_err *e
         struct infp_duck *duck;
         int r;
 
-        INFP_TRY(infp_duck_open(&duck, err));
+        INFP_TRY(infp_duck_open_writer(&duck, err));
         r = infp_duck_rows_to_parquet(duck, &source, AT_FDCWD, infp_output_path(path), 0666, NULL, err);
         infp_duck_close(duck);
         return r;

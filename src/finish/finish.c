@@ -1,6 +1,7 @@
 #include "finish/finish.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -65,16 +66,18 @@ static int do_all(struct infp_run *run, const struct infp_finish_notices *notice
 
         if (r < 0)
                 return r;
-        r = infp_duck_open(&duck, &why);
+        r = infp_duck_open_writer(&duck, &why);
         if (r < 0 && r != -ENOPKG)
                 return infp_fail(err, r, "%s", why.text);
         if (r < 0 && strcmp(format, "parquet") == 0)
                 format = "csv";
         if (r < 0)
                 infp_finish_say(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
-        else
-                INFP_TRY(infp_finish_tables(run, duck, notices, ret, err));
+        /* First, while the tables are Arrow: to read them as Parquet takes a connection and its buffers for each. */
         INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
+        malloc_trim(0); /* no table is as wide */
+        if (duck)
+                INFP_TRY(infp_finish_tables(run, duck, notices, ret, err));
         run->state = INFP_RUN_FINISHED;
         return infp_run_save(run, err);
 }

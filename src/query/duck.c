@@ -145,18 +145,19 @@ static int limit_memory(struct infp_duck *duck, struct infp_err *err)
         return infp_duck_do(duck, sql, NULL, err);
 }
 
-static int configure(const struct infp_duck *duck, duckdb_config config, struct infp_err *err)
+static int configure(const struct infp_duck *duck, duckdb_config config, const char *threads, struct infp_err *err)
 {
         /* No file beside the user's, no download, no spill into the working directory: it fails instead. DuckDB itself takes as
          * many threads as the affinity and the cgroup give CPUs; each opens a table's file for itself, for which there must be
          * descriptors. */
         unsigned limit;
-        const char *set = getenv("INFPROF_SQL_THREADS"), *threads = !set && infp_fds_are_few(&limit) ? "1" : set;
+        const char *set = getenv("INFPROF_SQL_THREADS");
+        const char *given = threads ? threads : !set && infp_fds_are_few(&limit) ? "1" : set;
         const char *const settings[][2] = {
                 { "autoinstall_known_extensions", "false" },
                 { "autoload_known_extensions", "false" },
                 { "temp_directory", "" },
-                { "threads", threads },
+                { "threads", given },
         };
 
         for (unsigned i = 0; i < INFP_COUNT(settings); i++)
@@ -166,7 +167,7 @@ static int configure(const struct infp_duck *duck, duckdb_config config, struct 
         return 0;
 }
 
-static int open_database(struct infp_duck *duck, struct infp_err *err)
+static int open_database(struct infp_duck *duck, const char *threads, struct infp_err *err)
 {
         duckdb_config config;
         char *text = NULL;
@@ -174,24 +175,50 @@ static int open_database(struct infp_duck *duck, struct infp_err *err)
 
         if (duck->api->create_config(&config) != DuckDBSuccess)
                 return infp_fail(err, -ENOMEM, "DuckDB gives no configuration");
-        r = configure(duck, config, err);
-        if (r == 0 && duck->api->open_ext(NULL, &duck->database, config, &text) != DuckDBSuccess)
+        r = configure(duck, config, threads, err);
+        if (r == 0 && duck->api->open_ext(NULL, &duck->database->handle, config, &text) != DuckDBSuccess)
                 r = infp_duck_fail_text(text, err);
         if (text)
                 duck->api->free(text);
         duck->api->destroy_config(&config);
-        if (r == 0 && (duck->api->connect(duck->database, &duck->connection) != DuckDBSuccess ||
-                       duck->api->connect(duck->database, &duck->helper) != DuckDBSuccess))
-                r = infp_fail(err, -ENOMEM, "DuckDB gives no connection");
         return r;
+}
+
+static int connect_to(struct infp_duck *duck, struct infp_err *err)
+{
+        if (duck->api->connect(duck->database->handle, &duck->connection) != DuckDBSuccess ||
+            duck->api->connect(duck->database->handle, &duck->helper) != DuckDBSuccess)
+                return infp_fail(err, -ENOMEM, "DuckDB gives no connection");
+        return 0;
+}
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct infp_duck_database *shared; /* by its users; NULL: there are none */
+
+/* Under the lock. */
+static void close_duck(struct infp_duck *duck)
+{
+        if (duck->helper)
+                duck->api->disconnect(&duck->helper);
+        if (duck->connection)
+                duck->api->disconnect(&duck->connection);
+        if (duck->database && --duck->database->n_users == 0) {
+                if (duck->database->handle)
+                        duck->api->close(&duck->database->handle);
+                shared = shared == duck->database ? NULL : shared;
+                free(duck->database);
+        }
+        infp_duck_detach(duck);
+        free(duck);
 }
 
 static void free_duck(struct infp_duck **duck)
 {
-        infp_duck_close(*duck);
+        if (*duck)
+                close_duck(*duck);
 }
 
-int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
+static int open_own(const char *threads, struct infp_duck **ret, struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
         const struct infp_duck_api *api;
@@ -199,29 +226,71 @@ int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
         *ret = NULL;
         INFP_TRY(infp_duck_api_load(&api, err));
         duck = calloc(1, sizeof(*duck));
-        if (!duck)
+        if (!duck || !(duck->database = calloc(1, sizeof(*duck->database))))
                 return infp_fail(err, -ENOMEM, "out of memory");
         duck->api = api;
-        INFP_TRY(open_database(duck, err));
+        duck->database->n_users = 1;
+        INFP_TRY(open_database(duck, threads, err));
+        INFP_TRY(connect_to(duck, err));
         INFP_TRY(limit_memory(duck, err));
         INFP_TRY(infp_duck_register_feeds(duck, err));
         INFP_TRY(infp_duck_register_cast(duck, err));
         INFP_TRY(infp_duck_register_functions(duck, err));
+        infp_duck_api_trim();
         *ret = INFP_TAKE(duck);
         return 0;
+}
+
+int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
+{
+        return open_own(NULL, ret, err);
+}
+
+int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
+{
+        return open_own("1", ret, err);
+}
+
+/* Under the lock. */
+static int share(struct infp_duck **ret, struct infp_err *err)
+{
+        infp_cleanup(free_duck) struct infp_duck *duck = NULL;
+        const struct infp_duck_api *api;
+
+        if (!shared) {
+                INFP_TRY(open_own(NULL, ret, err));
+                shared = (*ret)->database;
+                return 0;
+        }
+        INFP_TRY(infp_duck_api_load(&api, err));
+        duck = calloc(1, sizeof(*duck));
+        if (!duck)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        duck->api = api;
+        duck->database = shared;
+        shared->n_users++;
+        INFP_TRY(connect_to(duck, err));
+        *ret = INFP_TAKE(duck);
+        return 0;
+}
+
+int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err)
+{
+        int r;
+
+        *ret = NULL;
+        pthread_mutex_lock(&shared_lock);
+        r = share(ret, err);
+        pthread_mutex_unlock(&shared_lock);
+        return r;
 }
 
 struct infp_duck *infp_duck_close(struct infp_duck *duck)
 {
         if (duck) {
-                if (duck->helper)
-                        duck->api->disconnect(&duck->helper);
-                if (duck->connection)
-                        duck->api->disconnect(&duck->connection);
-                if (duck->database)
-                        duck->api->close(&duck->database);
-                infp_duck_detach(duck);
-                free(duck);
+                pthread_mutex_lock(&shared_lock);
+                close_duck(duck);
+                pthread_mutex_unlock(&shared_lock);
         }
         return NULL;
 }

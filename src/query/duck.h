@@ -13,6 +13,10 @@
  * is available, and as many threads as there are CPUs for it, or INFPROF_SQL_THREADS. One caller at a time. */
 struct infp_duck;
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err);
+/* For writing Parquet of rows that one thread gives: it has no other threads, which would only wait for it. */
+int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err);
+/* A connection to one database that all of these share: for reading files only, each by its own caller. */
+int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err);
 struct infp_duck *infp_duck_close(struct infp_duck *duck); /* NULL is fine; returns NULL */
 bool infp_duck_available(struct infp_err *err);
 /* Ends what runs with -EINTR; may be called by a signal handler and by any thread. */

@@ -3,16 +3,19 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const char library[] = "libduckdb.so";
 
 static struct infp_duck_api api;
+static ElfW(Addr) base; /* where the library lies */
 static bool is_loaded;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30,6 +33,18 @@ static void own_directory(char *ret, size_t cap)
                 ret[0] = 0;
 }
 
+/* Its own symbols before those of the thirty libraries that HTTP brings along: 40,000 names are looked up. The sanitizers, which
+ * replace functions, do not allow it. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+        __has_feature(thread_sanitizer)
+enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL };
+#else
+enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND };
+#endif
+
 static void *open_library(struct infp_err *err)
 {
         const char *wanted = getenv("INFPROF_LIBDUCKDB");
@@ -37,7 +52,7 @@ static void *open_library(struct infp_err *err)
         void *handle;
 
         if (wanted && *wanted) {
-                handle = dlopen(wanted, RTLD_LAZY | RTLD_LOCAL);
+                handle = dlopen(wanted, LOAD_FLAGS);
                 if (!handle)
                         infp_fail(err, -ENOPKG, "DuckDB cannot be loaded from INFPROF_LIBDUCKDB=%s: %s", wanted,
                                   dlerror());
@@ -46,8 +61,8 @@ static void *open_library(struct infp_err *err)
         own_directory(own, sizeof(own));
         snprintf(beside, sizeof(beside), "%s/%s", own, library);
         snprintf(below, sizeof(below), "%s/../lib/infprof/%s", own, library);
-        if (!(handle = dlopen(beside, RTLD_LAZY | RTLD_LOCAL)) && !(handle = dlopen(below, RTLD_LAZY | RTLD_LOCAL)) &&
-            !(handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL)))
+        if (!(handle = dlopen(beside, LOAD_FLAGS)) && !(handle = dlopen(below, LOAD_FLAGS)) &&
+            !(handle = dlopen(library, LOAD_FLAGS)))
                 infp_fail(err, -ENOPKG,
                           "SQL and Parquet need DuckDB: %s is neither beside infprof (%s), nor in ../lib/infprof, nor "
                           "known to the "
@@ -69,6 +84,30 @@ static int resolve(void *handle, struct infp_err *err)
         return 0;
 }
 
+static int trim(struct dl_phdr_info *info, size_t size, void *context)
+{
+        const uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
+
+        (void) size;
+        if (info->dlpi_addr != *(const ElfW(Addr) *) context)
+                return 0;
+        for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+                const uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
+
+                /* Nobody has written there: what is needed again comes from the page cache. */
+                if (p->p_type == PT_LOAD && !(p->p_flags & PF_W))
+                        madvise((void *) begin, info->dlpi_addr + p->p_vaddr + p->p_memsz - begin, MADV_DONTNEED);
+        }
+        return 1;
+}
+
+void infp_duck_api_trim(void)
+{
+        if (is_loaded && base)
+                dl_iterate_phdr(trim, &base);
+}
+
 int infp_duck_api_load(const struct infp_duck_api **ret, struct infp_err *err)
 {
         int r = 0;
@@ -77,9 +116,13 @@ int infp_duck_api_load(const struct infp_duck_api **ret, struct infp_err *err)
         pthread_mutex_lock(&lock);
         if (!is_loaded) {
                 void *handle = open_library(err);
+                struct link_map *map;
 
                 r = handle ? resolve(handle, err) : -ENOPKG;
                 is_loaded = r == 0;
+                if (r == 0 && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+                        base = map->l_addr;
+                infp_duck_api_trim();
                 if (handle && r < 0)
                         dlclose(handle);
         }

@@ -38,4 +38,6 @@ struct infp_duck_api {
 };
 
 /* Loads the library at the first call. 0, or -ENOPKG with the places that were looked at. */
+/* What the loader and DuckDB's start have read and run of the library, some 25 MiB, is not needed again. */
+void infp_duck_api_trim(void);
 int infp_duck_api_load(const struct infp_duck_api **ret, struct infp_err *err);

@@ -22,6 +22,16 @@ int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
         return fail(err);
 }
 
+int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
+{
+        return infp_duck_open(ret, err);
+}
+
+int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err)
+{
+        return infp_duck_open(ret, err);
+}
+
 struct infp_duck *infp_duck_close(struct infp_duck *duck)
 {
         (void) duck;

@@ -178,10 +178,22 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
         return commit(r, &file, path, err);
 }
 
+/* A row group is encoded when all its rows are there: by then the planner's pages of the library are not needed. */
+static int next_and_trim(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        const struct infp_rows *rows = context;
+        const int r = rows->next(rows->context, ret, err);
+
+        if (r == 0)
+                infp_duck_api_trim();
+        return r;
+}
+
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
                               mode_t mode, uint64_t *ret_rows, struct infp_err *err)
 {
         infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        const struct infp_rows trimming = { rows->table, (void *) rows, next_and_trim };
         char own[40];
         int r = 0;
 
@@ -191,7 +203,7 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
                 r = infp_new_file_open(&file, name, mode);
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", name);
-        duck->rows = rows;
+        duck->rows = &trimming;
         r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table),
                  file.fd < 0 || file.is_direct ? name : path_of(&file, own), ret_rows, err);
         duck->rows = NULL;

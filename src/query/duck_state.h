@@ -23,9 +23,14 @@ struct infp_duck_run {
         pthread_mutex_t lock; /* of entities: DuckDB calls from its threads */
 };
 
+struct infp_duck_database {
+        duckdb_database handle;
+        unsigned n_users;
+};
+
 struct infp_duck {
         const struct infp_duck_api *api;
-        duckdb_database database;
+        struct infp_duck_database *database;
         duckdb_connection connection;
         duckdb_connection helper; /* for queries that this side asks while a result of `connection` is open */
         struct infp_duck_run *attached;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/time.h"
 #include "query/instances.h"
 
 void infp_series_plan_done(struct infp_series_plan *plan)
@@ -25,27 +24,6 @@ void infp_series_plan_done(struct infp_series_plan *plan)
         infp_made_free(plan->made);
         infp_catalog_done(&plan->catalog);
         *plan = (struct infp_series_plan){ 0 };
-}
-
-static bool names_table(const char *list, const char *table)
-{
-        size_t size = strlen(table);
-
-        for (const char *at = list; (at = strstr(at, table)); at += size)
-                if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == 0))
-                        return true;
-        return false;
-}
-
-static uint64_t period_of(const struct infp_run_info *info, const char *table)
-{
-        uint32_t period_ms = info->period_ms;
-
-        for (unsigned i = 0; i < info->n_collectors; i++)
-                if (info->collectors[i].tables && names_table(info->collectors[i].tables, table) &&
-                    info->collectors[i].period_ms)
-                        period_ms = info->collectors[i].period_ms;
-        return (period_ms ? period_ms : 1000) * INFP_NS_PER_MS;
 }
 
 /* The table of the things that the first key names. */
@@ -86,7 +64,7 @@ static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
                 if (table->series && !table->plain)
                         plan->feeds[plan->n_feeds++] = (struct infp_series_feed){
                                 .table = table,
-                                .period_ns = period_of(&run->info, table->name),
+                                .period_ns = infp_run_period_ns(&run->info, table->name),
                                 .entity = *table->series ? entity_of(table, &plan->catalog) : NULL,
                         };
         }
@@ -97,7 +75,7 @@ static int add_feeds(struct infp_run *run, struct infp_series_plan *plan)
                 if (whole)
                         plan->feeds[plan->n_feeds++] = (struct infp_series_feed){
                                 .table = table,
-                                .period_ns = period_of(&run->info, table->name),
+                                .period_ns = infp_run_period_ns(&run->info, table->name),
                                 .whole = whole,
                         };
         }

@@ -18,7 +18,8 @@ struct infp_source {
         struct infp_duck_result *result;
 };
 
-/* To open a database costs more than to read a small segment: one that is idle is kept for the next. */
+/* To open a database costs more than to read a small segment: all share one, and a connection that is idle keeps it for the
+ * next. */
 static struct infp_duck *idle;
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -27,7 +28,7 @@ static int take_duck(struct infp_duck **ret, struct infp_err *err)
         pthread_mutex_lock(&idle_lock);
         *ret = INFP_TAKE(idle);
         pthread_mutex_unlock(&idle_lock);
-        return *ret ? 0 : infp_duck_open(ret, err);
+        return *ret ? 0 : infp_duck_open_shared(ret, err);
 }
 
 /* The empty query makes DuckDB let go of the last one: its plan, its open files. At exit the idle one is left to the system: the

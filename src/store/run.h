@@ -55,6 +55,9 @@ struct infp_run_info {
 
 void infp_run_info_done(struct infp_run_info *info);
 
+/* How often the table has rows at least: the period of its slowest collector, or of the run. Never 0. */
+uint64_t infp_run_period_ns(const struct infp_run_info *info, const char *table);
+
 /* What was left out of the rows that were read, as sentences for the user; each once. */
 struct infp_run_notes {
         char **list;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/time.h"
 
 void infp_run_info_done(struct infp_run_info *info)
 {
@@ -33,6 +34,29 @@ static bool copy_text(char **ret, const char *text)
 {
         *ret = strdup(text ? text : "");
         return *ret != NULL;
+}
+
+static bool is_listed(const char *list, const char *table)
+{
+        const size_t size = strlen(table);
+
+        for (; *list; list += strcspn(list, " "), list += *list == ' ')
+                if (strcspn(list, " ") == size && !memcmp(list, table, size))
+                        return true;
+        return false;
+}
+
+uint64_t infp_run_period_ns(const struct infp_run_info *info, const char *table)
+{
+        uint32_t period_ms = info->period_ms ? info->period_ms : 1000;
+
+        for (unsigned i = 0; i < info->n_collectors; i++) {
+                const struct infp_run_collector *c = &info->collectors[i];
+
+                if (c->period_ms > period_ms && c->tables && is_listed(c->tables, table))
+                        period_ms = c->period_ms;
+        }
+        return period_ms * INFP_NS_PER_MS;
 }
 
 static bool copy_collectors(const struct infp_run_info *from, struct infp_run_info *ret)

@@ -89,6 +89,8 @@ def main():
     title("Reading")
     code |= run([sys.executable, HERE / "bench_query.py", "--infprof", options.infprof, "-r", rounds,
                  *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
+    title("Finishing a short recording")
+    code |= run([sys.executable, HERE / "bench_finish.py", "--infprof", options.infprof])
     title(f"Pages of metrics (CPU time; at least {PAGE_MB_S} MB/s each)")
     code |= pages()
     title("Calls of the public API (CPU time of the calling thread)")

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
+
 #include "base/fd.h"
 #include "base/str.h"
 #include "skip_because.h"
@@ -552,6 +554,26 @@ static void lists_tables_and_segments(void **state)
         test_run_close(&t);
 }
 
+/* One answer for all who ask: the slowest of those who write a table, never faster than the run; names are whole. */
+static void knows_the_period_of_a_table(void **state)
+{
+        struct infp_run_collector collectors[] = { { "cpu", 5000, "cpu cpu_core" },
+                                                   { "slow", 30000, "core cpu_core" },
+                                                   { "late", 2000, "cpu_core cpu_clock" },
+                                                   { "fast", 10, "mem" } };
+        const struct infp_run_info info = { .period_ms = 1000, .collectors = collectors, .n_collectors = 4 };
+        static const struct {
+                const char *table;
+                uint64_t ms;
+        } cases[] = { { "cpu", 5000 },   { "cpu_core", 30000 }, { "core", 30000 }, { "cpu_clock", 2000 },
+                      { "cpu_c", 1000 }, { "mem", 1000 },       { "net", 1000 } };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_int_equal(infp_run_period_ns(&info, cases[i].table), cases[i].ms * 1000000);
+        assert_int_equal(infp_run_period_ns(&(struct infp_run_info){ 0 }, "cpu"), 1000000000);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -562,6 +584,7 @@ int main(void)
                 TEST(reads_what_others_wrote),
                 TEST(tells_the_states_apart),
                 TEST(knows_a_pid_that_was_used_again),
+                TEST(knows_the_period_of_a_table),
                 TEST(opens_what_is_meant),
                 TEST(lists_runs_by_age),
                 TEST(says_why_there_is_no_run),
