@@ -44,6 +44,7 @@ struct infp_timeline_series {
         char *metric, *table, *help, *instance; /* instance: NULL for none */
         enum infp_quality quality;
         bool is_rate;
+        bool is_ratio;                    /* of two counters: a bucket's weight is the increase of the second */
         struct infp_bucket_stat *buckets; /* as the grid */
 };
 

@@ -107,6 +107,7 @@ static int add_series(struct drawing *drawing, struct infp_timeline_panel *panel
         to->instance = instance ? strdup(instance) : NULL;
         to->quality = series->per ? INFP_DERIVED : column->quality;
         to->is_rate = !series->per && column->kind == INFP_COUNTER;
+        to->is_ratio = series->per != NULL;
         to->buckets = scaled(track->buckets, drawing->timeline->grid.n, factor);
         if (!to->name || !to->metric || !to->table || !to->help || (instance && !to->instance) || !to->buckets)
                 return -ENOMEM;

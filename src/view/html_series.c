@@ -108,6 +108,21 @@ static bool is_plain(const struct infp_bucket_stat *buckets, unsigned n, bool is
         return n_wide <= (is_downsampled ? 0 : 1 + n / 20);
 }
 
+/* Weights by which the page makes a mean of buckets, with three digits. */
+static void put_weights(struct infp_json *json, const struct infp_bucket_stat *buckets, unsigned n)
+{
+        infp_json_key(json, "weight");
+        infp_json_raw(json, "[", 1);
+        for (unsigned i = 0; i < n; i++) {
+                const double weight = buckets[i].weight;
+
+                if (i)
+                        infp_str_putc(json->out, ',');
+                put_number(json->out, weight, 2 - (int) floor(log10(weight > 0 ? weight : 1)));
+        }
+        infp_str_putc(json->out, ']');
+}
+
 void infp_html_number(struct infp_json *json, double value, double step)
 {
         infp_json_raw(json, "", 0);
@@ -121,6 +136,8 @@ void infp_html_series(struct infp_json *json, const struct infp_timeline_series 
         int places;
 
         range_of(series->buckets, n, &low, &high);
+        if (series->is_ratio)
+                put_weights(json, series->buckets, n);
         places = places_of(low, high);
         if (is_plain(series->buckets, n, is_downsampled)) {
                 put_array(json, "v", series->buckets, n, MEAN, places);

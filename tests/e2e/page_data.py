@@ -15,16 +15,20 @@ WEB = TOP / "web" / "report"
 HOSTILE = "</script><img src=x onerror=alert(1)><b>\u2028\u202e&amp;\"'"
 
 
-def script():
-    """Joined as the build does it."""
+def embed():
+    """tools/embed, by which the build joins the sources."""
     loader = importlib.machinery.SourceFileLoader("embed", str(TOP / "tools" / "embed"))
-    embed = importlib.util.module_from_spec(importlib.util.spec_from_loader("embed", loader))
-    loader.exec_module(embed)
-    return embed.script_of(WEB)[1]
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("embed", loader))
+    loader.exec_module(module)
+    return module
+
+
+def script():
+    return embed().script_of(WEB)[1]
 
 
 def style():
-    return (WEB / "report.css").read_text()
+    return embed().read(WEB / "report.css")
 
 
 def digest(text):

@@ -184,6 +184,23 @@ def test_structure_for_screen_readers(browser, usual):
     assert small == []
 
 
+def test_means_of_ratios_and_bars_of_percentiles(browser, tmp_path):
+    """A mean of means counts each by its number; bars of one card have one scale; a share is no bare number."""
+    data = page_data.make(n=4)
+    data["panels"] = [page_data.panel("gaps", "engine", "Time between tokens", "s", [
+        page_data.series("between tokens", [1, None, 3, 9], weight=[98, 0, 1, 1]), page_data.series("plain", [1, None, 3, 5])])]
+    data["report"]["engines"][0]["cache_kv_usage_percent"] = {"mean": 0.00153, "max": 0.5}
+    path = tmp_path / "means.html"
+    path.write_text(page_data.page(data), encoding="utf-8")
+    browser.open(path)
+    legend = browser.evaluate("document.querySelector('figure:has(canvas)').textContent")
+    assert "between tokens1.1 s" in legend.replace("\xa0", " ") and "plain3 s" in legend.replace("\xa0", " "), legend
+    assert "mean 0.153" in browser.evaluate("document.querySelector('#engine').textContent")
+    cards = browser.evaluate("""[...document.querySelectorAll('.percentiles')].map(card => [...card.querySelectorAll('.track, .ticks')].map(track => {
+        const box = track.getBoundingClientRect(); return [Math.round(box.left), Math.round(box.right)]; }))""")
+    assert cards and all(len(set(map(tuple, tracks))) == 1 for tracks in cards), cards
+
+
 @pytest.mark.parametrize("what", ["nothing", "least"])
 def test_little_data(browser, tmp_path, what):
     """A recording of nothing, or of one sample, is a page as well."""

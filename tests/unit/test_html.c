@@ -113,6 +113,22 @@ static void test_bounds(void **state)
         assert_string_equal(out.data, "{\"min\":[1,5],\"max\":[30,5],\"mean\":[10,5]}");
 }
 
+/* Of a ratio the page needs to know how much each bucket counts. */
+static void test_weights(void **state)
+{
+        struct infp_bucket_stat buckets[3] = { { 300, 12345, 0.02, 0.03 }, { 0 }, { 2, 0.5, 4, 4 } };
+        const struct infp_timeline_series one = { .buckets = buckets, .is_ratio = true };
+        infp_autostr struct infp_str out = { 0 };
+        struct infp_json json;
+
+        (void) state;
+        infp_json_begin(&json, &out, 0);
+        infp_json_object(&json);
+        infp_html_series(&json, &one, 3, true);
+        infp_json_object_end(&json);
+        assert_non_null(strstr(out.data, "\"weight\":[12300,0,0.5]"));
+}
+
 static char *page_of(struct sample_run *s, struct infp_report *report)
 {
         struct infp_timeline timeline;
@@ -218,9 +234,13 @@ static void test_long_lists_are_cut(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_text),        cmocka_unit_test(test_json_in_a_script),
-                cmocka_unit_test(test_digits),      cmocka_unit_test(test_bounds),
-                cmocka_unit_test(test_hostile_run), cmocka_unit_test(test_long_lists_are_cut),
+                cmocka_unit_test(test_text),
+                cmocka_unit_test(test_json_in_a_script),
+                cmocka_unit_test(test_digits),
+                cmocka_unit_test(test_bounds),
+                cmocka_unit_test(test_weights),
+                cmocka_unit_test(test_hostile_run),
+                cmocka_unit_test(test_long_lists_are_cut),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,8 @@ function engineFact(key, value) {
     return [];
   }
   if (typeof value.total === 'number') return [row(`${number(value.total)} (${number(value.per_s)} a second)`)];
-  if (typeof value.mean === 'number') return [row(`mean ${number(value.mean)}, most ${number(value.max)}`)];
+  const text = (v) => (key.endsWith('_percent') ? show(v, 'ratio') : number(v));
+  if (typeof value.mean === 'number') return [row(`mean ${text(value.mean)}, most ${text(value.max)}`)];
   return [];
 }
 

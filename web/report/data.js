@@ -66,7 +66,7 @@ function bucketAt(series, t, step_ms) {
   return -1;
 }
 
-/* { low, high, mean } of the buckets that touch [from, to); null without a value. The mean counts each bucket alike. */
+/* { low, high, mean } of the buckets that touch [from, to); null without a value. */
 function summary(series, from, to, step_ms) {
   let low = Infinity, high = -Infinity, sum = 0, n = 0;
   const end = Math.min(series.middle.length, Math.ceil(to / step_ms));
@@ -74,8 +74,9 @@ function summary(series, from, to, step_ms) {
     if (series.middle[i] === null) continue;
     low = Math.min(low, series.low[i]);
     high = Math.max(high, series.high[i]);
-    sum += series.middle[i];
-    n++;
+    const weight = series.weight ? series.weight[i] : 1;
+    sum += series.middle[i] * weight;
+    n += weight;
   }
   return n ? { low, high, mean: sum / n, n } : null;
 }
