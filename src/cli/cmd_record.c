@@ -20,6 +20,7 @@
 #include "cli/record_output.h"
 #include "cli/static_sink.h"
 #include "collect/target.h"
+#include "record/jit_names.h"
 #include "record/own_cgroup.h"
 #include "record/session.h"
 #include "record/tail.h"
@@ -130,10 +131,16 @@ static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
         /* Whoever has said whether programs record, and where, is heard. */
-        const char *const more[] = { variable, getenv(INFP_RING_ENV) ? NULL : INFP_RING_ENV "=1", NULL };
+        const char *more[3 + INFP_JIT_NAMES] = { variable };
+        struct infp_jit_names jit_names;
+        unsigned n = 1;
         struct infp_err own = { "" };
 
         snprintf(variable, sizeof(variable), "INFPROF_RUN=%s", r->info.uuid);
+        if (!getenv(INFP_RING_ENV))
+                more[n++] = INFP_RING_ENV "=1";
+        if (r->options.jit_names)
+                infp_jit_names_variables(&jit_names, more + n);
         if (r->options.capture)
                 INFP_TRY(open_capture(r, err));
         if (r->options.command)

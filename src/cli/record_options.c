@@ -26,6 +26,7 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "capture", NULL, "keep what the command writes in <uuid>_output.txt, with the times, and show it too", false },
         { 0, "capture-limit", "SIZE", "keep this much of the end of it on disk (default: all)", false },
         { 0, "own-cgroup", NULL, "run the command in a cgroup of its own, where that is allowed", false },
+        { 0, "jit-names", NULL, "have oneDNN, Node.js and .NET in it write perf maps, which name their code", false },
         { 0, "energy-baseline", "TIME", "measure the idle power for so long before the command starts", false },
         INFP_SAMPLER_OPTIONS,
         INFP_SOURCE_OPTIONS,
@@ -138,7 +139,7 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
 
 static int read_command(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
 {
-        static const char *const need_command[] = { "capture", "own-cgroup" };
+        static const char *const need_command[] = { "capture", "own-cgroup", "jit-names" };
         const char *limit = infp_argument(arguments, "capture-limit"),
                    *baseline = infp_argument(arguments, "energy-baseline");
 
@@ -149,6 +150,7 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                                          need_command[i]);
         ret->capture = infp_argument_given(arguments, "capture");
         ret->own_cgroup = infp_argument_given(arguments, "own-cgroup");
+        ret->jit_names = infp_argument_given(arguments, "jit-names");
         if (limit && !ret->capture)
                 return infp_fail(err, -EINVAL, "--capture-limit needs --capture");
         if (limit && (infp_parse_size(limit, &ret->capture_limit) < 0 || ret->capture_limit == 0))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "finish/say.h"
 #include "finish/symbolize_parts.h"
@@ -23,6 +24,23 @@ static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_
 static uint64_t count_nameless(const struct infp_asked_object *object)
 {
         return object->problem || object->is_kernel ? object->n_ranges : object->n - object->n_named;
+}
+
+/* All that has no name is Go's, by a table that cannot be read. */
+static bool is_go_alone(const struct infp_naming *naming)
+{
+        bool is_any = false;
+
+        for (uint32_t i = 0; i < naming->n_frames; i++) {
+                const struct infp_asked_frame *frame = &naming->frames[i];
+
+                if (frame->object == UINT32_MAX || frame->kind == INFP_FRAME_KERNEL || frame->rank > INFP_NAME_RANGE)
+                        continue;
+                if (frame->kind != INFP_FRAME_GO)
+                        return false;
+                is_any = true;
+        }
+        return is_any;
 }
 
 /* Functions of which the extent is known at most. */
@@ -51,10 +69,13 @@ static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struc
                         : n_ranges           ? "the extent of their function or by their file"
                                              : "their file",
                         n, n == 1 ? " is" : "s are", list.data);
-        infp_str_printf(&fix,
-                        "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or have them in "
-                        "a directory, and run `infprof symbolize -r %s --debug-dir DIR`",
-                        naming->run->info.uuid);
+        if (is_go_alone(naming))
+                infp_str_puts(&fix, "Go has no packages of debug symbols: build it without -ldflags=-s");
+        else
+                infp_str_printf(&fix,
+                                "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or have "
+                                "them in a directory, and run `infprof symbolize -r %s --debug-dir DIR`",
+                                naming->run->info.uuid);
         if (text.failed || fix.failed)
                 return 0;
         infp_finish_say(naming->notices, "%s; %s", text.data, fix.data);
@@ -98,13 +119,59 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
         return 0;
 }
 
+/* Who makes code at run time, by the objects that were sampled, and how it names it. */
+static const struct {
+        const char *begins[3];
+        const char *fix;
+} makers[] = {
+        { { "libdnnl", "libtorch_cpu", "libopenvino_intel_cpu" }, "oneDNN: ONEDNN_JIT_PROFILE=2" },
+        { { "node", "libnode" }, "Node.js: --perf-basic-prof" },
+        { { "libcoreclr" }, ".NET: DOTNET_PerfMapEnabled=1" },
+        { { "libjvm" },
+          "Java: perf-map-agent, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit of JDK 17 and later" },
+        { { "libjulia" }, "Julia: ENABLE_JITPROFILING=1" },
+};
+enum { BY_JIT_NAMES = 3 }; /* the first of them: record --jit-names does that */
+
+static bool is_object_of(const struct infp_asked_object *object, unsigned maker)
+{
+        const char *base = infp_base_name(object->path);
+
+        for (unsigned i = 0; i < INFP_COUNT(makers[maker].begins) && makers[maker].begins[i]; i++)
+                if (strcmp(makers[maker].begins[i], "node") == 0
+                            ? strcmp(base, "node") == 0
+                            : strncmp(base, makers[maker].begins[i], strlen(makers[maker].begins[i])) == 0)
+                        return true;
+        return false;
+}
+
+/* What would name it: of those that are there, else of all. */
+static void put_makers(const struct infp_naming *naming, struct infp_str *fix)
+{
+        bool is_there[INFP_COUNT(makers)] = { false }, is_known = false, can_set = false;
+        const char *between = "";
+
+        for (uint32_t i = 0; i < naming->n_objects; i++)
+                for (unsigned k = 0; k < INFP_COUNT(makers); k++) {
+                        is_there[k] |= is_object_of(&naming->objects[i], k);
+                        is_known |= is_there[k];
+                }
+        for (unsigned k = 0; k < INFP_COUNT(makers); k++)
+                if (is_there[k] || !is_known) {
+                        infp_str_printf(fix, "%s%s", between, makers[k].fix);
+                        between = "; ";
+                        can_set |= k < BY_JIT_NAMES;
+                }
+        if (!is_known)
+                infp_str_puts(fix, "; Python functions of 3.12 and later: -X perf");
+        if (can_set)
+                infp_str_puts(fix, "; `record --jit-names` sees to it");
+}
+
 /* Code made at run time, of which no file says the name. */
 static int say_made(struct infp_naming *naming, struct infp_err *err)
 {
-        static const char fix[] =
-                "have the program write a perf map (Node.js: --perf-basic-prof; Java: perf-map-agent; "
-                "Python 3.12 and later: -X perf; .NET: DOTNET_PerfMapEnabled=1) or a jitdump, which "
-                "are read while it is recorded";
+        infp_autostr struct infp_str fix = { 0 };
         char text[160];
         uint64_t n = 0;
 
@@ -114,8 +181,13 @@ static int say_made(struct infp_naming *naming, struct infp_err *err)
                 return 0;
         snprintf(text, sizeof(text), "%llu of %u places in code were made at run time and have no name",
                  (unsigned long long) n, naming->n_frames);
-        infp_finish_say(naming->notices, "%s; %s", text, fix);
-        return infp_naming_put_source(naming, "jit", "absent", text, fix, err);
+        infp_str_puts(&fix, "have the program write a perf map (");
+        put_makers(naming, &fix);
+        infp_str_puts(&fix, ") or a jitdump, which are read while it is recorded");
+        if (fix.failed)
+                return 0;
+        infp_finish_say(naming->notices, "%s; %s", text, fix.data);
+        return infp_naming_put_source(naming, "jit", "absent", text, fix.data, err);
 }
 
 static int by_need(const void *left, const void *right, void *context)

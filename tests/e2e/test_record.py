@@ -425,3 +425,18 @@ def test_live_process_1_of_a_container_stays(infprof, run_dir):
     assert done.stdout == "end\n"
     assert time.monotonic() - begin >= 3
     assert int(run_dir.run().info["ended_t_ns"]) - int(run_dir.run().info["started_t_ns"]) < 2.5e9
+
+
+SHOW_NAMES = "echo $NODE_OPTIONS,$ONEDNN_JIT_PROFILE,$DOTNET_PerfMapEnabled"
+
+
+@pytest.mark.parametrize("said, seen", [({}, "--perf-basic-prof-only-functions,2,1"),
+                                        ({"NODE_OPTIONS": "--max-old-space-size=64"}, "--max-old-space-size=64 --perf-basic-prof-only-functions,2,1"),
+                                        ({"NODE_OPTIONS": "--perf-prof", "ONEDNN_JIT_PROFILE": "0", "COMPlus_PerfMapEnabled": "0"}, "--perf-prof,0,"),
+                                        ({"DNNL_JIT_PROFILE": "1", "DOTNET_PerfMapEnabled": "2", "NODE_OPTIONS": "x" * 4096}, "x" * 4096 + ",,2")])
+def test_jit_names(infprof, run_dir, said, seen):
+    """Variables are set that make compilers write perf maps; what the user has said stays."""
+    environment = {name: value for name, value in os.environ.items() if "JIT_PROFILE" not in name and "PerfMap" not in name and name != "NODE_OPTIONS"}
+    done = subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--jit-names", "--", "sh", "-c", SHOW_NAMES], capture_output=True, text=True,
+                          env={**environment, **said}, timeout=60)
+    assert done.returncode == 0 and done.stdout == seen + "\n", done.stderr

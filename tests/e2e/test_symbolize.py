@@ -253,6 +253,26 @@ def test_code_made_at_run_time_without_names(infprof, tmp_path):
     assert [(row["instance"], row["state"]) for row in run.table("sources")] == [("jit", "absent")]
 
 
+@pytest.mark.parametrize("path, right, wrong", [("/opt/lib/libtorch_cpu.so.2", "(oneDNN: ONEDNN_JIT_PROFILE=2; `record --jit-names` sees to it)", "Java"),
+                                                ("/usr/bin/node", "(Node.js: --perf-basic-prof; `record --jit-names` sees to it)", "oneDNN"),
+                                                ("/usr/lib/libjvm.so", "(Java: perf-map-agent, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit of JDK 17 and later)", "jit-names"),
+                                                ("/usr/bin/nodeless", "Julia: ENABLE_JITPROFILING=1; Python functions of 3.12 and later: -X perf", "(Node.js")])
+def test_advice_fits_what_is_loaded(infprof, tmp_path, path, right, wrong):
+    run = make_run(infprof, tmp_path / "out", ["jit|[anon]||7000|", f"native|{path}||1000|"])
+    said = next(line for line in run_verb(infprof, "finish", "-r", run.output).stderr.splitlines() if "perf map" in line)
+    assert right in said and wrong not in said
+
+
+def test_go_has_no_packages_of_debug_symbols(infprof, tmp_path):
+    path = tmp_path / "program"  # a file of C, of which the run says that it is Go's: no table of Go can be read
+    subprocess.run(["gcc", "-x", "c", "-", "-o", path], input="int main(void) { return 0; }", text=True, check=True)
+    address = symbol(path, "main")[0]
+    subprocess.run(["strip", path], check=True)
+    run = make_run(infprof, tmp_path / "out", [native(path, address).replace("native", "go", 1)])
+    said = run_verb(infprof, "finish", "-r", run.output).stderr
+    assert "Go has no packages of debug symbols" in said and "-dbgsym" not in said
+
+
 def test_refusals(infprof, tmp_path):
     assert "no directory" in run_verb(infprof, "symbolize", "--debug-dir", tmp_path / "none", code=1).stderr
     run = make_run(infprof, tmp_path / "out", ["native|/gone||10|"])
