@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "collect/collector.h"
 #include "model/builder.h"
 #include "model/prom_name.h"
@@ -242,7 +243,13 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         if (only && !infp_table_by_name(only)) {
-                infp_say("there is no table '%s'; `infprof metrics` lists all", only);
+                struct infp_nearest nearest = { .word = only };
+
+                for (const struct infp_table *const *t = infp_all_tables(); *t; t++)
+                        infp_nearest_try(&nearest, (*t)->name);
+                infp_say("there is no table '%s'%s%s%s; `infprof metrics` lists all", only,
+                         nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
+                         nearest.best ? "?" : "");
                 return INFP_EXIT_FAILURE;
         }
         infp_out_init(&out, STDOUT_FILENO, "standard output");

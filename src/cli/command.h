@@ -22,6 +22,7 @@ struct infp_option {
         const char *argument; /* NULL: a flag; "MS"; "[HZ]": optional, only by --name=HZ */
         const char *help;     /* one line; the default in it */
         bool many;            /* may be given again and again */
+        const char *same_as;  /* NULL, or the option of which this is another name */
 };
 
 /* What was given: in order, values point into argv. */

@@ -10,6 +10,7 @@
 
 #include "base/number.h"
 #include "base/time.h"
+#include "cli/source_options.h"
 
 enum { DEFAULT_CONCURRENCY = 4, DEFAULT_SECONDS = 20, DEFAULT_INPUT = 128, DEFAULT_OUTPUT = 64 };
 static const uint64_t max_concurrency = 1 << 16, max_tokens = 1 << 22;
@@ -37,6 +38,7 @@ const struct infp_option infp_load_option_table[] = {
         { 0, "extra", "JSON", "an object whose members are added to each request", false },
         { 0, "no-stream", NULL, "wait for the whole answer: no time to first token then", false },
         { 0, "token-file", "FILE", "send the first line of this file as bearer token", false },
+        { 0, "engine-token", "FILE", "the same as --token-file", false, "token-file" },
         { 'H', "header", "LINE", "send this header, too (\"Name: value\"); may be repeated", true },
         { 0, "warmup", "N", "N requests before, which do not count (default 0)", false },
         { 0, "wait", "TIME", "wait so long for the server to become ready (default 0s)", false },
@@ -145,8 +147,7 @@ static int take_lists(const struct infp_arguments *arguments, struct infp_load_w
                         continue;
                 if (n == INFP_LOAD_HEADERS)
                         return infp_fail(err, -EINVAL, "more than %d headers", INFP_LOAD_HEADERS);
-                if (!strchr(given->value, ':') || strpbrk(given->value, "\r\n"))
-                        return infp_fail(err, -EINVAL, "--header must be one line \"Name: value\"");
+                INFP_TRY(infp_header_check(given->value, err));
                 ret->headers[n++] = given->value;
         }
         ret->url = infp_argument(arguments, "url");

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/nearest.h"
 
 enum { MAX_OPTIONS = 64, FIRST_LONG = 256 };
 
@@ -79,6 +81,32 @@ static const struct infp_option *by_letter(const struct infp_command *command, i
         return NULL;
 }
 
+/* The beginning of several, or a slip. */
+static int unknown_option(const struct infp_command *command, const char *given)
+{
+        const char *word = given + strspn(given, "-");
+        infp_autofree char *name = strndup(word, strcspn(word, "="));
+        infp_autostr struct infp_str text = { 0 };
+        struct infp_nearest nearest = { .word = name ? name : "" };
+        unsigned n = 0;
+
+        infp_str_printf(&text, "%s could be", given);
+        for (size_t i = 0; i <= count_options(command); i++) {
+                const char *candidate = option_at(command, i)->name;
+
+                infp_nearest_try(&nearest, candidate);
+                if (name && strncmp(candidate, name, strlen(name)) == 0)
+                        infp_str_printf(&text, "%s --%s", n++ ? "," : "", candidate);
+        }
+        if (n < 2) { /* "-x" is unknown, whatever begins with an x */
+                infp_str_clear(&text);
+                infp_str_printf(&text, "unknown option %s", given);
+                if (nearest.best)
+                        infp_str_printf(&text, "; did you mean --%s?", nearest.best);
+        }
+        return bad_usage(command, "%s", text.data ? text.data : "unknown option");
+}
+
 /* What getopt_long was looking at when it failed: a letter, or the word before optind. */
 static int bad_option(const struct infp_command *command, int found, char **argv, const struct getopt_tables *tables)
 {
@@ -94,7 +122,31 @@ static int bad_option(const struct infp_command *command, int found, char **argv
                 return bad_usage(command, "option %s needs a value", name);
         if (optopt >= FIRST_LONG)
                 return bad_usage(command, "option %s takes no value", name);
-        return bad_usage(command, "there is no option %s, or it is ambiguous", name);
+        return unknown_option(command, name);
+}
+
+static const struct infp_option *by_name(const struct infp_command *command, const char *name)
+{
+        const struct infp_option *option = command->options;
+
+        while (strcmp(option->name, name) != 0)
+                option++;
+        return option;
+}
+
+/* `--cpu 99` would run a command 99, and `--cpu=$HZ` without an HZ sample at a rate that nobody asked for. True: it is said. */
+static bool is_value_odd(const struct infp_command *command, const struct infp_option *option, char **argv, int argc)
+{
+        const char *next = optind < argc ? argv[optind] : "";
+
+        if (optarg && !*optarg)
+                bad_usage(command, "--%s= has no value", option->name);
+        else if (!optarg && *next && strspn(next, "0123456789.") == strlen(next))
+                infp_say("%s: the value of --%s stands behind an equals sign: --%s=%s", command->name, option->name,
+                         option->name, next);
+        else
+                return false;
+        return true;
 }
 
 static bool is_given(const struct infp_arguments *arguments, const struct infp_option *option)
@@ -148,6 +200,10 @@ int infp_arguments_parse(const struct infp_command *command, int argc, char **ar
                         return bad_option(command, found, argv, &tables);
                 option = found >= FIRST_LONG ? option_at(command, (size_t) found - FIRST_LONG)
                                              : by_letter(command, found);
+                if (option->same_as)
+                        option = by_name(command, option->same_as);
+                if (option->argument && option->argument[0] == '[' && is_value_odd(command, option, argv, n))
+                        return command->usage_code ? command->usage_code : INFP_EXIT_USAGE;
                 if (option == &infp_help_option) {
                         infp_help_command(command);
                         return INFP_EXIT_OK;

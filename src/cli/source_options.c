@@ -15,11 +15,20 @@ static bool is_source_option(const struct infp_option *option)
         return false;
 }
 
+int infp_header_check(const char *line, struct infp_err *err)
+{
+        if (!strchr(line, ':') || strpbrk(line, "\r\n"))
+                return infp_fail(err, -EINVAL, "--header must be one line \"Name: value\"");
+        return 0;
+}
+
 /* A recording of hours without what was asked for, because of a slip in its address, is worse than none. */
 static int check(const struct infp_given *given, struct infp_err *err)
 {
         struct infp_err why = { "" };
 
+        if (!strcmp(given->option->name, "header"))
+                return infp_header_check(given->value, err);
         if (strcmp(given->option->name, "engine") || !given->value || infp_engine_check(given->value, &why) >= 0)
                 return 0;
         return infp_fail(err, -EINVAL, "--engine: %s", why.text);

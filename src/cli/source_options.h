@@ -11,11 +11,16 @@
         { 0, "keep-secrets", NULL, "keep what looks like a key, token or password in command lines", false },                       \
         { 0, "engine", "URL", "an engine's metrics page; may be repeated; off: none (default: VLLM_METRICS_URL, http://localhost:8000/metrics, and ports that the target names)", true }, \
         { 0, "engine-token", "FILE", "send the first line of this file to engines as bearer token", false },                        \
+        { 0, "token-file", "FILE", "the same as --engine-token", false, "engine-token" },                                            \
+        { 'H', "header", "LINE", "send this header to engines, too (\"Name: value\"); may be repeated", true },                      \
         { 0, "containers", NULL, "every container of the machine, not only the target's", false },                                  \
         { 0, "gpu-pcie", NULL, "PCIe traffic of NVIDIA's GPUs, which takes 40 ms of waiting for each GPU at each sample", false }
 // clang-format on
 
 enum { INFP_SOURCE_SETTINGS = 40 };
+
+/* Is it one line "Name: value"? 0, or -EINVAL with the sentence. */
+int infp_header_check(const char *line, struct infp_err *err);
 
 /* Fills settings (ended by a NULL name; values borrowed from the arguments). 0, or -EINVAL with the sentence. */
 int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],

@@ -19,6 +19,12 @@ static int engine_open(void *state, const struct infp_env *env, struct infp_err 
 
         all->keeps_secrets = infp_env_flag(env, "keep-secrets");
         all->token_file = infp_env_setting(env, "engine-token");
+        for (const char *line; (line = infp_env_setting_at(env, "header", all->n_own)); all->n_own++) {
+                if (all->n_own == ENGINE_HEADERS)
+                        return infp_fail(err, -E2BIG, "--header: at most %d can be given", ENGINE_HEADERS);
+                all->headers[all->n_own] = line;
+        }
+        all->headers[all->n_own] = "Accept: text/plain;version=0.0.4,application/json,*/*;q=0.1";
         all->parser = infp_promtext_new();
         if (!all->parser)
                 return infp_fail_errno(err, -ENOMEM, "engine");

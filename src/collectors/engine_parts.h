@@ -17,7 +17,8 @@ enum {
         ENGINE_KEPT_MAX = 2000,
         ENGINE_PAGE_MAX = 16 << 20,
         ENGINE_TIMEOUT_MS = 2000,
-        ENGINE_SIDES = 8, /* side pages that one engine may have */
+        ENGINE_HEADERS = 16, /* that the user may add */
+        ENGINE_SIDES = 8,    /* side pages that one engine may have */
 };
 
 struct engines;
@@ -75,6 +76,7 @@ struct engine {
         unsigned number;
         bool is_listed;           /* rows are written of it, answer or not */
         bool has_number, has_row; /* in `engines` */
+        bool has_answered;        /* ever, with a page */
 
         /* Its process in the target, when there is one: a found engine is only asked while it is there and listens. */
         int32_t pid; /* 0: unknown */
@@ -142,6 +144,8 @@ struct engines {
         struct infp_http *http;
         struct infp_promtext *parser;
         const char *token_file;
+        const char *headers[ENGINE_HEADERS + 2]; /* the user's, then ours, ended by NULL; borrowed */
+        unsigned n_own;                          /* of the user */
         bool keeps_secrets;
         struct engine *engine[ENGINES_MAX];
         unsigned n_engines, n_numbered;

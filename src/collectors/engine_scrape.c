@@ -130,6 +130,7 @@ static void write_scrape(struct engine *engine, const struct infp_http_result *r
         row = infp_emit_begin(emit, &infp_table_engine_scrapes, engine->t_ns);
         infp_row_id(row, INFP_SCRAPES_ENGINE, engine->id);
         infp_row_bool(row, INFP_SCRAPES_OK, is_ok);
+        engine->has_answered |= is_ok;
         if (reason)
                 infp_row_bytes(row, INFP_SCRAPES_REASON, reason, strlen(reason));
         infp_row_i64(row, INFP_SCRAPES_RESTARTS, (int64_t) engine->n_restarts);
@@ -149,12 +150,15 @@ static void write_scrape(struct engine *engine, const struct infp_http_result *r
 static const char *fix_of(const struct engine *engine, int r, long status)
 {
         if (status == 401 || status == 403)
-                return engine->all->token_file ? "check the token in the file of --engine-token"
-                                               : "--engine-token FILE sends a bearer token";
+                return engine->all->token_file
+                               ? "check the token in the file of --engine-token"
+                               : "--engine-token FILE sends a bearer token, --header LINE another header";
         if (status == 501)
                 return "start the server with --metrics"; /* llama.cpp */
         if (status == 404)
                 return "start the server with its metrics switched on, or name the page by --engine URL";
+        if (r == -ECONNREFUSED && engine->has_answered)
+                return NULL; /* it has ended, which may be as it should */
         if (r == -ECONNREFUSED)
                 return "start the server, or name another page by --engine URL";
         return NULL;
@@ -237,13 +241,15 @@ static void take_end(void *context, const struct infp_http_result *result);
 /* Path "" is the metrics page itself. */
 static int start(struct engine_transfer *transfer, const char *path, uint64_t max_bytes, struct infp_err *err)
 {
-        static const char *const headers[] = { "Accept: text/plain;version=0.0.4,application/json,*/*;q=0.1", NULL };
         struct engine *engine = transfer->engine;
+        const bool is_stranger =
+                engine->origin == ENGINE_DEFAULT && !engine->is_there; /* who need not see our secrets */
+        const struct engines *all = engine->all;
         char url[2 * ENGINE_URL_MAX];
         struct infp_http_request request = {
                 .url = engine->url,
-                .headers = headers,
-                .token_file = engine->origin == ENGINE_DEFAULT && !engine->is_there ? NULL : engine->all->token_file,
+                .headers = is_stranger ? all->headers + all->n_own : all->headers,
+                .token_file = is_stranger ? NULL : all->token_file,
                 .timeout_ms = ENGINE_TIMEOUT_MS,
                 .max_bytes = max_bytes,
                 .data = take_bytes,

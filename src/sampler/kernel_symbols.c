@@ -34,7 +34,7 @@ struct infp_kernel_symbols {
         struct module *modules;
         unsigned n_modules;
         uint64_t n_zeros;
-        struct infp_str name, module;
+        struct infp_str name, mangled, module;
 };
 
 static bool parse_hex(struct infp_span s, uint64_t *ret)
@@ -200,6 +200,7 @@ struct infp_kernel_symbols *infp_kernel_symbols_free(struct infp_kernel_symbols 
         free(k->symbols);
         free(k->modules);
         infp_str_done(&k->name);
+        infp_str_done(&k->mangled);
         infp_str_done(&k->module);
         free(k);
         return NULL;
@@ -240,25 +241,37 @@ static const struct symbol *find(const struct infp_kernel_symbols *k, uint64_t a
         return found;
 }
 
+/* "name [module]", of the name its first `size` bytes. */
+static void put_name(const struct infp_kernel_symbols *k, const struct symbol *symbol, size_t size,
+                     struct infp_str *ret)
+{
+        infp_autostr struct infp_str name = { 0 };
+
+        infp_str_put(&name, k->text + symbol->name, size);
+        if (symbol->module) {
+                infp_str_putc(&name, ' ');
+                infp_str_put(&name, k->text + symbol->module, symbol->module_size);
+        }
+        infp_symbol_text(ret, name.data ? name.data : "", name.size);
+}
+
 bool infp_kernel_symbols_at(struct infp_kernel_symbols *kernel, uint64_t address, struct infp_symbol *ret,
                             const char **ret_module)
 {
         const struct symbol *found = find(kernel, address);
-        struct infp_str name = { 0 };
+        size_t own;
 
         if (!found)
                 return false;
-        infp_str_put(&name, kernel->text + found->name, found->name_size);
-        if (found->module) {
-                infp_str_putc(&name, ' ');
-                infp_str_put(&name, kernel->text + found->module, found->module_size);
-        }
-        infp_symbol_text(&kernel->name, name.data ? name.data : "", name.size);
-        infp_str_done(&name);
+        own = infp_without_clones(kernel->text + found->name, found->name_size);
+        put_name(kernel, found, own, &kernel->name);
+        put_name(kernel, found, found->name_size, &kernel->mangled);
         infp_str_clear(&kernel->module);
         if (found->module)
                 infp_str_put(&kernel->module, kernel->text + found->module + 1, found->module_size - 2u);
-        *ret = (struct infp_symbol){ .name = kernel->name.data, .from = "kallsyms" };
+        *ret = (struct infp_symbol){ .name = kernel->name.data,
+                                     .mangled = own < found->name_size ? kernel->mangled.data : NULL,
+                                     .from = "kallsyms" };
         if (ret_module)
                 *ret_module = found->module ? kernel->module.data : NULL;
         return !kernel->name.failed && kernel->name.size;

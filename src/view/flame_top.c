@@ -123,11 +123,13 @@ static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s,
 
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
 {
+        const bool is_wall = !strcmp(s->mode, "wall"); /* threads are read in rounds, without records of the kernel */
         const struct {
                 double n;
                 const char *one, *many;
         } losses[] = {
-                { s->lost, "record lost by the kernel", "records lost by the kernel" },
+                { s->lost, is_wall ? "round that came too late" : "record lost by the kernel",
+                  is_wall ? "rounds that came too late" : "records lost by the kernel" },
                 { s->dropped, "dropped for want of room", "dropped for want of room" },
                 { s->throttled, "pause by the kernel", "pauses by the kernel" },
                 { s->skipped_threads, "thread not sampled", "threads not sampled" },

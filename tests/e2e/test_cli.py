@@ -254,3 +254,29 @@ def test_mark_says_which_run(infprof, run_dir, tmp_path):
                     os.kill(int(stat.parent.name), signal.SIGKILL)
             except OSError:
                 pass
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["record", "--intervall", "5"], "unknown option --intervall; did you mean --interval?"),
+    (["report", "--lables"], "unknown option --lables; did you mean --labels?"),
+    (["record", "--s", "1"], "--s could be --"),
+    (["report", "--nothing-like-it"], "unknown option --nothing-like-it; see"),
+    (["query", "-x"], "unknown option -x; see"),
+    (["record", "--cpu", "99"], "--cpu=99"),
+    (["record", "--wall", "20", "--", "true"], "--wall=20"),
+    (["record", "--cpu=", "--", "true"], "--cpu= has no value"),
+    (["metrics", "--table", "cpu_cor"], "did you mean cpu_core?"),
+    (["record", "--header", "none", "--", "true"], '--header must be one line "Name: value"'),
+])
+def test_what_was_meant(infprof, tmp_path, words, expected):
+    """A slip is an error that names what was probably meant; nothing is recorded."""
+    done = call(infprof, *words, cwd=tmp_path)
+    assert done.returncode != 0 and expected in done.stderr, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("verb, option", [("record", "--token-file"), ("record", "--engine-token"), ("load", "--token-file"), ("load", "--engine-token")])
+def test_an_option_has_one_name_everywhere(infprof, tmp_path, verb, option):
+    """Each verb takes the other's name, and refuses both at once."""
+    done = call(infprof, verb, option, "x", "--token-file", "x", "--", "true", cwd=tmp_path)
+    assert done.returncode != 0 and "is given twice" in done.stderr, done.stderr

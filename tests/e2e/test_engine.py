@@ -371,10 +371,10 @@ def test_addresses_and_tokens(record, server, tmp_path):
         urls.append(servers[1].url(host="[::1]"))
     except OSError:
         pass
-    engines = read(record, *urls, options=("--engine-token", token), seconds=2)
+    engines = read(record, *urls, options=("--token-file", token, "--header", "X-Key: k1", "-H", "X-Other: k2"), seconds=2)
     for url, one in zip(urls, servers):
         assert engines.vllm(url), url
-        assert all(headers["Authorization"] == "Bearer abc-123" for _, headers in one.requests)
+        assert all((headers["Authorization"], headers["X-Key"], headers["X-Other"]) == ("Bearer abc-123", "k1", "k2") for _, headers in one.requests)
     token.unlink()
     engines = read(record, urls[0], options=("--engine-token", token), seconds=1)
     assert str(token) in engines.scrapes(urls[0])[-1]["reason"]

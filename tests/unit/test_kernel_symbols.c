@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 // clang-format off
 #include <cmocka.h>
@@ -41,6 +42,47 @@ static void hidden(void **state)
         assert_null(kernel);
         assert_non_null(strstr(err.text, "kptr_restrict is 2"));
         close(root);
+}
+
+/* Copies that compilers make of a function have its name; the other stays beside it. */
+static void without_clones(void **state)
+{
+        static const char text[] =
+                "ffffffff81000000 T _text\nffffffff81000010 t do_it.isra.0\nffffffff81000020 t "
+                "do_it.constprop.0.cold\t[ext4]\nffffffff81000030 T plain\nffffffff81000100 T _etext\n";
+        char top[] = "/tmp/infprof-test-XXXXXX", path[64];
+        struct infp_kernel_symbols *kernel;
+        struct infp_symbol symbol;
+        struct infp_err err = { "" };
+        int root;
+        FILE *file;
+
+        (void) state;
+        assert_non_null(mkdtemp(top));
+        snprintf(path, sizeof(path), "%s/proc", top);
+        assert_int_equal(mkdir(path, 0700), 0);
+        snprintf(path, sizeof(path), "%s/proc/kallsyms", top);
+        file = fopen(path, "we");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+        root = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(infp_kernel_symbols_open(root, &kernel, &err), 0);
+        assert_true(infp_kernel_symbols_at(kernel, 0xffffffff81000014, &symbol, NULL));
+        assert_string_equal(symbol.name, "do_it");
+        assert_string_equal(symbol.mangled, "do_it.isra.0");
+        assert_true(infp_kernel_symbols_at(kernel, 0xffffffff81000024, &symbol, NULL));
+        assert_string_equal(symbol.name, "do_it [ext4]");
+        assert_string_equal(symbol.mangled, "do_it.constprop.0.cold [ext4]");
+        assert_true(infp_kernel_symbols_at(kernel, 0xffffffff81000034, &symbol, NULL));
+        assert_string_equal(symbol.name, "plain");
+        assert_null(symbol.mangled);
+        infp_kernel_symbols_free(kernel);
+        close(root);
+        unlink(path);
+        snprintf(path, sizeof(path), "%s/proc", top);
+        rmdir(path);
+        rmdir(top);
 }
 
 static void shown(void **state)
@@ -87,7 +129,8 @@ static void shown(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(hidden), cmocka_unit_test(shown) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(hidden), cmocka_unit_test(without_clones),
+                                            cmocka_unit_test(shown) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
