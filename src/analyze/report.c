@@ -24,6 +24,7 @@ void infp_report_done(struct infp_report *report)
         infp_gpus_done(&report->gpus);
         infp_labels_done(&report->labels);
         infp_spans_done(&report->spans);
+        infp_program_spans_done(&report->program_spans);
         infp_report_functions_done(&report->functions);
         free(report->from_label);
         free(report->to_label);
@@ -277,11 +278,8 @@ static int read_gpus(struct infp_report *report, struct infp_run *run, const str
 
 static int read_functions(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
-        int r;
+        const int r = infp_report_functions_read(run, report->range.t0, report->range.t1, &report->functions, err);
 
-        if (report->lists_labels)
-                return 0;
-        r = infp_report_functions_read(run, report->range.t0, report->range.t1, &report->functions, err);
         return pass(report, infp_table_stack_samples.name, r, err);
 }
 
@@ -341,6 +339,8 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(pass(report, infp_table_requests.name, read_requests(report, run, &options, err), err));
         INFP_TRY(pass(report, "host", read_host(report, run, err), err));
         INFP_TRY(read_spans(report, run, &options, err));
+        INFP_TRY(pass(report, infp_table_spans.name,
+                      infp_program_spans_read(run, &options, &report->program_spans, err), err));
         INFP_TRY(pass(report, "output", infp_report_output_read(run, &options, &report->output, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);

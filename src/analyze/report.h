@@ -14,6 +14,7 @@
 #include "analyze/labels.h"
 #include "analyze/limits.h"
 #include "analyze/metrics.h"
+#include "analyze/program_spans.h"
 #include "analyze/range.h"
 #include "analyze/report_functions.h"
 #include "analyze/report_output.h"
@@ -65,6 +66,7 @@ struct infp_report {
         struct infp_spans spans;
         char *from_label, *to_label;      /* NULL: that end was not named by one */
         struct infp_report_output output; /* of a captured command */
+        struct infp_program_spans program_spans;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
         /* Tables that could not be read, and why. What had been read of them is not used. */

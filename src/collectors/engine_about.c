@@ -171,6 +171,9 @@ static int64_t number_of(const char *s, size_t size)
         return (int64_t) (v * (double) factor);
 }
 
+/* llama.cpp that was built outside of its repository. */
+static const char unknown_build[] = "b0-unknown";
+
 void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact fact, const char *s, size_t size,
                          enum infp_about_rank rank)
 {
@@ -184,6 +187,8 @@ void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact f
                 infp_about_add_model(about, s, size, rank);
                 break;
         case INFP_FACT_VERSION:
+                if (size == strlen(unknown_build) && memcmp(s, unknown_build, size) == 0)
+                        break;
                 set_text(about, &about->version, s, size, rank);
                 break;
         case INFP_FACT_QUANTISATION:
@@ -252,7 +257,7 @@ static void row_config(const struct infp_engine_about *about, struct infp_row *r
 
 void infp_engine_about_row(struct infp_engine_about *about, struct infp_row *row)
 {
-        row_text(row, INFP_ENGINES_MAKE, infp_engine_makes[about->make].name);
+        row_text(row, INFP_ENGINES_MAKE, infp_engine_makes[about->make ? about->make : about->commanded_make].name);
         row_text(row, INFP_ENGINES_VERSION, about->version.at);
         row_models(about, row);
         row_text(row, INFP_ENGINES_QUANTISATION, about->quantisation.rank ? about->quantisation.at : about->dtype.at);

@@ -35,9 +35,10 @@ struct infp_about_number {
 };
 
 struct infp_engine_about {
-        enum infp_engine_make make;
-        bool keeps_secrets; /* --keep-secrets: set by the owner before anything is given */
-        bool has_changed;   /* since infp_engine_about_row */
+        enum infp_engine_make make;           /* by what it answers */
+        enum infp_engine_make commanded_make; /* by its command line: what it is called until it answers */
+        bool keeps_secrets;                   /* --keep-secrets: set by the owner before anything is given */
+        bool has_changed;                     /* since infp_engine_about_row */
         struct infp_about_text version, quantisation, dtype, model[INFP_ABOUT_MODELS];
         unsigned n_models;
         bool models_are_cut; /* there are more */

@@ -324,6 +324,7 @@ static void serve(struct engines *all, struct engine_process *process, const str
                 return;
         }
         attach(process->engine, listener->pid, now);
+        process->engine->about.commanded_make = command->make;
         say(all, process, INFP_OK, NULL, NULL);
 }
 

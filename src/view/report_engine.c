@@ -357,6 +357,19 @@ static void put_title(struct infp_out *out, const struct infp_report_engine *e)
         infp_report_title(out, title.data ? title.data : "");
 }
 
+/* What would help where it does not answer now: the section on what is absent does not repeat it. */
+static void put_fix(struct infp_out *out, const struct infp_report *report, const struct infp_report_engine *e)
+{
+        for (unsigned i = 0; i < report->absences.n; i++) {
+                const struct infp_absence *a = &report->absences.list[i];
+
+                if (e->url && !strcmp(a->instance, e->url) && e->reason && !strcmp(a->reason, e->reason) && *a->fix) {
+                        infp_report_line(out, "fix", "%s", a->fix);
+                        return;
+                }
+        }
+}
+
 void infp_report_engines(struct infp_out *out, const struct infp_report *report)
 {
         for (unsigned i = 0; i < report->engines.n; i++) {
@@ -366,6 +379,7 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
                 if (e->url)
                         infp_report_line(out, "address", "%s", e->url);
                 put_scrapes(out, e);
+                put_fix(out, report, e);
                 put_requests(out, e);
                 put_tokens(out, e);
                 put_falls(out, e);

@@ -209,7 +209,7 @@ static void put_statistics(struct infp_json *json, const struct infp_report *rep
         put_str(json, "std", "population");
         put_str(json, "gauges", "every sample counts alike");
         put_str(json, "counters", "rates between samples, weighted by time; total is the increase");
-        put_str(json, "spans", "samples between the labels, each alike; std: sample (n - 1)");
+        put_str(json, "intervals", "samples between the labels, each alike; std: sample (n - 1)");
         put_str(json, "tree_cpu", report->tree_is_fine ? "CPU clocks, ns" : "ticks of 10 ms");
         put_str(json, "process_cpu_share",
                 report->processes.beyond_tree ? "of wall_s times all CPUs" : "of tree_cpu_s");
@@ -228,6 +228,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         put_cores(json, &report->cores);
         infp_report_json_output(json, report);
         infp_report_json_spans(json, report);
+        infp_report_json_program_spans(json, report);
         put_processes(json, &report->processes);
         infp_report_json_containers(json, report);
         infp_report_json_limits(json, report);

@@ -269,7 +269,7 @@ void infp_report_json_spans(struct infp_json *json, const struct infp_report *re
         } else if (!report->spans.n) {
                 return;
         }
-        infp_json_key(json, "spans");
+        infp_json_key(json, "intervals");
         infp_json_array(json);
         for (unsigned i = 0; i < report->spans.n; i++)
                 json_span(json, &report->spans.list[i], report->lists_labels ? labels->list[i].tag : report->from_label,

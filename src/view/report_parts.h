@@ -41,6 +41,7 @@ void infp_report_requests(struct infp_out *out, const struct infp_report *report
 void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
+void infp_report_program_spans(struct infp_out *out, const struct infp_report *report);
 void infp_report_functions(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
@@ -51,6 +52,7 @@ struct infp_json;
 /* Of the object that report --json is, which the caller begins and ends. */
 void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);

@@ -285,15 +285,15 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
 void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
 {
         put_head(out, report);
-        if (report->lists_labels) {
+        if (report->lists_labels)
                 infp_report_labels(out, report);
-                return;
-        }
-        infp_report_spans(out, report);
+        else
+                infp_report_spans(out, report);
         infp_report_limits(out, report);
         infp_report_functions(out, report);
         infp_report_engines(out, report);
         infp_report_requests(out, report);
+        infp_report_program_spans(out, report);
         infp_report_gpus(out, report);
         infp_report_energy(out, report);
         infp_report_facts(out, report);

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import ssl
@@ -298,7 +299,7 @@ def states_of(port):
     return [words[3] for words in lines if words[1].endswith(f":{port:04X}")]
 
 
-def test_down_idle_and_missing_pages(record, server):
+def test_down_idle_and_missing_pages(infprof, record, server):
     one = server()
     one.answers["/501"] = (501, {}, json.dumps({"error": {"message": "This server does not support metrics endpoint."}}))
     one.answers["/401"] = (401, {}, "{}")
@@ -320,6 +321,9 @@ def test_down_idle_and_missing_pages(record, server):
     assert all("refused" in row["reason"] for row in engines.scrapes(closed))
     assert all(row["ok"] for row in engines.scrapes(one.url()))
     assert engines.vllm(one.url())[-1]["system_requests_running"] == 2
+    report = subprocess.run([infprof, "report", "-r", engines.run.path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    heading = report[report.index(one.url("/401")):]
+    assert re.match(r".*\n  pages +none of \d+ came: .*(\n {14}.*)*\n  fix +--engine-token", heading), heading[:500]
 
 
 def test_nothing_is_there(record, run_dir, server):

@@ -186,7 +186,7 @@ def test_a_part_of_a_run(infprof, recorded):
     skipped = page_of(infprof, recorded, "--skip", "500ms")[0].data
     assert skipped["report"]["from"] == pytest.approx(whole["report"]["from"] + 500, abs=2)
     with_labels = page_of(infprof, recorded, "--labels")[0].data
-    assert with_labels["report"]["spans"] and not whole["report"].get("spans")
+    assert with_labels["report"]["intervals"] and not whole["report"].get("intervals")
     between = page_of(infprof, recorded, "--labels")[1].split('<section id="labels"')[1].split("</section>")[0]
     assert between.count("<tr>") == 2 and '<th scope="row">warm</th><td>&lt;/script&gt;' in between
     assert '<section id="labels"' not in page_of(infprof, recorded)[1]

@@ -104,9 +104,9 @@ def test_between_neighbours(infprof, labelled):
     found = report(infprof, out, "--labels")
     assert [label["tag"] for label in found["labels"]] == ["idle", "busy", "memory", "end"]
     assert found["filename"] == "split"
-    idle, busy, memory = found["spans"]
+    idle, busy, memory = found["intervals"]
     assert (busy["from"], busy["to"]) == ("busy", "memory")
-    for span in found["spans"]:
+    for span in found["intervals"]:
         assert abs(span["seconds"] - (times[span["to"]] - times[span["from"]])) < 0.001
         assert 0 < span["samples"] <= span["seconds"] / 0.05 + 2
     cpus = os.cpu_count()
@@ -116,13 +116,13 @@ def test_between_neighbours(infprof, labelled):
     assert idle["cpu_percent"]["mean"] < 5 and busy["cpu_percent"]["max"] <= 100.5
     assert memory["rss_bytes"]["max"] - idle["rss_bytes"]["max"] >= 64 << 20
     assert memory["vms_bytes"]["min"] > 0 and idle["swap_bytes"]["min"] >= 0
-    for span in found["spans"]:
+    for span in found["intervals"]:
         for core in span["cores"]:
             assert core["load_percent"] is None or 0 <= core["load_percent"]["min"] <= core["load_percent"]["mean"] <= 100
         if span["cores_mean_percent"]:
             mean = sum(core["load_percent"]["mean"] for core in span["cores"]) / len(span["cores"])
             assert abs(mean - span["cores_mean_percent"]["mean"]) < 3
-    assert found["statistics"]["spans"]
+    assert found["statistics"]["intervals"]
 
 
 def test_recomputed_from_the_rows(infprof, labelled):
@@ -134,7 +134,7 @@ def test_recomputed_from_the_rows(infprof, labelled):
                            "t_ns >= (SELECT t_ns FROM marks WHERE tag = 'busy') AND t_ns < (SELECT t_ns FROM marks WHERE tag = 'memory') ORDER BY t_ns"],
                           stdout=subprocess.PIPE, check=True, text=True)
     frame = pandas.read_csv(io.StringIO(done.stdout))
-    span = report(infprof, out, "--from", "busy", "--to", "memory")["spans"][0]
+    span = report(infprof, out, "--from", "busy", "--to", "memory")["intervals"][0]
     assert span["rss_bytes"]["mean"] == pytest.approx(frame["rss"].mean(), rel=1e-9)
     assert span["rss_bytes"]["std"] == pytest.approx(frame["rss"].std(), rel=1e-9)
     assert (span["rss_bytes"]["min"], span["rss_bytes"]["max"]) == (frame["rss"].min(), frame["rss"].max())
@@ -154,7 +154,7 @@ def test_text_and_csv(infprof, labelled):
     lines = list(csv.DictReader(io.StringIO(report(infprof, out, "--labels", "--csv", json_too=False))))
     assert [(line["from_label"], line["to_label"]) for line in lines] == [("idle", "busy"), ("busy", "memory"), ("memory", "end")]
     assert abs(float(lines[1]["from_time"]) / 1000 - times["busy"]) < 0.002
-    spans = report(infprof, out, "--labels")["spans"]
+    spans = report(infprof, out, "--labels")["intervals"]
     assert [float(line["cpu_percent_mean"]) for line in lines] == [span["cpu_percent"]["mean"] for span in spans]
 
 
@@ -171,7 +171,7 @@ def test_sql_of_the_docs(infprof, labelled):
     samples, cores = tables
     assert list(samples[0]) == ["uptime", "cpu_usage", "virtual_memory_usage", "ram_usage", "swap_usage", "energy_consumed", "cpu_temperature"]
     busy = [row for row in samples if times["busy"] + 0.2 <= float(row["uptime"]) <= times["memory"] - 0.2]
-    span = report(infprof, out, "--from", "busy", "--to", "memory")["spans"][0]
+    span = report(infprof, out, "--from", "busy", "--to", "memory")["intervals"][0]
     mean = sum(float(row["cpu_usage"]) for row in busy) / len(busy)
     assert len(busy) >= 10 and abs(mean - span["cpu_percent"]["mean"]) < 0.25 * mean + 5
     assert max(float(row["ram_usage"]) for row in samples if row["ram_usage"]) >= 1 / 16
@@ -185,12 +185,12 @@ def test_marks_of_other_sources(infprof, record):
     assert done.returncode == 0, done.stderr
     found = report(infprof, done.run.output, "--labels")
     assert [(label["tag"], label["source"]) for label in found["labels"]] == [("by-hand", "mark"), ("shell", "output")]
-    assert len(found["spans"]) == 1 and 0.2 < found["spans"][0]["seconds"] < 5
+    assert len(found["intervals"]) == 1 and 0.2 < found["intervals"][0]["seconds"] < 5
 
 
 def test_no_labels(infprof, record):
     done = record("-t", "50", command=["sleep", "0.2"])
     assert "nothing has set a label here" in report(infprof, done.run.output, "--labels", json_too=False)
     found = report(infprof, done.run.output, "--labels")
-    assert found["labels"] == [] and found["spans"] == []
-    assert "spans" not in report(infprof, done.run.output)
+    assert found["labels"] == [] and found["intervals"] == []
+    assert "intervals" not in report(infprof, done.run.output)

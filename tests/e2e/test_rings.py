@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from conftest import TOP
 from namespaces import unshare
+from program import run
 from waiting import wait_for
 
 SOURCES = ["src/lib/*.c", "src/ring/writer*.c", "src/ring/where.c"]
@@ -106,6 +108,23 @@ def test_a_recording_has_what_its_command_says(record, program, rings):
     assert process_of(done.run, whole)["pName"] == "ring_program"
     assert not list(rings.iterdir())
     assert not ring_sources(done.run)
+
+
+def test_the_report_has_the_spans(infprof, record, program, rings):
+    done = record("-t", 100, "--no-finish", command=[program, "spans", 5])
+    rows = done.run.table("spans")
+    report = run([infprof, "report", "-r", done.run.path, "--json"])
+    found = {span["name"]: span for span in json.loads(report.stdout)["spans"]}
+    assert set(found) == {row["name"] for row in rows}
+    steps = sorted(row["duration_ns"] / 1e9 for row in rows if row["name"] == "step")
+    step = found["step"]
+    assert (step["n"], step["errors"], step["open"]) == (5, 1, 0)
+    assert step["total_s"] == pytest.approx(sum(steps)) and step["mean_s"] == pytest.approx(sum(steps) / 5)
+    assert step["p50_s"] == pytest.approx(steps[2]) and step["max_s"] == pytest.approx(steps[4])
+    text = run([infprof, "report", "-r", done.run.path, "--labels"]).stdout
+    assert re.search(r"^Spans of programs .*\n(.*\n)*?  step +5 .*1 with an error$", text, re.M), text
+    # What lies between labels comes first, and the rest of the report after it.
+    assert text.index("Between labels") < text.index("Spans of programs") < text.index("CPU of the process tree")
 
 
 def test_many_threads_are_told_apart(record, program):

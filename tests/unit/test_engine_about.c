@@ -86,11 +86,27 @@ static void vllm_as_captured(void **state)
         machine_close(m);
 }
 
+/* A page that is refused to us (401) leaves the make that the command line told. */
+static void make_of_the_command(void **state)
+{
+        struct machine *m = machine_open("/");
+        struct infp_engine_about about = { .commanded_make = INFP_ENGINE_VLLM };
+
+        (void) state;
+        row(m, &about);
+        EXPECT(m, TEXT("engines", NULL, "make", "vllm"));
+        page(&about, "llamacpp-b10434/metrics-load.prom");
+        row(m, &about);
+        EXPECT(m, TEXT("engines", NULL, "make", "llamacpp"));
+        infp_engine_about_done(&about);
+        machine_close(m);
+}
+
 static void llamacpp_as_captured(void **state)
 {
         static const struct {
                 const char *folder, *version;
-        } cases[] = { { "llamacpp-b10434", "b1-7e4c0a9" }, { "llamacpp-b11434", "b0-unknown" } };
+        } cases[] = { { "llamacpp-b10434", "b1-7e4c0a9" }, { "llamacpp-b11434", "" /* b0-unknown */ } };
 
         (void) state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -323,11 +339,11 @@ static void side_pages_to_ask(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(vllm_as_captured),     cmocka_unit_test(llamacpp_as_captured),
-                cmocka_unit_test(others_by_their_page), cmocka_unit_test(side_pages_of_others),
-                cmocka_unit_test(hostile_bodies),       cmocka_unit_test(config_is_bounded),
-                cmocka_unit_test(command_lines),        cmocka_unit_test(restart_with_another_model),
-                cmocka_unit_test(side_pages_to_ask),
+                cmocka_unit_test(vllm_as_captured),           cmocka_unit_test(make_of_the_command),
+                cmocka_unit_test(llamacpp_as_captured),       cmocka_unit_test(others_by_their_page),
+                cmocka_unit_test(side_pages_of_others),       cmocka_unit_test(hostile_bodies),
+                cmocka_unit_test(config_is_bounded),          cmocka_unit_test(command_lines),
+                cmocka_unit_test(restart_with_another_model), cmocka_unit_test(side_pages_to_ask),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
