@@ -48,7 +48,9 @@ struct infp_flame_function {
         bool is_group;   /* no function: a process, thread, state or mode; or "[truncated]" */
         uint64_t self_samples, total_samples; /* total: each sample once, however often it recurs in the stack */
         double self_weight, total_weight;
-        uint64_t guessed_samples; /* of the total: with a frame of it that was guessed */
+        uint64_t guessed_samples;                       /* of the total: with a frame of it that was guessed */
+        uint64_t base_self_samples, base_total_samples; /* of a difference: in the older run */
+        double base_self_weight, base_total_weight;
 };
 
 /* What a picture colours as a guess: most of its samples are. */
@@ -88,7 +90,8 @@ struct infp_flame {
                 double self_weight, total_weight;
         } * base;
         uint64_t base_samples; /* of the whole older run */
-        double base_weight;
+        double base_weight, base_effective_samples;
+        uint64_t base_truncated_samples;
         char mode[64];
         const char *unit; /* "seconds", "bytes" ... */
         uint64_t t0, t1;  /* of the run that was looked at */
@@ -107,6 +110,9 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
                     struct infp_err *err);
 /* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);
+/* Of a difference: one run has more stacks cut short than the other, by more than 5 points and more than chance makes (95 %). Cut
+ * stacks have other outermost frames, so trees of both say less than their functions. */
+bool infp_flame_cuts_differ(const struct infp_flame *flame);
 void infp_flame_done(struct infp_flame *flame);
 
 /* The 95 % interval of a share k of n samples (Wilson score), in percent. */

@@ -1,5 +1,6 @@
 /* Two flame graphs as one: the nodes of either, with what each run has of them. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,14 @@ static int take_function(struct merge *m, uint32_t i, struct infp_err *err)
         return 0;
 }
 
+static void add_base(struct infp_flame_function *to, const struct infp_flame_function *from)
+{
+        to->base_self_samples += from->self_samples;
+        to->base_total_samples += from->total_samples;
+        to->base_self_weight += from->self_weight;
+        to->base_total_weight += from->total_weight;
+}
+
 static int take_node(struct merge *m, uint32_t i, struct infp_err *err)
 {
         const struct infp_flame_node *n = &m->from->nodes[i];
@@ -131,8 +140,10 @@ static int merge(struct merge *m, struct infp_err *err)
         m->node = calloc((size_t) from->n_nodes + 1, sizeof(*m->node));
         if (!m->function || !m->node || index_newer(m) < 0)
                 return infp_profile_no_memory(err);
-        for (uint32_t i = 0; i < from->n_functions; i++)
+        for (uint32_t i = 0; i < from->n_functions; i++) {
                 INFP_TRY(take_function(m, i, err));
+                add_base(&to->functions[m->function[i]], &from->functions[i]);
+        }
         for (uint32_t i = 1; i < from->n_nodes; i++)
                 INFP_TRY(take_node(m, i, err));
         to->base = calloc(to->n_nodes, sizeof(*to->base));
@@ -147,6 +158,19 @@ static int merge(struct merge *m, struct infp_err *err)
         for (uint32_t i = 0; i < to->n_moments; i++)
                 to->moments[i].node = new[to->moments[i].node];
         return 0;
+}
+
+bool infp_flame_cuts_differ(const struct infp_flame *f)
+{
+        const double n = (double) f->samples, n_before = (double) f->base_samples;
+        double now, before;
+
+        if (!f->base || !f->samples || !f->base_samples)
+                return false;
+        now = (double) f->truncated_samples / n;
+        before = (double) f->base_truncated_samples / n_before;
+        return fabs(now - before) > 0.05 &&
+               fabs(now - before) > 1.959964 * sqrt(now * (1 - now) / n + before * (1 - before) / n_before);
 }
 
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err)
@@ -165,6 +189,8 @@ int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct i
 
                 newer->base_samples = older->samples;
                 newer->base_weight = older->weight;
+                newer->base_effective_samples = older->effective_samples;
+                newer->base_truncated_samples = older->truncated_samples;
                 while (*last) /* names of the older run */
                         last = &(*last)->other;
                 *last = INFP_TAKE(older->memory);

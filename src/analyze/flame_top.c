@@ -3,34 +3,65 @@
 #include <math.h>
 #include <string.h>
 
-struct infp_flame_share infp_flame_share(const struct infp_flame *flame, double weight)
+static struct infp_flame_share share_of(double weight, double whole, double n)
 {
         struct infp_flame_share ret = { 0, 0, 100 };
-        const double n = flame->effective_samples;
         double k;
 
-        if (!(flame->weight > 0) || n < 1)
+        if (!(whole > 0) || n < 1)
                 return ret;
-        ret.percent = 100 * weight / flame->weight;
-        k = round(n * weight / flame->weight);
+        ret.percent = 100 * weight / whole;
+        k = round(n * weight / whole);
         infp_flame_interval((uint64_t) (k < 0 ? 0 : k), (uint64_t) round(n), &ret.low, &ret.high);
         return ret;
 }
 
-static double size_of(const struct infp_flame_function *f, bool by_total)
+struct infp_flame_share infp_flame_share(const struct infp_flame *flame, double weight)
 {
-        return by_total ? f->total_weight : f->self_weight;
+        return share_of(weight, flame->weight, flame->effective_samples);
+}
+
+struct infp_flame_change infp_flame_change(const struct infp_flame *flame, const struct infp_flame_function *f,
+                                           bool by_total)
+{
+        struct infp_flame_change ret = {
+                .before = share_of(by_total ? f->base_total_weight : f->base_self_weight, flame->base_weight,
+                                   flame->base_effective_samples),
+                .now = infp_flame_share(flame, by_total ? f->total_weight : f->self_weight),
+        };
+        const struct infp_flame_share *a = &ret.before, *b = &ret.now;
+
+        ret.points.percent = b->percent - a->percent;
+        ret.points.low = ret.points.percent - hypot(b->percent - b->low, a->high - a->percent);
+        ret.points.high = ret.points.percent + hypot(b->high - b->percent, a->percent - a->low);
+        return ret;
+}
+
+static double size_of(const struct infp_flame *flame, const struct infp_flame_function *f, bool by_total)
+{
+        const double now = by_total ? f->total_weight : f->self_weight,
+                     before = by_total ? f->base_total_weight : f->base_self_weight;
+
+        if (!flame->base)
+                return now;
+        return fabs((flame->weight > 0 ? now / flame->weight : 0) -
+                    (flame->base_weight > 0 ? before / flame->base_weight : 0));
+}
+
+static bool has_samples(const struct infp_flame_function *f, bool by_total)
+{
+        return by_total ? f->total_samples || f->base_total_samples : f->self_samples || f->base_self_samples;
 }
 
 static bool is_larger(const struct infp_flame *flame, uint32_t a, uint32_t b, bool by_total)
 {
         const struct infp_flame_function *x = &flame->functions[a], *y = &flame->functions[b];
-        const double u = size_of(x, by_total), v = size_of(y, by_total);
+        const double u = size_of(flame, x, by_total), v = size_of(flame, y, by_total);
 
         if (u != v)
                 return u > v;
-        if (size_of(x, !by_total) != size_of(y, !by_total))
-                return size_of(x, !by_total) > size_of(y, !by_total);
+        if (size_of(flame, x, !by_total) != size_of(flame, y, !by_total))
+                return size_of(flame, x, !by_total) > size_of(flame, y, !by_total);
         return strcmp(x->name, y->name) < 0 || (!strcmp(x->name, y->name) && a < b);
 }
 
@@ -62,7 +93,7 @@ uint32_t infp_flame_top(const struct infp_flame *flame, bool by_total, uint32_t 
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 const struct infp_flame_function *f = &flame->functions[i];
 
-                if (f->is_group || !(by_total ? f->total_samples : f->self_samples))
+                if (f->is_group || !has_samples(f, by_total))
                         continue;
                 all++;
                 if (n < most) {

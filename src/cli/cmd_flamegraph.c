@@ -163,8 +163,8 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
                         snprintf(text, sizeof(text), "--%s is for --html and --svg, not for --%%s", of_pictures[i]);
                         return usage(text, is->option);
                 }
-        if (request->older && !is->is_picture)
-                return usage("--diff is for --html and --svg, not for --%s", is->option);
+        if (request->older && !is->is_picture && request->format != INFP_FLAME_TOP)
+                return usage("--diff is for --html, --svg and --top, not for --%s", is->option);
         if (request->flame.reverse && !is->is_tree)
                 return usage("--reverse is for --html, --svg and --folded: readers of --%s turn stacks over themselves",
                              is->option);

@@ -21,6 +21,7 @@
 #include "view/flame_html.h"
 #include "view/flame_svg.h"
 #include "view/flame_top.h"
+#include "view/flame_words.h"
 #include "view/profile_formats.h"
 
 struct writing {
@@ -107,6 +108,16 @@ static void say_empty(const struct writing *w, uint64_t samples)
                          w->request->flame.filter);
 }
 
+static void say_cuts(const struct infp_flame *flame)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        if (!infp_flame_cuts_differ(flame))
+                return;
+        infp_flame_cuts(&words, flame);
+        infp_say("flamegraph: %s", words.data ? words.data : "");
+}
+
 static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *err)
 {
         infp_cleanup(infp_flame_done) struct infp_flame flame = { 0 };
@@ -120,6 +131,7 @@ static int write_tree(struct writing *w, struct infp_out *out, struct infp_err *
         INFP_TRY(read_tree(w, &flame, err));
         say_unnamed(w, &flame);
         say_empty(w, flame.samples);
+        say_cuts(&flame);
         if (w->request->format == INFP_FLAME_FOLDED)
                 return infp_folded_write(out, &flame, err);
         if (w->request->format != INFP_FLAME_TOP)

@@ -118,6 +118,16 @@ void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame)
                 infp_str_puts(out, "No samples were taken here.");
 }
 
+void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_str_printf(
+                out,
+                "Stacks cut short: %s %% before, %s %% now, so frames stand in other places; compare functions (%s)",
+                infp_fixed(100.0 * (double) flame->base_truncated_samples / (double) flame->base_samples, 1).text,
+                infp_fixed(100.0 * (double) flame->truncated_samples / (double) flame->samples, 1).text,
+                "the table, or `infprof flamegraph --diff RUN --top`");
+}
+
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
 {
         const struct {
@@ -128,6 +138,10 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
                       { flame->unnamed_samples, "end without a name" } };
         bool is_first = true;
 
+        if (infp_flame_cuts_differ(flame)) {
+                infp_flame_cuts(out, flame);
+                return;
+        }
         for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
                 if (!parts[i].samples || !flame->samples)
                         continue;

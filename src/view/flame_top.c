@@ -53,6 +53,33 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         infp_report_end(out);
 }
 
+/* "+1.20" */
+static void put_points(struct infp_str *out, double points)
+{
+        if (points >= 0)
+                infp_str_putc(out, '+');
+        infp_str_puts(out, infp_fixed(points, 2).text);
+}
+
+/* A difference's function: its share before and now, and by how many points it changed. */
+static void put_change(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
+                       bool by_total, unsigned width)
+{
+        const struct infp_flame_change change = infp_flame_change(flame, f, by_total);
+        const bool is_cut = width > FIGURES_WIDTH + NARROWEST;
+        infp_autostr struct infp_str words = { 0 }, points = { 0 }, interval = { 0 };
+
+        put_function(&words, f);
+        put_points(&points, change.points.percent);
+        put_points(&interval, change.points.low);
+        infp_str_puts(&interval, " to ");
+        put_points(&interval, change.points.high);
+        infp_report_put(out, "  %6s %%  %6s %%  %7s  %16s  ", infp_fixed(change.before.percent, 2).text,
+                        infp_fixed(change.now.percent, 2).text, points.data, interval.data);
+        infp_report_put_padded(out, words.data ? words.data : "", is_cut ? width - FIGURES_WIDTH : UINT_MAX, true);
+        infp_report_end(out);
+}
+
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
                          unsigned width)
 {
@@ -62,11 +89,16 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
         if (!top)
                 return -ENOMEM;
         n = infp_flame_top(flame, by_total, most, top, &all);
-        infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total", by_total ? "95 % of total" : "95 % of self",
-                        flame->unit, by_total ? "function with what it calls" : "function");
+        if (flame->base)
+                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
+                                by_total ? "function with what it calls" : "function");
+        else
+                infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total",
+                                by_total ? "95 % of total" : "95 % of self", flame->unit,
+                                by_total ? "function with what it calls" : "function");
         infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
-                put_row(out, flame, &flame->functions[top[i]], by_total, width);
+                (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
         if (all > n) {
                 infp_report_put(out, "  ... and %u more", all - n);
                 infp_report_end(out);
@@ -237,6 +269,10 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         if (strcmp(f->unit, "samples") != 0) {
                 infp_str_puts(&head, ", ");
                 infp_flame_weight(&head, f->weight, f->unit);
+        }
+        if (f->base) {
+                infp_str_puts(&head, "; before ");
+                put_count(&head, (double) f->base_samples, "sample", "samples");
         }
         infp_report_put(out, "%s", head.data ? head.data : "");
         infp_report_end(out);

@@ -21,6 +21,22 @@ static void put_part(struct infp_json *json, const char *key, const struct infp_
         infp_json_object_end(json);
 }
 
+/* In points of percent. */
+static void put_change(struct infp_json *json, const char *key, const struct infp_flame *flame,
+                       const struct infp_flame_function *f, bool by_total)
+{
+        const struct infp_flame_change change = infp_flame_change(flame, f, by_total);
+
+        infp_json_key(json, key);
+        infp_json_object(json);
+        infp_json_member_u64(json, "before_samples", by_total ? f->base_total_samples : f->base_self_samples);
+        infp_json_member_f64(json, "before_percent", change.before.percent);
+        infp_json_member_f64(json, "points", change.points.percent);
+        infp_json_member_f64(json, "points_low", change.points.low);
+        infp_json_member_f64(json, "points_high", change.points.high);
+        infp_json_object_end(json);
+}
+
 static void put_function(struct infp_json *json, const struct infp_flame *flame, const struct infp_flame_function *f,
                          bool by_total)
 {
@@ -43,6 +59,10 @@ static void put_function(struct infp_json *json, const struct infp_flame *flame,
         infp_json_member_bool(json, "named", !f->is_unnamed);
         put_part(json, "self", flame, f->self_samples, f->self_weight);
         put_part(json, "total", flame, f->total_samples, f->total_weight);
+        if (flame->base) {
+                put_change(json, "self_change", flame, f, false);
+                put_change(json, "total_change", flame, f, true);
+        }
         infp_json_object_end(json);
 }
 
@@ -106,6 +126,11 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
         infp_json_member_u64(json, "total_samples", f->samples);
         infp_json_member_u64(json, "all_samples", f->all_samples);
         infp_json_member_f64(json, "total_weight", f->weight);
+        if (f->base) {
+                infp_json_member_u64(json, "before_total_samples", f->base_samples);
+                infp_json_member_f64(json, "before_total_weight", f->base_weight);
+                infp_json_member_u64(json, "before_truncated_samples", f->base_truncated_samples);
+        }
         INFP_TRY(put_functions(json, view, "top_functions", false));
         INFP_TRY(put_functions(json, view, "top_functions_total", true));
         infp_json_member_u64(json, "truncated_samples", f->truncated_samples);

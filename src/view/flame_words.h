@@ -17,6 +17,9 @@ void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
 /* Why nothing is drawn. */
 void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame);
 
+/* Of a difference whose cuts differ (infp_flame_cuts_differ): by how much, and what to look at. */
+void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame);
+
 /* How far it can be trusted, in a line; then in sentences: sentence i of INFP_FLAME_DOUBTS + look->n_notes; false: there is nothing to say of it. */
 void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame);
 enum { INFP_FLAME_DOUBTS = 5 };

@@ -122,10 +122,10 @@ def test_what_is_written_can_be_imported(infprof, flamegraph, tmp_path, name):
 
 
 def test_names_that_would_break_a_line(infprof, flamegraph, tmp_path):
-    """The field writes ':' for ';'. A name with a blank and digits at its end is a name, not a count."""
+    """The field writes ':' for ';'. A name that ends in a number is bound to it: two counts mean a difference (reports/29)."""
     (tmp_path / "a.folded").write_text("main;operator new 5 7\nmain;k_[k] 2\n")
     subprocess.run([infprof, "import", tmp_path / "a.folded", "-o", tmp_path / "out"], check=True, capture_output=True)
-    assert flamegraph("--folded", run=tmp_path / "out") == "main;k_[k] 2\nmain;operator new 5 7\n"
+    assert flamegraph("--folded", run=tmp_path / "out") == "main;k_[k] 2\nmain;operator new_5 7\n"
 
 
 @pytest.mark.san
@@ -350,6 +350,42 @@ def test_pictures(flamegraph, known, tmp_path):
     assert flamegraph("--svg", "--diff", known) != picture
     flamegraph("-o", tmp_path / "a.svg")
     assert "helper" in (tmp_path / "a.svg").read_text()
+
+
+def folded_run(infprof, folder, text):
+    subprocess.run([infprof, "import", "-", "-o", folder], input=text.encode(), check=True, capture_output=True)
+    return folder
+
+
+def wilson(k, n, z=1.959963985):
+    p, d = k / n, 1 + z * z / n
+    half = z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5 / d
+    return (p + z * z / (2 * n)) / d - half, (p + z * z / (2 * n)) / d + half
+
+
+def test_functions_that_changed(infprof, flamegraph, tmp_path):
+    """By function, in points of shares: twice as long a run has changed nothing, and cuts move frames alone."""
+    old = folded_run(infprof, tmp_path / "old", "main;a 300\nmain;b 100\nmain;gone 100\n")
+    new = folded_run(infprof, tmp_path / "new", "[truncated];a 700\nmain;b 300\n")
+    done = subprocess.run([infprof, "flamegraph", "-r", new, "--diff", old, "--top"], capture_output=True, text=True, check=True)
+    assert "Stacks cut short: 0.0 % before, 70.0 % now" in done.stderr and "compare functions" in done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    [head] = [i for i, words in enumerate(rows) if words[:2] == ["before", "now"] and words[-1] == "function"]
+    assert [(row[0], row[2], row[4], row[8]) for row in rows[head + 1:head + 4]] == [
+        ("20.00", "0.00", "-20.00", "gone"), ("60.00", "70.00", "+10.00", "a"), ("20.00", "30.00", "+10.00", "b")]
+    (al, ah), (bl, bh) = wilson(300, 500), wilson(700, 1000)
+    low, high = 0.1 - ((0.7 - bl) ** 2 + (ah - 0.6) ** 2) ** 0.5, 0.1 + ((bh - 0.7) ** 2 + (0.6 - al) ** 2) ** 0.5
+    assert rows[head + 2][5:8] == [f"{100 * low:+.2f}", "to", f"{100 * high:+.2f}"]
+    found = json.loads(flamegraph("--diff", old, "--top", "--json", run=new))["samples/count"]
+    assert (found["total_samples"], found["before_total_samples"], found["before_truncated_samples"]) == (1000, 500, 0)
+    change = {one["name"]: one["self_change"] for one in found["top_functions"]}["a"]
+    assert (change["before_samples"], change["before_percent"], change["points"]) == (300, pytest.approx(60), pytest.approx(10))
+    assert (change["points_low"], change["points_high"]) == (pytest.approx(100 * low), pytest.approx(100 * high))
+    for option in ("--html", "--svg"):
+        assert "Stacks cut short: 0.0 % before, 70.0 % now" in flamegraph(option, "--diff", old, run=new)
+    same = folded_run(infprof, tmp_path / "same", "main;a 600\nmain;b 200\nmain;gone 200\n")
+    done = subprocess.run([infprof, "flamegraph", "-r", same, "--diff", old, "--top"], capture_output=True, text=True, check=True)
+    assert "cut short" not in done.stderr and "+0.00" in done.stdout and "-20.00" not in done.stdout
 
 
 def test_diff_refuses_other_modes(flamegraph, imported):

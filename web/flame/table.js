@@ -91,7 +91,7 @@ class Table {
   changeCell(fn) {
     const points = this.valueOf({ id: 'change' }, fn) * 100;
     const step = changeStep(this.sums.total[fn], this.all, this.sums.beforeTotal[fn], facts.base_samples, true);
-    return h('td', { class: `number change ${step > 0 ? 'more' : step < 0 ? 'less' : 'same'}` }, h('b', {}, signed(points)), h('span', { class: 'samples' }, `before ${number(this.sums.beforeTotal[fn])}`));
+    return h('td', { class: `number change ${step > 0 ? 'more' : step < 0 ? 'less' : 'same'}` }, h('b', {}, signed(points)), h('span', { class: 'samples' }, `before ${percent(this.sums.beforeTotal[fn], facts.base_samples)}`));
   }
 
   save() {
