@@ -219,7 +219,9 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                 if (rule->flags & INFP_RULE_FRAME_POINTER)
                         flags |= INFP_FRAME_FRAME_POINTER;
                 add_frame(walk, mapping, flags);
-                if (rule->flags & INFP_RULE_END)
+                /* A frame pointer of 0 is the outermost: Go's scheduler clears it where it changes to its own stack. */
+                if ((rule->flags & INFP_RULE_END) || ((rule->flags & INFP_RULE_FRAME_POINTER) &&
+                                                      (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0))
                         return INFP_UNWIND_COMPLETE;
                 /* Where frame pointers are all there is, the outermost one is 0. */
                 if ((flags & INFP_FRAME_FRAME_POINTER) && (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0)

@@ -12,6 +12,7 @@
 
 #include "unwind/go_table.h"
 #include "unwind/table.h"
+#include "unwind/walk.h"
 
 enum {
         TEXT = 0x10000,
@@ -137,6 +138,65 @@ static void test_layouts(void **state)
         check("go-relocated", 20);
 }
 
+enum { STACK = 0x7000 };
+
+/* A walk through a stack of those words with the first at the stack pointer. */
+static void walk(uint64_t pc, uint64_t frame_pointer, const uint64_t *words, unsigned n_words,
+                 struct infp_unwind_frame *ret_frames, struct infp_unwind_result *ret)
+{
+        struct infp_elf elf = open_seed("go-20");
+        const struct infp_unwind_table *table = build(&elf);
+        const struct infp_unwind_mapping mapping = {
+                .begin = TEXT, .end = TEXT + 0x1000, .table = table, .flags = INFP_MAPPING_FRAME_POINTERS
+        };
+        const struct infp_unwind_space space = { &mapping, 1, 1 };
+        const struct infp_unwind_dump dump = { (const uint8_t *) words, STACK, n_words * sizeof(*words), false };
+        uint64_t values[INFP_N_REGISTERS] = { 0 };
+        const struct infp_unwind_start start = { &space, &dump, 1, false, values };
+
+        values[INFP_RIP] = pc;
+        values[INFP_RSP] = STACK;
+        values[INFP_RBP] = frame_pointer;
+        infp_unwind(&start, NULL, ret_frames, 8, ret);
+        free((void *) table);
+}
+
+/* A leaf has no frame of its own: the frame pointer is its caller's, whose frame it would hide. */
+static void test_caller_of_a_leaf(void **state)
+{
+        const uint64_t words[] = { OUTER + 0x20, 1, 2, STACK + 40, FIRST + 1, 0, 0 };
+        struct infp_unwind_frame frames[8];
+        struct infp_unwind_result result;
+
+        (void) state;
+        walk(LEAF + 0x10, STACK + 24, words, 7, frames, &result);
+        assert_string_equal(infp_unwind_end_name(result.end), "complete");
+        assert_int_equal(result.n_frames, 3);
+        assert_int_equal(frames[1].pc, OUTER + 0x20);
+        assert_int_equal(frames[2].pc, FIRST + 1);
+        assert_int_equal(result.n_guessed, 0);
+}
+
+/* What a function that switches stacks says of its stack pointer is not so: its caller by frame pointer is a guess. */
+static void test_stack_that_is_switched(void **state)
+{
+        const uint64_t words[] = { 7, 7, STACK + 40, FIRST + 1, 0, 0 };
+        struct infp_unwind_frame frames[8];
+        struct infp_unwind_result result;
+
+        (void) state;
+        walk(SWITCH + 4, STACK + 16, words, 6, frames, &result);
+        assert_string_equal(infp_unwind_end_name(result.end), "complete");
+        assert_int_equal(result.n_frames, 2);
+        assert_true(frames[0].flags & INFP_FRAME_FRAME_POINTER);
+        assert_true(frames[1].flags & INFP_FRAME_GUESSED);
+        assert_int_equal(result.n_guessed, 1);
+        /* A frame pointer of 0 says that there is no caller. */
+        walk(SWITCH + 4, 0, words, 6, frames, &result);
+        assert_string_equal(infp_unwind_end_name(result.end), "complete");
+        assert_true(result.n_frames == 1 && result.n_guessed == 0);
+}
+
 /* Where the table was cut the file has no function that reaches outside, and nothing outside is read (sanitizers see it). */
 static void test_cut(void **state)
 {
@@ -169,7 +229,8 @@ static void test_cut(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_layouts), cmocka_unit_test(test_cut) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_layouts), cmocka_unit_test(test_caller_of_a_leaf),
+                                            cmocka_unit_test(test_stack_that_is_switched), cmocka_unit_test(test_cut) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
