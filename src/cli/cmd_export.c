@@ -20,6 +20,7 @@ static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
         { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS ", prom (default: the file's extension, else csv)", false },
+        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
@@ -32,7 +33,7 @@ static const struct infp_option options[] = {
 
 struct request {
         const char *table, *format, *path, *from, *to;
-        bool names;
+        bool names, is_csv_safe;
 };
 
 /* Rows of a table or of the time series. */
@@ -65,13 +66,14 @@ static int write_parquet(struct rows *rows, const char *path, struct infp_err *e
         return r;
 }
 
-static int write_rows(struct rows *rows, const char *path, const char *format, struct infp_err *err)
+static int write_rows(struct rows *rows, const struct request *request, struct infp_err *err)
 {
         infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         struct infp_batch batch;
         int r;
 
-        INFP_TRY(infp_output_open(&output, path, format, err));
+        INFP_TRY(infp_output_open(&output, request->path, request->format, err));
+        output.out.is_csv_safe = request->is_csv_safe;
         r = infp_output_begin(&output, rows_table(rows), err);
         while (r == 0 && (r = rows_next(rows, &batch, err)) > 0)
                 r = infp_output_batch(&output, &batch, err);
@@ -100,7 +102,7 @@ static int export_rows(struct infp_run *run, const struct request *request, cons
 
         if (r == 0)
                 r = strcmp(request->format, "parquet") == 0 ? write_parquet(&rows, request->path, err)
-                                                            : write_rows(&rows, request->path, request->format, err);
+                                                            : write_rows(&rows, request, err);
         infp_scan_close(rows.scan);
         infp_series_close(rows.series);
         return r;
@@ -138,6 +140,7 @@ static int run(const struct infp_arguments *arguments)
                 .path = infp_argument(arguments, "output"),
                 .from = infp_argument(arguments, "from"),
                 .to = infp_argument(arguments, "to"),
+                .is_csv_safe = infp_argument_given(arguments, "csv-safe"),
                 .names = !infp_argument_given(arguments, "no-names"),
         };
         struct infp_err err = { "" };

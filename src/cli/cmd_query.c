@@ -28,6 +28,9 @@ static const struct infp_option options[] = {
           false },
         { 'f', "format", "FORMAT",
           INFP_OUTPUT_FORMATS " (default: the file's extension, table on a terminal, else tsv)", false },
+        { 0, "restricted", NULL,
+          "one SELECT that reads this run and no other file: for a run or a statement of somebody else", false },
+        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
@@ -78,7 +81,12 @@ static int open_duck(struct infp_duck **ret, struct infp_err *err)
         return r;
 }
 
-static int write_result(struct infp_duck_result *result, const char *path, const char *format, struct infp_err *err)
+struct request {
+        const char *sql, *path, *format;
+        bool is_restricted, is_csv_safe;
+};
+
+static int write_result(struct infp_duck_result *result, const struct request *request, struct infp_err *err)
 {
         infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         const struct infp_table *table = infp_duck_result_table(result);
@@ -87,27 +95,30 @@ static int write_result(struct infp_duck_result *result, const char *path, const
 
         if (!infp_table_width(table))
                 return 0; /* SET, CREATE: there is nothing to show */
-        INFP_TRY(infp_output_open(&output, path, format, err));
+        INFP_TRY(infp_output_open(&output, request->path, request->format, err));
+        output.out.is_csv_safe = request->is_csv_safe;
         r = infp_output_begin(&output, table, err);
         while (r == 0 && (r = infp_duck_result_next(result, &batch, err)) > 0)
                 r = infp_output_batch(&output, &batch, err);
         return r < 0 ? r : infp_output_end(&output, table, err);
 }
 
-static int answer(struct infp_duck *duck, const char *sql, const char *path, const char *format, struct infp_err *err)
+static int answer(struct infp_duck *duck, const struct request *request, struct infp_err *err)
 {
         struct infp_duck_result *result;
         int r;
 
-        if (strcmp(format, "parquet") == 0)
-                return infp_duck_to_parquet(duck, sql, infp_output_path(path), NULL, err);
-        INFP_TRY(infp_duck_query(duck, sql, &result, err));
-        r = write_result(result, path, format, err);
+        if (request->is_restricted)
+                INFP_TRY(infp_duck_restrict(duck, err));
+        if (strcmp(request->format, "parquet") == 0)
+                return infp_duck_to_parquet(duck, request->sql, infp_output_path(request->path), NULL, err);
+        INFP_TRY(infp_duck_query(duck, request->sql, &result, err));
+        r = write_result(result, request, err);
         infp_duck_result_free(result);
         return r;
 }
 
-static int query(const char *spec, const char *sql, const char *path, const char *format, struct infp_err *err)
+static int query(const char *spec, const struct request *request, struct infp_err *err)
 {
         struct infp_run *run = NULL;
         struct infp_duck *duck = NULL;
@@ -118,7 +129,7 @@ static int query(const char *spec, const char *sql, const char *path, const char
         if (r == 0)
                 r = infp_duck_attach(duck, run, err);
         if (r == 0)
-                r = answer(duck, sql, path, format, err);
+                r = answer(duck, request, err);
         running = NULL;
         infp_duck_close(duck);
         infp_reader_close(run);
@@ -158,7 +169,7 @@ static int drop_timeseries(struct infp_duck *duck, struct infp_err *err)
         return r < 0 ? r : 0;
 }
 
-static int query_pid(pid_t pid, const char *sql, const char *path, const char *format, struct infp_err *err)
+static int query_pid(pid_t pid, const struct request *request, struct infp_err *err)
 {
         struct infp_ring_run run = { NULL, NULL };
         struct infp_duck *duck = NULL;
@@ -171,7 +182,7 @@ static int query_pid(pid_t pid, const char *sql, const char *path, const char *f
         if (r == 0)
                 r = drop_timeseries(duck, err);
         if (r == 0) {
-                r = answer(duck, sql, path, format, err);
+                r = answer(duck, request, err);
                 r = r < 0 ? explain_missing(r, pid, err) : r;
         }
         running = NULL;
@@ -245,10 +256,16 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("query: there is no format '%s' here; " INFP_OUTPUT_FORMATS " are", format);
                 return INFP_EXIT_USAGE;
         }
+        if (strcmp(format, "parquet") == 0 && infp_argument_given(arguments, "restricted")) {
+                infp_say("query: --restricted writes no Parquet, which DuckDB would write itself; -f arrow or csv do");
+                return INFP_EXIT_USAGE;
+        }
         r = take_sql(arguments->rest[0], &sql, &err);
+        const struct request request = { sql, path, format, infp_argument_given(arguments, "restricted"),
+                                         infp_argument_given(arguments, "csv-safe") };
+
         if (r == 0)
-                r = pid ? query_pid(pid, sql, path, format, &err)
-                        : query(infp_argument(arguments, "run"), sql, path, format, &err);
+                r = pid ? query_pid(pid, &request, &err) : query(infp_argument(arguments, "run"), &request, &err);
         if (is_interrupted)
                 return EXIT_INTERRUPTED;
         return r < 0 ? infp_say_sql_failure(&err) : INFP_EXIT_OK;
@@ -270,6 +287,8 @@ const struct infp_command infp_command_query = {
                 "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "
                 "them: a rate is\n"
                 "infp_increase(reset, before, after) over the time between, where reset is the column's in `columns`.\n"
+                "SQL has your rights: it can read and write files. --restricted reads this run alone; "
+                "docs/security.md.\n"
                 "INFPROF_SQL_THREADS=1 keeps a query to one core, beside a server that needs the others.\n"
                 "\n"
                 "--pid asks a running program that records itself (libinfprof, INFPROF_RING=1 in its environment), "

@@ -28,6 +28,7 @@ static const struct infp_option options[] = {
           false },
         { 'a', "all", NULL, "list every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
+        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "csv", NULL, "a line a metric: mean, std, min, max, total; with --labels a line for each pair of them",
           false },
         { 0, "html", NULL,
@@ -70,6 +71,7 @@ static int print_to(const char *path, const struct infp_report *report, const st
         int r;
 
         INFP_TRY(infp_output_open(&output, path, "csv", err));
+        output.out.is_csv_safe = infp_argument_given(arguments, "csv-safe");
         r = print(&output, report, arguments, err);
         infp_output_done(&output);
         return r;

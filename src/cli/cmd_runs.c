@@ -36,6 +36,7 @@ static const struct infp_option options[] = {
         { 'r', "run", "DIR", "the same as the operand: a directory of runs (default: " INFP_DEFAULT_OUTPUT ")", false },
         { 'f', "format", "FORMAT", "table, csv, tsv, json, jsonl or arrow (default: table on a terminal, else tsv)",
           false },
+        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 0 },
 };
@@ -148,7 +149,7 @@ static int each(void *context, const char *uuid)
         return r;
 }
 
-static int list(struct listing *l, const char *format)
+static int list(struct listing *l, const char *format, bool is_csv_safe)
 {
         int r;
 
@@ -156,6 +157,7 @@ static int list(struct listing *l, const char *format)
         if (!l->builder)
                 return infp_fail(l->err, -ENOMEM, "out of memory");
         INFP_TRY(infp_output_open(&l->output, NULL, format, l->err));
+        l->output.out.is_csv_safe = is_csv_safe;
         INFP_TRY(infp_output_begin(&l->output, &runs_table, l->err));
         r = infp_run_each(l->directory, each, l, l->err);
         return r < 0 ? r : infp_output_end(&l->output, &runs_table, l->err);
@@ -180,7 +182,7 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("runs: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", format);
                 return INFP_EXIT_USAGE;
         }
-        r = list(&l, format);
+        r = list(&l, format, infp_argument_given(arguments, "csv-safe"));
         infp_output_done(&l.output);
         infp_builder_free(l.builder);
         if (r < 0)

@@ -47,6 +47,7 @@ static const struct infp_option options[] = {
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
         { 'f', "format", "FORMAT", "table, csv, tsv, json, jsonl or arrow (default: table on a terminal, else tsv)",
           false },
+        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 0 },
 };
@@ -282,7 +283,7 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
 }
 
 /* Exit code. */
-static int show(const char *spec, const char *table, const char *format, struct infp_err *err)
+static int show(const char *spec, const char *table, const char *format, bool is_csv_safe, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
         struct infp_run *run = NULL;
@@ -296,6 +297,7 @@ static int show(const char *spec, const char *table, const char *format, struct 
                 r = l.builder ? infp_output_open(&l.output, NULL, format, err)
                               : infp_fail(err, -ENOMEM, "out of memory");
                 l.output.out.is_listing = true;
+                l.output.out.is_csv_safe = is_csv_safe;
         }
         if (r == 0) {
                 r = table ? list_columns(&l, run, &catalog, table, err) : list_tables(&l, run, &catalog, err);
@@ -323,7 +325,8 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("tables: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", format);
                 return INFP_EXIT_USAGE;
         }
-        return show(infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, format, &err);
+        return show(infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, format,
+                    infp_argument_given(arguments, "csv-safe"), &err);
 }
 
 const struct infp_command infp_command_tables = {

@@ -26,6 +26,10 @@ void infp_duck_interrupt(struct infp_duck *duck);
  * to a segment later is seen, a new segment is not: attach again. The run is borrowed until close or the next attach. */
 int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_err *err);
 
+/* After attach, for good: SQL is one SELECT that reads this run and no other file, and no setting can be changed. -ENOTSUP when
+ * DuckDB is too old for it; -ELOOP when a file of the run is a symbolic link. */
+int infp_duck_restrict(struct infp_duck *duck, struct infp_err *err);
+
 /* Runs SQL, several statements too; hands the result of the last one out in batches of a `plain` table (model/schema.h) made
  * for it: its columns are the result's, in order. Integers come as i64 or u64; what exceeds both, and every type that is not
  * ours (dates, intervals, lists ...) as DuckDB's text; decimals as f64 where that keeps all digits, else as text. What 128-bit

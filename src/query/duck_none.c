@@ -68,6 +68,12 @@ int infp_duck_result_next(struct infp_duck_result *result, struct infp_batch *re
         return fail(err);
 }
 
+int infp_duck_restrict(struct infp_duck *duck, struct infp_err *err)
+{
+        (void) duck;
+        return fail(err);
+}
+
 struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result)
 {
         (void) result;

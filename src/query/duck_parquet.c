@@ -33,31 +33,6 @@ static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, con
         return infp_duck_do(duck, text.data, ret_rows, err);
 }
 
-/* What COPY would not say in the words of somebody who did not write COPY. */
-static int check_select(struct infp_duck *duck, const char *sql, struct infp_err *err)
-{
-        const struct infp_duck_api *api = duck->api;
-        duckdb_extracted_statements list;
-        duckdb_prepared_statement statement = NULL;
-        idx_t n = api->extract_statements(duck->connection, sql, &list);
-        const char *text = n ? NULL : api->extract_statements_error(list);
-        int r = 0;
-
-        if (text && *text)
-                r = infp_duck_fail_text(text, err);
-        else if (n != 1)
-                r = infp_fail(err, -EINVAL, "Parquet is made of one SELECT; there %s",
-                              n ? "are several statements" : "is no SQL statement in it");
-        else if (api->prepare_extracted_statement(duck->connection, list, 0, &statement) != DuckDBSuccess)
-                r = infp_duck_fail_text(api->prepare_error(statement), err);
-        else if (api->prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
-                r = infp_fail(err, -EINVAL, "Parquet is made of a SELECT, and this is none");
-        if (statement)
-                api->destroy_prepare(&statement);
-        api->destroy_extracted(&list);
-        return r;
-}
-
 /* Parquet of DuckDB holds a 128-bit integer as a double, which loses digits: such columns become BIGINT, or, when a value is
  * too large for it, a decimal, or else a text. */
 static int narrow(struct infp_duck *duck, const char *sql, const char *type, struct infp_str *ret,
@@ -114,7 +89,8 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
 
         if (!sql)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        INFP_TRY(check_select(duck, sql, err));
+        /* What COPY would not say in the words of somebody who did not write COPY. */
+        INFP_TRY(infp_duck_check_select(duck, sql, "Parquet is made of", err));
         for (unsigned i = 0; r < 0 && i < INFP_COUNT(types); i++) {
                 infp_autostr struct infp_str text = { 0 };
                 unsigned n_columns;

@@ -34,6 +34,7 @@ struct infp_duck {
         duckdb_connection connection;
         duckdb_connection helper; /* for queries that this side asks while a result of `connection` is open */
         struct infp_duck_run *attached;
+        bool is_restricted;
         unsigned n_attached;          /* how often: tells what was made for an earlier one */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         /* The chunk whose cells are turned into texts (duck_cast.c). */
@@ -48,6 +49,9 @@ int infp_duck_do(struct infp_duck *duck, const char *sql, uint64_t *ret_rows, st
 /* -EINVAL, -EINTR or -ENOSPC with DuckDB's text; result may have none. */
 int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err);
 int infp_duck_fail_text(const char *text, struct infp_err *err);
+
+/* -EINVAL unless it is one SELECT; what: "Parquet is made of". */
+int infp_duck_check_select(struct infp_duck *duck, const char *sql, const char *what, struct infp_err *err);
 
 void infp_duck_detach(struct infp_duck *duck);
 

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/procfile.h"
+#include "base/regex.h"
 #include "record/processes.h"
 
 /* What matching needs of one process. */
@@ -293,14 +294,7 @@ int infp_follow_init(struct infp_follow *follow, const struct infp_follow_option
 {
         *follow = (struct infp_follow){ .options = *options };
         if (options->name) {
-                int r = regcomp(&follow->regex, options->name, REG_EXTENDED | REG_NOSUB);
-
-                if (r) {
-                        char text[128];
-
-                        regerror(r, &follow->regex, text, sizeof text);
-                        return infp_fail(err, -EINVAL, "'%s' is no regular expression: %s", options->name, text);
-                }
+                INFP_TRY(infp_regex_compile(&follow->regex, options->name, err));
                 follow->has_regex = true;
         }
         for (size_t i = 0; i < options->n_pids; i++)

@@ -1,4 +1,5 @@
-/* Registry of live runs: $XDG_RUNTIME_DIR/infprof, else /tmp/infprof-UID (0700, owner checked): <uuid>.json beside <uuid>.sock.
+/* Registry of live runs: $XDG_RUNTIME_DIR/infprof, else /tmp/infprof-UID, and where that is
+ * another user's /dev/shm/infprof-UID (0700, owner checked): <uuid>.json beside <uuid>.sock.
  * The socket is SOCK_SEQPACKET; a message is one JSON object {"table":"marks", "rows":[{column: value ...}]} stamped by the
  * sender (t_ns); the answer, once the rows are on disk, is {"ok":true,"rows":N} or {"ok":false,"error":"..."}.
  * Values: numbers, texts and bools as the column's type; 64-bit integers and ids also as decimal texts; times as Unix ms (with

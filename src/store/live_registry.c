@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -28,18 +29,16 @@ static bool is_ours(const char *path)
                status.st_uid == geteuid();
 }
 
-static int choose(char *ret, size_t cap, struct infp_err *err)
+/* Where live runs are found, in the order in which it is tried: in a runtime directory of ours; else where anybody may have put
+ * something under our name. -1: no more. */
+static int candidate(unsigned index, char *ret, size_t cap)
 {
+        static const char *const shared[] = { "/tmp/infprof-%u", "/dev/shm/infprof-%u" };
         const char *runtime = getenv("XDG_RUNTIME_DIR");
-        int n;
 
         if (is_ours(runtime))
-                n = snprintf(ret, cap, "%s/infprof", runtime);
-        else
-                n = snprintf(ret, cap, "/tmp/infprof-%u", (unsigned) geteuid());
-        if (n < 0 || (size_t) n >= cap)
-                return infp_fail(err, -ENAMETOOLONG, "the path of XDG_RUNTIME_DIR is too long");
-        return 0;
+                return index ? -1 : snprintf(ret, cap, "%s/infprof", runtime);
+        return index < INFP_COUNT(shared) ? snprintf(ret, cap, shared[index], (unsigned) geteuid()) : -1;
 }
 
 static int check(int fd, const char *path, struct infp_err *err)
@@ -49,8 +48,7 @@ static int check(int fd, const char *path, struct infp_err *err)
         if (fstat(fd, &status) < 0)
                 return infp_fail_errno(err, -errno, "cannot read %s", path);
         if (status.st_uid != geteuid())
-                return infp_fail(err, -EPERM,
-                                 "%s belongs to uid %u, not to us (uid %u): remove it, or set XDG_RUNTIME_DIR", path,
+                return infp_fail(err, -EPERM, "%s belongs to uid %u, not to us (uid %u)", path,
                                  (unsigned) status.st_uid, (unsigned) geteuid());
         if (status.st_mode & 077)
                 return infp_fail(err, -EPERM,
@@ -59,27 +57,44 @@ static int check(int fd, const char *path, struct infp_err *err)
         return 0;
 }
 
-int infp_live_open_directory(char *ret, size_t cap, struct infp_err *err)
+static int open_directory(const char *path, struct infp_err *err)
 {
         int fd, r;
 
-        INFP_TRY(choose(ret, cap, err));
-        if (mkdir(ret, 0700) < 0 && errno != EEXIST)
-                return infp_fail_errno(err, -errno, "cannot make %s, where live runs are found", ret);
-        fd = open(ret, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+                return infp_fail_errno(err, -errno, "cannot make %s, where live runs are found", path);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
-                return infp_fail(
-                        err, -EPERM,
-                        "%s is not a directory of ours but a link or a file: remove it, or set XDG_RUNTIME_DIR", ret);
+                return infp_fail(err, -EPERM, "%s is not a directory of ours but a link or a file", path);
         if (fd < 0)
                 return infp_fail_errno(err, errno == EACCES ? -EPERM : -errno,
-                                       "cannot open %s, where live runs are found", ret);
-        r = check(fd, ret, err);
+                                       "cannot open %s, where live runs are found", path);
+        r = check(fd, path, err);
         if (r < 0) {
                 infp_close(fd);
                 return r;
         }
         return fd;
+}
+
+int infp_live_open_directory(char *ret, size_t cap, struct infp_err *err)
+{
+        struct infp_err why = { "" }, first = { "" };
+        int n, fd, r = -EPERM;
+
+        for (unsigned i = 0; (n = candidate(i, ret, cap)) >= 0; i++) {
+                if ((size_t) n >= cap)
+                        return infp_fail(err, -ENAMETOOLONG, "the path of XDG_RUNTIME_DIR is too long");
+                fd = open_directory(ret, &why);
+                if (fd >= 0)
+                        return fd;
+                if (i == 0) {
+                        r = fd;
+                        first = why;
+                }
+        }
+        /* What lies in /tmp is not ours to remove: it is sticky. */
+        return infp_fail(err, r, "%s; set XDG_RUNTIME_DIR to a directory of mode 0700 that is yours", first.text);
 }
 
 int infp_live_directory(char *ret, size_t cap, struct infp_err *err)
@@ -110,6 +125,21 @@ void infp_live_remove(int dir_fd, const char *uuid)
                 snprintf(name, sizeof(name), "%s.%s", uuid, endings[i]);
                 unlinkat(dir_fd, name, 0);
         }
+}
+
+/* A recorder that was killed before it had its entry leaves a socket; one that begins just now has none yet, either. */
+static void remove_orphan(int dir_fd, const char *name)
+{
+        enum { LEFT_BEHIND_S = 60 };
+        char uuid[37], entry[64];
+        struct stat status;
+
+        snprintf(uuid, sizeof(uuid), "%.36s", name);
+        snprintf(entry, sizeof(entry), "%s.json", uuid);
+        if (infp_uuid_check(uuid) && name[36] == '.' && faccessat(dir_fd, entry, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+            errno == ENOENT && fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            time(NULL) - status.st_mtime > LEFT_BEHIND_S)
+                infp_live_remove(dir_fd, uuid);
 }
 
 /* The text of a live entry: 1; 0 when its recorder is gone (its lock went with it). */
@@ -146,8 +176,11 @@ static int visit(int dir_fd, const char *name, int (*each)(void *context, const 
         char uuid[37], text[PATH_MAX * 6 + 512]; /* each byte of the path may be escaped */
         int r;
 
-        if (strlen(name) != 36 + strlen(".json") || strcmp(name + 36, ".json") != 0)
+        if (strlen(name) != 36 + strlen(".json") || strcmp(name + 36, ".json") != 0) {
+                if (strlen(name) > 36)
+                        remove_orphan(dir_fd, name);
                 return 0;
+        }
         snprintf(uuid, sizeof(uuid), "%.36s", name);
         if (!infp_uuid_check(uuid))
                 return 0;

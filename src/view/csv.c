@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "view/format.h"
 
 static bool needs_quotes(const char *text, size_t size, char separator)
@@ -18,13 +19,24 @@ static bool needs_quotes(const char *text, size_t size, char separator)
         return false;
 }
 
-static void put_text(struct infp_str *out, const char *text, size_t size, char separator)
+/* To a spreadsheet, which computes it: a text that begins so and is no number. */
+static bool is_formula(const char *text, size_t size)
 {
-        if (!needs_quotes(text, size, separator)) {
+        double number;
+
+        return size && strchr("=+-@\t\r\n", text[0]) && infp_parse_f64(text, size, &number) < 0;
+}
+
+static void put_text(struct infp_out *to, const char *text, size_t size, char separator)
+{
+        struct infp_str *out = &to->text;
+        const bool is_disarmed = to->is_csv_safe && is_formula(text, size);
+
+        if (!is_disarmed && !needs_quotes(text, size, separator)) {
                 infp_str_put(out, text, size);
                 return;
         }
-        infp_str_putc(out, '"');
+        infp_str_puts(out, is_disarmed ? "\"'" : "\"");
         for (const char *quote; (quote = memchr(text, '"', size));) {
                 const size_t n = (size_t) (quote - text) + 1;
 
@@ -44,20 +56,20 @@ static int begin(struct infp_out *out, const struct infp_table *table, char sepa
 
                 if (i)
                         infp_str_putc(&out->text, separator);
-                put_text(&out->text, name, strlen(name), separator);
+                put_text(out, name, strlen(name), separator);
         }
         infp_str_putc(&out->text, '\n');
         return out->error;
 }
 
-static void put_cell(struct infp_str *out, const struct infp_batch *batch, unsigned column, uint32_t row,
+static void put_cell(struct infp_out *out, const struct infp_batch *batch, unsigned column, uint32_t row,
                      char separator)
 {
         size_t size;
         const char *text;
 
         if (infp_table_column(batch->table, column)->type != INFP_STR) {
-                infp_cell_text(out, batch, column, row);
+                infp_cell_text(&out->text, batch, column, row);
         } else if (infp_batch_has(batch, column, row)) {
                 text = infp_batch_str(batch, column, row, &size);
                 put_text(out, text, size, separator);
@@ -72,7 +84,7 @@ static int put_batch(struct infp_out *out, const struct infp_batch *batch, char 
                 for (unsigned i = 0; i < width; i++) {
                         if (i)
                                 infp_str_putc(&out->text, separator);
-                        put_cell(&out->text, batch, i, row, separator);
+                        put_cell(out, batch, i, row, separator);
                 }
                 /* An empty line is no row to many readers. */
                 if (width == 1 && !infp_batch_has(batch, 0, row))

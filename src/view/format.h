@@ -18,7 +18,8 @@ struct infp_out {
         bool colour;    /* a terminal, and NO_COLOR is not set */
         unsigned width; /* of the terminal; 0 = unbounded */
         bool is_tame; /* what is put is escaped already: line ends and colours in it are ours (view/report_lines.c, table.c) */
-        bool is_listing; /* table: the last column is a help text, which goes on below; what is absent is left blank */
+        bool is_csv_safe; /* csv, tsv: no text is a formula to a spreadsheet */
+        bool is_listing;  /* table: the last column is a help text, which goes on below; what is absent is left blank */
 };
 
 void infp_out_init(struct infp_out *out, int fd, const char *path);

@@ -307,3 +307,37 @@ def test_locale_does_not_matter(infprof, output):
     sql = "SELECT 0.45 AS a, 1234567.5 AS b"
     done = [run([infprof, "query", "-r", output, "-f", "csv", sql], env={"LC_ALL": locale}) for locale in ("C", "de_DE.UTF-8")]
     assert done[0].stdout == done[1].stdout == "a,b\n0.45,1234567.5\n"
+
+
+@pytest.mark.parametrize("sql, why", [
+    ("SELECT * FROM read_csv('{secret}')", "file system operations are disabled"),
+    ("SELECT * FROM read_text('/proc/self/fd/../environ')", "file system operations are disabled"),
+    ("SELECT * FROM glob('/*')", "file system operations are disabled"),
+    ("COPY (SELECT 1) TO '{new}'", "file system operations are disabled"),
+    ("EXPORT DATABASE '{new}'", "file system operations are disabled"),
+    ("ATTACH '{new}'", "--restricted takes a SELECT"),
+    ("INSTALL httpfs", "--restricted takes a SELECT"),
+    ("SET enable_external_access=true", "--restricted takes a SELECT"),
+    ("SELECT 1; SELECT 2", "--restricted takes one SELECT"),
+])
+def test_restricted(infprof, output, tmp_path, sql, why):
+    """A statement of somebody else reads the run and nothing else, and writes nothing."""
+    secret, new = tmp_path / "secret.csv", tmp_path / "new"
+    secret.write_text("S3cret\n")
+    done = run([infprof, "query", "-r", output, "--restricted", sql.format(secret=secret, new=new)])
+    assert done.returncode == 1 and why in done.stderr and "S3cret" not in done.stdout + done.stderr
+    assert not new.exists()
+
+
+def test_restricted_reads_the_run(infprof, output, tmp_path):
+    for sql in ("SELECT count(*) AS n FROM cpu", "SELECT count(*) AS n FROM timeseries", "SELECT count(pName) AS n FROM processes"):
+        assert answer(infprof, output, sql, "--restricted") == answer(infprof, output, sql)
+    hostile = tmp_path / "out"
+    shutil.copytree(output, hostile)
+    [segment] = hostile.glob("*.infprof/cpu/*.parquet")
+    segment.rename(tmp_path / "elsewhere.parquet")
+    segment.symlink_to(tmp_path / "elsewhere.parquet")
+    done = run([infprof, "query", "-r", hostile, "--restricted", "SELECT count(*) FROM mem"])
+    assert done.returncode == 1 and "cpu/000001.parquet" in done.stderr and "symbolic link" in done.stderr
+    done = run([infprof, "query", "-r", output, "--restricted", "-f", "parquet", "SELECT 1"])
+    assert done.returncode == 2 and "--restricted writes no Parquet" in done.stderr

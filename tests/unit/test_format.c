@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +71,8 @@ static struct infp_builder *build(const struct row *rows, size_t n)
         return b;
 }
 
+static bool is_csv_safe;
+
 /* What the format writes, read back from a file; free it. */
 static char *print_with(const struct infp_format *format, struct infp_builder *b, const struct infp_table *of,
                         unsigned width, bool colour)
@@ -87,6 +90,7 @@ static char *print_with(const struct infp_format *format, struct infp_builder *b
         assert_int_equal(out.width, 0);
         out.width = width;
         out.colour = colour;
+        out.is_csv_safe = is_csv_safe;
         assert_int_equal(format->begin(&out, of), 0);
         /* In two batches: what stands between rows must not depend on where one batch ends. */
         struct infp_batch all = infp_builder_batch(b, 0), first = all;
@@ -205,6 +209,41 @@ static void check_text(const char *value, const char *csv, const char *tsv, cons
         assert_string_equal(as_csv + 5, csv);
         assert_string_equal(as_tsv + 5, tsv);
         assert_string_equal(as_json, json);
+}
+
+/* What a spreadsheet would compute gets a quote before it; numbers stay numbers. */
+static void test_csv_safe(void **state)
+{
+        static const char *const cases[][2] = {
+                { "=1+1", "\"'=1+1\"" },
+                { "+cmd", "\"'+cmd\"" },
+                { "-cmd", "\"'-cmd\"" },
+                { "@x", "\"'@x\"" },
+                { "=\"a\"", "\"'=\"\"a\"\"\"" },
+                { "\nx", "\"'\nx\"" },
+                { "-", "\"'-\"" },
+                { "-1.5", "-1.5" },
+                { "a=1", "a=1" },
+                { "", "\"\"" },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                char line[64];
+
+                snprintf(line, sizeof(line), "%s\n", cases[i][1]);
+                infp_autofree char *text = NULL;
+                struct infp_builder *b = infp_builder_new(&only, 16);
+
+                assert_int_equal(infp_builder_row_begin(b, 0, 0), 0);
+                infp_builder_set(b, 0, (union infp_cell){ 0 }, cases[i][0], strlen(cases[i][0]));
+                assert_int_equal(infp_builder_row_end(b), 0);
+                is_csv_safe = true;
+                text = print("csv", b, &only);
+                is_csv_safe = false;
+                infp_builder_free(b);
+                assert_string_equal(text + strlen("note\n"), line);
+        }
 }
 
 /* Separators, quotes and line ends inside a text: one field, the same string in each format. */
@@ -463,6 +502,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_csv),
+                cmocka_unit_test(test_csv_safe),
                 cmocka_unit_test(test_tsv),
                 cmocka_unit_test(test_json),
                 cmocka_unit_test(test_json_in_json),

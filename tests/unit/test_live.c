@@ -138,37 +138,6 @@ static void forgets_the_dead(void **state)
         assert_int_equal(access(path, F_OK), -1);
 }
 
-static void trusts_only_a_directory_of_its_own(void **state)
-{
-        struct infp_err err = { "" };
-        char path[300], seen[300], want[600];
-
-        (void) state;
-        snprintf(path, sizeof(path), "%s/infprof", dir);
-        assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), 0);
-        assert_string_equal(seen, path);
-        assert_int_equal(chmod(path, 0755), 0);
-        assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
-        snprintf(want, sizeof(want), "%s is open to others (mode 0755), who could speak for our runs: chmod 700 it",
-                 path);
-        assert_string_equal(err.text, want);
-        assert_int_equal(rmdir(path), 0);
-        assert_int_equal(symlink("/tmp", path), 0);
-        assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
-        assert_non_null(strstr(err.text, "is not a directory of ours but a link or a file"));
-        assert_int_equal(unlink(path), 0);
-        if (geteuid() == 0) {
-                assert_int_equal(mkdir(path, 0700), 0);
-                assert_int_equal(chown(path, 65534, 65534), 0);
-                assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
-                assert_non_null(strstr(err.text, "belongs to uid 65534, not to us (uid 0)"));
-                /* The runtime directory of another (sudo -E): ours is in /tmp then. */
-                assert_int_equal(chown(dir, 65534, 65534), 0);
-                assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), 0);
-                assert_string_equal(seen, "/tmp/infprof-0");
-        }
-}
-
 static void knows_its_readers(void **state)
 {
         struct infp_live *live = publish(uuid);
@@ -539,19 +508,12 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
         const struct CMUnitTest tests[] = {
-                TEST(finds_who_lives),
-                TEST(prefers_who_lives_here),
-                TEST(forgets_the_dead),
-                TEST(trusts_only_a_directory_of_its_own),
-                TEST(knows_its_readers),
-                TEST(answers_when_it_is_stored),
-                TEST(says_when_nobody_answers),
-                TEST(survives_hostile_clients),
-                TEST(asks_who_it_is),
-                TEST(takes_a_long_path),
-                TEST(checks_each_cell),
-                TEST(keeps_values_exactly),
-                TEST(opens_a_live_run_by_its_uuid),
+                TEST(finds_who_lives),           TEST(prefers_who_lives_here),
+                TEST(forgets_the_dead),          TEST(knows_its_readers),
+                TEST(answers_when_it_is_stored), TEST(says_when_nobody_answers),
+                TEST(survives_hostile_clients),  TEST(asks_who_it_is),
+                TEST(takes_a_long_path),         TEST(checks_each_cell),
+                TEST(keeps_values_exactly),      TEST(opens_a_live_run_by_its_uuid),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
