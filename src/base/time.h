@@ -21,3 +21,9 @@ static inline struct timespec infp_timespec(uint64_t ns)
 {
         return (struct timespec){ .tv_sec = (time_t) (ns / INFP_NS_PER_S), .tv_nsec = (long) (ns % INFP_NS_PER_S) };
 }
+
+/* Nanoseconds to microseconds, rounded down. */
+static inline int64_t infp_floor_us(int64_t ns)
+{
+        return ns / 1000 - (ns % 1000 < 0);
+}

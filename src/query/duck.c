@@ -236,6 +236,8 @@ static int open_own(const char *threads, struct infp_duck **ret, struct infp_err
         INFP_TRY(infp_duck_register_feeds(duck, err));
         INFP_TRY(infp_duck_register_cast(duck, err));
         INFP_TRY(infp_duck_register_functions(duck, err));
+        /* What has no zone is UTC, as in our files. */
+        INFP_TRY(infp_duck_do(duck, "SET TimeZone = 'UTC'", NULL, err));
         infp_duck_api_trim();
         *ret = INFP_TAKE(duck);
         return 0;

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "query/duck_state.h"
 #include "query/views.h"
 
@@ -155,6 +156,8 @@ static void look_up_values(const struct attribute *attribute, const struct infp_
                         infp_duck_set_null(api, output, row);
                 else if (attribute->type == INFP_BOOL)
                         ((bool *) data)[row] = value->as.b;
+                else if (attribute->type == INFP_TS_NS)
+                        ((int64_t *) data)[row] = infp_floor_us(value->as.i64);
                 else
                         ((uint64_t *) data)[row] = value->as.u64;
         }

@@ -1,4 +1,4 @@
-/* Rows of ours as table functions: infp_scan(table), infp_timeseries(), engine_quantiles_between(t0, t1) and infp_rows() differ only
+/* Rows of ours as table functions: infp_scan(table), infp_timeseries(), engine_quantiles_between(t0, t1), engine_quantiles_by(seconds) and infp_rows() differ only
  * in where batches come from. */
 #include <errno.h>
 #include <stdlib.h>
@@ -6,11 +6,12 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/time.h"
 #include "query/duck_state.h"
 #include "query/engine_quantiles.h"
 #include "query/series.h"
 
-enum { CHUNK_ROWS = 2048, MAX_PARAMETERS = 2 };
+enum { CHUNK_ROWS = 2048, MAX_PARAMETERS = 2, MOST_SECONDS = 366 * 86400 };
 
 /* An open source of batches. */
 struct source {
@@ -125,6 +126,26 @@ static int open_quantiles(const struct binding *binding, const char *const *colu
         if (columns)
                 INFP_TRY(infp_engine_quantiles_open(attached->run, t[0], t[1], &attached->catalog, &quantiles, err));
         *ret = (struct source){ &infp_engine_quantiles_table, quantiles, quantiles_next, quantiles_close };
+        return 0;
+}
+
+static int open_quantiles_by(const struct binding *binding, const char *const *columns, struct source *ret,
+                             struct infp_err *err)
+{
+        const struct infp_duck_run *attached = binding->duck->attached;
+        struct infp_engine_quantiles *quantiles = NULL;
+        const char *text = binding->parameters[0];
+        uint64_t seconds;
+
+        if (!attached)
+                return infp_fail(err, -EINVAL, INFP_QUANTILES_STEPS ": no run is attached");
+        if (infp_parse_u64(text, strlen(text), &seconds) < 0 || seconds < 1 || seconds > MOST_SECONDS)
+                return infp_fail(err, -EINVAL, INFP_QUANTILES_STEPS ": %s is no number of seconds from 1 to %d",
+                                 *text ? text : "NULL", MOST_SECONDS);
+        if (columns)
+                INFP_TRY(infp_engine_quantiles_open_by(attached->run, seconds * INFP_NS_PER_S, &attached->catalog,
+                                                       &quantiles, err));
+        *ret = (struct source){ &infp_engine_quantiles_by_table, quantiles, quantiles_next, quantiles_close };
         return 0;
 }
 
@@ -271,6 +292,11 @@ static void bind_quantiles(duckdb_bind_info info)
         bind(info, open_quantiles, 2);
 }
 
+static void bind_quantiles_by(duckdb_bind_info info)
+{
+        bind(info, open_quantiles_by, 1);
+}
+
 static void bind_rows(duckdb_bind_info info)
 {
         bind(info, open_rows, 0);
@@ -376,5 +402,6 @@ int infp_duck_register_feeds(struct infp_duck *duck, struct infp_err *err)
         INFP_TRY(add(duck, "infp_scan", bind_scan, DUCKDB_TYPE_VARCHAR, 1, err));
         INFP_TRY(add(duck, "infp_timeseries", bind_series, DUCKDB_TYPE_VARCHAR, 0, err));
         INFP_TRY(add(duck, INFP_QUANTILES_FUNCTION, bind_quantiles, DUCKDB_TYPE_BIGINT, 2, err));
+        INFP_TRY(add(duck, INFP_QUANTILES_STEPS, bind_quantiles_by, DUCKDB_TYPE_BIGINT, 1, err));
         return add(duck, "infp_rows", bind_rows, DUCKDB_TYPE_VARCHAR, 0, err);
 }

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/time.h"
 #include "query/duck_state.h"
 
 duckdb_type infp_duck_type(enum infp_type type)
@@ -15,7 +16,7 @@ duckdb_type infp_duck_type(enum infp_type type)
         case INFP_BOOL:
                 return DUCKDB_TYPE_BOOLEAN;
         case INFP_TS_NS:
-                return DUCKDB_TYPE_TIMESTAMP_NS;
+                return DUCKDB_TYPE_TIMESTAMP_TZ; /* microseconds, UTC: as in the files */
         case INFP_STR:
                 break;
         }
@@ -65,6 +66,7 @@ void infp_duck_fill(const struct infp_duck_api *api, duckdb_vector vector, const
                     unsigned column, uint32_t from, uint32_t n)
 {
         const uint64_t *values = batch->columns[column].values;
+        int64_t *us;
         bool *flags;
 
         fill_validity(api, vector, batch, column, from, n);
@@ -77,10 +79,14 @@ void infp_duck_fill(const struct infp_duck_api *api, duckdb_vector vector, const
                 for (uint32_t i = 0; i < n; i++)
                         flags[i] = infp_batch_bool(batch, column, from + i);
                 return;
+        case INFP_TS_NS:
+                us = api->vector_get_data(vector);
+                for (uint32_t i = 0; i < n; i++)
+                        us[i] = infp_floor_us((int64_t) values[batch->first + from + i]);
+                return;
         case INFP_I64:
         case INFP_U64:
         case INFP_F64:
-        case INFP_TS_NS:
         case INFP_ID64:
                 memcpy(api->vector_get_data(vector), values + batch->first + from, n * sizeof(*values));
         }

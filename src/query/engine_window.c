@@ -189,9 +189,63 @@ static int read_series(struct window *w, struct infp_run *run, const struct infp
         return r == -ENOMEM ? out_of_memory(err) : r;
 }
 
-static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, const struct infp_catalog *catalog,
-                        struct infp_err *err)
+/* Where a reading in steps is. */
+struct stepping {
+        const struct infp_window_steps *steps; /* NULL: one window */
+        bool is_open;
+        uint64_t t_ns; /* begin of the open window */
+        int64_t unix_ns;
+};
+
+static int end_step(struct stepping *s, struct window *w)
 {
+        struct infp_engine_window window = { 0 };
+        int r = s->is_open ? infp_window_end(w, &window) : 0;
+
+        if (r < 0) {
+                infp_engine_window_done(&window);
+                return r;
+        }
+        r = s->is_open ? s->steps->each(s->steps->context, s->t_ns, s->unix_ns, &window) : 0;
+        s->is_open = false;
+        return r;
+}
+
+/* Ends the window before the row and begins that of the row. */
+static int step_to(struct stepping *s, struct window *w, uint64_t t_ns, int64_t unix_ns)
+{
+        const uint64_t step_ns = s->steps->step_ns, since = (uint64_t) unix_ns % step_ns;
+
+        if (s->is_open && t_ns < s->t_ns + step_ns)
+                return 0;
+        INFP_TRY(end_step(s, w));
+        infp_window_again(w);
+        s->is_open = true;
+        s->t_ns = t_ns > since ? t_ns - since : 0;
+        s->unix_ns = unix_ns - (int64_t) since;
+        return 0;
+}
+
+static int take_batch(struct window *w, struct stepping *stepping, const struct infp_batch *batch, const int *c)
+{
+        for (uint32_t row = 0; row < batch->n_rows; row++) {
+                const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
+                               *known = infp_map_get(&w->series_of,
+                                                     infp_batch_u64(batch, (unsigned) c[SAMPLE_SERIES], row));
+
+                if (stepping->steps)
+                        INFP_TRY(step_to(stepping, w, t_ns, infp_batch_i64(batch, 1, row)));
+                if (known)
+                        infp_window_take(w, &w->series[*known], t_ns,
+                                         infp_batch_f64(batch, (unsigned) c[SAMPLE_VALUE], row));
+        }
+        return 0;
+}
+
+static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, const struct infp_window_steps *steps,
+                        const struct infp_catalog *catalog, struct infp_err *err)
+{
+        struct stepping stepping = { .steps = steps };
         struct infp_scan *scan;
         struct infp_batch batch;
         int c[SAMPLE_N], r = open_scan(run, "engine_samples", sample_columns, sample_types,
@@ -200,15 +254,13 @@ static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, con
         if (r <= 0)
                 return r;
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const uint64_t *known =
-                                infp_map_get(&w->series_of, infp_batch_u64(&batch, (unsigned) c[SAMPLE_SERIES], row));
-
-                        if (known)
-                                infp_window_take(w, &w->series[*known], (uint64_t) infp_batch_i64(&batch, 0, row),
-                                                 infp_batch_f64(&batch, (unsigned) c[SAMPLE_VALUE], row));
+                if (take_batch(w, &stepping, &batch, c) < 0) {
+                        r = out_of_memory(err);
+                        break;
                 }
         infp_scan_close(scan);
+        if (r == 0 && steps && end_step(&stepping, w) < 0)
+                r = out_of_memory(err);
         return r;
 }
 
@@ -254,11 +306,22 @@ int infp_engine_window_read(struct infp_run *run, uint64_t t0, uint64_t t1, cons
         INFP_TRY(read_series(&w, run, catalog, err));
         if (infp_window_ready(&w) < 0)
                 return out_of_memory(err);
-        INFP_TRY(read_samples(&w, run, t1, catalog, err));
+        INFP_TRY(read_samples(&w, run, t1, NULL, catalog, err));
         r = infp_window_end(&w, ret);
         if (r < 0) {
                 infp_engine_window_done(ret);
                 return out_of_memory(err);
         }
         return 0;
+}
+
+int infp_engine_windows_read(struct infp_run *run, const struct infp_window_steps *steps,
+                             const struct infp_catalog *catalog, struct infp_err *err)
+{
+        infp_cleanup(window_done) struct window w = { 0 };
+
+        INFP_TRY(read_series(&w, run, catalog, err));
+        if (infp_window_ready(&w) < 0)
+                return out_of_memory(err);
+        return read_samples(&w, run, 0, steps, catalog, err);
 }

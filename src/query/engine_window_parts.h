@@ -48,3 +48,5 @@ int infp_window_ready(struct window *w);
 void infp_window_take(struct window *w, const struct window_series *series, uint64_t t_ns, double value);
 /* The last pages, then the result. -ENOMEM. */
 int infp_window_end(struct window *w, struct infp_engine_window *ret);
+/* Begins the next window where the one before ended. */
+void infp_window_again(struct window *w);

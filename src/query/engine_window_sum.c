@@ -155,14 +155,18 @@ static int begin_metric(const struct window *w, const struct window_group *g, st
 }
 
 /* Groups of one metric and family lie side by side. */
-static int compare(const void *a, const void *b)
+static int compare(const struct window_group *x, const struct window_group *y)
 {
-        const struct window_group *x = a, *y = b;
         int order = (x->engine > y->engine) - (x->engine < y->engine);
 
         if (!order)
                 order = strcmp(x->metric, y->metric);
         return order ? order : strcmp(x->family, y->family);
+}
+
+static int by_metric(const void *a, const void *b)
+{
+        return compare(*(const struct window_group *const *) a, *(const struct window_group *const *) b);
 }
 
 static bool is_same_metric(const struct infp_window_metric *a, const struct infp_window_metric *b)
@@ -190,18 +194,21 @@ static void choose(struct infp_engine_window *ret)
 
 int infp_window_end(struct window *w, struct infp_engine_window *ret)
 {
+        infp_autofree const struct window_group **order = calloc((size_t) w->n_groups + 1, sizeof(*order));
         const struct window_group *last = NULL;
 
-        for (uint32_t i = 0; i < w->n_groups; i++)
+        for (uint32_t i = 0; order && i < w->n_groups; i++) {
                 if (w->groups[i].is_pending)
                         flush(w, &w->groups[i]);
+                order[i] = &w->groups[i];
+        }
         ret->metrics = calloc((size_t) w->n_groups + 1, sizeof(*ret->metrics));
-        if (!ret->metrics)
+        if (!ret->metrics || !order)
                 return -ENOMEM;
         if (w->n_groups)
-                qsort(w->groups, w->n_groups, sizeof(*w->groups), compare);
+                qsort(order, w->n_groups, sizeof(*order), by_metric);
         for (uint32_t i = 0; i < w->n_groups; i++) {
-                const struct window_group *g = &w->groups[i];
+                const struct window_group *g = order[i];
 
                 if (!g->is_seen)
                         continue;
@@ -218,4 +225,15 @@ int infp_window_end(struct window *w, struct infp_engine_window *ret)
         if (last)
                 choose(ret);
         return 0;
+}
+
+void infp_window_again(struct window *w)
+{
+        for (uint32_t i = 0; i < w->n_groups; i++) {
+                struct window_group *g = &w->groups[i];
+
+                g->total_sum = g->total_count = NAN;
+                for (size_t k = 0; k < g->n_edges; k++)
+                        g->edges[k].total = 0;
+        }
 }

@@ -36,7 +36,7 @@ const char *infp_sql_type(enum infp_type type)
         case INFP_BOOL:
                 return "BOOLEAN";
         case INFP_TS_NS:
-                return "TIMESTAMP_NS";
+                return "TIMESTAMPTZ";
         case INFP_STR:
                 break;
         }

@@ -38,7 +38,7 @@ static int set_type(struct ArrowSchema *schema, enum infp_type type)
         case INFP_STR:
                 return ArrowSchemaSetType(schema, NANOARROW_TYPE_STRING);
         case INFP_TS_NS:
-                return ArrowSchemaSetTypeDateTime(schema, NANOARROW_TYPE_TIMESTAMP, NANOARROW_TIME_UNIT_NANO, "UTC");
+                return ArrowSchemaSetTypeDateTime(schema, NANOARROW_TYPE_TIMESTAMP, NANOARROW_TIME_UNIT_MICRO, "UTC");
         }
         return EINVAL;
 }

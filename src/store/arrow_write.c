@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/time.h"
 #include "nanoarrow/nanoarrow_ipc.h"
 #include "store/arrow_flatbuf.h"
 #include "store/arrow_schema.h"
@@ -219,7 +220,7 @@ static bool moves_offsets(const struct infp_arrow_writer *writer, const struct i
         return infp_table_column(writer->table, column)->type == INFP_STR && offsets && offsets[batch->first] != 0;
 }
 
-/* All room before the first pointer into it: two bitmaps a column, and the offsets of text slices. */
+/* All room before the first pointer into it: two bitmaps a column, the offsets of text slices, times. */
 static int reserve_scratch(struct infp_arrow_writer *writer, const struct infp_batch *batch)
 {
         struct infp_arrow_encoder *encoder = writer->encoder;
@@ -227,7 +228,8 @@ static int reserve_scratch(struct infp_arrow_writer *writer, const struct infp_b
         char *grown;
 
         for (unsigned i = 0; i < writer->width; i++)
-                need += 2 * (n / 8 + 16) + (moves_offsets(writer, batch, i) ? 4 * n + 16 : 0);
+                need += 2 * (n / 8 + 16) + (moves_offsets(writer, batch, i) ? 4 * n + 16 : 0) +
+                        (infp_table_column(writer->table, i)->type == INFP_TS_NS ? 8 * n + 16 : 0);
         encoder->scratch_size = 0;
         if (need <= encoder->scratch_cap)
                 return 0;
@@ -282,6 +284,16 @@ static void wrap_text(struct infp_arrow_encoder *encoder, const struct infp_vect
         buffers[2] = vector->values ? (const char *) vector->values + base : NULL;
 }
 
+/* In microseconds, the finest unit that Parquet of DuckDB has with a zone: both files have one type. t_ns keeps the nanoseconds. */
+static const int64_t *times(struct infp_arrow_encoder *encoder, const int64_t *ns, uint32_t n)
+{
+        int64_t *ret = scratch(encoder, sizeof(*ret) * (size_t) n);
+
+        for (uint32_t i = 0; i < n; i++)
+                ret[i] = infp_floor_us(ns[i]);
+        return ret;
+}
+
 static int wrap_column(struct infp_arrow_writer *writer, const struct infp_batch *batch, unsigned i)
 {
         const struct infp_vector *vector = &batch->columns[i];
@@ -301,6 +313,8 @@ static int wrap_column(struct infp_arrow_writer *writer, const struct infp_batch
                 wrap_text(encoder, vector, first, n, buffers);
         else if (type == INFP_BOOL)
                 buffers[1] = slice_bits(encoder, vector->values, first, n);
+        else if (type == INFP_TS_NS)
+                buffers[1] = times(encoder, (const int64_t *) vector->values + first, n);
         else
                 buffers[1] = (const int64_t *) vector->values + first;
         return 0;

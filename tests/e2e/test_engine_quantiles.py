@@ -138,6 +138,12 @@ def test_percentiles_of_a_run(infprof, record, run_dir, latency_truth, relay, op
                     f"engine_quantiles_between({a}, {b}) WHERE metric = 'latency_ttft_s'")[0]["n"]
               for a, b in (("NULL", (first + last) // 2), ((first + last) // 2, "NULL"))]
     assert sum(halves) == 40
+    steps = query(infprof, run_dir, "SELECT t_ns, time, n FROM engine_quantiles_by(1) WHERE metric = 'latency_ttft_s' AND quantile = 0.95")
+    assert sum(row["n"] for row in steps) == 40 and all(row["time"] % 1000 == 0 for row in steps)
+    assert [row["t_ns"] for row in steps] == sorted({row["t_ns"] for row in steps})
+    names = "metric, quantile, low, estimate, high"
+    day = query(infprof, run_dir, f"SELECT {names}, n FROM engine_quantiles_by(31536000) ORDER BY ALL")
+    assert day == query(infprof, run_dir, f"SELECT {names}, n FROM engine_quantiles ORDER BY ALL")
 
 
 def test_no_traffic_no_percentiles(infprof, record, run_dir, latency_truth):  # noqa: F811
@@ -173,5 +179,6 @@ def test_new_starts_lose_only_what_nobody_saw(infprof, record, run_dir, latency_
     assert engine["tokens_generation_total"]["total"] == 2 * seen
     assert engine["restarts"] == len(scrapes) // 3 > 0
     assert engine["distributions"]["latency_ttft_s"]["n"] == seen
+    assert query(infprof, run_dir, "SELECT sum(n) AS n FROM engine_quantiles_by(2) WHERE metric = 'latency_ttft_s' AND quantile = 0.5") == [{"n": seen}]
     rows = query(infprof, run_dir, "SELECT n, low, high FROM engine_quantiles WHERE metric = 'latency_ttft_s'")
     assert rows == [{"n": seen, "low": 0.001, "high": 0.005}] * 4

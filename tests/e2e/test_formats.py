@@ -52,7 +52,7 @@ def tables(infprof, directory):
 
 
 def by_pyarrow(directory, table):
-    """The rows of a table by pyarrow alone, as (types, columns): times as integers of ns."""
+    """The rows of a table by pyarrow alone, as (types, columns): times as integers of us."""
     files = sorted(only(directory, "*.infprof").joinpath(table).glob("*.parquet"))
     if not files:
         return None
@@ -75,7 +75,7 @@ def as_text(value, kind):
     if value is None:
         return None
     if pyarrow.types.is_timestamp(kind):
-        return value // 1_000_000
+        return value // 1000
     return value
 
 
@@ -200,7 +200,7 @@ def test_arrow_and_parquet_hold_the_same(infprof, output, tmp_path):
                 a = plain(pyarrow.ipc.open_stream(file).read_all())
             b = plain(pyarrow.parquet.read_table(parquet))
             assert a[1] == b[1], name
-            assert [str(kind).split("[")[0] for kind in a[0].values()] == [str(kind).split("[")[0] for kind in b[0].values()], name
+            assert a[0] == b[0], name
             right = by_pyarrow(finished, name)
             if right:
                 assert {column: a[1][column] for column in right[1]} == right[1], name
@@ -215,12 +215,13 @@ def test_libraries_agree_on_every_file(output):
         frame = polars.read_parquet(file)
         frame = frame.with_columns(polars.col(polars.Datetime).cast(polars.Int64))
         assert frame.to_dict(as_series=False) == right, file
-        fetched = duckdb.connect().execute("SELECT * FROM read_parquet(?)", [str(file)])
+        # Times with a zone as numbers: DuckDB's Python package makes objects of them only with pytz.
+        fetched = duckdb.connect().execute("SELECT COLUMNS(c -> c NOT IN ?) FROM read_parquet(?)", [
+            [field.name for field in pyarrow.parquet.read_schema(file) if pyarrow.types.is_timestamp(field.type)], str(file)])
         names = [column[0] for column in fetched.description]
         rows = fetched.fetchall()
         for at, name in enumerate(names):
-            if not pyarrow.types.is_timestamp(pyarrow.parquet.read_schema(file).field(name).type):
-                assert [row[at] for row in rows] == right[name], (file, name)
+            assert [row[at] for row in rows] == right[name], (file, name)
         data = pandas.read_parquet(file, dtype_backend="pyarrow")
         for name in right:
             values = data[name]
@@ -228,6 +229,21 @@ def test_libraries_agree_on_every_file(output):
                 values = values.astype("int64[pyarrow]")
             assert [None if value is pandas.NA or (isinstance(value, float) and math.isnan(value)) else value
                     for value in values] == right[name], (file, name)
+
+
+def test_live_and_finished_tables_join(infprof, tmp_path):
+    """A segment and the Parquet of the same rows have one type for times: what libraries refuse otherwise."""
+    run([infprof, "record", "--no-finish", "-o", tmp_path, "-t", "100", "--", "sleep", "0.5"])
+    segment = next(tmp_path.glob("*.infprof/mem/*.arrows"))
+    live = polars.read_ipc_stream(segment.read_bytes())
+    run([infprof, "finish", "-r", tmp_path])
+    finished = polars.read_parquet(segment.with_suffix(".parquet"))
+    assert live.schema == finished.schema and live.schema["time"] == polars.Datetime("us", "UTC")
+    assert len(live.join(finished, on="time")) == len(live) == len(finished) > 3
+    assert live.equals(finished)
+    assert pandas.read_parquet(segment.with_suffix(".parquet"))["time"].dt.tz is not None
+    series = polars.read_parquet(next(tmp_path.glob("*.parquet")))
+    assert len(series) > 3 and series["timestamp"].dtype == polars.Int64
 
 
 def test_absent_is_null(infprof, output):
@@ -283,8 +299,8 @@ def test_time_series_rows(infprof, output):
     _, series = plain(pyarrow.parquet.read_table(next(finished.glob("*.parquet"))))
     _, ticks = by_pyarrow(finished, "ticks")
     _, cpu = by_pyarrow(finished, "cpu")
-    assert series["timestamp"] == [time // 1_000_000 for time in ticks["time"]]
-    stored = {time // 1_000_000: value for time, value in zip(cpu["time"], cpu["vCpuContextSwitches"])}
+    assert series["timestamp"] == [time // 1000 for time in ticks["time"]]
+    stored = {time // 1000: value for time, value in zip(cpu["time"], cpu["vCpuContextSwitches"])}
     shown = list(zip(series["vCpuContextSwitches_time"], series["vCpuContextSwitches"]))
     assert [stored[time] for time, _ in shown if time is not None] == [value for time, value in shown if time is not None]
     assert len([1 for time, _ in shown if time is not None]) >= 10
@@ -295,7 +311,7 @@ def test_time_series_rows(infprof, output):
 def test_types_are_the_declared_ones(infprof, output):
     """A column without a single value has the type of its declaration, in tables and in the series."""
     _, finished = output
-    names = {"i64": "int64", "u64": "uint64", "id64": "uint64", "f64": "double", "bool": "bool", "str": "string", "ts_ns": "timestamp[ns]"}
+    names = {"i64": "int64", "u64": "uint64", "id64": "uint64", "f64": "double", "bool": "bool", "str": "string", "ts_ns": "timestamp[us, tz=UTC]"}
     declared = json.loads(run([infprof, "query", "-r", finished, "--json", "SELECT table_name, column_name, type FROM columns"]))
     series = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(next(finished.glob("*.parquet")))}
     checked = 0

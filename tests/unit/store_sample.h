@@ -6,7 +6,7 @@
 
 #include "model/builder.h"
 
-#define SAMPLE_TIME INT64_C(1764302400123456789) /* 2025-11-28 04:00:00.123456789 UTC */
+#define SAMPLE_TIME INT64_C(1764302400123456000) /* 2025-11-28 04:00:00.123456 UTC: files hold microseconds */
 
 // clang-format off
 static const struct infp_column sample_keys[] = {
@@ -51,9 +51,9 @@ static inline void sample_append(struct infp_builder *b, uint32_t i)
                 snprintf(name, sizeof(name), "row \xc3\xa9 %u", i);
                 if (i % 3 != 2)
                         infp_row_str(row, SAMPLE_NAME, name);
-                infp_row_ts(row, SAMPLE_BORN, SAMPLE_TIME - i);
+                infp_row_ts(row, SAMPLE_BORN, SAMPLE_TIME - INT64_C(1000) * i);
         }
-        while (infp_builder_append(b, row, SAMPLE_TIME + i) == -ENOSPC)
+        while (infp_builder_append(b, row, SAMPLE_TIME + INT64_C(1000) * i) == -ENOSPC)
                 abort(); /* the tests make their builders large enough */
         free(row);
 }

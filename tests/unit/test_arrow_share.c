@@ -41,7 +41,7 @@ static size_t size_of(int64_t time, const int64_t values[4], const bool counts[4
                 for (unsigned k = 0; k < 4; k++)
                         if (values[k] >= 0)
                                 infp_row_i64(&row, k, values[k] + (counts[k] ? i : 0));
-                assert_int_equal(infp_builder_append(builder, &row, time + i), 0);
+                assert_int_equal(infp_builder_append(builder, &row, 1000 * (time + i)), 0);
         }
         batch = infp_builder_batch(builder, 0);
         assert_int_equal(infp_arrow_put_batch(writer, &batch, &out, NULL), 0);
