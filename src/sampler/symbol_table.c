@@ -162,6 +162,8 @@ static int fill(struct infp_functions *ret, struct candidate *c, size_t n)
         struct flattening f = { .functions = ret };
         void *fitted;
 
+        if (!n) /* c may be NULL, which qsort_r must not be given */
+                return -ENOENT;
         qsort_r(c, n, sizeof(*c), by_place, (void *) ret->names);
         n = drop_aliases(c, n);
         ret->sized = malloc((2 * n + 1) * sizeof(*ret->sized));

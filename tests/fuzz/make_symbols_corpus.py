@@ -5,6 +5,8 @@ import struct
 import subprocess
 import tempfile
 
+import make_unwind_corpus
+
 HERE = pathlib.Path(__file__).resolve().parent / "corpus"
 SOURCE = """
 int other(int);
@@ -38,6 +40,14 @@ def elf():
             (folder / name).write_bytes((temp / name).read_bytes())
         torn = (temp / "whole").read_bytes()
         (folder / "torn").write_bytes(torn[: len(torn) // 2])
+        for style in "gnu", "sysv":  # without section headers: by what the loader goes by
+            run(*common, "-o", temp / style, f"-Wl,--hash-style={style}")
+            data = bytearray((temp / style).read_bytes())
+            struct.pack_into("<Q", data, 40, 0)
+            struct.pack_into("<HHH", data, 58, 64, 0, 0)
+            (folder / f"no-sections-{style}").write_bytes(data)
+    for version in make_unwind_corpus.GO_MAGIC:
+        (folder / f"go-{version}").write_bytes(make_unwind_corpus.go_elf(version))
 
 
 def jit():
