@@ -307,6 +307,59 @@ static int find_mark(struct infp_run *run, const char *tag, uint64_t t_ns, uint6
         return r < 0 ? r : found;
 }
 
+/* From the first row to the last (or where what it began has ended) of those with this text in a column; column NULL: of all. 1:
+ * there are some; 0: none. */
+static int find_rows(struct infp_run *run, const char *table, const char *column, const char *wanted,
+                     uint64_t *ret_first, uint64_t *ret_end, struct infp_err *err)
+{
+        const char *const columns[] = { column, "end_ns", NULL };
+        const struct infp_scan_options options = { .columns = columns };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, table, &options, &scan, err), at, at_end;
+
+        *ret_first = UINT64_MAX;
+        *ret_end = 0;
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        at = column ? infp_table_find(infp_scan_table(scan), column) : 0;
+        at_end = infp_table_find(infp_scan_table(scan), "end_ns");
+        while (at >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows; row++) {
+                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
+                        uint64_t end = t_ns;
+                        const char *text;
+                        size_t size;
+
+                        if (column) {
+                                text = infp_batch_str(&batch, (unsigned) at, row, &size);
+                                if (!is_tag(text, size, wanted))
+                                        continue;
+                        }
+                        if (at_end >= 0 && infp_batch_has(&batch, (unsigned) at_end, row))
+                                end += (uint64_t) infp_batch_i64(&batch, (unsigned) at_end, row);
+                        *ret_first = t_ns < *ret_first ? t_ns : *ret_first;
+                        *ret_end = end > *ret_end ? end : *ret_end;
+                }
+        infp_scan_close(scan);
+        return r < 0 ? r : *ret_first != UINT64_MAX;
+}
+
+/* What has a name without being a mark: a load, and when the first engine was ready. 1: found. */
+static int find_name(struct infp_run *run, const char *text, bool is_end, uint64_t *ret, struct infp_err *err)
+{
+        uint64_t first, end;
+        int r = find_rows(run, infp_table_requests.name, "load", text, &first, &end, err);
+
+        if (r == 0 && !strcmp(text, "ready")) {
+                r = find_rows(run, "vllm", NULL, NULL, &first, &end, err);
+                end = first;
+        }
+        if (r > 0)
+                *ret = is_end ? end + 1 : first;
+        return r;
+}
+
 static int find_distance(const char *text, const struct infp_range *range, const char *option, uint64_t *ret,
                          struct infp_err *err)
 {
@@ -339,15 +392,22 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                 infp_str_done(&marks.tags);
                 return r < 0 ? r : 0;
         }
+        r = find_name(run, text, !strcmp(option, "to"), ret, err);
+        if (r) {
+                infp_str_done(&marks.tags);
+                return r < 0 ? r : 0;
+        }
         r = infp_anchors_read(run, &anchors, err);
         if (r >= 0 && infp_clock_parse(text, infp_anchors_unix_ns(&anchors, range->start),
                                        infp_anchors_unix_ns(&anchors, range->end), &unix_ns) >= 0)
                 *ret = infp_anchors_t_ns(&anchors, unix_ns);
         else if (r >= 0)
-                r = infp_fail(err, -EINVAL,
-                              "--%s %s: neither a mark of this run%s (%s%s) nor a time like 14:05:00, -5m or +30s",
-                              option, text, not_before ? " behind --from" : "",
-                              marks.n_tags ? marks.tags.data : "it has none", marks.n_tags > MAX_LISTED ? " ..." : "");
+                r = infp_fail(
+                        err, -EINVAL,
+                        "--%s %s: neither a mark of this run%s (%s%s), nor the name of a load, nor `ready`, nor a "
+                        "time like 14:05:00, -5m or +30s",
+                        option, text, not_before ? " behind --from" : "",
+                        marks.n_tags ? marks.tags.data : "it has none", marks.n_tags > MAX_LISTED ? " ..." : "");
         infp_anchors_done(&anchors);
         infp_str_done(&marks.tags);
         return r < 0 ? r : 0;

@@ -24,7 +24,9 @@ static const struct infp_option options[] = {
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
-        { 0, "from", "WHEN", "begin there: a mark's tag, a clock time, +30s (after the start) or -5m (before the end)",
+        { 0, "from", "WHEN",
+          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
+          "start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "no-names", NULL, "leave ids as they are, without the columns of the things that they name", false },

@@ -37,7 +37,9 @@ static const struct infp_option options[] = {
         { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or what an imported profile has (default: cpu)", false },
         { 0, "pid", "PID", "of one process alone", false },
         { 0, "filter", "RE", "only stacks with a function that matches (POSIX extended)", false },
-        { 0, "from", "WHEN", "begin there: a mark's tag, a clock time, +30s (after the start) or -5m (before the end)",
+        { 0, "from", "WHEN",
+          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
+          "start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "no-inlined", NULL, "functions as they were compiled", false },

@@ -21,7 +21,9 @@ static const struct infp_option options[] = {
           false },
         { 0, "raw", NULL, "counters as they are stored: sums", false },
         { 0, "hist", NULL, "a histogram of the samples of each metric", false },
-        { 0, "from", "WHEN", "begin there: a mark's tag, a clock time, +30s (after the start) or -5m (before the end)",
+        { 0, "from", "WHEN",
+          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
+          "start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "title", "TEXT", "above the figure (default: the metrics' names)", false },

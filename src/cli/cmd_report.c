@@ -18,7 +18,8 @@ static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
         { 0, "from", "WHEN",
-          "begin there: a mark's tag, 14:05:00, 2026-05-18T14:05:00Z, +30s (from the start), -5m (from the end)",
+          "begin there: a mark's tag, a load's name, ready (an engine's first answer), 14:05:00, 2026-05-18T14:05:00Z, "
+          "+30s (from the start), -5m (from the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
         { 0, "skip", "TIME", "leave out the beginning, such as 60s of warming up", false },

@@ -190,6 +190,20 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         infp_report_line(out, "pages", "%s", text.data ? text.data : "");
 }
 
+/* A start that is a tenth of the range stands in every average of it. */
+static void put_start(struct infp_out *out, const struct infp_report *report, const struct infp_report_engine *e)
+{
+        const uint64_t t0 = report->range.t0, t1 = report->range.t1;
+
+        if (e->n_failed_before && e->t0 > t0 && (e->t0 - t0) > (t1 - t0) / 10) {
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_human_seconds(&text, (double) (e->t0 - t0) / 1e9);
+                infp_report_line(out, "ready", "after %s, which averages include; --from ready leaves them out",
+                                 text.data ? text.data : "");
+        }
+}
+
 static void put_rate(struct infp_str *text, const struct infp_report_engine *e, enum infp_engine_counter counter,
                      const char *words)
 {
@@ -379,6 +393,7 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
                 if (e->url)
                         infp_report_line(out, "address", "%s", e->url);
                 put_scrapes(out, e);
+                put_start(out, report, e);
                 put_fix(out, report, e);
                 put_requests(out, e);
                 put_tokens(out, e);

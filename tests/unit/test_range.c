@@ -15,10 +15,18 @@
 
 #define S UINT64_C(1000000000)
 
+/* Of an engine's rows only their times count here. */
+static const struct infp_column page_columns[] = {
+        INFP_COLUMN(system_requests_running, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Running."),
+};
+static const struct infp_table page_table = {
+        .name = "vllm", .help = "Pages.", .columns = page_columns, .n_columns = 1
+};
+
 static struct sample_run *begin(void)
 {
-        static const struct infp_table *const tables[] = { &infp_table_marks, &infp_table_clock, &infp_table_ticks,
-                                                           NULL };
+        static const struct infp_table *const tables[] = { &infp_table_marks,    &infp_table_clock, &infp_table_ticks,
+                                                           &infp_table_requests, &page_table,       NULL };
         struct sample_run *s = sample_new("csv");
 
         sample_describe(s, tables);
@@ -85,12 +93,61 @@ static void test_range(void **state)
         sample_free(s);
 }
 
+static void put_request(struct sample_run *s, uint64_t t_ns, const char *load, uint64_t end_ns)
+{
+        struct infp_row *row = sample_row(s, &infp_table_requests, t_ns);
+
+        infp_row_str(row, INFP_REQUESTS_LOAD, load);
+        if (end_ns)
+                infp_row_i64(row, INFP_REQUESTS_END_NS, (int64_t) (end_ns - t_ns));
+        sample_put(s);
+}
+
+/* A load is a range by its name, `ready` the first page of an engine; a mark of the same name is what was meant. */
+static void test_names(void **state)
+{
+        static const struct {
+                const char *from, *to;
+                uint64_t t0, t1;
+        } cases[] = {
+                { "one stream", "one stream", 14 * S, 19 * S + 1 },
+                { "one stream", "four", 14 * S, 24 * S + 1 },
+                { "four", NULL, 20 * S, 30 * S + 1 },
+                { "ready", NULL, 13 * S, 30 * S + 1 },
+                { NULL, "ready", 10 * S, 13 * S + 1 },
+                { "both", NULL, 28 * S, 30 * S + 1 },
+        };
+        struct sample_run *s = begin();
+
+        (void) state;
+        infp_row_i64(sample_row(s, &page_table, 13 * S), 0, 1);
+        sample_put(s);
+        infp_row_i64(sample_row(s, &page_table, 14 * S), 0, 1);
+        sample_put(s);
+        put_request(s, 14 * S, "one stream", 19 * S); /* it ends after the next one */
+        put_request(s, 16 * S, "one stream", 17 * S);
+        put_request(s, 20 * S, "four", 24 * S);
+        put_request(s, 22 * S, "four", 0);
+        put_request(s, 26 * S, "both", 27 * S);
+        put_mark(s, 28 * S, "both");
+        finish(s, 30 * S);
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                struct infp_range range;
+
+                sample_check(s, infp_range_find(s->run, cases[i].from, cases[i].to, 0, &range, &s->err));
+                assert_int_equal(range.t0, cases[i].t0);
+                assert_int_equal(range.t1, cases[i].t1);
+        }
+        sample_free(s);
+}
+
 static void test_bad_ranges(void **state)
 {
         static const struct {
                 const char *from, *to, *text;
         } cases[] = {
                 { "no such tag", NULL, "warm" },
+                { "ready", NULL, "nor the name of a load" },
                 { "+5x", NULL, "+5x" },
                 { "-", NULL, "-5m" },
                 { "25:00:00", NULL, "25:00:00" },
@@ -184,10 +241,8 @@ static void test_clock_times(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_range),
-                cmocka_unit_test(test_bad_ranges),
-                cmocka_unit_test(test_anchors),
-                cmocka_unit_test(test_clock_times),
+                cmocka_unit_test(test_range),   cmocka_unit_test(test_names),       cmocka_unit_test(test_bad_ranges),
+                cmocka_unit_test(test_anchors), cmocka_unit_test(test_clock_times),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
