@@ -440,3 +440,20 @@ def test_jit_names(infprof, run_dir, said, seen):
     done = subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--jit-names", "--", "sh", "-c", SHOW_NAMES], capture_output=True, text=True,
                           env={**environment, **said}, timeout=60)
     assert done.returncode == 0 and done.stdout == seen + "\n", done.stderr
+
+
+@pytest.mark.parametrize("words, directory, file", [([], 0o700, 0o600), (["--share"], 0o755, 0o644)])
+def test_who_may_read_a_run(infprof, record, words, directory, file):
+    """Command lines and output are the owner's; --share leaves it to the umask. Locks are never for others."""
+    before = os.umask(0o022)
+    try:
+        done = record("-t", "100", "-f", "csv", "--capture", *words, command=["echo", "hello"])
+        page = subprocess.run([infprof, "report", "-r", str(done.run.output), "--html"], stdout=subprocess.DEVNULL, timeout=60)
+    finally:
+        os.umask(before)
+    assert done.returncode == 0 and page.returncode == 0, done.stderr
+    assert done.run.path.stat().st_mode & 0o777 == directory
+    modes = {path.name[36:]: path.stat().st_mode & 0o777 for path in done.run.output.iterdir() if path.is_file()}
+    assert {".csv", "_output.txt", "_report.html"} <= set(modes) and set(modes.values()) == {file}, modes
+    locks = [path.stat().st_mode & 0o777 for path in done.run.path.glob("*.lock")]
+    assert locks == [0o600, 0o600]
