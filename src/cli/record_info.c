@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "collect/run_one.h"
 #include "model/mask.h"
@@ -38,11 +39,12 @@ static char *command_text(const struct infp_record_options *options)
 
 static char *hostname(const struct infp_env *env)
 {
-        char text[256];
+        char text[256], escaped[4 * sizeof(text)] = ""; /* as table host and the rest have it */
         ssize_t n = infp_read_at(env->root_fd, "proc/sys/kernel/hostname", text, sizeof(text));
 
-        text[n > 0 ? strcspn(text, "\n") : 0] = 0;
-        return strdup(text);
+        n = n > 0 ? (ssize_t) strcspn(text, "\n") : 0;
+        escaped[infp_text_escape(text, (size_t) n, escaped, sizeof(escaped) - 1)] = 0;
+        return strdup(escaped);
 }
 
 static char *table_names(const struct infp_collector *collector)

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "finish/lock.h"
 #include "finish/say.h"
 #include "finish/symbolize_parts.h"
@@ -56,6 +57,14 @@ static void leave_out(struct infp_asked_object *object, const char *format, cons
 
 /* The kernel lies elsewhere after each boot: its addresses are of this one or of none. And files of other machines are told by their
  * build id alone. */
+static bool is_named(const char *host, const char *recorded)
+{
+        char escaped[1024] = "";
+
+        escaped[infp_text_escape(host, strlen(host), escaped, sizeof(escaped) - 1)] = 0;
+        return strcmp(escaped, recorded) == 0;
+}
+
 static void leave_what_is_not_here(struct infp_naming *naming)
 {
         const struct infp_run_info *info = &naming->run->info;
@@ -65,7 +74,7 @@ static void leave_what_is_not_here(struct infp_naming *naming)
         if (infp_read_at(naming->options->root_fd, "/proc/sys/kernel/random/boot_id", boot_id, 37) < 36)
                 return;
         is_this_boot = strcmp(boot_id, info->boot_id) == 0;
-        is_this_host = is_this_boot || (gethostname(host, sizeof(host) - 1) == 0 && strcmp(host, info->hostname) == 0);
+        is_this_host = is_this_boot || (gethostname(host, sizeof(host) - 1) == 0 && is_named(host, info->hostname));
         for (uint32_t i = 0; i < naming->n_objects; i++) {
                 struct infp_asked_object *object = &naming->objects[i];
 

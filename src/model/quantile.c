@@ -95,6 +95,24 @@ bool infp_quantile_of(const struct infp_bucket *buckets, size_t n, double q, str
         return true;
 }
 
+void infp_quantile_within_mean(const struct infp_bucket *buckets, size_t n, double q, double mean,
+                               struct infp_quantile *at)
+{
+        const double a = at->low, b = at->high;
+        size_t i = 0;
+
+        while (i < n && buckets[i].le < b)
+                i++;
+        if (!isfinite(a) || !isfinite(b) || i == n || buckets[i].count < buckets[n - 1].count ||
+            (i && buckets[i - 1].count > 0) || !(mean >= a && mean <= b))
+                return;
+        if (q > 0)
+                at->low = fmax(a, (mean - (1 - q) * b) / q);
+        if (q < 1)
+                at->high = fmin(b, (mean - q * a) / (1 - q));
+        at->estimate = fmin(fmax(at->estimate, at->low), at->high);
+}
+
 double infp_buckets_at(const struct infp_bucket *buckets, size_t n, double le, size_t *from)
 {
         while (*from < n && buckets[*from].le <= le)

@@ -31,6 +31,11 @@ size_t infp_buckets_settle(struct infp_bucket *buckets, size_t n);
  * that holds anything. */
 bool infp_quantile_of(const struct infp_bucket *buckets, size_t n, double q, struct infp_quantile *ret);
 
+/* Narrows what infp_quantile_of gave by the mean of all observations, where all lie in one bucket a..b: a share of 1 - q is at
+ * least the quantile Q, so mean >= q a + (1 - q) Q, and a share of q is at most Q, so mean <= q Q + (1 - q) b. Else nothing. */
+void infp_quantile_within_mean(const struct infp_bucket *buckets, size_t n, double q, double mean,
+                               struct infp_quantile *at);
+
 /* What came between two scrapes: after - before edge by edge; when any count fell it was a new start and `after` is taken whole.
  * Both settled. An edge that only `after` has counted before as much as the next lower edge did (exporters that leave out empty
  * buckets); one that only `before` has is left out. n_before may be 0: all of `after` is new. The result is settled, too.

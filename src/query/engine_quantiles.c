@@ -160,7 +160,7 @@ static int put(const struct infp_engine_quantiles *q, const struct window *windo
         struct infp_builder *b = q->builder;
         struct infp_quantile at;
 
-        if (!infp_quantile_of(m->buckets, m->n_buckets, quantile, &at))
+        if (!infp_window_quantile(m, quantile, &at))
                 return 0;
         INFP_TRY(infp_builder_row_begin(b, 0, 0));
         if (first) {

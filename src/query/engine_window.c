@@ -285,6 +285,15 @@ double infp_window_observations(const struct infp_window_metric *metric)
         return metric->n_buckets ? metric->buckets[metric->n_buckets - 1].count : metric->count;
 }
 
+bool infp_window_quantile(const struct infp_window_metric *m, double q, struct infp_quantile *ret)
+{
+        if (!infp_quantile_of(m->buckets, m->n_buckets, q, ret))
+                return false;
+        if (m->count > 0 && fabs(m->count - infp_window_observations(m)) < 0.5)
+                infp_quantile_within_mean(m->buckets, m->n_buckets, q, m->sum / m->count, ret);
+        return true;
+}
+
 void infp_engine_window_done(struct infp_engine_window *window)
 {
         for (unsigned i = 0; i < window->n; i++) {

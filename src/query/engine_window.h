@@ -32,6 +32,10 @@ struct infp_window_metric {
 /* Number of observations: of the buckets where there are any. NAN: the page does not say. */
 double infp_window_observations(const struct infp_window_metric *metric);
 
+/* infp_quantile_of its buckets, with the bounds that its mean gives where all that was observed lies in one bucket: of gaps that
+ * were all 0 the bucket 0..1 alone would make 0.5. */
+bool infp_window_quantile(const struct infp_window_metric *metric, double q, struct infp_quantile *ret);
+
 struct infp_engine_window {
         struct infp_window_metric *metrics; /* engines in the order of their first series, then by metric */
         unsigned n;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/human.h"
@@ -199,4 +200,47 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
                 infp_str_puts(out, look->notes[i - INFP_FLAME_DOUBTS]);
                 return true;
         }
+}
+
+enum { LONGEST_NAME = 2000 }; /* of longer ones nothing is taken out: it is not worth the time */
+
+/* Innermost pairs without another pair in them; a "(" behind a blank begins no parameters. True: some were taken out. */
+static bool take_out(char *text, char opening, char closing)
+{
+        char *open = NULL;
+        bool any = false;
+
+        for (char *at = text; *at; at++) {
+                if (*at == opening) {
+                        open = at;
+                } else if (*at == closing && open && !(opening == '(' && open > text && open[-1] == ' ')) {
+                        memmove(open, at + 1, strlen(at + 1) + 1);
+                        at = open - 1;
+                        open = NULL;
+                        any = true;
+                } else if (*at == closing) {
+                        open = NULL;
+                }
+        }
+        return any;
+}
+
+void infp_flame_short_name(struct infp_str *out, const char *name)
+{
+        static const char anonymous[] = "(anonymous namespace)::", is_const[] = " const";
+        const size_t skip = strncmp(name, anonymous, strlen(anonymous)) ? 0 : strlen(anonymous);
+        infp_autofree char *text = strlen(name) > LONGEST_NAME ? NULL : strdup(name + skip);
+        size_t size;
+
+        if (!text || strncmp(name, "operator", 8) == 0) {
+                infp_str_puts(out, name);
+                return;
+        }
+        while (take_out(text, '(', ')') || take_out(text, '<', '>'))
+                ;
+        size = strlen(text);
+        if (size >= strlen(is_const) && !strcmp(text + size - strlen(is_const), is_const))
+                text[size - strlen(is_const)] = 0;
+        infp_str_puts(out,
+                      strpbrk(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ? text : name);
 }

@@ -17,9 +17,12 @@
 enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
 
 /* "name (object) file:line"; guesses are called guesses, with their share where they are not all. */
-static void put_function(struct infp_str *out, const struct infp_flame_function *f)
+static void put_function(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
 {
-        infp_str_puts(out, f->name);
+        if (is_short)
+                infp_flame_short_name(out, f->name);
+        else
+                infp_str_puts(out, f->name);
         if (f->guessed_samples && f->guessed_samples >= f->total_samples)
                 infp_str_puts(out, " (guessed)");
         else if (infp_flame_is_guessed(f))
@@ -45,7 +48,11 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         infp_autostr struct infp_str words = { 0 }, weight = { 0 };
 
         infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
-        put_function(&words, f);
+        put_function(&words, f, false);
+        if (is_cut && infp_text_width(words.data ? words.data : "", words.size) > width - FIGURES_WIDTH) {
+                infp_str_clear(&words);
+                put_function(&words, f, true);
+        }
         infp_report_put(out, "  %6s %%  %6s %%  %6s to %6s  %9s  ", infp_fixed(self.percent, 2).text,
                         infp_fixed(total.percent, 2).text, infp_fixed(by->low, 2).text, infp_fixed(by->high, 2).text,
                         weight.data ? weight.data : "");

@@ -14,6 +14,9 @@ void infp_flame_weight(struct infp_str *out, double weight, const char *unit); /
 bool infp_flame_figure(struct infp_str *out, double weight, const char *unit); /* the same; false: without its unit */
 void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
 
+/* A function's name without what stands in ( ) and < >, where that leaves a name: what pages and reports show for want of room. */
+void infp_flame_short_name(struct infp_str *out, const char *name);
+
 /* Why nothing is drawn. */
 void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame);
 

@@ -114,8 +114,8 @@ static void put_engine_latency(struct infp_str *out, const struct infp_report_en
                 const struct infp_window_metric *m = &engine->metrics[i];
                 struct infp_quantile middle, high;
 
-                if (strcmp(m->metric, metric) || !infp_quantile_of(m->buckets, m->n_buckets, 0.5, &middle) ||
-                    !infp_quantile_of(m->buckets, m->n_buckets, 0.99, &high))
+                if (strcmp(m->metric, metric) || !infp_window_quantile(m, 0.5, &middle) ||
+                    !infp_window_quantile(m, 0.99, &high))
                         continue;
                 put_card(out, name, seconds(middle.estimate).text, "median; 99 %% within %s; by the engine's buckets",
                          isfinite(high.high) ? seconds(high.high).text : "more than its last bucket");

@@ -99,7 +99,7 @@ static void put_metric(struct infp_out *out, const struct infp_window_metric *m,
         bool has_quantiles = true;
 
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
-                has_quantiles &= infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at[i]);
+                has_quantiles &= infp_window_quantile(m, infp_quantiles_shown[i], &at[i]);
         infp_report_put(out, "  %-*s", NAME_WIDTH, label);
         put_cell(out, m->count > 0 && !isnan(m->sum) ? show(m->sum / m->count, &unit).text : "-");
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)

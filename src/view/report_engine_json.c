@@ -28,7 +28,7 @@ static void json_metric(struct infp_json *json, const struct infp_window_metric 
         infp_json_key(json, "quantiles");
         infp_json_array(json);
         for (unsigned i = 0; i < INFP_QUANTILES_N; i++)
-                if (infp_quantile_of(m->buckets, m->n_buckets, infp_quantiles_shown[i], &at))
+                if (infp_window_quantile(m, infp_quantiles_shown[i], &at))
                         json_quantile(json, infp_quantiles_shown[i], &at);
         infp_json_array_end(json);
         infp_json_object_end(json);

@@ -142,7 +142,8 @@ static void put_broken(struct infp_json *json, const struct infp_report *report)
         infp_json_array(json);
         for (unsigned i = 0; i < report->n_broken; i++) {
                 infp_json_object(json);
-                put_str(json, "table", report->broken[i].table);
+                put_str(json, "table_name", report->broken[i].table);
+                put_str(json, "table", report->broken[i].table); /* as in older reports */
                 put_str(json, "reason", report->broken[i].message);
                 infp_json_object_end(json);
         }
@@ -169,7 +170,9 @@ static void put_absences(struct infp_json *json, const struct infp_absences *abs
                 infp_json_object(json);
                 put_str(json, "collector", a->collector);
                 put_str(json, "instance", a->instance);
-                put_str(json, "table", a->table);
+                put_str(json, "table_name", a->table);
+                put_str(json, "column_name", a->column);
+                put_str(json, "table", a->table); /* the names of older reports */
                 put_str(json, "column", a->column);
                 put_str(json, "state", a->state);
                 put_str(json, "reason", a->reason);

@@ -163,9 +163,35 @@ static void a_tree_that_is_none_is_refused(void **state)
         assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), -22);
 }
 
+/* As web/flame/fit.js shortens them. */
+static void test_short_names(void **state)
+{
+        static const char *const cases[][2] = {
+                { "(anonymous namespace)::tinyBLAS_Q0_AVX<block_q8_0, block_q8_0, float>::gemm4xN<2>(long, long)",
+                  "tinyBLAS_Q0_AVX::gemm4xN" },
+                { "std::vector<std::pair<int, int>>::push_back(int const&)", "std::vector::push_back" },
+                { "foo(int) const", "foo" },
+                { "operator new(unsigned long)", "operator new(unsigned long)" },
+                { "Foo::operator<(int)", "Foo::operator<" },
+                { "main", "main" },
+                { "<>", "<>" },
+                { "name (guessed)", "name (guessed)" },
+                { "a(b(c))d", "ad" },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_flame_short_name(&text, cases[i][0]);
+                assert_string_equal(text.data, cases[i][1]);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_short_names),
                 cmocka_unit_test(themes_have_names),
                 cmocka_unit_test(letters_can_be_read),
                 cmocka_unit_test(kinds_differ),

@@ -229,11 +229,40 @@ static void properties(void **state)
         }
 }
 
+/* What lies in one bucket has no more spread than its mean allows. */
+static void test_within_mean(void **state)
+{
+        static const struct {
+                double first, second; /* observations in 0..1, in 1..10 */
+                double q, mean, low, estimate, high;
+        } cases[] = {
+                { 8, 0, 0.99, 0, 0, 0, 0 },       /* preemptions: never above 0 */
+                { 8, 0, 0.5, 1, 1, 1, 1 },        /* parameter n: always 1 */
+                { 8, 0, 0.5, 0.25, 0, 0.5, 0.5 }, /* half are at least the median: it is 2 x 0.25 at most */
+                { 8, 0, 0.5, 0.75, 0.5, 0.5, 1 }, { 8, 0, 0.75, 0.1, 0, 0.4, 0.4 },
+                { 0, 8, 0.5, 2, 1, 3, 3 },        { 4, 4, 0.5, 2, 0, 1, 1 }, /* in two buckets: as it was */
+                { 8, 0, 0.5, 7, 0, 0.5, 1 },                                 /* a mean that is of something else */
+        };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                const double all = cases[i].first + cases[i].second;
+                const struct infp_bucket buckets[] = { { 1, cases[i].first }, { 10, all }, { INFINITY, all } };
+                struct infp_quantile at;
+
+                assert_true(infp_quantile_of(buckets, 3, cases[i].q, &at));
+                infp_quantile_within_mean(buckets, 3, cases[i].q, cases[i].mean, &at);
+                if (fabs(at.low - cases[i].low) > 1e-9 || fabs(at.estimate - cases[i].estimate) > 1e-9 ||
+                    fabs(at.high - cases[i].high) > 1e-9)
+                        fail_msg("case %zu: %g %g %g", i, at.low, at.estimate, at.high);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(settling),    cmocka_unit_test(quantiles),  cmocka_unit_test(no_quantile),
-                cmocka_unit_test(differences), cmocka_unit_test(properties),
+                cmocka_unit_test(test_within_mean), cmocka_unit_test(settling),    cmocka_unit_test(quantiles),
+                cmocka_unit_test(no_quantile),      cmocka_unit_test(differences), cmocka_unit_test(properties),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
