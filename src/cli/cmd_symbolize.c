@@ -68,6 +68,10 @@ static int show_json(const struct infp_run *run, const struct infp_symbolized *s
 
 static void show_text(const struct infp_run *run, const struct infp_symbolized *s)
 {
+        if (!s->n_frames) {
+                infp_print("run %s has no stack samples", run->info.uuid);
+                return;
+        }
         infp_print(
                 "run %s: %llu places in code: %llu have a name (%llu a line), %llu the extent of their function, %llu "
                 "nothing; %llu are new or better than before",

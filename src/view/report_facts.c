@@ -67,7 +67,8 @@ static void say_memory(struct facts *facts, const struct infp_report *report)
                 infp_str_clear(&text);
         }
         if (faults > 0) {
-                infp_str_printf(&text, "%s page faults of the tree waited for a disk.", infp_fixed(faults, 0).text);
+                infp_str_printf(&text, "%s major page fault%s of the tree (read from disk).",
+                                infp_fixed(faults, 0).text, faults == 1 ? "" : "s");
                 say(facts, text.data);
         }
 }

@@ -221,7 +221,7 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
         if (requests->n_ok)
                 infp_report_line(out, "note",
                                  "measured at the client, of requests that are ok, from when they were due; ITL "
-                                 "percentiles are estimated within an eighth%s",
+                                 "percentiles are estimates (histogram buckets an eighth wide)%s",
                                  requests->e2e.is_coarse ? ", and so are the others: there are too many requests" : "");
 }
 

@@ -87,7 +87,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         static const char *const states[] = {
                 [INFP_RUN_RECORDING] = "still recording",
                 [INFP_RUN_INTERRUPTED] = "interrupted: the recorder was killed (infprof recover mends it)",
-                [INFP_RUN_ENDED] = "ended, not yet finished",
+                [INFP_RUN_ENDED] = "recorded; `infprof finish` is left",
                 [INFP_RUN_FINISHED] = "finished",
         };
         const struct infp_run_info *info = &report->run->info;
@@ -169,7 +169,7 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
         infp_report_line(out, "user", "%s", infp_report_seconds(report->tree_user_s).text);
         infp_report_line(out, "system", "%s", infp_report_seconds(report->tree_system_s).text);
         if (!isnan(peak))
-                infp_report_line(out, "most", "%s cores between two samples", infp_fixed(peak, 2).text);
+                infp_report_line(out, "peak", "%s cores (one interval)", infp_fixed(peak, 2).text);
         if (threads && threads->stat.n)
                 infp_report_line(out, "threads", "%s on average, %s at most", infp_number(threads->stat.mean).text,
                                  infp_fixed(threads->stat.max, 0).text);
