@@ -38,25 +38,36 @@ static void put_function(struct infp_str *out, const struct infp_flame_function 
                 infp_str_printf(out, ":%lld", (long long) f->line);
 }
 
+static unsigned room_of(unsigned width)
+{
+        return width > FIGURES_WIDTH + NARROWEST ? width - FIGURES_WIDTH : UINT_MAX;
+}
+
+/* For want of room by the short name. */
+static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
+{
+        put_function(out, f, false);
+        if (infp_text_width(out->data ? out->data : "", out->size) <= room)
+                return;
+        infp_str_clear(out);
+        put_function(out, f, true);
+}
+
 static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
                     bool by_total, unsigned width)
 {
         const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
         const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
         const struct infp_flame_share *by = by_total ? &total : &self;
-        const bool is_cut = width > FIGURES_WIDTH + NARROWEST;
+        const unsigned room = room_of(width);
         infp_autostr struct infp_str words = { 0 }, weight = { 0 };
 
         infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
-        put_function(&words, f, false);
-        if (is_cut && infp_text_width(words.data ? words.data : "", words.size) > width - FIGURES_WIDTH) {
-                infp_str_clear(&words);
-                put_function(&words, f, true);
-        }
+        put_fitting(&words, f, room);
         infp_report_put(out, "  %6s %%  %6s %%  %6s to %6s  %9s  ", infp_fixed(self.percent, 2).text,
                         infp_fixed(total.percent, 2).text, infp_fixed(by->low, 2).text, infp_fixed(by->high, 2).text,
                         weight.data ? weight.data : "");
-        infp_report_put_padded(out, words.data ? words.data : "", is_cut ? width - FIGURES_WIDTH : UINT_MAX, true);
+        infp_report_put_padded(out, words.data ? words.data : "", room, true);
         infp_report_end(out);
 }
 
@@ -73,17 +84,17 @@ static void put_change(struct infp_out *out, const struct infp_flame *flame, con
                        bool by_total, unsigned width)
 {
         const struct infp_flame_change change = infp_flame_change(flame, f, by_total);
-        const bool is_cut = width > FIGURES_WIDTH + NARROWEST;
+        const unsigned room = room_of(width);
         infp_autostr struct infp_str words = { 0 }, points = { 0 }, interval = { 0 };
 
-        put_function(&words, f);
+        put_fitting(&words, f, room);
         put_points(&points, change.points.percent);
         put_points(&interval, change.points.low);
         infp_str_puts(&interval, " to ");
         put_points(&interval, change.points.high);
         infp_report_put(out, "  %6s %%  %6s %%  %7s  %16s  ", infp_fixed(change.before.percent, 2).text,
                         infp_fixed(change.now.percent, 2).text, points.data, interval.data);
-        infp_report_put_padded(out, words.data ? words.data : "", is_cut ? width - FIGURES_WIDTH : UINT_MAX, true);
+        infp_report_put_padded(out, words.data ? words.data : "", room, true);
         infp_report_end(out);
 }
 
