@@ -99,7 +99,8 @@ void infp_off_cpu_place_found(struct infp_off_cpu_waits *waits, struct infp_off_
                 infp_stacks_extend(waits->stacks, own, INFP_FRAME_KERNEL, place->call);
         if (place->wchan)
                 infp_stacks_extend(waits->stacks, own, INFP_FRAME_KERNEL, place->wchan);
-        if (place->wait && place->wait->is_over && !place->wait->is_closing)
+        /* One that is closed is told with the others at the end of the turn. */
+        if (place->wait && place->wait->list == &waits->telling && !place->wait->is_closing)
                 infp_off_cpu_wait_tell(waits, place->wait, place->wait->in_ns);
 }
 

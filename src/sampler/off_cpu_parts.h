@@ -24,6 +24,7 @@ struct infp_off_cpu_copy {
 
 struct infp_off_cpu_wait {
         struct infp_off_cpu_wait *next, *previous, **list; /* NULL: in none */
+        struct infp_off_cpu_wait *older;                   /* of closed ones: of the same thread */
         int32_t pid, tid;
         uint64_t out_ns, in_ns, told_ns; /* told: up to there it stands in rows */
         bool is_preempted, is_over, has_row;
@@ -39,6 +40,7 @@ struct infp_off_cpu_thread {
         bool has_records;                 /* perf sees it */
         uint64_t in_ns, dead_ns, gone_ns; /* it got a CPU last; it ended, by perf; by the reader */
         struct infp_off_cpu_wait *wait;   /* open */
+        struct infp_off_cpu_wait *closed; /* the newest */
         struct infp_off_cpu_copy *copy;   /* of the wait that begins with the next record */
         struct infp_off_cpu_place *place; /* read, of a wait whose record is still to come */
         uint32_t n_short[2];              /* by is_preempted */

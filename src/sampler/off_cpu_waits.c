@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/mem.h"
 #include "base/time.h"
 #include "sampler/off_cpu_parts.h"
 
@@ -91,6 +92,8 @@ static void end_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_threa
         wait->is_over = true;
         infp_off_cpu_wait_unlink(wait);
         infp_off_cpu_wait_link(&waits->closed, wait);
+        wait->older = thread->closed;
+        thread->closed = wait;
 }
 
 void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in,
@@ -204,8 +207,8 @@ static void place_moment(struct infp_off_cpu_waits *waits, struct infp_off_cpu_t
 
         if (wait && !is_during(wait, t_ns))
                 wait = NULL;
-        for (struct infp_off_cpu_wait *w = waits->closed; w && !wait; w = w->next)
-                if (w->tid == thread->tid && is_during(w, t_ns))
+        for (struct infp_off_cpu_wait *w = thread->closed; w && !wait; w = w->older)
+                if (is_during(w, t_ns))
                         wait = w;
         if (wait && !wait->is_preempted)
                 read_of_wait(waits, wait, message);
@@ -295,10 +298,9 @@ void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t 
                 return;
         if (thread->wait)
                 end_wait(waits, thread, t_ns);
-        for (struct infp_off_cpu_wait *wait = waits->closed, *next; wait; wait = next) {
-                next = wait->next;
-                if (wait->tid == tid)
-                        tell_closed(waits, wait);
+        for (struct infp_off_cpu_wait *wait = INFP_TAKE(thread->closed), *older; wait; wait = older) {
+                older = wait->older;
+                tell_closed(waits, wait);
         }
         tell_short(waits, thread, false, waits->told_ns ? waits->told_ns : t_ns);
         tell_short(waits, thread, true, waits->told_ns ? waits->told_ns : t_ns);
@@ -336,7 +338,10 @@ static void tell_all_closed(struct infp_off_cpu_waits *waits)
                 wait = wait->next;
         while (wait) {
                 struct infp_off_cpu_wait *previous = wait->previous;
+                struct infp_off_cpu_thread *thread = find_thread(waits, wait->tid);
 
+                if (thread)
+                        thread->closed = NULL; /* all of them are told */
                 tell_closed(waits, wait);
                 wait = previous;
         }

@@ -134,6 +134,14 @@ static bool put_waiting(struct infp_stacks *stacks, struct infp_space *space, co
         return true;
 }
 
+static void give_back(struct infp_stacks *stacks, struct infp_waiting *waiting)
+{
+        waiting->found(waiting->context, waiting->cookie, &waiting->moment);
+        infp_space_unref(waiting->space);
+        infp_wait_remove(&stacks->wait, waiting);
+}
+
+/* Without room the oldest ones wait no longer, of whatever threads: a newer one of a thread never goes before an older one. */
 void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample *sample, enum infp_stack_mode mode,
                       infp_stack_found_fn *found, void *context, uint64_t cookie)
 {
@@ -164,10 +172,17 @@ void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample 
                 found(context, cookie, &moment);
                 return;
         }
-        if (put_waiting(stacks, space, sample, &moment, object, found, context, cookie))
-                return;
-        resolve(stacks, space, sample, false, &moment, &object);
-        found(context, cookie, &moment);
+        while (!put_waiting(stacks, space, sample, &moment, object, found, context, cookie)) {
+                struct infp_waiting *oldest = infp_wait_next(&stacks->wait, NULL);
+
+                if (!oldest) {
+                        resolve(stacks, space, sample, false, &moment, &object);
+                        found(context, cookie, &moment);
+                        return;
+                }
+                resolve(stacks, oldest->space, &oldest->sample, false, &oldest->moment, &oldest->object);
+                give_back(stacks, oldest);
+        }
 }
 
 void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, const char *name,
@@ -235,9 +250,7 @@ static void go_on(struct infp_stacks *stacks, uint64_t now_ns, bool is_hurried)
                         is_behind[bucket] = true;
                         continue;
                 }
-                at->found(at->context, at->cookie, &at->moment);
-                infp_space_unref(at->space);
-                infp_wait_remove(&stacks->wait, at);
+                give_back(stacks, at);
         }
 }
 

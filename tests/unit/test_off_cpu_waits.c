@@ -265,6 +265,33 @@ static void test_many(void **state)
         close_world(&w);
 }
 
+/* Readings of tens of thousands of waits that ended in one turn: each is looked for among those of its own thread. */
+static void test_many_closed(void **state)
+{
+        enum { THREADS = 60000 };
+        struct world w;
+        uint64_t used;
+        double us;
+
+        (void) state;
+        open_world(&w);
+        w.sampled.machine->is_full = true;
+        for (int32_t tid = 1; tid <= THREADS; tid++) {
+                out(&w, MS, tid, true);
+                in(&w, 2 * MS, tid);
+        }
+        assert_int_equal(w.waits.n_waits, THREADS);
+        used = infp_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+        for (int32_t tid = 1; tid <= THREADS; tid++)
+                read_at(&w, MS + MS / 2, tid, 'S', SYS_read);
+        us = (double) (infp_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - used) / 1e3 / THREADS;
+        print_message("%.2f us a reading\n", us);
+        assert_true(us < 50);
+        assert_int_equal(w.waits.n_places, 0); /* each was of its wait */
+        infp_off_cpu_end(&w.waits, BEGIN + 10 * MS);
+        close_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -276,6 +303,7 @@ int main(void)
                 cmocka_unit_test(test_lost),
                 cmocka_unit_test(test_stacks),
                 cmocka_unit_test(test_many),
+                cmocka_unit_test(test_many_closed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
