@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "model/rate.h"
 
 /* The first five are work. vCpuTimeUserMode holds the guests' time already. */
@@ -44,7 +45,7 @@ double infp_disparity(double *loads, unsigned n)
                 sum += loads[i];
         if (n < 2 || sum <= 0)
                 return NAN;
-        qsort(loads, n, sizeof(*loads), compare_doubles);
+        infp_sort(loads, n, sizeof(*loads), compare_doubles);
         for (unsigned i = 0; i < n; i++)
                 weighted += (i + 1) * (loads[i] / sum);
         gini = (2 * weighted - n - 1) / n;

@@ -9,6 +9,7 @@
 #include "analyze/flame_parts.h"
 #include "analyze/profile_parts.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 static struct infp_flame_memory *memory_free(struct infp_flame_memory *memory)
 {
@@ -239,7 +240,7 @@ static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struc
                 f->moments[f->n_moments++] =
                         (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]], m->samples, m->weight };
         }
-        qsort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
+        infp_sort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
         for (uint32_t i = 0; i < f->n_moments; i++) {
                 struct infp_flame_moment *m = &f->moments[i], *last = n ? &f->moments[n - 1] : NULL;
 

@@ -6,6 +6,7 @@
 
 #include "analyze/timeline_parts.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 void infp_tracked_name(struct infp_tracked *tracked, struct infp_tracked_instance *instance,
                        const struct infp_batch *batch, uint32_t row)
@@ -122,5 +123,5 @@ void infp_tracked_sort(struct infp_tracked *tracked, const struct infp_grid *gri
 
                 track->last_per = isnan(mean) ? -1 : mean;
         }
-        qsort_r(tracked->instances, tracked->n_instances, sizeof(*tracked->instances), rank, tracked);
+        infp_sort_r(tracked->instances, tracked->n_instances, sizeof(*tracked->instances), rank, tracked);
 }

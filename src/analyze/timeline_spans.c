@@ -7,6 +7,7 @@
 
 #include "analyze/timeline_parts.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum { MOST_LANES = 200, MOST_DEPTH = 64, ATTRIBUTES_EACH = 1024 };
 
@@ -248,7 +249,7 @@ static int name_and_lay(struct infp_timeline_reading *reading, struct infp_err *
         unsigned n = 0;
         int r;
 
-        qsort(timeline->spans, timeline->n_spans, sizeof(*timeline->spans), by_place);
+        infp_sort(timeline->spans, timeline->n_spans, sizeof(*timeline->spans), by_place);
         /* bound: one name a lane; spans without a lane are counted (drop_unplaced) */
         for (unsigned i = 0; i < timeline->n_spans && n < MOST_LANES; i++)
                 if (!n || names[n - 1].id != timeline->spans[i].process)
@@ -259,7 +260,7 @@ static int name_and_lay(struct infp_timeline_reading *reading, struct infp_err *
         for (unsigned i = 0; i < n; i++)
                 free(names[i].text);
         INFP_TRY(r);
-        qsort(timeline->spans, timeline->n_spans, sizeof(*timeline->spans), by_begin);
+        infp_sort(timeline->spans, timeline->n_spans, sizeof(*timeline->spans), by_begin);
         return bound_attributes(timeline);
 }
 

@@ -125,6 +125,24 @@ ssize_t infp_read_all_at(int dir_fd, const char *path, size_t max, char **ret)
         return (ssize_t) size;
 }
 
+int infp_pwrite_all(int fd, const void *data, size_t size, off_t offset)
+{
+        const char *at = data;
+
+        while (size > 0) {
+                const ssize_t n = pwrite(fd, at, size, offset);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return n < 0 ? -errno : -EIO;
+                at += n;
+                size -= (size_t) n;
+                offset += n;
+        }
+        return 0;
+}
+
 int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written)
 {
         const char *at = data;

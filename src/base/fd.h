@@ -27,6 +27,8 @@ ssize_t infp_read_all_at(int dir_fd, const char *path, size_t max, char **ret);
 
 /* Writes all or fails; on failure *ret_written (may be NULL) says how much did get out. */
 int infp_write_all(int fd, const void *data, size_t size, size_t *ret_written);
+/* The same at a place of a file: 0, or a negative errno after a part, maybe. */
+int infp_pwrite_all(int fd, const void *data, size_t size, off_t offset);
 
 /* flock(2) that waits no longer than this: 0, -EWOULDBLOCK when somebody else still has the lock, or another errno. */
 int infp_lock(int fd, int operation, unsigned wait_ms);

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collectors/engine_parts.h"
 #include "collectors/engine_tables.h"
@@ -63,7 +64,7 @@ static unsigned sort_labels(const struct infp_prom_sample *sample, const struct 
         for (unsigned i = 0; i < sample->n_labels; i++)
                 if (!own || !text_is(sample->labels[i].name, own))
                         ret[n++] = &sample->labels[i];
-        qsort(ret, n, sizeof(ret[0]), compare_labels);
+        infp_sort(ret, n, sizeof(ret[0]), compare_labels);
         return n;
 }
 
@@ -152,7 +153,7 @@ static bool list_known(struct engine_series *series)
                 if (slot->key)
                         series->known[series->n_known++] = (struct engine_known){ slot->id, slot->key };
         }
-        qsort(series->known, series->n_known, sizeof(*series->known), by_id);
+        infp_sort(series->known, series->n_known, sizeof(*series->known), by_id);
         return true;
 }
 

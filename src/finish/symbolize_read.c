@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "finish/symbolize_parts.h"
 #include "query/scan.h"
 
@@ -226,7 +227,7 @@ static int order(struct infp_naming *naming, struct infp_err *err)
                 if (naming->frames[i].is_asked)
                         naming->order[naming->n_asked++] = i;
         }
-        qsort_r(naming->order, naming->n_asked, sizeof(*naming->order), by_place, naming);
+        infp_sort_r(naming->order, naming->n_asked, sizeof(*naming->order), by_place, naming);
         for (uint32_t i = naming->n_asked; i-- > 0;) {
                 const uint32_t object = naming->frames[naming->order[i]].object;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "finish/say.h"
 #include "finish/symbolize_parts.h"
@@ -209,7 +210,7 @@ int infp_naming_say(struct infp_naming *naming, struct infp_err *err)
                 return infp_fail(err, -ENOMEM, "no memory for the files of the run");
         for (uint32_t i = 0; i < naming->n_objects; i++)
                 order[i] = i;
-        qsort_r(order, naming->n_objects, sizeof(*order), by_need, naming);
+        infp_sort_r(order, naming->n_objects, sizeof(*order), by_need, naming);
         r = say_ranges(naming, order, err);
         if (r == 0)
                 r = say_problems(naming, order, err);

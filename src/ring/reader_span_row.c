@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "model/tables.h"
 #include "ring/reader_parts.h"
@@ -202,7 +203,7 @@ int ring_give_spans(struct infp_ring *ring)
                 n++;
         if (!n)
                 return 0;
-        qsort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
+        infp_sort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
         for (uint32_t i = 0; i < n && r >= 0; i++) {
                 r = give_span(ring, &spans->all[spans->waiting[i]]);
                 ring_span_drop(spans, &spans->all[spans->waiting[i]]);
@@ -223,8 +224,7 @@ int ring_give_open_spans(struct infp_ring *ring)
         for (uint32_t i = 0; i < spans->n; i++)
                 if (spans->all[i].is_used && spans->all[i].has_begin && !spans->all[i].has_end)
                         spans->waiting[n++] = i;
-        if (n)
-                qsort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
+        infp_sort_r(spans->waiting, n, sizeof(*spans->waiting), compare_spans, spans->all);
         for (uint32_t i = 0; i < n && r >= 0; i++)
                 r = give_span(ring, &spans->all[spans->waiting[i]]);
         for (uint32_t i = 0; i < spans->n; i++)

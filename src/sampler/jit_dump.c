@@ -185,11 +185,13 @@ static int take_lines(struct infp_jit_symbols *jit, struct infp_jit_file *file, 
         file->line = (uint32_t) jit->n_lines;
         file->n_lines = 0;
         for (uint64_t i = 0; i < n && !r->is_short; i++) {
-                struct infp_jit_line line = { .address = take_u64(r), .line = take_u32(r) };
+                struct infp_jit_line line = { 0 };
                 size_t size = 0;
                 const char *text;
                 bool is_new;
 
+                line.address = take_u64(r); /* in this order: that of an initializer's parts is not specified */
+                line.line = take_u32(r);
                 take_u32(r); /* discriminator */
                 text = take_text(r, &size);
                 if (r->is_short)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "sampler/symbol_name.h"
 
 int infp_jit_symbols_new(struct infp_jit_symbols **ret)
@@ -113,7 +114,7 @@ int infp_jit_sort(struct infp_jit_symbols *jit)
         if (!most)
                 return -ENOMEM;
         jit->most = most;
-        qsort(jit->entries, jit->n, sizeof(*jit->entries), by_begin);
+        infp_sort(jit->entries, jit->n, sizeof(*jit->entries), by_begin);
         for (size_t i = 0; i < jit->n; i++)
                 most[i] = i && most[i - 1] > jit->entries[i].end ? most[i - 1] : jit->entries[i].end;
         jit->n_sorted = jit->n;

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/procfile.h"
+#include "base/sort.h"
 #include "base/str.h"
 #include "sampler/symbol_name.h"
 #include "sampler/symbol_table.h"
@@ -171,7 +172,7 @@ static int read_all(struct infp_kernel_symbols *k, int root_fd, struct infp_err 
                 return k->n_zeros
                                ? say_hidden(root_fd, err)
                                : infp_fail(err, -EBADMSG, "/proc/kallsyms names no code: kernel frames have no names");
-        qsort_r(k->symbols, k->n, sizeof(*k->symbols), by_address, k);
+        infp_sort_r(k->symbols, k->n, sizeof(*k->symbols), by_address, k);
         read_modules(k, root_fd);
         return 0;
 }

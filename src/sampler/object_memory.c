@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "sampler/space.h"
@@ -53,7 +54,8 @@ static int copy_piece(pid_t pid, uint64_t from, uint64_t size, int fd, uint64_t 
 
         if (n <= 0)
                 return n < 0 ? -errno : -EIO;
-        return pwrite(fd, buffer, (size_t) n, (off_t) at) == n ? (int) n : -EIO;
+        INFP_TRY(infp_pwrite_all(fd, buffer, (size_t) n, (off_t) at));
+        return (int) n;
 }
 
 static int copy_mapping(pid_t pid, const struct infp_maps_line *line, int fd, char *buffer)

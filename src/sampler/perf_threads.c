@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "sampler/perf_inner.h"
 
@@ -100,7 +101,7 @@ static void busiest_first(struct threads *threads, uint64_t end_ns)
 
         for (size_t i = 0; i < threads->n && infp_clock_ns(CLOCK_MONOTONIC) < end_ns; i++)
                 read_used(root_fd, &threads->list[i]);
-        qsort(threads->list, threads->n, sizeof(*threads->list), by_use);
+        infp_sort(threads->list, threads->n, sizeof(*threads->list), by_use);
 }
 
 static int note_pids(struct infp_perf *perf, const int32_t *pids, size_t n)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/str.h"
 #include "sampler/symbol_dynamic.h"
 
@@ -162,9 +163,7 @@ static int fill(struct infp_functions *ret, struct candidate *c, size_t n)
         struct flattening f = { .functions = ret };
         void *fitted;
 
-        if (!n) /* c may be NULL, which qsort_r must not be given */
-                return -ENOENT;
-        qsort_r(c, n, sizeof(*c), by_place, (void *) ret->names);
+        infp_sort_r(c, n, sizeof(*c), by_place, (void *) ret->names);
         n = drop_aliases(c, n);
         ret->sized = malloc((2 * n + 1) * sizeof(*ret->sized));
         ret->open = malloc((n + 1) * sizeof(*ret->open));

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/target.h"
 
@@ -110,7 +111,7 @@ static ssize_t read_members(struct infp_wall_threads *threads, const struct infp
                 threads->cap_members = n;
         }
         if (n) /* before there was any, there is no list */
-                qsort(threads->members, n, sizeof(*threads->members), compare_members);
+                infp_sort(threads->members, n, sizeof(*threads->members), compare_members);
         return (ssize_t) n;
 }
 
@@ -157,7 +158,7 @@ void infp_wall_threads_hint(struct infp_wall_threads *threads, int32_t pid, uint
 {
         if (find_process(threads, pid) || add_process(threads, pid, 0, now_ns) < 0)
                 return;
-        qsort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
+        infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
 }
 
 static void sweep_processes(struct infp_wall_threads *threads)
@@ -211,7 +212,7 @@ static int take_members(struct infp_wall_threads *threads, const struct infp_env
                         n_new++;
                 }
         if (n_new)
-                qsort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
+                infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
         return 0;
 }
 
@@ -286,7 +287,7 @@ static ssize_t list_tids(struct infp_wall_threads *threads, const struct infp_wa
                 threads->tids[n++] = (int32_t) tid;
         }
         closedir(dir);
-        qsort(threads->tids, n, sizeof(*threads->tids), compare_tids);
+        infp_sort(threads->tids, n, sizeof(*threads->tids), compare_tids);
         return (ssize_t) n;
 }
 

@@ -21,8 +21,8 @@ static int end_at(int dir_fd, const char *path, uint64_t good, struct infp_err *
 
         if (r == 0 && ftruncate(fd, (off_t) good) < 0)
                 r = -errno;
-        if (r == 0 && pwrite(fd, end_marker, sizeof(end_marker), (off_t) good) != sizeof(end_marker))
-                r = errno ? -errno : -EIO;
+        if (r == 0)
+                r = infp_pwrite_all(fd, end_marker, sizeof(end_marker), (off_t) good);
         if (r == 0 && fdatasync(fd) < 0 && errno != EINVAL)
                 r = -errno;
         return r < 0 ? infp_fail_errno(err, r, "cannot mend %s", path) : 0;

@@ -133,22 +133,6 @@ static bool was_removed(const struct store_table *t)
         return t->fd >= 0 && fstat(t->fd, &status) == 0 && status.st_nlink == 0;
 }
 
-static int write_at(int fd, const char *data, size_t size, uint64_t offset)
-{
-        while (size > 0) {
-                ssize_t n = pwrite(fd, data, size, (off_t) offset);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return -errno;
-                data += n;
-                size -= (size_t) n;
-                offset += (uint64_t) n;
-        }
-        return 0;
-}
-
 /* All of it or nothing: one write(2) where it goes well. */
 static int append(struct store *s, struct store_table *t)
 {
@@ -156,7 +140,7 @@ static int append(struct store *s, struct store_table *t)
 
         if (r < 0)
                 return r;
-        r = write_at(t->fd, s->out.data, s->out.size, t->good);
+        r = infp_pwrite_all(t->fd, s->out.data, s->out.size, (off_t) t->good);
         if (r == 0)
                 t->good += s->out.size;
         if (r < 0 || t->has_tail)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "view/figure_parts.h"
 
 enum { MOST_BINS = 60, FEWEST_BINS = 8, Y_PARTS = 4, X_PARTS = 8 };
@@ -81,7 +82,7 @@ int infp_figure_histogram(struct infp_canvas *canvas, const struct infp_figure *
                 return -ENOMEM;
         for (size_t i = 0; i < series->n; i++)
                 sorted[i] = series->points[i].value;
-        qsort(sorted, series->n, sizeof(*sorted), compare);
+        infp_sort(sorted, series->n, sizeof(*sorted), compare);
         frame.x0 = sorted[0];
         frame.x1 = sorted[series->n - 1];
         if (!(frame.x1 > frame.x0)) { /* one value */

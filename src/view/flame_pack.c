@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 struct reference {
         const char *text;
@@ -68,7 +69,7 @@ static int put_strings(struct pack *pack)
                         if (texts[k])
                                 references[n++] = (struct reference){ texts[k], 3 * i + k };
         }
-        qsort(references, n, sizeof *references, by_text);
+        infp_sort(references, n, sizeof *references, by_text);
         for (uint32_t i = 0; i < n; i++) {
                 if (!n_unique || strcmp(unique[n_unique - 1], references[i].text) != 0)
                         unique[n_unique++] = references[i].text;
@@ -195,7 +196,7 @@ static int put_moments(struct pack *pack)
                 keys[i] = (uint64_t) pack->position[flame->moments[i].node] << 32 | i;
         }
         for (uint32_t bucket = 0, from = 0; bucket < flame->n_buckets; from += counts[bucket++]) {
-                qsort(keys + from, counts[bucket], sizeof *keys, by_number);
+                infp_sort(keys + from, counts[bucket], sizeof *keys, by_number);
                 put(pack, counts[bucket]);
         }
         for (uint32_t bucket = 0, i = 0; bucket < flame->n_buckets; bucket++) {

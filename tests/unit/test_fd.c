@@ -1,12 +1,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +111,28 @@ static void says_how_much_was_written(void **state)
         assert_int_equal(infp_write_all(-1, "abc", 3, NULL), -EBADF);
 }
 
+/* A write that the kernel cuts short says why it went no further, not what failed before it. */
+static void test_pwrite_all(void **state)
+{
+        const int fd = memfd_create("test", MFD_CLOEXEC);
+        struct rlimit before, few;
+        char text[9] = "";
+
+        (void) state;
+        assert_int_equal(infp_pwrite_all(fd, "01234567", 8, 2), 0);
+        assert_int_equal(pread(fd, text, 8, 2), 8);
+        assert_string_equal(text, "01234567");
+        signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+        few = (struct rlimit){ 14, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+        errno = ENOENT;
+        assert_int_equal(infp_pwrite_all(fd, "89abcdef", 8, 10), -EFBIG);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_int_equal(pread(fd, text, 8, 10), 4);
+        close(fd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -116,6 +141,7 @@ int main(void)
                 cmocka_unit_test(reads_what_fits),
                 cmocka_unit_test(reads_all),
                 cmocka_unit_test(says_how_much_was_written),
+                cmocka_unit_test(test_pwrite_all),
         };
 
         return cmocka_run_group_tests(tests, make_root, remove_root);
