@@ -316,6 +316,7 @@ static int load_it(struct load *l)
         struct infp_err err = { "" };
         int r = find_target(l, &err);
 
+        l->wishes.record.server = l->shown_url;
         if (r >= 0)
                 r = infp_load_record_open(&l->wishes.record, &l->record, &err);
         if (r >= 0)

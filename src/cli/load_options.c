@@ -44,7 +44,7 @@ const struct infp_option infp_load_option_table[] = {
         { 0, "wait", "TIME", "wait so long for the server to become ready (default 0s)", false },
         { 0, "goodput", "NAME:MS", "count requests within ttft:MS, tpot:MS, e2el:MS; may be repeated", true },
         { 0, "name", "NAME", "of this load, in table requests (default: when it began)", false },
-        { 'r', "run", "RUN", "the live run to write the requests into (default: the run we are in, else your newest in ./profiler-output, else your newest in any directory)", false },
+        { 'r', "run", "RUN", "the live run to write the requests into (default: the run we are in, else the newest whose target the server is, else a run of its own)", false },
         { 'o', "output", "DIR", "where a run of its own goes when no run lives there (default ./profiler-output)", false },
         { 0, "no-record", NULL, "keep no requests, only say what came of them", false },
         { 0, "json", NULL, "the summary as one JSON object", false },

@@ -217,12 +217,22 @@ static int find_named(const char *spec, struct infp_live_entry *ret, struct infp
 
 static int choose(struct infp_load_record *record, const struct infp_load_record_options *options, struct infp_err *err)
 {
+        const char *own = getenv("INFPROF_RUN");
+        char other[37];
+        unsigned n_others;
+
         if (options->run)
                 return find_named(options->run, &record->live, err);
         /* A directory that was named is meant, even while a run of another one lives. */
-        if ((options->output ? infp_live_find_in(options->output, &record->live, NULL)
-                             : infp_live_find(NULL, &record->live, NULL)) == 0)
+        if (!options->output && own && *own && infp_live_find(NULL, &record->live, NULL) == 0)
                 return 0;
+        if (infp_live_find_server(options->server, options->output, &record->live, &n_others, other, NULL) == 0)
+                return 0;
+        if (n_others)
+                infp_say("load: run %s is recorded now, but this server is not seen to be its target: the requests go "
+                         "into a run of "
+                         "their own (-r %.13s writes them there)",
+                         other, other);
         return infp_load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
 }
 

@@ -1,4 +1,5 @@
-/* Where the rows of `load` go: by its socket into a run that is recorded now, into a run of its own, or nowhere. A thread of its own
+/* Where the rows of `load` go: by its socket into the live run that is named (-r, INFPROF_RUN) or whose target the server is, into a
+ * run of its own, or nowhere. A thread of its own
  * does it: the socket answers when the rows are on disk, and nobody's clock may stand still for that. */
 #pragma once
 
@@ -12,6 +13,7 @@
 struct infp_load_record_options {
         const char *output; /* NULL: not given */
         const char *run;    /* NULL: not given */
+        const char *server; /* URL without secrets: whose target it is, that run takes the rows */
         bool no_record;
 };
 

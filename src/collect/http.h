@@ -66,5 +66,7 @@ int infp_http_poll(struct infp_http *http, int timeout_ms, int wake_fd);
 int infp_http_get(struct infp_http *http, const struct infp_http_request *request, char **ret_body, size_t *ret_size,
                   long *ret_status, struct infp_err *err);
 
+/* Host ("[::1]" without its brackets) and port of a URL; false: it has none (a socket of the file system), or one that is too long. */
+bool infp_http_url_host(const char *url, char ret_host[256], unsigned *ret_port);
 /* Checks a URL without opening anything. 0 or -EINVAL with a sentence. */
 int infp_http_check_url(const char *url, struct infp_err *err);

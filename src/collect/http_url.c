@@ -1,5 +1,6 @@
 /* What a URL of the HTTP client may be. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -92,4 +93,30 @@ int infp_http_check_url(const char *url, struct infp_err *err)
         struct http_url parsed;
 
         return infp_http_url_parse(url, &parsed, err);
+}
+
+bool infp_http_url_host(const char *url, char ret_host[256], unsigned *ret_port)
+{
+        const char *at = strstr(url, "://"), *end, *user, *colon;
+        size_t size;
+
+        if (!at || !strncmp(url, unix_scheme, sizeof(unix_scheme) - 1))
+                return false;
+        at += 3;
+        end = at + strcspn(at, "/?#");
+        user = memrchr(at, '@', (size_t) (end - at));
+        at = user ? user + 1 : at;
+        colon = at + (*at == '[' ? strcspn(at, "]") : 0);
+        colon = memchr(colon, ':', (size_t) (end - colon));
+        size = (size_t) ((colon ? colon : end) - at);
+        if (*at == '[' && size > 2) {
+                at++;
+                size -= 2;
+        }
+        if (!size || size >= 256)
+                return false;
+        memcpy(ret_host, at, size);
+        ret_host[size] = 0;
+        *ret_port = colon ? (unsigned) strtoul(colon + 1, NULL, 10) : !strncmp(url, "https", 5) ? 443 : 80;
+        return true;
 }

@@ -1,18 +1,15 @@
 /* Which pages are read: those that the user names, the mission's default, and those that a known engine's command line in the
  * target names or implies. Never any other socket. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "collect/listen.h"
 #include "collect/target.h"
 #include "collectors/engine_parts.h"
 
@@ -203,71 +200,20 @@ static void look_at(struct engines *all, struct engine_process *process, uint64_
         process->command = command;
 }
 
-/* Host and port of a URL. "[::1]" without its brackets; false: a socket of the file system, or none that is short enough. */
-static bool split_url(const char *url, char host[256], unsigned *ret_port)
-{
-        const char *at = strstr(url, "://") + 3, *end = at + strcspn(at, "/?#"),
-                   *user = memrchr(at, '@', (size_t) (end - at)), *colon;
-        size_t size;
-
-        at = user ? user + 1 : at;
-        colon = at + (*at == '[' ? strcspn(at, "]") : 0);
-        colon = memchr(colon, ':', (size_t) (end - colon));
-        size = (size_t) ((colon ? colon : end) - at);
-        if (*at == '[' && size > 2) {
-                at++;
-                size -= 2;
-        }
-        if (!size || size >= 256)
-                return false;
-        memcpy(host, at, size);
-        host[size] = 0;
-        *ret_port = colon ? (unsigned) strtoul(colon + 1, NULL, 10) : !strncmp(url, "https", 5) ? 443 : 80;
-        return true;
-}
-
-/* An address in figures that this machine has: only such can be bound. */
-static bool is_own_address(const char *host)
-{
-        struct sockaddr_in v4 = { .sin_family = AF_INET };
-        struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
-        bool is_v4 = inet_pton(AF_INET, host, &v4.sin_addr) == 1;
-        infp_autoclose int fd = -1;
-
-        if (!is_v4 && inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
-                return false;
-        fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        return fd >= 0 &&
-               !(is_v4 ? bind(fd, (struct sockaddr *) &v4, sizeof(v4)) : bind(fd, (struct sockaddr *) &v6, sizeof(v6)));
-}
-
-static bool is_own_name(const char *host)
-{
-        char name[256] = "";
-        size_t size = strcspn(host, ".");
-
-        if (gethostname(name, sizeof(name) - 1) || !*name)
-                return false;
-        /* Either may have the domain behind it, or not. */
-        return !strcmp(host, name) ||
-               (strcspn(name, ".") == size && !strncmp(host, name, size) && (!host[size] || !name[size]));
-}
-
 /* Does the URL lead to where the process listens? An engine must not be read, and added up, twice. */
 static bool leads_to(const char *url, const struct engine_listener *listener, unsigned port)
 {
-        static const char *const loopback[] = { "localhost", "127.0.0.1", "::1", "0.0.0.0" };
         char host[256], bare[64];
         unsigned url_port;
 
-        if (!split_url(url, host, &url_port) || url_port != port)
+        if (!infp_http_url_host(url, host, &url_port) || url_port != port)
                 return false;
-        for (size_t i = 0; i < INFP_COUNT(loopback); i++)
-                if (!strcasecmp(host, loopback[i]))
-                        return true;
+        if (infp_listen_is_loopback(host))
+                return true;
         snprintf(bare, sizeof(bare), "%s", listener->host + (listener->host[0] == '['));
         bare[strcspn(bare, "]")] = 0;
-        return !strcmp(host, bare) || is_own_name(host) || (listener->is_any && is_own_address(host));
+        return !strcmp(host, bare) || infp_listen_is_own_name(host) ||
+               (listener->is_any && infp_listen_is_own_address(host));
 }
 
 static struct engine *engine_at(struct engines *all, const char *url, const struct engine_listener *listener,

@@ -1,8 +1,6 @@
 #include "record/follow.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +8,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/procfile.h"
 #include "base/regex.h"
+#include "collect/listen.h"
 #include "record/processes.h"
+
+enum { MAX_NETWORKS = 256 };
 
 /* What matching needs of one process. */
 struct seen {
@@ -33,7 +33,9 @@ struct look {
         struct infp_follow *follow;
         const struct infp_env *env;
         struct seen_list list;
-        struct infp_map inodes; /* of listening sockets on the port */
+        struct infp_listen sockets;      /* that listen on the port */
+        uint64_t networks[MAX_NETWORKS]; /* that were looked at, besides ours */
+        unsigned n_networks;
 };
 
 static bool matches_name(struct look *look, const struct infp_process *process)
@@ -54,66 +56,6 @@ static bool matches_name(struct look *look, const struct infp_process *process)
         return n > 0 && regexec(&look->follow->regex, text, 0, NULL, 0) == 0;
 }
 
-static bool is_listening_inode(const struct look *look, const char *link)
-{
-        uint64_t inode;
-
-        if (sscanf(link, "socket:[%" SCNu64 "]", &inode) != 1)
-                return false;
-        return infp_map_get(&look->inodes, inode) != NULL;
-}
-
-static bool listens(struct look *look, pid_t pid)
-{
-        char path[32];
-        int fd;
-        DIR *fds;
-        struct dirent *entry;
-        bool found = false;
-
-        snprintf(path, sizeof path, "proc/%d/fd", (int) infp_proc_thread(look->env->root_fd, "proc/", pid));
-        fd = openat(look->env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        fds = fd < 0 ? NULL : fdopendir(fd);
-        if (!fds) {
-                infp_close(fd);
-                return false;
-        }
-        while (!found && (entry = readdir(fds))) {
-                char link[64];
-                ssize_t n = readlinkat(dirfd(fds), entry->d_name, link, sizeof link - 1);
-
-                link[n > 0 ? n : 0] = 0;
-                found = is_listening_inode(look, link);
-        }
-        closedir(fds);
-        return found;
-}
-
-/* Inodes of the sockets that listen on the port, of one file of /proc/net. */
-static void find_inodes(struct look *look, const char *path)
-{
-        infp_autofree char *data = NULL;
-        ssize_t n = infp_read_all_at(look->env->root_fd, path, INFP_PROCFILE_MAX, &data);
-        struct infp_span text = { data, n > 0 ? (size_t) n : 0 }, line, words[10];
-
-        if (n <= 0)
-                return;
-        while (infp_span_line(&text, &line)) {
-                struct infp_span port;
-                uint64_t inode;
-                char copy[16];
-
-                if (infp_span_words(line, words, INFP_COUNT(words)) < INFP_COUNT(words))
-                        continue;
-                infp_span_cut(words[1], ':', &port); /* 0100007F:1F90 */
-                snprintf(copy, sizeof copy, "%.*s", (int) (port.size < 8 ? port.size : 8), port.at);
-                if (strtoul(copy, NULL, 16) != look->follow->options.port || !infp_span_is(words[3], "0A"))
-                        continue;
-                if (infp_span_u64(words[9], &inode) == 0)
-                        infp_map_put(&look->inodes, inode, 1);
-        }
-}
-
 static bool see(void *context, const struct infp_process *process)
 {
         struct look *look = context;
@@ -131,7 +73,8 @@ static bool see(void *context, const struct infp_process *process)
                 .pid = process->pid,
                 .ppid = process->ppid,
                 .start_ticks = process->start_ticks,
-                .is_match = look->follow->options.port ? listens(look, process->pid) : matches_name(look, process),
+                .is_match = look->follow->options.port ? infp_listen_open(look->env, process->pid, &look->sockets) >= 0
+                                                       : matches_name(look, process),
         };
         return true;
 }
@@ -199,29 +142,54 @@ static void give_reason(struct infp_follow *follow, bool is_denied)
                          when);
 }
 
+/* Looks at the network of a process once a namespace. */
+static bool look_elsewhere(void *context, const struct infp_process *process)
+{
+        struct look *look = context;
+        uint64_t network;
+
+        if (infp_listen_network(look->env, process->pid, &network) < 0 || !network)
+                return true;
+        for (unsigned i = 0; i < look->n_networks; i++)
+                if (look->networks[i] == network)
+                        return true;
+        /* bound: of more networks some are looked at more than once */
+        if (look->n_networks < MAX_NETWORKS)
+                look->networks[look->n_networks++] = network;
+        infp_listen_port(look->env, process->pid, look->follow->options.port, &look->sockets);
+        return true;
+}
+
+/* A container, or what `unshare -n` started, has ports of its own: those that nobody has in our network. */
+static void find_elsewhere(struct look *look)
+{
+        infp_process_each(look->env->root_fd, look_elsewhere, look);
+}
+
 static void search(struct infp_follow *follow, const struct infp_env *env)
 {
         struct look look = { .follow = follow, .env = env };
 
         follow->problem[0] = 0;
         if (follow->options.port) {
-                find_inodes(&look, "proc/net/tcp");
-                find_inodes(&look, "proc/net/tcp6");
+                infp_listen_port(env, 0, follow->options.port, &look.sockets);
+                if (!look.sockets.n)
+                        find_elsewhere(&look);
         }
-        if (!follow->options.port || look.inodes.n) {
+        if (!follow->options.port || look.sockets.n) {
                 infp_process_each(env->root_fd, see, &look);
                 if (env->is_live)
                         leave_out_ourselves(&look);
         }
         take_roots(&look);
-        if (follow->n_roots == 0 && look.inodes.n)
+        if (follow->n_roots == 0 && look.sockets.n)
                 snprintf(follow->problem, sizeof follow->problem,
                          "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
                          "root",
                          follow->options.port);
-        give_reason(follow, follow->n_roots == 0 && look.inodes.n);
+        give_reason(follow, follow->n_roots == 0 && look.sockets.n);
         free(look.list.all);
-        infp_map_done(&look.inodes);
+        infp_listen_done(&look.sockets);
 }
 
 static bool is_alive(const struct infp_env *env, const struct infp_followed *root)

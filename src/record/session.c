@@ -45,6 +45,8 @@ static void serve_live(struct infp_session *s)
                 .tables = live_tables(),
                 .row = infp_recorder_put_row,
                 .context = s->recorder,
+                .serves = infp_session_serves,
+                .serves_context = s,
         };
         struct infp_err err = { "" };
 

@@ -54,6 +54,9 @@ void infp_session_follow_target(struct infp_session *s);
 uint64_t infp_session_target_due_ns(const struct infp_session *s);
 void infp_session_take_signals(struct infp_session *s);
 
+/* session_serves.c: whether the server at the URL is of this run: what the live socket is asked. */
+int infp_session_serves(void *context, const char *url, struct infp_err *err);
+
 /* session_sampler.c: stacks. All of it does nothing where none are sampled. */
 void infp_session_start_sampler(struct infp_session *s);
 void infp_session_follow_sampler(struct infp_session *s); /* the roots of an attached target are known, or others */

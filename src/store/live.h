@@ -4,7 +4,8 @@
  * sender (t_ns); the answer, once the rows are on disk, is {"ok":true,"rows":N} or {"ok":false,"error":"..."}.
  * Values: numbers, texts and bools as the column's type; 64-bit integers and ids also as decimal texts; times as Unix ms (with
  * a fraction) or as a text of Unix ns; null or left out = absent. Texts are kept as they are (the sender has escaped them,
- * base/text.h). A message is taken whole or not at all. No rows: answered when all rows before it are on disk. */
+ * base/text.h). A message is taken whole or not at all. No rows: answered when all rows before it are on disk.
+ * {"serves":"URL"} asks whether the server is of the run: the answer is ok, or an error with the reason. */
 #pragma once
 
 #include <poll.h>
@@ -34,6 +35,9 @@ struct infp_live_taker {
         const struct infp_table *const *tables; /* those that may be written, ended by NULL */
         int (*row)(void *context, const struct infp_row *row);
         void *context;
+        /* Whether the server at the URL is what the run is about: 0, or a negative errno with a sentence. May be NULL. */
+        int (*serves)(void *context, const char *url, struct infp_err *err);
+        void *serves_context;
 };
 
 /* Accepts and reads what there is, without ever blocking. What is refused is answered at once; a sender whose rows were taken
@@ -51,8 +55,10 @@ struct infp_live_entry {
         int pid;
 };
 int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err); /* -ENOENT: none lives */
-/* The newest that is recorded in this directory; INFPROF_RUN does not count. */
-int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct infp_err *err);
+/* The newest run whose recorder says that the server at the URL is of its target; in output, if that is given. -ENOENT: of none.
+ * *ret_others: how many runs live there, and *ret_other the uuid of the newest of them, else "". */
+int infp_live_find_server(const char *url, const char *output, struct infp_live_entry *ret, unsigned *ret_others,
+                          char ret_other[37], struct infp_err *err);
 /* Sends one message and waits (at most timeout_ms) for the answer. Returns the number of rows stored; -ETIMEDOUT: it may yet
  * be stored; -EPROTO with the recorder's own sentence when it refused. */
 int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err);

@@ -13,13 +13,15 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/time.h"
 #include "store/live.h"
 #include "store/live_registry.h"
 #include "store/run.h"
 
-enum { READ_LOCK_MS = 5000 };
+enum { READ_LOCK_MS = 5000, ASK_MS = 3000 };
 
 struct search {
         const char *prefix, *here; /* here: a directory whose runs go before others; NULL: none does */
@@ -110,25 +112,6 @@ int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_er
         return settle(r, dir_fd, ret);
 }
 
-int infp_live_find_in(const char *output, struct infp_live_entry *ret, struct infp_err *err)
-{
-        infp_autofree char *here = realpath(output, NULL);
-        struct search search = { .prefix = "", .here = here, .found = ret };
-        char path[PATH_MAX];
-        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
-        int r;
-
-        *ret = (struct infp_live_entry){ 0 };
-        if (dir_fd < 0)
-                return dir_fd;
-        r = infp_live_each(look, &search, err);
-        if (r == 0 && search.failed)
-                r = infp_fail(err, -ENOMEM, "not enough memory");
-        else if (r == 0 && !search.is_here)
-                r = infp_fail(err, -ENOENT, "no live run of uid %u is recorded in %s", (unsigned) geteuid(), output);
-        return settle(r, dir_fd, ret);
-}
-
 static int connect_to(const char *uuid, int timeout_ms, struct infp_err *err)
 {
         struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
@@ -214,6 +197,80 @@ int infp_live_send(const char *uuid, const char *message, size_t size, int timeo
         if (send(fd, message, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
                 return infp_fail_errno(err, -errno, "cannot speak to the recorder (pid %d)", entry.pid);
         return wait_for_answer(fd, timeout_ms, entry.pid, err);
+}
+
+struct run {
+        struct infp_live_entry entry;
+        bool is_here;
+};
+
+struct runs {
+        struct run *all;
+        size_t n;
+        const char *here, *only; /* directories, or NULL */
+};
+
+static int add_run(void *context, const char *uuid, const char *output)
+{
+        struct runs *runs = context;
+        struct run *more, *run;
+
+        if (runs->only && strcmp(runs->only, output))
+                return 0;
+        more = reallocarray(runs->all, runs->n + 1, sizeof(*more));
+        if (!more)
+                return -ENOMEM;
+        runs->all = more;
+        run = &runs->all[runs->n];
+        *run = (struct run){ .is_here = runs->here && !strcmp(output, runs->here) };
+        snprintf(run->entry.uuid, sizeof(run->entry.uuid), "%s", uuid);
+        run->entry.output = strdup(output);
+        runs->n += run->entry.output != NULL;
+        return run->entry.output ? 0 : -ENOMEM;
+}
+
+static int compare_runs(const void *left, const void *right)
+{
+        const struct run *a = left, *b = right;
+
+        return a->is_here != b->is_here ? b->is_here - a->is_here : strcmp(b->entry.uuid, a->entry.uuid);
+}
+
+static bool serves(const char *uuid, const char *url)
+{
+        infp_autostr struct infp_str message = { 0 };
+        struct infp_err err = { "" };
+        struct infp_json json;
+
+        infp_json_begin(&json, &message, 0);
+        infp_json_object(&json);
+        infp_json_key(&json, "serves");
+        infp_json_str(&json, url);
+        infp_json_object_end(&json);
+        return !message.failed && infp_live_send(uuid, message.data, message.size, ASK_MS, &err) >= 0;
+}
+
+int infp_live_find_server(const char *url, const char *output, struct infp_live_entry *ret, unsigned *ret_others,
+                          char ret_other[37], struct infp_err *err)
+{
+        infp_autofree char *here = realpath(INFP_DEFAULT_OUTPUT, NULL), *only = output ? realpath(output, NULL) : NULL;
+        struct runs runs = { .here = here, .only = only };
+        int r = output && !only ? 0 : infp_live_each(add_run, &runs, err);
+
+        *ret = (struct infp_live_entry){ 0 };
+        if (runs.n)
+                qsort(runs.all, runs.n, sizeof(*runs.all), compare_runs);
+        *ret_others = (unsigned) runs.n;
+        snprintf(ret_other, 37, "%s", runs.n ? runs.all[0].entry.uuid : "");
+        for (size_t i = 0; i < runs.n; i++)
+                if (r == 0 && !ret->uuid[0] && serves(runs.all[i].entry.uuid, url))
+                        *ret = runs.all[i].entry;
+                else
+                        free(runs.all[i].entry.output);
+        free(runs.all);
+        if (r == 0 && !ret->uuid[0])
+                r = infp_fail(err, -ENOENT, "%s is the target of no run that is recorded now", url);
+        return r;
 }
 
 int infp_live_read_lock(const char *uuid, struct infp_err *err)

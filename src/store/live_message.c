@@ -148,11 +148,14 @@ static const struct infp_table *find_table(const struct infp_live_taker *taker, 
 static int take(json_t *root, const struct infp_live_taker *taker, struct infp_row *row, unsigned *ret_rows,
                 struct infp_err *err)
 {
-        const char *name = json_string_value(json_object_get(root, "table"));
+        const char *name = json_string_value(json_object_get(root, "table")),
+                   *url = json_string_value(json_object_get(root, "serves"));
         const struct infp_table *table = find_table(taker, name);
         json_t *rows = json_object_get(root, "rows"), *one;
         size_t i;
 
+        if (url && taker->serves)
+                return taker->serves(taker->serves_context, url, err);
         if (!table)
                 return infp_fail(err, -EBADMSG, "no table '%.64s' takes rows from outside", name ? name : "");
         if (!json_is_array(rows))
