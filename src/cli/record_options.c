@@ -1,6 +1,7 @@
 #include "cli/record_options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -114,6 +115,20 @@ static int read_pids(const struct infp_arguments *arguments, struct infp_record_
         return 0;
 }
 
+/* The page of the server whose port is named is tried, whatever its command line says. */
+static void add_port(struct infp_record_options *ret)
+{
+        unsigned n = 0;
+
+        if (!ret->follow.port)
+                return;
+        while (ret->settings[n].name)
+                n++;
+        snprintf(ret->port, sizeof(ret->port), "%u", ret->follow.port);
+        ret->settings[n] = (struct infp_setting){ "engine-port", ret->port };
+        ret->settings[n + 1] = (struct infp_setting){ NULL, NULL };
+}
+
 static int read_target(const struct infp_arguments *arguments, struct infp_record_options *ret, struct infp_err *err)
 {
         const char *port_text = infp_argument(arguments, "port");
@@ -187,7 +202,9 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_target(arguments, ret, err));
         INFP_TRY(read_command(arguments, ret, err));
         INFP_TRY(infp_sampler_options_read(arguments, &ret->sampler, err));
-        return infp_source_settings(arguments, ret->settings, err);
+        INFP_TRY(infp_source_settings(arguments, ret->settings, err));
+        add_port(ret);
+        return 0;
 }
 
 bool infp_record_attaches(const struct infp_record_options *options)

@@ -21,12 +21,13 @@ struct infp_record_options {
         char **command; /* NULL: none */
         struct infp_follow_options follow;
         pid_t pids[INFP_FOLLOW_PIDS];
-        struct infp_setting settings[INFP_SOURCE_SETTINGS]; /* for collectors, ended by a NULL name */
-        bool capture;                                       /* the child's output goes to <uuid>_output.txt */
-        uint64_t capture_limit;                             /* bytes kept of it; 0: all */
-        bool own_cgroup;                                    /* the child runs in a cgroup that we make */
-        bool jit_names;                                     /* it has variables of record/jit_names.h */
-        struct infp_sampler_options sampler;                /* stacks; asked for or not: infp_sampler_is_asked */
+        struct infp_setting settings[INFP_SOURCE_SETTINGS + 1]; /* for collectors, ended by a NULL name */
+        char port[12];                                          /* text of --port: one of them */
+        bool capture;                                           /* the child's output goes to <uuid>_output.txt */
+        uint64_t capture_limit;                                 /* bytes kept of it; 0: all */
+        bool own_cgroup;                                        /* the child runs in a cgroup that we make */
+        bool jit_names;                                         /* it has variables of record/jit_names.h */
+        struct infp_sampler_options sampler;                    /* stacks; asked for or not: infp_sampler_is_asked */
         uint64_t baseline_ns; /* quiet time before the child starts, for the idle power; 0: none */
 };
 

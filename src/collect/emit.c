@@ -142,7 +142,7 @@ void infp_emit_source(struct infp_emit *emit, const struct infp_table *table, in
         bool is_new = s && !s->key, was_ok = !s || is_new || (s->said & STATE_MASK) == INFP_OK;
 
         /* A table or column that works and of which nothing else was ever said needs no word. */
-        if (table && state == INFP_OK && was_ok)
+        if (table && state == INFP_OK && !reason && (!s || is_new))
                 return;
         said = (text_hash(fix, text_hash(reason, state)) & ~(uint64_t) STATE_MASK) | (uint64_t) state;
         if (s && !is_new && s->said == said)

@@ -133,7 +133,7 @@ static void finish(struct infp_http_transfer *transfer, CURLcode code)
 {
         struct infp_http *http = transfer->http;
         struct infp_http_result *result = &transfer->result;
-        curl_off_t came = 0;
+        curl_off_t came = 0, announced = -1;
         char *type = NULL;
 
         result->done_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
@@ -141,9 +141,11 @@ static void finish(struct infp_http_transfer *transfer, CURLcode code)
                 curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &result->status);
                 curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
                 curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_TYPE, &type);
+                curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
         }
         result->n_wire_bytes = (uint64_t) came;
         result->content_type = type ? type : "";
+        result->is_whole = announced >= 0 || transfer->is_chunked;
         infp_http_explain(transfer, code);
         if (transfer->is_added)
                 curl_multi_remove_handle(http->multi, transfer->easy);

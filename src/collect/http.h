@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 struct infp_http;          /* for one thread; keeps connections alive between transfers */
 struct infp_http_transfer; /* one request in flight */
@@ -22,6 +23,7 @@ struct infp_http_result {
         uint64_t sent_t_ns;       /* CLOCK_MONOTONIC: the request went out (connection made); 0: never */
         uint64_t first_byte_t_ns; /* of the answer's body; 0: none */
         uint64_t done_t_ns;
+        bool is_whole;            /* the answer told its length, or came in chunks: the end of its body is known */
         const char *content_type; /* "" when none; borrowed for the call */
         const char *error;        /* "" or a sentence that names the URL (secrets masked); borrowed for the call */
 };
@@ -65,6 +67,10 @@ int infp_http_poll(struct infp_http *http, int timeout_ms, int wake_fd);
 /* One whole GET: body (ended by 0, not counted) into ret_body, which the caller frees. 0 or result's r with the sentence. */
 int infp_http_get(struct infp_http *http, const struct infp_http_request *request, char **ret_body, size_t *ret_size,
                   long *ret_status, struct infp_err *err);
+
+/* What a body says went wrong, in its own words: {"error":{"message":...}}, {"error":"..."}, {"message":...}, {"detail":...}, "..."; else
+ * its beginning as it is. One line, without control characters; appended. */
+void infp_http_words(const char *body, size_t size, struct infp_str *out);
 
 /* Host ("[::1]" without its brackets) and port of a URL; false: it has none (a socket of the file system), or one that is too long. */
 bool infp_http_url_host(const char *url, char ret_host[256], unsigned *ret_port);

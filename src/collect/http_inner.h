@@ -23,7 +23,8 @@ struct infp_http_transfer {
         struct infp_http_transfer *next, *previous;
         CURL *easy;
         struct curl_slist *headers;
-        bool is_added;     /* libcurl has it */
+        bool is_added; /* libcurl has it */
+        bool is_chunked;
         bool is_cancelled; /* while libcurl was working: ended after it */
         int stop_r;        /* why we ended it: cap, caller */
         uint64_t n_header_bytes;

@@ -44,7 +44,9 @@ static size_t on_header(char *bytes, size_t one, size_t n, void *context)
 {
         struct infp_http_transfer *transfer = context;
 
-        (void) bytes;
+        static const char chunked[] = "transfer-encoding: chunked";
+
+        transfer->is_chunked |= one * n >= sizeof(chunked) - 1 && !strncasecmp(bytes, chunked, sizeof(chunked) - 1);
         transfer->n_header_bytes += one * n;
         if (transfer->n_header_bytes <= HTTP_HEADERS_MAX)
                 return one * n;

@@ -49,12 +49,13 @@ typedef bool reader(const char *line, const void *wanted, struct infp_listen_soc
 
 static bool read_tcp(const char *line, const void *wanted, struct infp_listen_socket *ret)
 {
-        unsigned port, state;
+        const unsigned wanted_port = *(const unsigned *) wanted;
+        unsigned state;
         char hex[33];
 
-        return sscanf(line, "%*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %" SCNu64, hex, &port, &state,
-                      &ret->inode) == 4 &&
-               port == *(const unsigned *) wanted && state == LISTENING && ret->inode && set_host(hex, ret);
+        return sscanf(line, "%*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %" SCNu64, hex, &ret->port,
+                      &state, &ret->inode) == 4 &&
+               (!wanted_port || ret->port == wanted_port) && state == LISTENING && ret->inode && set_host(hex, ret);
 }
 
 static bool read_unix(const char *line, const void *wanted, struct infp_listen_socket *ret)
@@ -63,6 +64,7 @@ static bool read_unix(const char *line, const void *wanted, struct infp_listen_s
         int path = 0;
 
         ret->host[0] = 0;
+        ret->port = 0;
         ret->is_any = false;
         return sscanf(line, "%*[^:]: %*x %*x %x %*x %*x %" SCNu64 " %n", &flags, &ret->inode, &path) == 2 && path &&
                flags & PATH_LISTENS && !strcmp(line + path, wanted);

@@ -12,13 +12,14 @@ struct infp_listen {
         struct infp_listen_socket {
                 uint64_t inode;
                 char host[64]; /* as a URL has it: "127.0.0.1", "[::1]"; "" of a socket in the file system */
+                unsigned port; /* 0 of a socket in the file system */
                 bool is_any;   /* it listens at every address, not at that one alone */
         } * socket;
         unsigned n, cap;
 };
 void infp_listen_done(struct infp_listen *listen);
 
-/* Adds the TCP sockets that listen on the port in the network of process pid; 0: in ours. */
+/* Adds the TCP sockets that listen on the port (0: on any) in the network of process pid (0: in ours). */
 void infp_listen_port(const struct infp_env *env, int32_t pid, unsigned port, struct infp_listen *ret);
 /* Those that listen at a path of the file system, or under an abstract name ("@name"). */
 void infp_listen_path(const struct infp_env *env, int32_t pid, const char *path, struct infp_listen *ret);

@@ -121,7 +121,8 @@ static const char *why_network(const struct container *c, const char **ret_fix, 
 {
         switch (c->network) {
         case NETWORK_HOST:
-                return "it shares the machine's network namespace: its traffic cannot be told from that of others "
+                return "a process of it is in the machine's network namespace: its traffic cannot be told from that of "
+                       "others "
                        "(see table net)";
         case NETWORK_DENIED:
                 *ret_state = INFP_DENIED;

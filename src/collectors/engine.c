@@ -34,7 +34,7 @@ static int engine_open(void *state, const struct infp_env *env, struct infp_err 
 
 static bool is_asked(const struct engine *engine)
 {
-        return engine->page.running || engine->live.running;
+        return engine->page.running || engine->live.running || engine->sleep.running;
 }
 
 static void ask(struct engine *engine, uint64_t now)
@@ -43,7 +43,7 @@ static void ask(struct engine *engine, uint64_t now)
                 return;
         if (engine->origin == ENGINE_FOUND && !engine->is_there)
                 infp_engine_not_there(engine, now);
-        else
+        else if (!infp_engine_rests(engine, now))
                 infp_engine_ask(engine, now);
 }
 

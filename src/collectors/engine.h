@@ -40,12 +40,19 @@ struct infp_engine_make_info {
         unsigned port;                 /* implied without such a flag */
         const char *path;              /* "/metrics" */
         const char *metrics_flag;      /* a server that was started without it has no such page; NULL: always there */
+        const char *prefix_flag;       /* its value stands before the paths of all pages; NULL: there is none */
+        const char *
+                sleep_flag; /* seconds (below 0: never) without requests after which it sleeps, and reading its page is one; NULL */
+        const char *sleep_page; /* JSON that may be read without that, whose is_sleeping says whether it sleeps */
 };
 extern const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N];
 
 /* Which field of table `vllm` a series feeds, and how its value joins those of its sisters (other labels, other models).
  * Data: engine_alias_<make>.c; docs/engines.md shows the same lines. */
 enum infp_engine_join { INFP_ENGINE_SUM, INFP_ENGINE_MAX };
+/* Where one model of a page contains others (an ensemble and its steps), a request counts in each: what counts requests is taken of
+ * the whole, what counts work of the parts. */
+enum infp_engine_share { INFP_ENGINE_ALL, INFP_ENGINE_WHOLE, INFP_ENGINE_PARTS };
 struct infp_engine_alias {
         const char *
                 series; /* name on the page, whole: a prefix match takes num_requests_waiting_by_reason for its total */
@@ -54,8 +61,9 @@ struct infp_engine_alias {
         uint8_t rank;
         int16_t cell; /* of table `vllm` (enum infp_vllm_cell); -1: only `stem` counts */
         enum infp_engine_join join;
-        double factor;             /* 0 means 1: ms, us, percent become the field's unit */
-        const char *label, *value; /* NULL, or: only samples with this label value */
+        enum infp_engine_share share; /* of which models, where some contain others; ALL: of each */
+        double factor;                /* 0 means 1: ms, us, percent become the field's unit */
+        const char *label, *value;    /* NULL, or: only samples with this label value */
         /* Of histograms and summaries: "latency_ttft_s", what `series.metric` holds for their parts; "latency_ttft_ms" where the
          * page (values, `le`) is in milliseconds, which engine_samples keeps as they are. NULL else. */
         const char *stem;
@@ -68,6 +76,8 @@ const struct infp_engine_alias *infp_engine_aliases(enum infp_engine_make make, 
 enum { INFP_ENGINE_FEEDS = 4 };
 size_t infp_engine_alias_find(enum infp_engine_make make, const struct infp_prom_sample *sample,
                               const struct infp_engine_alias *ret[INFP_ENGINE_FEEDS]);
+/* Whether a sample of such a model feeds the line. */
+bool infp_engine_alias_is_of(const struct infp_engine_alias *alias, enum infp_engine_share share);
 /* What `series.metric` holds: the stem, else the field's name, else NULL. */
 const char *infp_engine_alias_metric(const struct infp_engine_alias *const *feeds, size_t n);
 /* By prefix; INFP_ENGINE_UNKNOWN: it may be anybody's. The page is of the make with most samples on it. */

@@ -29,6 +29,7 @@ const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N] = {
                 .name = "llamacpp", .prefixes = WORDS("llamacpp:"),
                 .commands = WORDS("llama-server", "llama-server-vulkan"),
                 .port_flags = WORDS("--port"), .port = 8080, .path = "/metrics", .metrics_flag = "--metrics",
+                .prefix_flag = "--api-prefix", .sleep_flag = "--sleep-idle-seconds", .sleep_page = "/props",
         },
         [INFP_ENGINE_TRITON] = {
                 .name = "triton", .prefixes = WORDS("nv_inference_", "nv_trt_llm_", "nv_cache_"),
@@ -185,6 +186,11 @@ size_t infp_engine_alias_find(enum infp_engine_make make, const struct infp_prom
         /* A page of Ray holds the metrics of all that runs on the node: of Serve and of a vLLM that it hosts. */
         other = infp_engine_make_of(sample->name.at, sample->name.size);
         return tables[other] ? find(tables[other], sample, ret) : 0;
+}
+
+bool infp_engine_alias_is_of(const struct infp_engine_alias *alias, enum infp_engine_share share)
+{
+        return alias->share == INFP_ENGINE_ALL || share == INFP_ENGINE_ALL || alias->share == share;
 }
 
 const char *infp_engine_alias_metric(const struct infp_engine_alias *const *feeds, size_t n)

@@ -17,6 +17,7 @@ extern const struct infp_engine_alias_table infp_engine_alias_vllm, infp_engine_
 #define CELL(cell_) .cell = INFP_VLLM_##cell_
 #define MAX .join = INFP_ENGINE_MAX
 #define RANK(rank_) .rank = (rank_)
+#define OF(share_) .share = INFP_ENGINE_##share_
 #define FACTOR(factor_) .factor = (factor_)
 #define WHERE(label_, value_) .label = (label_), .value = (value_)
 #define ALIAS(series_, ...) { .series = (series_), .size = sizeof(series_) - 1, __VA_ARGS__ }

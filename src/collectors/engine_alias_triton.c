@@ -1,5 +1,5 @@
 /* Triton: counters without _total, times in microseconds. Means are durations by successful requests, as its manual says. Tokens
- * are known only to the TensorRT-LLM backend (nv_trt_llm_*). */
+ * are known only to the TensorRT-LLM backend (nv_trt_llm_*). OF: of ensembles or of their steps (engine_models.c). */
 #include "collectors/engine_alias.h"
 
 // clang-format off
@@ -11,20 +11,20 @@ static const struct infp_engine_alias lines[] = {
         ALIAS("nv_trt_llm_kv_cache_block_metrics", CELL(KV_USAGE), WHERE("kv_cache_block_type", "fraction"), MAX),
         ALIAS("nv_cache_num_hits_per_model", CELL(RESPONSE_HITS)),
         ALIAS("nv_cache_num_misses_per_model", CELL(RESPONSE_MISSES)),
-        ALIAS("nv_inference_request_success", CELL(FINISHED)),
-        ALIAS("nv_inference_request_failure", CELL(FINISHED)),
-        ALIAS("nv_inference_request_failure", CELL(ERRORED)),
-        ALIAS("nv_inference_request_duration_us", CELL(E2E_SUM), FACTOR(1e-6)),
-        ALIAS("nv_inference_request_success", CELL(E2E_COUNT)),
-        ALIAS("nv_inference_queue_duration_us", CELL(QUEUE_SUM), FACTOR(1e-6)),
-        ALIAS("nv_inference_request_success", CELL(QUEUE_COUNT)),
+        ALIAS("nv_inference_request_success", CELL(FINISHED), OF(WHOLE)),
+        ALIAS("nv_inference_request_failure", CELL(FINISHED), OF(WHOLE)),
+        ALIAS("nv_inference_request_failure", CELL(ERRORED), OF(WHOLE)),
+        ALIAS("nv_inference_request_duration_us", CELL(E2E_SUM), OF(WHOLE), FACTOR(1e-6)),
+        ALIAS("nv_inference_request_success", CELL(E2E_COUNT), OF(WHOLE)),
+        ALIAS("nv_inference_queue_duration_us", CELL(QUEUE_SUM), OF(PARTS), FACTOR(1e-6)),
+        ALIAS("nv_inference_request_success", CELL(QUEUE_COUNT), OF(WHOLE)),
         /* Requests that a cache answered are in none of these three, so there is no count for them. */
-        ALIAS("nv_inference_compute_input_duration_us", CELL(INFERENCE_SUM), FACTOR(1e-6)),
-        ALIAS("nv_inference_compute_infer_duration_us", CELL(INFERENCE_SUM), FACTOR(1e-6)),
-        ALIAS("nv_inference_compute_output_duration_us", CELL(INFERENCE_SUM), FACTOR(1e-6)),
-        HISTOGRAM_MS("nv_inference_first_response_histogram_ms", TTFT, "latency_ttft_ms"),
-        ALIAS("nv_inference_exec_count", CELL(STEPS)),
-        ALIAS("nv_inference_count", CELL(SLOT_STEPS)),
+        ALIAS("nv_inference_compute_input_duration_us", CELL(INFERENCE_SUM), OF(PARTS), FACTOR(1e-6)),
+        ALIAS("nv_inference_compute_infer_duration_us", CELL(INFERENCE_SUM), OF(PARTS), FACTOR(1e-6)),
+        ALIAS("nv_inference_compute_output_duration_us", CELL(INFERENCE_SUM), OF(PARTS), FACTOR(1e-6)),
+        HISTOGRAM_MS("nv_inference_first_response_histogram_ms", TTFT, "latency_ttft_ms", OF(WHOLE)),
+        ALIAS("nv_inference_exec_count", CELL(STEPS), OF(PARTS)),
+        ALIAS("nv_inference_count", CELL(SLOT_STEPS), OF(PARTS)),
 };
 // clang-format on
 

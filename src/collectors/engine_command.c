@@ -1,4 +1,5 @@
 /* What the command line of a process says of an engine: which server it is, and where its metrics page is. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -100,6 +101,32 @@ static unsigned port_of(const struct arguments *arguments, unsigned from, const 
         return port;
 }
 
+/* The value of a flag, the last one; NULL: it is not given. */
+static const char *last_value(const struct arguments *arguments, unsigned from, const char *flag)
+{
+        const char *found = NULL, *value;
+
+        for (unsigned i = from; flag && i < arguments->n; i++) {
+                value = value_of(arguments, i, flag);
+                found = value ? value : found;
+        }
+        return found;
+}
+
+/* "/llm", "llm/" and so on as it stands in a URL. One that does not fit a URL is left out. */
+static void set_prefix(const char *text, char ret[ENGINE_PREFIX_MAX])
+{
+        size_t size;
+
+        while (text && *text == '/')
+                text++;
+        size = text ? strlen(text) : 0;
+        while (size && text[size - 1] == '/')
+                size--;
+        if (size && size + 2 <= ENGINE_PREFIX_MAX && strcspn(text, "?#") >= size)
+                snprintf(ret, ENGINE_PREFIX_MAX, "/%.*s", (int) size, text);
+}
+
 static bool has_flag(const struct arguments *arguments, unsigned from, const char *flag)
 {
         size_t size = strlen(flag);
@@ -116,6 +143,8 @@ void infp_engine_command_read(const char *arguments, size_t size, struct engine_
         static const char *const tls_flags[] = { "--ssl-keyfile", "--ssl-key-file" };
         const struct infp_engine_make_info *info;
         struct arguments list;
+        const char *sleep;
+        double sleep_s;
         unsigned at = 0;
 
         *ret = (struct engine_command){ .make = INFP_ENGINE_UNKNOWN };
@@ -129,6 +158,9 @@ void infp_engine_command_read(const char *arguments, size_t size, struct engine_
                 ret->make = INFP_ENGINE_UNKNOWN;
         if (info->metrics_flag && !has_flag(&list, at, info->metrics_flag))
                 ret->missing_flag = info->metrics_flag;
+        set_prefix(last_value(&list, at, info->prefix_flag), ret->prefix);
+        sleep = last_value(&list, at, info->sleep_flag);
+        ret->may_sleep = sleep && infp_parse_f64(sleep, strlen(sleep), &sleep_s) == 0 && sleep_s >= 0;
         for (unsigned i = 0; i < sizeof(tls_flags) / sizeof(tls_flags[0]); i++)
                 ret->is_https |= has_flag(&list, at, tls_flags[i]);
 }

@@ -1,4 +1,4 @@
-/* Which pages are read: those that the user names, the mission's default, and those that a known engine's command line in the
+/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that a known engine's command line in the
  * target names or implies. Never any other socket. */
 #include <errno.h>
 #include <inttypes.h>
@@ -74,7 +74,8 @@ static int add_from_environment(struct engines *all, const char *text, struct in
 
 int infp_engine_find_named(struct engines *all, const struct infp_env *env, struct infp_err *err)
 {
-        const char *from_environment = env->is_live ? getenv("VLLM_METRICS_URL") : NULL, *url;
+        const char *from_environment = env->is_live ? getenv("VLLM_METRICS_URL") : NULL, *url, *port;
+        char of_port[64];
         unsigned first = 0;
 
         /* "off" takes back those before it. */
@@ -89,7 +90,9 @@ int infp_engine_find_named(struct engines *all, const struct infp_env *env, stru
         if (!env->is_live)
                 return infp_fail(err, -ENODEV,
                                  "a copy of a machine has no servers; --engine URL reads one that runs here");
-        return add(all, default_url, ENGINE_DEFAULT, err);
+        port = infp_env_setting(env, "engine-port");
+        snprintf(of_port, sizeof(of_port), "http://localhost:%.5s/metrics", port ? port : "");
+        return add(all, port ? of_port : default_url, ENGINE_DEFAULT, err);
 }
 
 void infp_engine_finder_done(struct engine_finder *finder)
@@ -259,9 +262,9 @@ static void serve(struct engines *all, struct engine_process *process, const str
         char url[ENGINE_URL_MAX];
         struct infp_err err = { "" };
 
-        snprintf(url, sizeof(url), "%s://%s:%u%s", command->is_https ? "https" : "http",
+        snprintf(url, sizeof(url), "%s://%s:%u%s%s", command->is_https ? "https" : "http",
                  command->is_https && !strcmp(listener->host, "127.0.0.1") ? "localhost" : listener->host,
-                 command->port, infp_engine_makes[command->make].path);
+                 command->port, command->prefix, infp_engine_makes[command->make].path);
         process->engine = engine_at(all, url, listener, command->port);
         if (!process->engine && infp_engine_new(all, url, ENGINE_FOUND, &process->engine, &err) < 0) {
                 process->engine = NULL;
@@ -271,6 +274,7 @@ static void serve(struct engines *all, struct engine_process *process, const str
         }
         attach(process->engine, listener->pid, now);
         process->engine->about.commanded_make = command->make;
+        process->engine->sleep_page = command->may_sleep ? infp_engine_makes[command->make].sleep_page : NULL;
         say(all, process, INFP_OK, NULL, NULL);
 }
 

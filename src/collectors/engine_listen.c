@@ -54,6 +54,13 @@ uint64_t infp_engine_process_id(const struct infp_env *env, int32_t pid)
         return process && read_stat(env, pid, process) ? infp_process_id(env->boot_id, pid, process->start_ticks) : 0;
 }
 
+uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid)
+{
+        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+
+        return process && read_stat(env, pid, process) ? process->utime + process->stime : 0;
+}
+
 static bool descends(const struct infp_env *env, int32_t pid, int32_t from)
 {
         infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
@@ -108,4 +115,23 @@ int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, 
                                  pid, port);
         }
         return found < 0 ? found : 0;
+}
+
+int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine_finder *finder,
+                                 struct engine_listener *ret, unsigned *ret_port)
+{
+        struct infp_listen listen = { .n = 0 };
+        int found = -ENOENT;
+
+        infp_listen_port(env, 0, 0, &listen);
+        for (size_t i = 0; found < 0 && listen.n && i < finder->n_pids; i++) {
+                found = infp_listen_open(env, finder->pids[i], &listen);
+                ret->pid = finder->pids[i];
+        }
+        if (found >= 0) {
+                memcpy(ret->host, listen.socket[found].host, sizeof(ret->host));
+                *ret_port = listen.socket[found].port;
+        }
+        infp_listen_done(&listen);
+        return found < 0 ? -ENOENT : 0;
 }

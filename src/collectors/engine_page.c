@@ -17,6 +17,7 @@ static const uint64_t forgive_ns = 60 * INFP_NS_PER_S; /* a finding is taken bac
 /* The first look. Names of one family stand side by side. */
 struct look {
         uint64_t n[INFP_ENGINE_N], n_all;
+        struct engine_models *models;
         const char *name;
         size_t size;
         enum infp_engine_make make;
@@ -38,7 +39,11 @@ static int look_at(void *context, const struct infp_prom_sample *sample)
 {
         struct look *look = context;
 
-        look->n[make_of(look, sample)]++;
+        const enum infp_engine_make make = make_of(look, sample);
+
+        look->n[make]++;
+        if (make == INFP_ENGINE_TRITON)
+                infp_engine_models_look(look->models, sample);
         look->n_all++;
         return 0;
 }
@@ -84,9 +89,12 @@ static bool is_start_time(const struct infp_prom_sample *sample)
         return sample->name.size == sizeof(name) - 1 && !memcmp(sample->name.at, name, sample->name.size);
 }
 
-static void feed(struct engine *engine, const struct infp_engine_alias *const *feeds, size_t n, double value)
+static void feed(struct engine *engine, const struct infp_engine_alias *const *feeds, size_t n,
+                 enum infp_engine_share share, double value)
 {
         for (size_t i = 0; i < n; i++) {
+                if (!infp_engine_alias_is_of(feeds[i], share))
+                        continue;
                 infp_engine_fields_add(&engine->fields, feeds[i], value);
                 engine->n_running_feeds += feeds[i]->cell == INFP_VLLM_RUNNING;
         }
@@ -98,7 +106,8 @@ static void leave_out(struct engine *engine, const struct infp_prom_sample *samp
         const struct infp_engine_alias *feeds[INFP_ENGINE_FEEDS];
 
         engine->n_left_out++;
-        feed(engine, feeds, infp_engine_alias_find(engine->about.make, sample, feeds), sample->value);
+        feed(engine, feeds, infp_engine_alias_find(engine->about.make, sample, feeds),
+             infp_engine_models_share(&engine->models, sample), sample->value);
 }
 
 /* Ray puts its whole node on the page, 600 kB, of which a few hundred series are about serving. */
@@ -143,7 +152,8 @@ static int read_sample(void *context, const struct infp_prom_sample *sample)
         }
         slot->round = engine->round;
         engine->n_series++;
-        feed(engine, slot->feeds, slot->n_feeds, sample->value);
+        slot->share = infp_engine_models_share(&engine->models, sample);
+        feed(engine, slot->feeds, slot->n_feeds, slot->share, sample->value);
         if (is_start_time(sample))
                 engine->page_start_time = sample->value;
         infp_engine_write(engine, slot, sample);
@@ -257,11 +267,13 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         struct infp_promtext *parser = engine->all->parser;
         struct reading reading = { .engine = engine };
         bool is_openmetrics = says_openmetrics(content_type);
-        struct look look = { .name = NULL };
+        struct look look = { .name = NULL, .models = &engine->models };
         enum infp_engine_make make;
         struct infp_err why = { "" };
-        int r = infp_promtext_parse(parser, body, size, is_openmetrics, look_at, &look, ret, &why);
+        int r;
 
+        engine->models = (struct engine_models){ .n = 0 };
+        r = infp_promtext_parse(parser, body, size, is_openmetrics, look_at, &look, ret, &why);
         if (r < 0)
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         INFP_TRY(check(engine, ret, err));
@@ -271,6 +283,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
                 return infp_fail(err, -ENOMSG, "%s: the page is not an engine's", engine->shown);
         reading.only_own = look.n_all > ENGINE_SERIES_MAX && make != INFP_ENGINE_UNKNOWN;
         set_make(engine, make);
+        infp_engine_models_end(&engine->models);
         begin(engine);
         r = infp_promtext_parse(parser, body, size, is_openmetrics, read_sample, &reading, ret, &why);
         if (r < 0)
@@ -328,4 +341,6 @@ void infp_engine_end_of_page(struct engine *engine)
         infp_engine_fields_row(&engine->fields, engine->about.make, engine->shown, emit);
         check_fields(engine);
         infp_emit_commit(emit);
+        if (engine->about.make == INFP_ENGINE_TRITON)
+                infp_engine_models_say(engine);
 }

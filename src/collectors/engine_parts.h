@@ -1,6 +1,7 @@
 /* The inside of the engine collector, shared by engine.c (record, rounds), engine_find.c (URLs by option, by process),
  * engine_command.c (what a command line says), engine_listen.c (who listens where), engine_scrape.c (transfers and their ends),
- * engine_page.c (a page becomes rows), engine_series.c (series and samples). */
+ * engine_page.c (a page becomes rows), engine_series.c (series and samples), engine_models.c (models that
+ * contain one another). */
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 enum {
         ENGINES_MAX = 32,
         ENGINE_URL_MAX = 512,
+        ENGINE_PREFIX_MAX = 128,
         ENGINE_SERIES_MAX = 20000,
         ENGINE_KEPT_MAX = 2000,
         ENGINE_PAGE_MAX = 16 << 20,
@@ -22,19 +24,20 @@ enum {
 };
 
 struct engines;
+struct engine;
 
 /* One series on an engine's page. */
 struct engine_slot {
         uint64_t key; /* hash of its text on the page; 0: a free slot */
         uint64_t id;
         double value;
-        uint32_t round; /* of the last page that had it */
-        uint8_t n_feeds;
-        bool is_said;    /* its entity row is out */
-        bool is_written; /* a sample was written, */
-        bool has_value;  /* and it was a number */
-        bool is_counter; /* never falls but by a restart */
-        bool is_kept;    /* gone from the page, but `value` goes on counting in the sums that it was part of */
+        uint32_t round;         /* of the last page that had it */
+        uint8_t n_feeds, share; /* enum infp_engine_share */
+        bool is_said;           /* its entity row is out */
+        bool is_written;        /* a sample was written, */
+        bool has_value;         /* and it was a number */
+        bool is_counter;        /* never falls but by a restart */
+        bool is_kept;           /* gone from the page, but `value` goes on counting in the sums that it was part of */
         const struct infp_engine_alias *feeds[INFP_ENGINE_FEEDS];
 };
 
@@ -48,6 +51,22 @@ struct engine_series {
         uint64_t said_t_ns; /* all entity rows were said again */
 };
 
+/* engine_models.c: of a Triton's page, which models are made of others. */
+enum { ENGINE_MODELS_MAX = 64 };
+struct engine_models {
+        struct engine_model {
+                uint64_t id; /* hash of its name */
+                char name[68];
+                bool is_counted, has_queue, is_ensemble;
+        } all[ENGINE_MODELS_MAX];
+        unsigned n, n_counted, n_ensembles;
+        bool has_more; /* than these: then none is taken for an ensemble */
+};
+void infp_engine_models_look(struct engine_models *models, const struct infp_prom_sample *sample); /* of each sample, */
+void infp_engine_models_end(struct engine_models *models); /* then once, and then: */
+enum infp_engine_share infp_engine_models_share(struct engine_models *models, const struct infp_prom_sample *sample);
+void infp_engine_models_say(const struct engine *engine);
+
 /* A counter that fell on this page. */
 struct engine_falls {
         unsigned n;
@@ -58,7 +77,7 @@ struct engine_falls {
 enum engine_origin { ENGINE_DEFAULT, ENGINE_NAMED, ENGINE_FOUND };
 
 /* A transfer for an engine. */
-enum engine_ask { ENGINE_ASK_PAGE, ENGINE_ASK_LIVE, ENGINE_ASK_SIDE };
+enum engine_ask { ENGINE_ASK_PAGE, ENGINE_ASK_LIVE, ENGINE_ASK_SIDE, ENGINE_ASK_SLEEP };
 struct engine_transfer {
         struct engine *engine;
         enum engine_ask ask;
@@ -86,12 +105,18 @@ struct engine {
         char why_not[256];   /* of a found one that is not there */
 
         /* Asking. */
-        struct engine_transfer page, live, sides[ENGINE_SIDES];
+        struct engine_transfer page, live, sleep, sides[ENGINE_SIDES];
         uint64_t due_ns, asked_t_ns, cost_ns; /* the last: CPU time that its last page took */
         unsigned n_good;                      /* pages in a row */
         unsigned n_timeouts;                  /* in a row; answers over the limit count, too */
         unsigned n_side_rounds;               /* since it started */
         bool live_is_off, sides_are_asked;
+        bool was_below;    /* the page below the named path was tried, */
+        size_t named_size; /* and is read: size of the URL that was named; 0: it is not */
+        /* A server that sleeps when it is idle, and takes our reading for a request. */
+        const char *sleep_page; /* NULL: it does not */
+        bool was_busy;
+        uint64_t cpu_ticks, cpu_t_ns; /* of its process at the last look; 0: none yet */
 
         /* The page that is being read. */
         struct infp_http_result scrape; /* without texts */
@@ -100,6 +125,7 @@ struct engine {
         bool has_core; /* series of Ray's core were left out */
         char odd[256]; /* what was odd about a page that was taken */
 
+        struct engine_models models;
         struct engine_series series;
         struct engine_falls falls;
         double start_time; /* process_start_time_seconds; NAN: the page has none */
@@ -116,8 +142,9 @@ struct engine {
 struct engine_command {
         enum infp_engine_make make; /* INFP_ENGINE_UNKNOWN: no engine's */
         unsigned port;
-        bool is_https;
-        const char *missing_flag; /* without which it has no page; NULL: all is there */
+        bool is_https, may_sleep;
+        char prefix[ENGINE_PREFIX_MAX]; /* "/llm", or "" */
+        const char *missing_flag;       /* without which it has no page; NULL: all is there */
 };
 
 /* A process of the target. */
@@ -173,6 +200,10 @@ enum { ENGINE_BUFFER = 256 * 1024 };
 int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, const struct engine_finder *finder,
                         struct engine_listener *ret, struct infp_err *err, const char **fix);
 uint64_t infp_engine_process_id(const struct infp_env *env, int32_t pid); /* 0: it has gone */
+uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid);
+/* A process of the target that listens on a TCP port, whichever; 0 with its pid, port and host; -ENOENT. */
+int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine_finder *finder,
+                                 struct engine_listener *ret, unsigned *ret_port);
 
 /* engine_find.c */
 int infp_engine_find_named(struct engines *all, const struct infp_env *env, struct infp_err *err); /* at open */
@@ -184,6 +215,8 @@ int infp_engine_new(struct engines *all, const char *url, enum engine_origin ori
                     struct infp_err *err);
 struct engine *infp_engine_free(struct engine *engine);
 void infp_engine_ask(struct engine *engine, uint64_t now); /* starts the transfer of its page */
+/* Whether to leave it alone, since it is idle and could sleep; says so. */
+bool infp_engine_rests(struct engine *engine, uint64_t now);
 /* Rows about an engine that is not asked, since it is not there. */
 void infp_engine_not_there(struct engine *engine, uint64_t now);
 /* "host:port", a URL without a path and so on as the URL of a metrics page. 0 or -EINVAL with a sentence. */

@@ -1,6 +1,7 @@
 /* Asking an engine: its page, then what its make tells of running requests, and once the pages that say what it is. */
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,17 +10,20 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "collect/target.h"
 #include "collectors/engine_parts.h"
 #include "collectors/engine_tables.h"
 #include "model/mask.h"
 
-enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20, SIDE_ROUNDS = 5 };
+enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20, SIDE_ROUNDS = 5, FIRST_LOOKS = 5 };
 static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
-/* What the default finds is asked seldom: nobody named it. */
-static const uint64_t default_pause_ns = 10 * INFP_NS_PER_S, stranger_pause_ns = 60 * INFP_NS_PER_S;
+/* What the default finds is asked seldom: nobody named it. At first more often: a server takes its time to listen. */
+static const uint64_t first_pause_ns = 2 * INFP_NS_PER_S, default_pause_ns = 10 * INFP_NS_PER_S,
+                      stranger_pause_ns = 60 * INFP_NS_PER_S;
 /* A page that takes this much of a CPU each time is read less often: so that it takes a fiftieth of one at most. */
 static const uint64_t costly_ns = 25 * INFP_NS_PER_MS, cost_factor = 50;
 static const uint64_t say_pause_ns = 10 * INFP_NS_PER_S;
+static const uint64_t busy_part = 10; /* of a CPU: a tenth */
 
 /* Two addresses that differ in a secret alone look alike, and are two engines all the same. */
 static void set_name(struct engine *engine)
@@ -32,7 +36,8 @@ static void set_name(struct engine *engine)
         engine->shown[n] = 0;
         engine->shown_size = n;
         for (unsigned i = 0; i < all->n_engines; i++)
-                n_alike += all->engine[i]->shown_size == n && !strncmp(all->engine[i]->shown, engine->shown, n);
+                n_alike += all->engine[i] != engine && all->engine[i]->shown_size == n &&
+                           !strncmp(all->engine[i]->shown, engine->shown, n);
         if (n_alike > 1)
                 n += (size_t) snprintf(engine->shown + n, 32, " (%u)", n_alike);
         engine->id = infp_hash64(engine->shown, n, 0);
@@ -59,6 +64,7 @@ int infp_engine_new(struct engines *all, const char *url, enum engine_origin ori
         engine->about.keeps_secrets = all->keeps_secrets;
         engine->page = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_PAGE };
         engine->live = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_LIVE };
+        engine->sleep = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_SLEEP };
         for (unsigned i = 0; i < ENGINE_SIDES; i++)
                 engine->sides[i] = (struct engine_transfer){ .engine = engine, .ask = ENGINE_ASK_SIDE, .side = i };
         all->engine[all->n_engines++] = engine;
@@ -72,6 +78,7 @@ struct engine *infp_engine_free(struct engine *engine)
                 return NULL;
         infp_str_done(&engine->page.body);
         infp_str_done(&engine->live.body);
+        infp_str_done(&engine->sleep.body);
         for (unsigned i = 0; i < ENGINE_SIDES; i++)
                 infp_str_done(&engine->sides[i].body);
         infp_engine_series_done(&engine->series);
@@ -181,12 +188,50 @@ static uint64_t pause_of(struct engine *engine, int r)
         uint64_t pause;
 
         if (!engine->is_listed)
-                return r == -ECONNREFUSED ? default_pause_ns : stranger_pause_ns;
+                return r != -ECONNREFUSED                   ? stranger_pause_ns
+                       : engine->n_timeouts++ < FIRST_LOOKS ? first_pause_ns
+                                                            : default_pause_ns;
         engine->n_timeouts = r == -ETIMEDOUT || r == -EFBIG ? engine->n_timeouts + 1 : 0;
         if (!engine->n_timeouts)
                 return 0;
         pause = (UINT64_C(1) << (engine->n_timeouts < 4 ? engine->n_timeouts : 4)) * INFP_NS_PER_S;
         return pause < longest_pause_ns ? pause : longest_pause_ns;
+}
+
+/* Then it is, or will be, found by that. */
+static bool has_known_command(const struct engines *all)
+{
+        bool ret = false;
+
+        for (size_t i = 0; i < all->finder.n_processes; i++)
+                ret |= all->finder.processes[i].command.make != INFP_ENGINE_UNKNOWN;
+        return ret;
+}
+
+/* Nobody named this address. What the target itself listens on is said, since that may be the server that is meant. */
+static void say_nobody(const struct engine *engine, int r)
+{
+        static const char nobody[] = INFP_NOT_ASKED "no engine is at the default address";
+        static const char other[] = INFP_NOT_ASKED "what answers at the default address is no engine's page";
+        const struct engines *all = engine->all;
+        struct engine_listener listener;
+        char reason[256], fix[256];
+        unsigned port;
+
+        if (has_known_command(all) || infp_engine_listens_anywhere(all->env, &all->finder, &listener, &port) < 0) {
+                infp_emit_source(
+                        all->emit, NULL, -1, engine->shown, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
+                        !all->env->target || infp_target_mode(all->env->target) == INFP_MODE_HOST
+                                ? "name the page by --engine URL, or start the server under `infprof record -- COMMAND`"
+                                : "name the page by --engine URL");
+                return;
+        }
+        snprintf(reason, sizeof(reason),
+                 "process %" PRId32
+                 " of the target listens on port %u, but its command line is of no inference server that is known",
+                 listener.pid, port);
+        snprintf(fix, sizeof(fix), "if it is one: --engine http://%s:%u/metrics", listener.host, port);
+        infp_emit_source(all->emit, NULL, -1, engine->shown, INFP_ABSENT, reason, fix);
 }
 
 static void fail(struct engine *engine, int r, const struct infp_http_result *result, const struct infp_prom_page *page,
@@ -203,11 +248,7 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
         engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
         engine->n_good = 0;
         if (!engine->is_listed) {
-                static const char nobody[] = INFP_NOT_ASKED "no engine is at the default address";
-                static const char other[] = INFP_NOT_ASKED "what answers at the default address is no engine's page";
-
-                say(engine, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
-                    "name the page by --engine URL, or start the server under `infprof record -- COMMAND`");
+                say_nobody(engine, r);
                 return;
         }
         /* Found by its process: who listens there now has to be looked at before the next request. */
@@ -238,6 +279,18 @@ static int take_bytes(void *context, const char *bytes, size_t size, uint64_t t_
 
 static void take_end(void *context, const struct infp_http_result *result);
 
+/* Where the paths of its other pages begin: behind host and port, and behind what a server or a proxy puts before all paths. */
+static size_t root_size(const struct engine *engine)
+{
+        const char *host = strstr(engine->url, "://") + 3, *page = infp_engine_makes[engine->about.make].path;
+        const bool is_socket = !strncmp(engine->url, "unix://", 7);
+        const size_t bare = is_socket ? (size_t) (strrchr(host, ':') + 1 - engine->url)
+                                      : (size_t) (host - engine->url) + strcspn(host, "/?#"),
+                     whole = bare + strcspn(engine->url + bare, "?#"), size = strlen(page);
+
+        return whole >= bare + size && !strncmp(engine->url + whole - size, page, size) ? whole - size : bare;
+}
+
 /* Path "" is the metrics page itself. */
 static int start(struct engine_transfer *transfer, const char *path, uint64_t max_bytes, struct infp_err *err)
 {
@@ -258,28 +311,55 @@ static int start(struct engine_transfer *transfer, const char *path, uint64_t ma
         };
 
         if (*path) {
-                const char *host = strstr(engine->url, "://") + 3;
-                bool is_socket = !strncmp(engine->url, "unix://", 7);
-                size_t root = is_socket ? (size_t) (strrchr(host, ':') + 1 - engine->url)
-                                        : (size_t) (host - engine->url) + strcspn(host, "/?#");
-
-                snprintf(url, sizeof(url), "%.*s%s", (int) root, engine->url, path);
+                snprintf(url, sizeof(url), "%.*s%s", (int) root_size(engine), engine->url, path);
                 request.url = url;
         }
         infp_str_clear(&transfer->body);
         return infp_http_start(engine->all->http, &request, &transfer->running, err);
 }
 
-void infp_engine_ask(struct engine *engine, uint64_t now)
+static void ask_page(struct engine *engine)
 {
         struct infp_err err = { "" };
-        int r;
+        int r = start(&engine->page, "", ENGINE_PAGE_MAX, &err);
+
+        if (r < 0)
+                fail(engine, r, NULL, NULL, err.text);
+}
+
+void infp_engine_ask(struct engine *engine, uint64_t now)
+{
+        struct infp_err err;
 
         engine->t_ns = engine->asked_t_ns = now;
         engine->due_ns = 0;
-        r = start(&engine->page, "", ENGINE_PAGE_MAX, &err);
-        if (r < 0)
-                fail(engine, r, NULL, NULL, err.text);
+        /* What cannot be asked has its page asked, which says why. */
+        if (!engine->sleep_page || start(&engine->sleep, engine->sleep_page, INFP_ABOUT_SIDE_BYTES, &err) < 0)
+                ask_page(engine);
+}
+
+/* A server that sleeps when it is idle takes the reading of its page for a request: it would never sleep while it is recorded, or
+ * be woken. So it is read while its process works, and once more after that; what reading costs it is far below the limit. */
+bool infp_engine_rests(struct engine *engine, uint64_t now)
+{
+        const struct infp_env *env = engine->all->env;
+        uint64_t ticks, before = engine->cpu_ticks, since = now - engine->cpu_t_ns;
+        bool is_busy, was_busy = engine->was_busy;
+
+        if (!engine->sleep_page || !engine->is_there || !env->ticks_per_s)
+                return false;
+        ticks = infp_engine_cpu_ticks(env, engine->pid);
+        is_busy = !before || ticks < before || engine->is_new_process ||
+                  (ticks - before) * (INFP_NS_PER_S / env->ticks_per_s) > since / busy_part;
+        engine->cpu_ticks = ticks;
+        engine->cpu_t_ns = now;
+        engine->was_busy = is_busy;
+        if (is_busy || was_busy)
+                return false;
+        engine->t_ns = engine->asked_t_ns = now;
+        say(engine, INFP_ABSENT,
+            "it is idle and not read, since reading would keep it from sleeping (its --sleep-idle-seconds)", NULL);
+        return true;
 }
 
 static void ask_sides(struct engine *engine)
@@ -315,10 +395,14 @@ static void succeed(struct engine *engine)
 static int read_page(struct engine *engine, const struct infp_http_result *result, struct infp_prom_page *ret,
                      struct infp_err *err)
 {
-        const struct infp_str *body = &engine->page.body;
+        struct infp_str *body = &engine->page.body;
         uint64_t begin = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID), before = engine->cost_ns, cost;
-        int r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, ret, err);
+        int r;
 
+        /* The parser takes a last line without an end for a cut one, but of this page the end is known. */
+        if (result->is_whole && body->size && body->data[body->size - 1] != '\n')
+                infp_str_putc(body, '\n');
+        r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, ret, err);
         engine->cost_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
         /* The first page costs more than those that follow. */
         cost = before < engine->cost_ns ? before : engine->cost_ns;
@@ -330,6 +414,64 @@ static int read_page(struct engine *engine, const struct infp_http_result *resul
                 snprintf(engine->odd, sizeof(engine->odd),
                          "the page is so long that it is read less often than each second");
         return r;
+}
+
+/* The server's own words tell more than its number. A page of HTML does not. */
+static void put_words(const struct engine *engine, struct infp_str *out)
+{
+        const struct infp_str *body = &engine->page.body;
+        infp_autostr struct infp_str words = { 0 };
+        char masked[1024];
+        size_t n;
+
+        if (!body->size || *body->data == '<')
+                return;
+        infp_http_words(body->data, body->size, &words);
+        if (words.failed || words.size < 3)
+                return;
+        for (char *c = words.data;
+             (c = strchr(c, ' '));) /* each word as an argument: a text with blanks would be quoted */
+                *c++ = 0;
+        n = infp_mask_cmdline(words.data, words.size, engine->all->keeps_secrets, masked, sizeof(masked));
+        infp_str_puts(out, ": ");
+        infp_str_put(out, masked, n);
+}
+
+static void fail_status(struct engine *engine, const struct infp_http_result *result)
+{
+        infp_autostr struct infp_str words = { 0 };
+        struct infp_err err = { "" };
+
+        put_words(engine, &words);
+        infp_fail(&err, -EBADMSG, "%s answers with HTTP status %ld%s%s", engine->shown, result->status,
+                  words.size || result->status != 503 ? "" : ", it may still be loading", words.data ? words.data : "");
+        fail(engine, -EBADMSG, result, NULL, err.text);
+}
+
+/* --engine URL/llm means the page below it, as `load URL/llm` means the API below it; tried once, when the path itself is no page.
+ * Whether another answer is to be waited for. */
+static bool try_below(struct engine *engine, long status)
+{
+        static const char page[] = "/metrics";
+        size_t size = strlen(engine->url);
+
+        if (status == 404 && engine->named_size && !engine->has_row) { /* nor there */
+                engine->url[engine->named_size] = 0;
+                engine->named_size = 0;
+                set_name(engine);
+        }
+        if (status != 404 || engine->origin != ENGINE_NAMED || engine->was_below || engine->has_row ||
+            strpbrk(engine->url, "?#") || strstr(engine->url, "metrics"))
+                return false;
+        engine->was_below = true;
+        size -= engine->url[size - 1] == '/';
+        if (size + sizeof(page) > sizeof(engine->url))
+                return false;
+        engine->named_size = strlen(engine->url);
+        memcpy(engine->url + size, page, sizeof(page));
+        set_name(engine);
+        ask_page(engine);
+        return true;
 }
 
 static void end_page(struct engine *engine, const struct infp_http_result *result)
@@ -345,9 +487,8 @@ static void end_page(struct engine *engine, const struct infp_http_result *resul
                 return;
         }
         if (result->status != 200) {
-                infp_fail(&err, -EBADMSG, "%s answers with HTTP status %ld%s", engine->shown, result->status,
-                          result->status == 503 ? ", it may still be loading" : "");
-                fail(engine, -EBADMSG, result, NULL, err.text);
+                if (!try_below(engine, result->status))
+                        fail_status(engine, result);
                 return;
         }
         r = read_page(engine, result, &page, &err);
@@ -356,6 +497,12 @@ static void end_page(struct engine *engine, const struct infp_http_result *resul
                 return;
         }
         engine->is_listed = true;
+        if (!page.n_samples) {
+                engine->n_good = 0;
+                say(engine, INFP_ABSENT, engine->odd, "name the page by --engine URL where it is another");
+                write_scrape(engine, result, &page, false, engine->odd);
+                return;
+        }
         write_scrape(engine, result, &page, true, engine->odd[0] ? engine->odd : NULL);
         succeed(engine);
 }
@@ -372,6 +519,23 @@ static void end_live(struct engine *engine, const struct infp_http_result *resul
                 engine->live_is_off = true; /* switched off there: not asked again until a restart */
         }
         infp_engine_end_of_page(engine);
+}
+
+/* Whether it sleeps: then its page is left alone, since reading it would wake the server. */
+static void end_sleep(struct engine *engine, const struct infp_http_result *result)
+{
+        const struct infp_str *body = &engine->sleep.body;
+        json_t *root = result->r == 0 && result->status == 200 && body->size
+                               ? json_loadb(body->data, body->size, 0, NULL)
+                               : NULL;
+        const bool is_asleep = json_is_true(json_object_get(root, "is_sleeping"));
+
+        json_decref(root);
+        if (is_asleep)
+                say(engine, INFP_ABSENT, "it sleeps (is_sleeping of /props) and is not read, since that would wake it",
+                    NULL);
+        else
+                ask_page(engine);
 }
 
 static void end_side(struct engine *engine, const struct engine_transfer *transfer,
@@ -406,6 +570,9 @@ static void take_end(void *context, const struct infp_http_result *result)
                         break;
                 case ENGINE_ASK_SIDE:
                         end_side(engine, transfer, result);
+                        break;
+                case ENGINE_ASK_SLEEP:
+                        end_sleep(engine, result);
                         break;
                 }
         }

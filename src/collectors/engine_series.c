@@ -377,7 +377,7 @@ void infp_engine_series_add_kept(struct engine *engine)
 
                 /* A field of which the page has nothing any more stays absent. */
                 for (unsigned k = 0; slot->is_kept && k < slot->n_feeds; k++)
-                        if (is_part_of_sum(slot->feeds[k]) &&
+                        if (is_part_of_sum(slot->feeds[k]) && infp_engine_alias_is_of(slot->feeds[k], slot->share) &&
                             fields->rank[slot->feeds[k]->cell] == slot->feeds[k]->rank + 1)
                                 infp_engine_fields_add(fields, slot->feeds[k], slot->value);
         }

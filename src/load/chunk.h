@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
-
 struct infp_chunk {
         bool is_done;    /* [DONE] */
         bool has_choice; /* a member of `choices` */
@@ -20,7 +18,3 @@ struct infp_chunk {
 
 /* 0, or -EBADMSG: neither [DONE] nor a JSON object. */
 int infp_chunk_read(const char *data, size_t size, struct infp_chunk *ret);
-
-/* What a body says went wrong, in its own words: {"error":{"message":...}}, {"error":"..."}, {"message":...}, {"detail":...}; else its
- * beginning as it is. One line, without control characters; appended. */
-void infp_error_words(const char *body, size_t size, struct infp_str *out);

@@ -77,20 +77,20 @@ static int take_event(void *context, const char *type, const char *data, size_t 
         request->has_event = true;
         if (!strcmp(type, "error")) {
                 if (!request->server_error.size)
-                        infp_error_words(data, size, &request->server_error);
+                        infp_http_words(data, size, &request->server_error);
                 return 0;
         }
         if (infp_chunk_read(data, size, &chunk) < 0) {
                 request->is_garbage = true;
                 if (!request->server_error.size)
-                        infp_error_words(data, size, &request->server_error);
+                        infp_http_words(data, size, &request->server_error);
                 return -EBADMSG;
         }
         take_facts(request, &chunk);
         if (chunk.is_done)
                 request->done_ns = request->t_ns;
         if (chunk.is_error && !request->server_error.size)
-                infp_error_words(data, size, &request->server_error);
+                infp_http_words(data, size, &request->server_error);
         if (chunk.has_text)
                 take_piece(request);
         return 0;
@@ -120,7 +120,7 @@ static void take_whole(struct infp_load_request *request)
         }
         take_facts(request, &chunk);
         if (chunk.is_error)
-                infp_error_words(request->head.data, request->head.size, &request->server_error);
+                infp_http_words(request->head.data, request->head.size, &request->server_error);
         request->is_done |= chunk.has_choice;
 }
 
@@ -140,7 +140,7 @@ static void take_bare(struct infp_load_request *request)
         }
         if (!chunk.is_error && (request->is_done || *request->finish_reason))
                 return;
-        infp_error_words(bare->data, size, &request->server_error);
+        infp_http_words(bare->data, size, &request->server_error);
         request->is_garbage = false;
 }
 
@@ -211,7 +211,7 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
                 infp_str_printf(&verdict->error, "the server answered with status %ld", result->status);
                 if (request->head.size) {
                         infp_str_puts(&verdict->error, ": ");
-                        infp_error_words(request->head.data, request->head.size, &verdict->error);
+                        infp_http_words(request->head.data, request->head.size, &verdict->error);
                 }
         } else if (request->server_error.size && !request->is_garbage) {
                 verdict->failure = "server error";
@@ -219,7 +219,7 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
         } else if (request->is_garbage || (!request->has_choice && request->head.size)) {
                 verdict->failure = "garbage";
                 infp_str_puts(&verdict->error, "the answer is neither a stream of events nor a completion: ");
-                infp_error_words(request->head.data ? request->head.data : "", request->head.size, &verdict->error);
+                infp_http_words(request->head.data ? request->head.data : "", request->head.size, &verdict->error);
         } else if (is_given_up(request->finish_reason)) {
                 snprintf(verdict->failure_text, sizeof(verdict->failure_text), "finish %s", request->finish_reason);
                 verdict->failure = verdict->failure_text;

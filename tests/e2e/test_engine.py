@@ -303,10 +303,17 @@ def test_down_idle_and_missing_pages(infprof, record, server):
     one = server()
     one.answers["/501"] = (501, {}, json.dumps({"error": {"message": "This server does not support metrics endpoint."}}))
     one.answers["/401"] = (401, {}, "{}")
+    one.answers["/403"] = (403, {}, json.dumps({"error": {"message": "token sk-hidden12345678901234 has no access to metrics"}}))
+    one.answers["/503"] = (503, {}, json.dumps("the model\nis being loaded"))
+    one.answers["/418"] = (418, {}, "plain words\n")
+    one.answers["/500"] = (500, {}, "<html>what a web server makes up</html>")
+    one.answers["/empty"] = (200, {}, "")
+    one.answers["/comments"] = (200, {}, "# HELP vllm:num_requests_running x\n# TYPE vllm:num_requests_running gauge\n")
     one.answers["/moved"] = (302, {"Location": one.url("/metrics")}, "")
     one.answers["/html"] = (200, {"Content-Type": "text/plain"}, "<html>\n<body>hello</body>\n</html>\n")
     paths = {"/501": ("absent", "--metrics"), "/401": ("denied", "--engine-token"), "/moved": ("broken", None),
-             "/html": ("broken", None), "/none": ("absent", "--engine")}
+             "/html": ("broken", None), "/none": ("absent", "--engine"), "/403": ("denied", "--engine-token"), "/503": ("late", None),
+             "/418": ("broken", None), "/500": ("broken", None), "/empty": ("absent", "--engine"), "/comments": ("absent", "--engine")}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{probe.getsockname()[1]}/metrics"
@@ -317,6 +324,13 @@ def test_down_idle_and_missing_pages(infprof, record, server):
         assert fix is None or fix in row["fix"]
         assert not any(scrape["ok"] for scrape in engines.scrapes(one.url(path)))
     assert "redirect" in engines.state(one.url("/moved"))["reason"]
+    # What the server says is in the reason, its secrets are not.
+    for path, words in {"/501": "501: This server does not support metrics", "/403": "has no access to metrics", "/418": "plain words",
+                        "/503": "503: the model is being loaded", "/empty": "no samples", "/comments": "no samples"}.items():
+        assert words in engines.state(one.url(path))["reason"], engines.state(one.url(path))
+        assert words in engines.scrapes(one.url(path))[-1]["reason"]
+    assert "sk-hidden" not in str(engines.sources) and "html" not in engines.state(one.url("/500"))["reason"]
+    assert engines.vllm(one.url("/empty")) == []
     assert engines.state(closed)["state"] == "absent" and "refused" in engines.state(closed)["reason"]
     assert all("refused" in row["reason"] for row in engines.scrapes(closed))
     assert all(row["ok"] for row in engines.scrapes(one.url()))
@@ -324,6 +338,42 @@ def test_down_idle_and_missing_pages(infprof, record, server):
     report = subprocess.run([infprof, "report", "-r", engines.run.path], stdout=subprocess.PIPE, text=True, check=True).stdout
     heading = report[report.index(one.url("/401")):]
     assert re.match(r".*\n  pages +none of \d+ came: .*(\n {14}.*)*\n  fix +--engine-token", heading), heading[:500]
+
+
+def test_a_page_that_ends_without_a_line_feed(record, server):
+    """Whole by its Content-Length: its last line counts. Where the connection's end is the page's end, it may be cut."""
+    def closes(handler):
+        handler.send_response(200)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(PAGE.rstrip("\n").encode())
+        handler.close_connection = True
+
+    one = server()
+    one.answers["/metrics"] = (200, {}, PAGE.rstrip("\n"))
+    one.answers["/closes/metrics"] = closes
+    engines = read(record, one.url(), one.url("/closes/metrics"), seconds=2)
+    assert engines.vllm(one.url())[-1]["tokens_generation_total"] == 100
+    assert "was cut" in engines.state(one.url("/closes/metrics"))["reason"]
+
+
+def test_a_path_that_is_named_without_its_page(record, server):
+    """--engine URL/llm asks URL/llm/metrics when URL/llm is no page, and the other pages of the server below it."""
+    one = server()
+    one.answers["/llm/metrics"] = one.answers["/metrics"]
+    one.answers["/llm/version"] = (200, {}, '{"version": "0.32.0"}')
+    engines = read(record, one.url("/llm"), seconds=2)
+    assert engines.vllm(one.url("/llm/metrics"))[-1]["system_requests_running"] == 2
+    assert engines.by_id[engines.ids[one.url("/llm/metrics")]]["version"] == "0.32.0"
+    assert [path for path, _ in one.requests].count("/llm") == 1
+
+
+def test_the_port_that_is_attached_to(record, server):
+    """Its page is tried, whatever the command line of its process says (here: that of the tests)."""
+    one = server()
+    done = record("-t", "200", "--duration", "2", "--no-finish", "--port", one.port)
+    assert done.returncode == 0, done.stderr
+    assert Engines(done.run).vllm(f"http://localhost:{one.port}/metrics")[-1]["system_requests_running"] == 2
 
 
 def test_nothing_is_there(record, run_dir, server):
@@ -494,3 +544,42 @@ def test_recording_ends_while_an_engine_hangs(infprof, record, latency_truth):
         begin = time.monotonic()
         read(record, f"http://127.0.0.1:{port}/metrics/hang", seconds=1)
         assert time.monotonic() - begin < 10
+
+
+def test_report_27_an_ensemble_and_its_steps(record, server):
+    """Requests are those of the ensemble, work is that of its steps, and `sources` says so."""
+    one = server()
+    page = next(REPORTS.glob("27-*/page.txt")).read_text()
+    one.answers["/metrics"] = (200, {}, page)
+    # A release without queues on the page: only the name tells; and models of which none is known to hold others.
+    one.answers["/old/metrics"] = (200, {}, "".join(line for line in page.splitlines(True) if "pending" not in line))
+    one.answers["/two/metrics"] = (200, {}, page.replace("ensemble", "whole").replace("nv_inference_pending", "nv_other"))
+    engines = read(record, one.url(), one.url("/old/metrics"), one.url("/two/metrics"), seconds=2)
+
+    def reason(url):
+        return next(row["reason"] for row in reversed(engines.sources) if row["instance"] == url and
+                    row["column_name"] == "requests_finished_total")
+
+    for url in (one.url(), one.url("/old/metrics")):
+        row = engines.vllm(url)[-1]
+        assert (row["requests_finished_total"], row["requests_errored_total"]) == (102, 2)
+        assert row["latency_e2e_s_sum"] / row["latency_e2e_s_count"] == 0.25
+        assert row["steps_total"] == 300 and row["latency_queue_s_sum"] == pytest.approx(0.3)
+        assert "those of the ensemble ensemble" in reason(url)
+    assert engines.vllm(one.url())[-1]["system_requests_waiting"] == 4
+    assert engines.vllm(one.url("/two/metrics"))[-1]["requests_finished_total"] == 404
+    assert "sums over 4 models" in reason(one.url("/two/metrics"))
+
+
+def test_report_28_a_server_that_sleeps_when_idle(record, tmp_path):
+    """It falls asleep as if nobody looked: what counts as a request is asked only while it works."""
+    shutil.copy(next(REPORTS.glob("28-*/llama-server")), tmp_path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [sys.executable, "./llama-server", "--port", port, "--metrics", "--sleep-idle-seconds", 1, "--life", 6]
+    done = record("-t", "200", "--no-finish", command=words, cwd=tmp_path)
+    seen = (tmp_path / "seen.log").read_text()
+    assert "/metrics" in seen and "asleep True" in seen and "WOKEN" not in seen, seen
+    engines = Engines(done.run)
+    assert engines.run.table("vllm") and any("keep it from sleeping" in (row["reason"] or "") for row in engines.sources)

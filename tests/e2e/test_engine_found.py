@@ -1,6 +1,7 @@
 """Engines that are found by command lines of the profiled tree: which ports are asked, and which never. Other tests of engines are
 in test_engine.py."""
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 
 import pytest
 
+from waiting import wait_for
 from test_engine import Engines, no_engine_of_the_machine, server  # noqa: F401  (fixtures)
 
 SERVE = textwrap.dedent('''
@@ -21,7 +23,8 @@ SERVE = textwrap.dedent('''
         def do_GET(self):
             with open(sys.argv[-1], "a") as file:
                 file.write(f"{self.server.server_port} {self.path}\\n")
-            good = self.path == "/metrics"
+            prefix = sys.argv[sys.argv.index("--api-prefix") + 1].rstrip("/") if "--api-prefix" in sys.argv else ""
+            good = self.path == prefix + "/metrics"
             self.send_response(200 if good else 404)
             self.send_header("Content-Length", str(len(page) if good else 0))
             self.end_headers()
@@ -69,6 +72,33 @@ def test_engine_found_by_its_command_line(record, tmp_path):
     # Never another socket, though the same process listens there.
     asked = {line.split()[0] for line in log.read_text().splitlines()}
     assert asked == {str(port)}
+
+
+def test_engine_with_a_prefix_before_its_paths(record, tmp_path):
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--metrics", "--port", port, "--api-prefix", "/llm/")
+    done = record("-t", "200", "--no-finish", command=command)
+    engines = Engines(done.run)
+    assert engines.vllm(f"http://127.0.0.1:{port}/llm/metrics")[-1]["system_requests_running"] == 3
+    asked = {line.split()[1] for line in log.read_text().splitlines()}
+    assert not any("is of no inference server" in (row["reason"] or "") for row in engines.sources)
+    assert {"/llm/metrics", "/llm/slots", "/llm/props", "/llm/v1/models"} <= asked
+    assert all(path.startswith("/llm/") for path in asked), asked
+
+
+def test_a_server_that_is_not_known_is_named(record, tmp_path):
+    """The target listens, but its command line is of no engine: what would help is said without being asked for."""
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--port", port)
+    done = record("-t", "200", "--no-finish", command=[*command[:2], command[2].replace("llama-server", "my-server"), *command[3:]])
+    engines = Engines(done.run)
+    row = next(row for row in reversed(engines.sources) if row["instance"] == "http://localhost:8000/metrics")
+    if engines.ids:
+        pytest.skip("an engine runs on port 8000 of this machine")
+    assert f"listens on port {port}" in row["reason"] and row["fix"] == f"if it is one: --engine http://127.0.0.1:{port}/metrics"
+    assert log.read_text() == ""
+    report = subprocess.run([os.environ["INFPROF"], "report", "-r", str(done.run.path)], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert f"listens on port {port}" in " ".join(report.stdout.split())
 
 
 @pytest.mark.parametrize("host", ["127.0.0.2", "LocalHost", "[::1]", socket.gethostname()])
@@ -140,3 +170,22 @@ def test_engine_in_another_network(record, tmp_path):
     row = Engines(done.run).state(f"llamacpp, port {port}")
     assert row["state"] == "absent" and "network of its own" in row["reason"] and "--engine" in row["fix"]
     assert log.read_text() == ""
+
+
+def test_port_in_another_network(record, tmp_path):
+    """--port finds who listens there, though not in our network, and the page that cannot be reached is explained."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make network namespaces")
+    port, = free_ports(1)
+    command, log = llama(tmp_path, "--metrics", "--port", port)
+    process = subprocess.Popen(["unshare", "-n", *command], env={**os.environ, "SECONDS_TO_LIVE": "100"})
+    try:
+        wait_for(lambda: f":{port:04X}" in pathlib.Path(f"/proc/{process.pid}/net/tcp").read_text(), "the server")
+        done = record("-t", "200", "--duration", "1500ms", "--no-finish", "--port", port)
+        assert done.returncode == 0 and f"recording process {process.pid}" in done.stderr, done.stderr
+        row = Engines(done.run).state(f"llamacpp, port {port}")
+        assert "network of its own" in row["reason"] and "nsenter" in row["fix"]
+        assert log.read_text() == ""
+    finally:
+        process.kill()
+        process.wait()

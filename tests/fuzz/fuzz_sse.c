@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/http.h"
 #include "load/chunk.h"
 #include "load/sse.h"
 #include "model/log_histogram.h"
@@ -102,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         feed(text, size, 1 + data[0] % 32, &parts);
         expect(whole.size == parts.size && (whole.size == 0 || memcmp(whole.data, parts.data, whole.size) == 0));
         infp_chunk_read(text, size, &chunk);
-        infp_error_words(text, size, &words);
+        infp_http_words(text, size, &words);
         expect(words.size < 300);
         histogram(text, size);
         return 0;

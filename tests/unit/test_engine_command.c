@@ -18,6 +18,8 @@ static void commands(void **state)
                 enum infp_engine_make make;
                 unsigned port;
                 bool lacks, is_https;
+                const char *prefix; /* NULL: none */
+                bool may_sleep;
         } cases[] = {
                 { "vllm serve org/model", INFP_ENGINE_VLLM, 8000, false, false },
                 { "/venv/bin/python3 /venv/bin/vllm serve org/model --port 8001", INFP_ENGINE_VLLM, 8001, false,
@@ -34,6 +36,15 @@ static void commands(void **state)
                 { "python3 -m sglang.launch_server --enable-metrics", INFP_ENGINE_SGLANG, 30000, false, false },
                 { "python3 -m sglang.launch_server --port 30001", INFP_ENGINE_SGLANG, 30001, true, false },
                 { "tritonserver --http-port 8000 --metrics-port=9102", INFP_ENGINE_TRITON, 9102, false, false },
+                { "llama-server --metrics --api-prefix /llm/ --sleep-idle-seconds 300", INFP_ENGINE_LLAMACPP, 8080,
+                  false, false, "/llm", true },
+                { "llama-server --metrics --api-prefix=a/b --sleep-idle-seconds=-1", INFP_ENGINE_LLAMACPP, 8080, false,
+                  false, "/a/b", false },
+                { "llama-server --metrics --api-prefix / --sleep-idle-seconds 0", INFP_ENGINE_LLAMACPP, 8080, false,
+                  false, NULL, true },
+                { "llama-server --metrics --api-prefix /a?b --sleep-idle-seconds soon", INFP_ENGINE_LLAMACPP, 8080,
+                  false, false },
+                { "vllm serve m --api-prefix /llm --sleep-idle-seconds 1", INFP_ENGINE_VLLM, 8000, false, false },
                 { "grep -r llama-server-notes .", INFP_ENGINE_UNKNOWN, 0, false, false },
                 { "bash -c sleep", INFP_ENGINE_UNKNOWN, 0, false, false },
                 { "a b c d e f g h i vllm serve", INFP_ENGINE_UNKNOWN, 0, false, false },
@@ -51,9 +62,11 @@ static void commands(void **state)
                         *c = *c == ' ' ? 0 : *c;
                 infp_engine_command_read(line, size, &command);
                 if (command.make != cases[i].make || (command.make && command.port != cases[i].port) ||
-                    (command.missing_flag != NULL) != cases[i].lacks || command.is_https != cases[i].is_https)
-                        fail_msg("%s: make %d, port %u, %s", cases[i].line, (int) command.make, command.port,
-                                 command.missing_flag ? command.missing_flag : "all is there");
+                    (command.missing_flag != NULL) != cases[i].lacks || command.is_https != cases[i].is_https ||
+                    strcmp(command.prefix, cases[i].prefix ? cases[i].prefix : "") ||
+                    command.may_sleep != cases[i].may_sleep)
+                        fail_msg("%s: make %d, port %u, %s, %s", cases[i].line, (int) command.make, command.port,
+                                 command.missing_flag ? command.missing_flag : "all is there", command.prefix);
         }
 }
 

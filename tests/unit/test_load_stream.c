@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "collect/http.h"
 #include "load/chunk.h"
 #include "load/sse.h"
 
@@ -222,6 +223,7 @@ static void error_words(void **state)
                 { "{\"error\":\"overloaded\",\"error_type\":\"overloaded\"}", "overloaded" },
                 { "{\"object\":\"error\",\"message\":\"no\\nsuch   model\"}", "no such model" },
                 { "{\"detail\":\"Not Found\"}", "Not Found" },
+                { "\"metrics are \\\"off\\\"\"\n", "metrics are \"off\"" },
                 { "{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"field required\"}]}", "field required" },
                 { "  plain\x01 words\r\n", "plain words " },
                 { "{\"something\":1}", "{\"something\":1}" },
@@ -232,7 +234,7 @@ static void error_words(void **state)
         (void) state;
         for (size_t i = 0; i < INFP_COUNT(cases); i++) {
                 infp_str_clear(&out);
-                infp_error_words(cases[i].body, strlen(cases[i].body), &out);
+                infp_http_words(cases[i].body, strlen(cases[i].body), &out);
                 assert_string_equal(out.data ? out.data : "", cases[i].words);
         }
 }
