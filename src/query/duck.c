@@ -218,7 +218,15 @@ static void free_duck(struct infp_duck **duck)
                 close_duck(*duck);
 }
 
-static int open_own(const char *threads, struct infp_duck **ret, struct infp_err *err)
+static int prepare_for_sql(struct infp_duck *duck, struct infp_err *err)
+{
+        INFP_TRY(infp_duck_register_cast(duck, err));
+        INFP_TRY(infp_duck_register_functions(duck, err));
+        /* What has no zone is UTC, as in our files. */
+        return infp_duck_do(duck, "SET TimeZone = 'UTC'", NULL, err);
+}
+
+static int open_own(bool is_writer, struct infp_duck **ret, struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
         const struct infp_duck_api *api;
@@ -230,14 +238,12 @@ static int open_own(const char *threads, struct infp_duck **ret, struct infp_err
                 return infp_fail(err, -ENOMEM, "out of memory");
         duck->api = api;
         duck->database->n_users = 1;
-        INFP_TRY(open_database(duck, threads, err));
+        INFP_TRY(open_database(duck, is_writer ? "1" : NULL, err));
         INFP_TRY(connect_to(duck, err));
         INFP_TRY(limit_memory(duck, err));
         INFP_TRY(infp_duck_register_feeds(duck, err));
-        INFP_TRY(infp_duck_register_cast(duck, err));
-        INFP_TRY(infp_duck_register_functions(duck, err));
-        /* What has no zone is UTC, as in our files. */
-        INFP_TRY(infp_duck_do(duck, "SET TimeZone = 'UTC'", NULL, err));
+        if (!is_writer)
+                INFP_TRY(prepare_for_sql(duck, err));
         infp_duck_api_trim();
         *ret = INFP_TAKE(duck);
         return 0;
@@ -245,12 +251,12 @@ static int open_own(const char *threads, struct infp_duck **ret, struct infp_err
 
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
 {
-        return open_own(NULL, ret, err);
+        return open_own(false, ret, err);
 }
 
 int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
 {
-        return open_own("1", ret, err);
+        return open_own(true, ret, err);
 }
 
 /* Under the lock. */
@@ -260,7 +266,7 @@ static int share(struct infp_duck **ret, struct infp_err *err)
         const struct infp_duck_api *api;
 
         if (!shared) {
-                INFP_TRY(open_own(NULL, ret, err));
+                INFP_TRY(open_own(false, ret, err));
                 shared = (*ret)->database;
                 return 0;
         }
