@@ -14,7 +14,7 @@
 #include "view/flame_words.h"
 #include "view/report_parts.h"
 
-enum { FIGURES_WIDTH = 47, NARROWEST = 24 };
+enum { FIGURES_WIDTH = 47, NARROWEST = 24, MOST_PASSAGES = 64 };
 
 /* "name (object) file:line"; guesses are called guesses, with their share where they are not all. */
 static void put_function(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
@@ -98,15 +98,38 @@ static void put_change(struct infp_out *out, const struct infp_flame *flame, con
         infp_report_end(out);
 }
 
+/* _start, main, Py_RunMain ...: nearly every stack passes it and it does nothing itself, so its total says nothing. */
+static bool is_passage(const struct infp_flame *flame, const struct infp_flame_function *f)
+{
+        return !flame->base && f->total_weight > 0.95 * flame->weight && f->self_weight < 0.01 * flame->weight;
+}
+
+/* Takes passages off a list of n, and leaves `most` at most. Returns how many passages there were. */
+static uint32_t drop_passages(const struct infp_flame *flame, uint32_t *top, uint32_t *n, uint32_t most)
+{
+        uint32_t kept = 0, dropped = 0;
+
+        for (uint32_t i = 0; i < *n; i++)
+                if (is_passage(flame, &flame->functions[top[i]]))
+                        dropped++;
+                else if (kept < most)
+                        top[kept++] = top[i];
+        *n = kept;
+        return dropped;
+}
+
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
                          unsigned width)
 {
-        infp_autofree uint32_t *top = calloc((size_t) most + 1, sizeof(*top));
-        uint32_t n, all;
+        const uint32_t room = most + (by_total ? MOST_PASSAGES : 0);
+        infp_autofree uint32_t *top = calloc((size_t) room + 1, sizeof(*top));
+        uint32_t n, all, n_passages = 0;
 
         if (!top)
                 return -ENOMEM;
-        n = infp_flame_top(flame, by_total, most, top, &all);
+        n = infp_flame_top(flame, by_total, room, top, &all);
+        if (by_total)
+                n_passages = drop_passages(flame, top, &n, most);
         if (flame->base)
                 infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
                                 by_total ? "function with what it calls" : "function");
@@ -119,6 +142,8 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                 (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
         if (all > n) {
                 infp_report_put(out, "  ... and %u more", all - n);
+                if (n_passages)
+                        infp_report_put(out, ", of them %u that over 95 %% of the samples pass", n_passages);
                 infp_report_end(out);
         }
         return 0;

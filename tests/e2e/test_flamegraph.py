@@ -388,6 +388,16 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
     assert "cut short" not in done.stderr and "+0.00" in done.stdout and "-20.00" not in done.stdout
 
 
+def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_path):
+    run = folded_run(infprof, tmp_path / "run", "_start;main;run;work;a 60\n_start;main;run;work;b 35\n_start;main;run;idle 5\n")
+    text = flamegraph("--top=3", run=run)
+    rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
+    assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
+    assert "... and 4 more, of them 3 that over 95 % of the samples pass" in text
+    top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
+    assert [one["name"] for one in top["top_functions_total"]] == ["_start", "main", "run"]
+
+
 def test_diff_refuses_other_modes(flamegraph, imported):
     assert "they cannot be compared" in flamegraph("--svg", "--diff", imported, fails=1)
 
