@@ -15,6 +15,7 @@ const char *infp_limit_resource_name(enum infp_limit_resource resource)
                 [INFP_LIMIT_MEMORY] = "memory",
                 [INFP_LIMIT_GPU] = "GPU",
                 [INFP_LIMIT_GPU_MEMORY] = "GPU memory",
+                [INFP_LIMIT_WAITING] = "busy waiting",
                 [INFP_LIMIT_CPU] = "CPU",
                 [INFP_LIMIT_IO] = "I/O",
                 [INFP_LIMIT_CACHE] = "engine's KV cache",
@@ -137,7 +138,7 @@ static void write_headline(struct infp_limits *limits)
 {
         const struct infp_limit *first = &limits->list[0];
         const bool is_mass = first->resource == INFP_LIMIT_MEMORY || first->resource == INFP_LIMIT_GPU_MEMORY ||
-                             first->resource == INFP_LIMIT_IO;
+                             first->resource == INFP_LIMIT_IO || first->resource == INFP_LIMIT_WAITING;
         const char *name = infp_limit_resource_name(first->resource), *the = is_mass ? "" : "the ";
 
         if (first->state == INFP_LIMIT_REACHED) {
@@ -170,9 +171,12 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
         infp_limit_cpu(report, &found[INFP_LIMIT_CPU]);
         infp_limit_io(report, &found[INFP_LIMIT_IO]);
         infp_limit_engine(report, &found[INFP_LIMIT_QUEUE], &found[INFP_LIMIT_CACHE]);
+        infp_limit_waiting(report, &found[INFP_LIMIT_WAITING]);
+        infp_limit_starved(report, &found[INFP_LIMIT_QUEUE], &found[INFP_LIMIT_CPU]);
         for (int state = INFP_LIMIT_REACHED; state <= INFP_LIMIT_NOT_CHECKED; state++)
                 for (unsigned i = 0; i < INFP_LIMIT_RESOURCES; i++)
-                        if ((int) found[i].state == state)
+                        if ((int) found[i].state == state &&
+                            *found[i].text) /* a finding of samples, if there are any */
                                 ret->list[ret->n++] = found[i];
         write_headline(ret);
 }

@@ -6,6 +6,8 @@
  * once). Throttling: in 5 % of the quota's periods (near from one). Memory: tasks waited for it 10 % of the time, or somebody was
  * killed for want of it (near from 90 % of the limit). I/O: tasks waited for it 25 %, or all of them 10 % (near from 5 %). Queue: at
  * least one request waited on average (near from 0.1).
+ * Busy waiting: 25 % of the CPU time of its samples (near from 5 %); what is left of the CPU time is what the CPU's state goes by. One
+ * thread that was always busy (90 % of the time) is at its limit whatever CPUs are left; without samples that is a guess.
  *
  * Shares of waiting are the kernel's (pressure), of the target's own control group where it has one for itself. Those of the machine
  * count for the machine alone; of a target they are a guess, and only where the target did what has to wait: lost CPUs, came to its
@@ -23,6 +25,7 @@ enum infp_limit_resource {
         INFP_LIMIT_MEMORY,
         INFP_LIMIT_GPU,
         INFP_LIMIT_GPU_MEMORY,
+        INFP_LIMIT_WAITING, /* that uses CPU */
         INFP_LIMIT_CPU,
         INFP_LIMIT_IO,
         INFP_LIMIT_CACHE,

@@ -26,6 +26,10 @@ double infp_limit_machine_waited(const struct infp_report *report, const char *r
 /* limits_cpu.c, limits_memory.c, limits_gpu.c, limits_engine.c */
 void infp_limit_throttling(const struct infp_report *report, struct infp_limit *limit);
 void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit);
+/* Where the CPU time that samples saw went to waiting; nothing is said without samples. */
+void infp_limit_waiting(const struct infp_report *report, struct infp_limit *limit);
+/* A queue that grows since neighbours have the CPUs is the CPU's: after both have been found. */
+void infp_limit_starved(const struct infp_report *report, const struct infp_limit *queue, struct infp_limit *cpu);
 void infp_limit_memory(const struct infp_report *report, struct infp_limit *limit);
 void infp_limit_io(const struct infp_report *report, struct infp_limit *limit);
 void infp_limit_gpu(const struct infp_report *report, struct infp_limit *busy, struct infp_limit *memory);

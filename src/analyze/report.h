@@ -33,8 +33,10 @@ struct infp_report {
 
         /* CPU of the target's tree within the range; NAN when it was not measured. What was waited for is in it. */
         double tree_cpu_s, tree_user_s, tree_system_s;
-        bool tree_is_fine;     /* by CPU clocks (ns), not by ticks of 10 ms */
-        double effective_cpus; /* NAN: unknown; likewise the next two */
+        bool tree_is_fine; /* by CPU clocks (ns), not by ticks of 10 ms */
+        /* Of the target, on average over the range; where that was not recorded, of infprof itself. NAN: unknown; likewise the next
+         * two. */
+        double effective_cpus;
         double memory_limit_bytes;
         double n_cpus;
 

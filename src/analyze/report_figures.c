@@ -136,8 +136,22 @@ static void split_energy(struct infp_report *report)
         infp_energy_per_token(&report->energy, &report->engines, report->requests);
 }
 
+/* `limits` has those of the target; `host`, of infprof, stands in where there is none. */
+static void set_limits(struct infp_report *report)
+{
+        const struct infp_report_metric *cpus = infp_report_find(report, "lEffectiveCpus"),
+                                        *memory = infp_report_find(report, "lMemoryLimitBytes"),
+                                        *groups = infp_report_find(report, "lGroups");
+
+        if (cpus && cpus->stat.n)
+                report->effective_cpus = infp_stat_mean(&cpus->stat);
+        if (groups && groups->stat.n)
+                report->memory_limit_bytes = memory && memory->stat.n ? memory->stat.last : NAN;
+}
+
 void infp_report_figures(struct infp_report *report)
 {
+        set_limits(report);
         find_tree_cpu(report);
         find_shares(report);
         split_energy(report);

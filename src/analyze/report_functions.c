@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 void infp_report_functions_done(struct infp_report_functions *functions)
 {
@@ -18,6 +19,8 @@ static int add(struct infp_report_functions *ret, struct infp_run *run, const st
 
         if (r < 0)
                 return r == -ENOENT || r == -ENODATA ? 0 : r;
+        if (!strcmp(flame->mode, "cpu"))
+                infp_busy_waited(flame, &ret->busy);
         free(flame->nodes);
         flame->nodes = NULL;
         flame->n_nodes = 0;
@@ -51,6 +54,8 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, s
                 options.mode = modes[i];
                 r = add(ret, run, &options, err);
         }
+        if (r >= 0 && ret->busy.seconds > 0)
+                r = infp_busy_thread(run, t0, t1, &ret->busy, err);
         if (r >= 0 && !ret->n) {
                 options.mode = NULL;
                 r = add(ret, run, &options, err);

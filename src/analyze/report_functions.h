@@ -1,6 +1,7 @@
 /* Where the time of a run went, by functions: of its stacks, if it has any. */
 #pragma once
 
+#include "analyze/busy.h"
 #include "analyze/flame.h"
 #include "analyze/sampling.h"
 
@@ -10,6 +11,7 @@ struct infp_report_functions {
         struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES]; /* a mode each, without nodes */
         unsigned n;
         struct infp_sampling sampling;
+        struct infp_busy busy; /* of mode cpu; none: seconds 0 */
 };
 
 /* Modes cpu, wall and off-cpu; of an imported profile the only one. No stacks: n 0. */

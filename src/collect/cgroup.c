@@ -343,9 +343,22 @@ double infp_cgroup_quota_effective(const struct infp_env *env, struct infp_cgrou
         return least;
 }
 
+/* v1 says the least of all levels itself, and knows of parents that cannot be seen from inside; 0: none. */
+static uint64_t hierarchical_limit(const struct infp_env *env, const struct infp_cgroup_place *place)
+{
+        struct infp_span rest, line;
+        char text[8192];
+
+        infp_cgroup_read(env, place, "memory.stat", text, sizeof(text), &rest);
+        while (infp_span_line(&rest, &line))
+                if (infp_span_is(infp_span_word(&line), "hierarchical_memory_limit"))
+                        return infp_cgroup_limit(infp_span_word(&line));
+        return 0;
+}
+
 uint64_t infp_cgroup_memory_effective(const struct infp_env *env, struct infp_cgroup_place place)
 {
-        uint64_t least = 0, here;
+        uint64_t least = place.is_v2 ? 0 : hierarchical_limit(env, &place), here;
         struct infp_span value;
         char text[64];
 

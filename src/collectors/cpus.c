@@ -52,6 +52,15 @@ int infp_cpus_parse(struct infp_cpus *cpus, struct infp_span list)
         return 0;
 }
 
+void infp_cpus_add(struct infp_cpus *to, const struct infp_cpus *cpus)
+{
+        to->n = 0;
+        for (size_t i = 0; i < sizeof(to->bits) / sizeof(to->bits[0]); i++) {
+                to->bits[i] |= cpus->bits[i];
+                to->n += (unsigned) __builtin_popcountll(to->bits[i]);
+        }
+}
+
 static void add_entry(struct infp_cpus *cpus, const char *name)
 {
         uint64_t cpu;

@@ -20,5 +20,7 @@ static inline bool infp_cpus_has(const struct infp_cpus *cpus, unsigned cpu)
 
 /* 0 or -EBADMSG: no list, a range that runs backwards, a number beyond the limit. An empty list is an empty set. */
 int infp_cpus_parse(struct infp_cpus *cpus, struct infp_span list);
+/* The union: adds those of `cpus`. */
+void infp_cpus_add(struct infp_cpus *to, const struct infp_cpus *cpus);
 /* The cpuN directories, whether online or not. 0 or a negative errno. Does not allocate. */
 int infp_cpus_list(struct infp_cpus *cpus, int root_fd);

@@ -11,6 +11,7 @@
 enum infp_name_rank {
         INFP_NAME_NONE,
         INFP_NAME_RANGE,
+        INFP_NAME_CODE, /* what its instructions do */
         INFP_NAME_DYNSYM,
         INFP_NAME_DEBUGDATA,
         INFP_NAME_GO,

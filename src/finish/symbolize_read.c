@@ -10,7 +10,7 @@
 
 enum { MOST_FRAMES = 16 << 20 };
 
-static const char *const names_from[] = { "", "range", "dynsym", "debugdata", "gopclntab", "symtab", "dwarf" };
+static const char *const names_from[] = { "", "range", "code", "dynsym", "debugdata", "gopclntab", "symtab", "dwarf" };
 _Static_assert(INFP_COUNT(names_from) == INFP_NAME_FIXED, "a rank has no word");
 
 enum infp_name_rank infp_name_rank(const char *from, size_t size)

@@ -37,7 +37,7 @@ static const struct infp_column symbol_columns[] = {
         [INFP_SYMBOLS_FILE] = INFP_COLUMN(sFile, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Source file."),
         [INFP_SYMBOLS_LINE] = INFP_COLUMN(sLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line of the address, or of the inlined call."),
         [INFP_SYMBOLS_FUNCTION_LINE] = INFP_COLUMN(sFunctionLine, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line where the function begins."),
-        [INFP_SYMBOLS_FROM] = INFP_COLUMN(sFrom, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: symtab, dynsym, debugdata, gopclntab, dwarf, perf map, jitdump, kallsyms, proc (system calls and wait channels of blocked threads), range (no name: the function's extent by its unwind table), import."),
+        [INFP_SYMBOLS_FROM] = INFP_COLUMN(sFrom, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: symtab, dynsym, debugdata, gopclntab, dwarf, perf map, jitdump, kallsyms, proc (system calls and wait channels of blocked threads), range (no name: the function's extent by its unwind table), code (the same, and what its instructions do is known: OpenMP wait), import."),
 };
 
 static const struct infp_column stack_keys[] = {

@@ -325,7 +325,7 @@ static bool name_by_range(struct infp_symbol_object *object, uint64_t address, s
         snprintf(object->text, sizeof(object->text), "%s[%.*s+0x%llx]", what,
                  (int) (is_wrapped ? strcspn(base + 1, "]") : strnlen(base, 200)), base + is_wrapped,
                  (unsigned long long) begin);
-        set_made(object, "range", ret);
+        set_made(object, *what ? "code" : "range", ret);
         return true;
 }
 

@@ -27,6 +27,19 @@ def as_json(infprof, output, *words):
     return json.loads(report(infprof, output, "--json", *words).stdout)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is all there is")
+@pytest.mark.parametrize("attach", [False, True])
+def test_limits_of_the_target(infprof, record, run_dir, attach):
+    """The target may use one CPU, and infprof all of them."""
+    command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), "python3", "-S", "-c", BUSY.format(0.5) + "\ntime.sleep(0.5)"]
+    target = subprocess.Popen(command) if attach else None
+    done = record("--pid", str(target.pid), "-t", "100") if attach else record("-t", "100", command=command)
+    if target:
+        target.wait(timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert as_json(infprof, run_dir)["effective_cpus"] == 1
+
+
 @pytest.mark.san
 def test_known_answers(infprof, record, run_dir):
     """One second of CPU, 32 MiB written, a memory of its own of 40 MiB."""

@@ -62,7 +62,8 @@ static enum infp_limit_state state_of(const struct infp_report *report, enum inf
         struct infp_limits limits;
 
         infp_limits_find(report, &limits);
-        assert_int_equal(limits.n, INFP_LIMIT_RESOURCES);
+        /* Busy waiting is a finding of samples. */
+        assert_int_equal(limits.n, INFP_LIMIT_RESOURCES - !(report->functions.busy.seconds > 0));
         return get(&limits, resource)->state;
 }
 
@@ -127,6 +128,112 @@ static void test_one_thread(void **state)
         assert_true(get(&limits, INFP_LIMIT_CPU)->is_estimated);
         report.processes.list[0].cpu_s = 5; /* two processes share it */
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+}
+
+/* Samples tell threads apart; a process without a second thread needs none. */
+static void test_one_thread_is_known(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        report.tree_cpu_s = 14;
+        report.functions.busy = (struct infp_busy){ .seconds = 14, .thread_s = 8.9, .tid = 4711 };
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_FREE);
+        report.functions.busy.thread_s = 9.5;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_REACHED);
+        assert_true(get(&limits, INFP_LIMIT_CPU)->is_estimated);
+        assert_string_equal(
+                get(&limits, INFP_LIMIT_CPU)->text,
+                "one thread (4711) was busy 95 % of the time by its samples, and one thread can use one CPU; "
+                "the target used 1.40 of its 4 CPUs");
+        report = quiet("run");
+        report.tree_cpu_s = 9.6;
+        report.processes.n = 1;
+        report.processes.list[0].cpu_s = 9.6;
+        add(&report, "tree", "tree_processes", 0, 1, 1);
+        add(&report, "tree", "tree_threads", 0, 1, 1);
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_REACHED);
+        assert_false(get(&limits, INFP_LIMIT_CPU)->is_estimated);
+        metrics[1].stat.max = 2;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_NEAR);
+        assert_true(get(&limits, INFP_LIMIT_CPU)->is_estimated);
+}
+
+/* All CPUs are in use, half of that to wait: they are not what limits it. */
+static void test_busy_waiting(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        report.tree_cpu_s = 39;
+        report.functions.busy = (struct infp_busy){ .seconds = 39, .thread_s = 9 };
+        report.functions.busy.waited_s[INFP_BUSY_OPENMP] = 1.9;
+        assert_int_equal(state_of(&report, INFP_LIMIT_WAITING), INFP_LIMIT_FREE);
+        assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
+        report.functions.busy.waited_s[INFP_BUSY_OPENMP] = 8;
+        assert_int_equal(state_of(&report, INFP_LIMIT_WAITING), INFP_LIMIT_NEAR);
+        report.functions.busy.waited_s[INFP_BUSY_OPENMP] = 15.6;
+        report.functions.busy.waited_s[INFP_BUSY_YIELD] = 3.9;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(limits.list[0].resource, INFP_LIMIT_WAITING);
+        assert_int_equal(limits.list[0].state, INFP_LIMIT_REACHED);
+        assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_FREE);
+        assert_non_null(strstr(limits.headline, "Limited by busy waiting: 50 % of the target's CPU time was waiting"));
+        assert_non_null(strstr(limits.headline, "barriers of OpenMP 40 %, polling with sched_yield 10 %"));
+        assert_non_null(strstr(get(&limits, INFP_LIMIT_CPU)->text, "(98 %); 50 % of that was busy waiting"));
+}
+
+/* The limits of the target itself, those of its pod among them, go before infprof's own and its containers'. */
+static void test_limits_of_the_target(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        add(&report, "limits", "lGroups", 0, 1, 1);
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_FREE);
+        add(&report, "limits", "lCpuQuota", 0, 1.5, 1.5);
+        assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NOT_CHECKED);
+        add_total(&report, "limits", "lCpuPeriods", 100);
+        add_total(&report, "limits", "lCpuThrottledPeriods", 20);
+        add_total(&report, "limits", "lCpuThrottledTimeNs", 3000000000);
+        report.effective_cpus = 1.5;
+        infp_limits_find(&report, &limits);
+        assert_string_equal(limits.list[0].text,
+                            "the target was held back in 20 % of the quota's periods, for 3.00 s together "
+                            "over all CPUs in 10.0 s (1.5 CPUs allowed)");
+}
+
+/* Requests queue since neighbours have the CPUs. */
+static void test_a_starved_server(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_limits limits;
+
+        (void) state;
+        report.containers.n = 0;
+        report.cores.average.mean = 98;
+        report.containers.n_pressure = 1;
+        report.containers.pressure[0] = (struct infp_pressure_use){ .resource = "cpu" };
+        report.containers.pressure[0].some = (struct infp_stat){ .n = 2, .weight = 10, .mean = 0.45e9 };
+        engine = (struct infp_report_engine){ .id = 1 };
+        engine.gauges[INFP_ENGINE_WAITING] = (struct infp_stat){ .n = 9, .weight = 9, .mean = 3, .max = 5 };
+        report.engines = (struct infp_report_engines){ .list = &engine, .n = 1 };
+        infp_limits_find(&report, &limits);
+        assert_int_equal(limits.list[0].resource, INFP_LIMIT_CPU);
+        assert_int_equal(limits.list[0].state, INFP_LIMIT_REACHED);
+        assert_true(limits.list[0].is_estimated);
+        assert_non_null(
+                strstr(limits.headline, "Limited by the CPU: tasks of the machine waited for a CPU 45 % of the time"));
+        assert_non_null(strstr(limits.headline, "Also at the limit: engine's queue."));
+        report.containers.pressure[0].some.mean = 0.2e9;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(limits.list[0].resource, INFP_LIMIT_QUEUE);
 }
 
 static void test_throttling_comes_first(void **state)
@@ -421,6 +528,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_cpu),
                 cmocka_unit_test(test_one_thread),
+                cmocka_unit_test(test_one_thread_is_known),
+                cmocka_unit_test(test_busy_waiting),
+                cmocka_unit_test(test_limits_of_the_target),
+                cmocka_unit_test(test_a_starved_server),
                 cmocka_unit_test(test_throttling_comes_first),
                 cmocka_unit_test(test_memory),
                 cmocka_unit_test(test_io),

@@ -1,0 +1,35 @@
+/* How much of the machine a process may use: its affinity, and the limits of its control group and of all above it, in v1, v2 and
+ * both at once. What has no limit is 0 or empty: v1 knows no word for that, only a number near 2^63. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/cgroup.h"
+#include "collectors/cpus.h"
+
+/* Its control groups. One that another namespace hides is not `has`; where it is infprof's own the mount stands for it, which is
+ * then all that a container shows. */
+struct infp_allowed_place {
+        bool has;
+        struct infp_cgroup_place place;
+};
+struct infp_allowed {
+        const char *mode; /* "v1", "v2", "hybrid"; NULL: it is not known which group this is */
+        struct infp_allowed_place cpu, memory, set;
+};
+
+/* pid 0: infprof itself. 0 or a negative errno. */
+int infp_allowed_find(const struct infp_env *env, const struct infp_cgroups *cgroups, int32_t pid,
+                      struct infp_allowed *ret);
+/* CPUs, the least of all levels; 0: no quota. */
+double infp_allowed_quota(const struct infp_env *env, const struct infp_allowed *allowed);
+/* Bytes, the least of all levels; 0: no limit. */
+uint64_t infp_allowed_memory(const struct infp_env *env, const struct infp_allowed *allowed);
+/* The cpuset, in which the kernel has taken the parents into account. False: not known. */
+bool infp_allowed_cpuset(const struct infp_env *env, const struct infp_allowed *allowed, struct infp_cpus *ret);
+/* Adds the CPUs that the threads of a process may run on (pid 0: infprof's calling thread). False: not known. */
+bool infp_allowed_affinity(const struct infp_env *env, int32_t pid, struct infp_cpus *ret);
+
+/* CPUs that are in all these sets; NULL: any CPU. */
+unsigned infp_allowed_common(const struct infp_cpus *online, const struct infp_cpus *a, const struct infp_cpus *b);

@@ -1,0 +1,64 @@
+/* Waiting that uses CPU, and the thread that had most: stacks of a run, added up by hand. */
+#include "stack_rows.h"
+
+#include <math.h>
+
+#include "analyze/report_functions.h"
+
+static uint64_t place(struct sample_run *s, enum infp_frame_kind kind, const char *object, uint64_t address,
+                      const char *name, uint64_t parent)
+{
+        const uint64_t frame = put_frame(s, kind, object, address, false);
+
+        put_symbol(s, frame, 0, name, NULL, 0, 0, "symtab");
+        return put_stack(s, parent, frame);
+}
+
+static void test_busy(void **state)
+{
+        struct sample_run *s = stack_begin();
+        const uint64_t process = put_process(s, 4711, "server"), other = put_process(s, 4712, "server");
+        const uint64_t main_ = place(s, INFP_FRAME_NATIVE, "server", 0x100, "main", 0);
+        const uint64_t gomp = place(s, INFP_FRAME_NATIVE, "libgomp-a34b3233.so.1", 0x200, "[libgomp+0x200]", main_);
+        const uint64_t work = place(s, INFP_FRAME_NATIVE, "server", 0x300, "main._omp_fn.0", gomp);
+        const uint64_t yield = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x400, "__sched_yield", main_);
+        const uint64_t call = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x500, "do_sched_yield", yield);
+        const uint64_t futex = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x600, "do_futex", gomp);
+        const uint64_t ggml = place(s, INFP_FRAME_NATIVE, "libggml-cpu.so", 0x700, "ggml_barrier", main_);
+        const uint64_t poll = place(s, INFP_FRAME_NATIVE, "libgomp-a34b3233.so.1", 0x800, "[libgomp+0x800]", main_);
+        const uint64_t polled = place(s, INFP_FRAME_NATIVE, "libc.so.6", 0x400, "__sched_yield", poll);
+        const uint64_t file = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x900, "vfs_read", main_);
+        struct stack_sample is = { .t_ns = 2 * S, .process = process, .tid = 4711, .mode = "cpu", .weight = 0.5 };
+        struct infp_report_functions functions;
+
+        (void) state;
+        is.stack = work, put_samples(s, &is, 5); /* work that the runtime has called */
+        is.stack = file, put_samples(s, &is, 1);
+        is.tid = 4712;
+        is.stack = gomp, put_samples(s, &is, 3);
+        is.stack = futex, put_samples(s, &is, 1); /* its call into the kernel */
+        is.stack = polled, put_samples(s, &is, 1);
+        is.process = other; /* a tid of another process namespace */
+        is.stack = yield, put_samples(s, &is, 2);
+        is.stack = call, put_samples(s, &is, 1);
+        is.stack = ggml, put_samples(s, &is, 4);
+        is.mode = "wall", put_samples(s, &is, 40);
+        sample_end(s);
+        sample_check(s, infp_report_functions_read(s->run, 0, 0, &functions, &s->err));
+        assert_true(fabs(functions.busy.seconds - 9) < 1e-9);
+        assert_true(fabs(functions.busy.waited_s[INFP_BUSY_OPENMP] - 2.5) < 1e-9);
+        assert_true(fabs(functions.busy.waited_s[INFP_BUSY_YIELD] - 1.5) < 1e-9);
+        assert_true(fabs(functions.busy.waited_s[INFP_BUSY_GGML] - 2) < 1e-9);
+        assert_true(fabs(infp_busy_waited_s(&functions.busy) - 6) < 1e-9);
+        assert_true(fabs(functions.busy.thread_s - 3.5) < 1e-9);
+        assert_int_equal(functions.busy.tid, 4712);
+        infp_report_functions_done(&functions);
+        sample_free(s);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_busy) };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
