@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "collectors/gpu_bounds.h"
 
 static const char *const drivers[] = { "amdgpu", NULL };
 enum { VENDOR_AMD = 0x1002 };
@@ -62,6 +63,7 @@ static void sample_card(struct amdgpu *s, struct amdgpu_card *card, const struct
         }
         if (card->card.state == GPU_ASLEEP)
                 infp_gpu_energy_pause(&card->energy);
+        infp_gpu_bound(emit, card->card.uuid);
         infp_gpu_users_put(&s->users, &card->card, row);
         infp_emit_commit(emit);
         infp_gpu_users_emit(&s->users, &card->card, emit, &infp_table_amdgpu_processes, "amd", t_ns);

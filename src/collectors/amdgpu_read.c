@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "collectors/amdgpu.h"
+#include "collectors/gpu_bounds.h"
 
 // clang-format off
 static const struct gpu_file files[] = {
@@ -270,6 +271,7 @@ int infp_amdgpu_read(struct amdgpu *amdgpu, struct amdgpu_card *card, struct inf
         put_link(card, row);
         card->is_apu = is_apu(card, row);
         put_power(card, row);
+        infp_gpu_bound(emit, card->card.uuid); /* what is integrated first */
         put_energy(card, emit, t_ns);
         put_bandwidth(card, row);
         put_xgmi(card, row);

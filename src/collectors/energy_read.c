@@ -19,6 +19,8 @@ enum { DEAD_AFTER_READS = 3 };
 static const double most_watts = 2000;
 /* More than any zone draws: a counter that says so was begun anew (its driver was loaded again) or set, and did not count. */
 static const double impossible_watts = 5000, step_s = 0.1;
+/* More than a machine's supplies give. */
+static const double impossible_machine_watts = 30000;
 /* A battery's controller is asked over a slow bus. */
 static const uint64_t battery_period_ns = 900 * INFP_NS_PER_MS;
 
@@ -172,6 +174,8 @@ void infp_meter_read(struct energy_domain *d, const struct infp_env *env)
                 d->r = read_battery(env, d->path, &watts);
         else if ((d->r = read_number(env, d->path, "", &watts)) == 0)
                 watts /= 1e6;
+        if (d->r == 0 && d->is_power && watts > impossible_machine_watts)
+                d->r = -ERANGE;
         if (d->r < 0) {
                 /* What is drawn meanwhile is not known. A counter goes on without us, and is counted on when it can be
                  * read again; but another file of that name is another counter. */

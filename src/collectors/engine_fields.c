@@ -6,6 +6,8 @@
 #include "collectors/engine_alias.h"
 #include "collectors/engine_live.h"
 
+static const double fullest = 1.05; /* some count a block more than they have */
+
 void infp_engine_fields_begin(struct infp_engine_fields *fields)
 {
         memset(fields->rank, 0, sizeof(fields->rank));
@@ -193,10 +195,23 @@ struct word {
         const char *reason;
 };
 
+/* Nothing that engines count or measure is negative. */
+static bool cannot_be(const struct infp_engine_fields *f, unsigned cell)
+{
+        const bool is_share = cell == INFP_VLLM_KV_USAGE || cell == INFP_VLLM_KV_CPU_USAGE;
+
+        return has(f, cell) && (f->value[cell] < 0 || (is_share && f->value[cell] > fullest));
+}
+
 static struct word word_of(const struct infp_engine_fields *f, unsigned cell, enum infp_engine_make make)
 {
         if (f->rank[cell] && !has(f, cell))
                 return (struct word){ INFP_BROKEN, "the page gives a value that is not a finite number" };
+        if (cannot_be(f, cell))
+                return (struct word){ INFP_BROKEN, f->value[cell] < 0
+                                                           ? "the page gives a negative value, which cannot be"
+                                                           : "the page gives a share of more than all of it, which "
+                                                             "cannot be" };
         if (cell == INFP_VLLM_ABORTED && is_silent_zero(f, make))
                 return (struct word){ INFP_ABSENT, "vLLM says 0, but it counts clients that disconnect nowhere: 0 does "
                                                    "not mean that nothing was aborted" };
@@ -227,7 +242,7 @@ void infp_engine_fields_row(struct infp_engine_fields *f, enum infp_engine_make 
         for (unsigned cell = INFP_VLLM_ENGINE + 1; cell < INFP_VLLM_N; cell++) {
                 struct word word = word_of(f, cell, make);
 
-                if (has(f, cell) && word.state != INFP_ABSENT)
+                if (has(f, cell) && word.state != INFP_ABSENT && !cannot_be(f, cell))
                         infp_row_f64(&emit->row, cell, f->value[cell]);
                 say(f, emit, cell, instance, word);
         }

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
+#include "collectors/gpu_bounds.h"
 #include "model/id.h"
 
 enum { USERS_MAX = 4096, REST = 9 /* times the CPU time of a sample */ };
@@ -143,12 +144,30 @@ bool infp_gpu_card_is_used(const struct gpu_users *users, const struct gpu_card 
         return false;
 }
 
+/* Memory beyond what the card has is not known; a buffer that two files share may count in both. */
+static void refuse_memory(struct gpu_users *users, const struct gpu_card *card, const struct infp_row *row)
+{
+        const bool has_total = infp_row_has(row, GPU_MEMORY_TOTAL_BYTES);
+        const uint64_t most = has_total ? (uint64_t) row->cell[GPU_MEMORY_TOTAL_BYTES].i64 : INT64_MAX;
+
+        users->refused_bytes = 0;
+        for (size_t i = 0; i < users->n_users; i++) {
+                struct gpu_user *user = &users->users[i];
+
+                if (user->card != card || !user->is_live || user->vram_bytes <= most)
+                        continue;
+                users->refused_bytes = user->vram_bytes;
+                user->has_vram = false;
+        }
+}
+
 void infp_gpu_users_put(struct gpu_users *users, const struct gpu_card *card, struct infp_row *row)
 {
         struct infp_json json;
-        char text[320];
+        char text[320], memory[32];
         int64_t n = 0;
 
+        refuse_memory(users, card, row);
         infp_str_clear(&users->words);
         infp_json_begin(&json, &users->words, 0);
         infp_json_array(&json);
@@ -160,8 +179,9 @@ void infp_gpu_users_put(struct gpu_users *users, const struct gpu_card *card, st
                         continue;
                 n++;
                 name[infp_text_escape(user->name, strlen(user->name), name, sizeof(name) - 1)] = 0;
-                snprintf(text, sizeof(text), "%" PRId32 ": %s (%" PRIu64 " MB)", user->pid, *name ? name : "?",
-                         user->vram_bytes >> 20);
+                snprintf(memory, sizeof(memory), "%" PRIu64 " MB", user->vram_bytes >> 20);
+                snprintf(text, sizeof(text), "%" PRId32 ": %s (%s)", user->pid, *name ? name : "?",
+                         user->has_vram || !user->vram_bytes ? memory : "memory not known");
                 infp_json_str(&json, text);
         }
         infp_json_array_end(&json);
@@ -216,6 +236,7 @@ static void put_engines(const struct gpu_user *user, struct infp_row *row)
 void infp_gpu_users_emit(const struct gpu_users *users, const struct gpu_card *card, struct infp_emit *emit,
                          const struct infp_table *table, const char *vendor, uint64_t t_ns)
 {
+        infp_gpu_say_memory(emit, table, card->uuid, users->refused_bytes);
         for (size_t i = 0; i < users->n_users; i++) {
                 const struct gpu_user *user = &users->users[i];
                 struct infp_row *row;

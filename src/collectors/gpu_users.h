@@ -62,6 +62,8 @@ struct gpu_users {
         char text[GPU_FDINFO_TEXT];
         struct infp_str words;
         uint64_t begun_cpu_ns, rest_until_ns;
+        uint64_t
+                refused_bytes; /* what was said of the memory of a process of the card that was put last, and cannot be; 0: nothing */
 };
 
 void infp_gpu_users_open(struct gpu_users *users, const struct infp_env *env);

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "collectors/gpu_bounds.h"
+
 static const char *const drivers[] = { "i915", "xe", NULL };
 enum { VENDOR_INTEL = 0x8086, FLOOR_MS = 100 };
 
@@ -58,6 +60,7 @@ static void sample_card(struct intel *s, struct intel_card *card, const struct i
         } else if (card->card.state == GPU_ASLEEP) {
                 infp_gpu_energy_pause(&card->energy);
         }
+        infp_gpu_bound(emit, card->card.uuid);
         infp_gpu_users_put(&s->users, &card->card, row);
         infp_emit_commit(emit);
         infp_gpu_users_emit(&s->users, &card->card, emit, &infp_table_intel_processes, "intel", t_ns);

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
+#include "collectors/gpu_bounds.h"
 
 /* The driver's own samples and its energy counter move in steps of about 100 ms. */
 enum { FLOOR_MS = 100, MOST_DOUBLINGS = 5 };
@@ -193,7 +194,7 @@ static void keep_slow_fields(const struct nvidia_reading *reading)
 }
 
 /* False: it has stopped answering, and the row is not to be sent. */
-static bool read_device(struct nvidia_reading *reading)
+static bool read_device(struct nvidia_reading *reading, struct infp_emit *emit)
 {
         const struct nvidia_device *device = reading->device;
 
@@ -203,12 +204,14 @@ static bool read_device(struct nvidia_reading *reading)
         read_seldom(reading);
         infp_nvidia_read_fields(reading);
         keep_slow_fields(reading);
+        infp_gpu_bound(emit, device->uuid); /* what is integrated first */
         infp_nvidia_read_energy(reading);
         infp_nvidia_read_gpm(reading);
         infp_nvidia_processes_read(reading);
         infp_nvidia_put_events(reading);
         put_texts(reading);
         infp_nvidia_processes_put(reading);
+        infp_gpu_bound(emit, device->uuid);
         return !device->fault;
 }
 
@@ -254,7 +257,7 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         if (is_open) {
                 reading.is_slow = !device->slow.is_filled || reading.t_ns - device->slow_ns >= slow_period_ns;
                 reading.row = infp_emit_begin(emit, &infp_table_nvidia, reading.t_ns);
-                is_open = read_device(&reading);
+                is_open = read_device(&reading, emit);
         }
         if (!is_open) {
                 failed(device, env, reading.t_ns);

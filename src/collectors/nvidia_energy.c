@@ -1,5 +1,6 @@
 /* Energy: the GPU's own counter (Volta and later), else its power, integrated. Each is named in the row, since they are not
  * equally good: the counter moves in steps of about 100 ms, and readings of power miss what lies between them. */
+#include "collectors/gpu_bounds.h"
 #include "collectors/nvidia.h"
 
 static const double step_j = 1e-3;
@@ -20,6 +21,10 @@ static bool take_counter(const struct nvidia_reading *reading)
                               reading->nvidia->nvml.DeviceGetTotalEnergyConsumption(reading->device->handle, &mj)) ||
             mj == NVML_NONE_U64)
                 return energy->has_counter;
+        if (mj > INFP_GPU_MOST_MJ) {
+                infp_nvidia_put(reading, GPU_ENERGY_MJ, mj); /* for infp_gpu_bound to say it */
+                return energy->has_counter;
+        }
         /* Virtual GPUs answer, and count nothing. */
         if (!infp_gpu_energy_count(energy, mj, step_j, reading->t_ns))
                 return false;

@@ -22,14 +22,15 @@ static bool is_instance(uint32_t instance)
         return instance == NVML_NONE_U32 || instance <= INSTANCE_MAX;
 }
 
-static bool are_sound(const void *records, uint32_t n, size_t stride)
+/* Memory tells one length of records from another, and is no reason to drop processes. */
+static bool are_sound(const void *records, uint32_t n, size_t stride, bool with_memory)
 {
         for (uint32_t i = 0; i < n; i++) {
                 const struct nvml_process record = record_at(records, i, stride);
 
                 if (!record.pid || record.pid > PID_MAX)
                         return false;
-                if (record.memory != NVML_NONE_U64 && record.memory > memory_max)
+                if (with_memory && record.memory != NVML_NONE_U64 && record.memory > memory_max)
                         return false;
                 if (!is_instance(record.gpu_instance) || !is_instance(record.compute_instance))
                         return false;
@@ -48,15 +49,22 @@ static bool ends_there(const void *records, uint32_t n, size_t size, size_t stri
         return true;
 }
 
-size_t infp_nvidia_stride(const void *records, uint32_t n, size_t size, size_t shorter, size_t longer)
+static size_t stride_of(const void *records, uint32_t n, size_t size, size_t shorter, size_t longer, bool with_memory)
 {
-        const bool fits_short = n <= size / shorter && are_sound(records, n, shorter),
-                   fits_long = n <= size / longer && are_sound(records, n, longer);
+        const bool fits_short = n <= size / shorter && are_sound(records, n, shorter, with_memory),
+                   fits_long = n <= size / longer && are_sound(records, n, longer, with_memory);
 
         if (fits_short && fits_long)
                 return !ends_there(records, n, size, shorter) && ends_there(records, n, size, longer) ? longer
                                                                                                       : shorter;
         return fits_short ? shorter : fits_long ? longer : 0;
+}
+
+size_t infp_nvidia_stride(const void *records, uint32_t n, size_t size, size_t shorter, size_t longer)
+{
+        const size_t stride = stride_of(records, n, size, shorter, longer, true);
+
+        return stride ? stride : stride_of(records, n, size, shorter, longer, false);
 }
 
 static struct nvidia_process *find(const struct nvidia_list *list, const struct nvml_process *record)
@@ -93,12 +101,17 @@ static uint64_t larger(uint64_t a, uint64_t b)
 int infp_nvidia_list_add(struct nvidia_list *list, const void *records, uint32_t n, size_t size, size_t stride,
                          unsigned type)
 {
-        if (!stride || n > size / stride || !are_sound(records, n, stride))
+        if (!stride || n > size / stride || !are_sound(records, n, stride, false))
                 return -EBADMSG;
         for (uint32_t i = 0; i < n; i++) {
-                const struct nvml_process record = record_at(records, i, stride);
+                struct nvml_process record = record_at(records, i, stride);
                 struct nvidia_process *process = find(list, &record);
 
+                if (record.memory != NVML_NONE_U64 &&
+                    record.memory > (list->most_bytes ? list->most_bytes : memory_max)) {
+                        list->refused_bytes = record.memory;
+                        record.memory = NVML_NONE_U64;
+                }
                 if (!process) {
                         process = append(list);
                         if (!process)

@@ -23,6 +23,8 @@ struct nvidia_process {
 struct nvidia_list {
         struct nvidia_process *at;
         uint32_t n, cap;
+        uint64_t most_bytes;    /* that a process can have: what the GPU has; 0: not known */
+        uint64_t refused_bytes; /* what the driver said of one that cannot be; 0: nothing */
 };
 
 /* Byte that fills the memory that the driver is to write records into. */
@@ -33,7 +35,7 @@ enum { NVIDIA_POISON = 0xa5 };
 size_t infp_nvidia_stride(const void *records, uint32_t n, size_t size, size_t shorter, size_t longer);
 
 /* Adds the records of one list. A process that is in several lists (it computes and draws) is there once: its memory is the
- * larger figure, not the sum. 0, -EBADMSG (no sound records), -ENOMEM. */
+ * larger figure, not the sum. Memory that cannot be is not known. 0, -EBADMSG (no sound records), -ENOMEM. */
 int infp_nvidia_list_add(struct nvidia_list *list, const void *records, uint32_t n, size_t size, size_t stride,
                          unsigned type);
 

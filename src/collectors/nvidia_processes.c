@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "collect/target.h"
+#include "collectors/gpu_bounds.h"
 #include "collectors/nvidia.h"
 
 typedef int list_call(nvml_device, uint32_t *, void *);
@@ -174,6 +175,10 @@ void infp_nvidia_processes_read(const struct nvidia_reading *reading)
         struct nvidia_device *device = reading->device;
 
         device->processes.n = 0;
+        device->processes.refused_bytes = 0;
+        device->processes.most_bytes = infp_row_has(reading->row, GPU_MEMORY_TOTAL_BYTES)
+                                               ? (uint64_t) reading->row->cell[GPU_MEMORY_TOTAL_BYTES].i64
+                                               : 0;
         device->has_processes = false;
         device->process_result = NVML_SUCCESS;
         if (device->fault)
@@ -265,6 +270,8 @@ void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct inf
 {
         const struct nvidia_device *device = reading->device;
 
+        if (device->has_processes)
+                infp_gpu_say_memory(emit, &infp_table_nvidia_processes, device->uuid, device->processes.refused_bytes);
         for (uint32_t i = 0; i < device->processes.n && device->has_processes; i++) {
                 const struct nvidia_process *process = &device->processes.at[i];
                 struct infp_row *row = infp_emit_begin(emit, &infp_table_nvidia_processes, reading->t_ns);

@@ -57,10 +57,8 @@ static void put_utilization(const struct nvidia_reading *reading)
         if (!infp_nvidia_took(reading->device, GPU_UTILIZATION_GPU,
                               reading->nvidia->nvml.DeviceGetUtilizationRates(reading->device->handle, &utilization)))
                 return;
-        if (utilization.gpu <= 100)
-                infp_nvidia_put(reading, GPU_UTILIZATION_GPU, utilization.gpu);
-        if (utilization.memory <= 100)
-                infp_nvidia_put(reading, GPU_UTILIZATION_MEM, utilization.memory);
+        infp_nvidia_put(reading, GPU_UTILIZATION_GPU, utilization.gpu); /* infp_gpu_bound looks at them */
+        infp_nvidia_put(reading, GPU_UTILIZATION_MEM, utilization.memory);
 }
 
 static void put_engines(const struct nvidia_reading *reading)
@@ -84,8 +82,7 @@ static void put_engines(const struct nvidia_reading *reading)
                 if (!engines[i].call)
                         infp_nvidia_lacks(reading->device, engines[i].cell);
                 else if (infp_nvidia_took(reading->device, engines[i].cell,
-                                          engines[i].call(reading->device->handle, &percent, &period_us)) &&
-                         percent <= 100)
+                                          engines[i].call(reading->device->handle, &percent, &period_us)))
                         infp_nvidia_put(reading, engines[i].cell, percent);
         }
 }

@@ -252,6 +252,7 @@ static double seconds(const struct machine *m, const char *table, const char *do
 /* 100 W at each reading are 100 W, whatever could not be read between: the seconds say how long that was measured. */
 static void a_gap_is_no_time(void **state)
 {
+        const char *words[2];
         char top[64];
         struct machine *m;
 
@@ -262,7 +263,11 @@ static void a_gap_is_no_time(void **state)
         m = begin(top);
         assert_int_equal(later(m, 1), 0);
         tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "unreadable\n");
-        assert_int_equal(later(m, 1), -EAGAIN);
+        assert_int_equal(later(m, 0.5), -EAGAIN);
+        tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "2000000000000\n"); /* 2 MW */
+        assert_int_equal(later(m, 0.5), -EAGAIN);
+        assert_string_equal(said(m, "power_meter/power1", words), "broken");
+        assert_non_null(strstr(words[0], "cannot be"));
         tree_put(top, "sys/class/hwmon/hwmon2/power1_average", "100000000\n");
         assert_int_equal(later(m, 1), 0);
         near(joules(m, "power_meter/power1"), 100, 1e-9);

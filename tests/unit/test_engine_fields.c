@@ -157,6 +157,38 @@ static void not_a_number_is_said(void **state)
         machine_close(m);
 }
 
+/* What cannot be is absent, and nothing else is. */
+static void what_cannot_be_is_said(void **state)
+{
+        static const char pages[][128] = {
+                "vllm:kv_cache_usage_perc 1.7\nvllm:num_requests_running 3\nvllm:num_requests_waiting -1\n",
+                "vllm:kv_cache_usage_perc 1\nvllm:num_requests_running 3\nvllm:num_requests_waiting 0\n",
+        };
+        struct machine *m = machine_open("/");
+        struct infp_engine_fields *fields = calloc(1, sizeof(*fields));
+        char reason[4096];
+
+        (void) state;
+        for (size_t i = 0; i < 2; i++) {
+                struct infp_row *row = infp_emit_begin(&m->emit, &infp_table_vllm, m->clock_ns += 1000000000);
+
+                infp_engine_fields_begin(fields);
+                infp_engine_fields_row(fields, page_read(pages[i], strlen(pages[i]), fields, NULL), "e", &m->emit);
+                assert_int_equal(infp_row_has(row, INFP_VLLM_KV_USAGE), i == 1);
+                assert_int_equal(infp_row_has(row, INFP_VLLM_WAITING), i == 1);
+                assert_true(infp_row_has(row, INFP_VLLM_RUNNING));
+                infp_emit_commit(&m->emit);
+                assert_string_equal(machine_state(m, "vllm", "cache_kv_usage_percent", reason, sizeof(reason)),
+                                    i ? "ok" : "broken");
+                assert_true(i || strstr(reason, "a share of more than all"));
+                assert_string_equal(machine_state(m, "vllm", "system_requests_waiting", reason, sizeof(reason)),
+                                    i ? "ok" : "broken");
+                assert_true(i || strstr(reason, "negative"));
+        }
+        free(fields);
+        machine_close(m);
+}
+
 /* What a make never gives is said in one row, and only once. */
 static void missing_columns_are_one_row(void **state)
 {
@@ -454,12 +486,19 @@ static void table_is_sound(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(table_is_sound),         cmocka_unit_test(lines_are_sound),
-                cmocka_unit_test(names_match_whole),      cmocka_unit_test(series_name_their_metric),
-                cmocka_unit_test(captured_pages),         cmocka_unit_test(made_pages),
-                cmocka_unit_test(not_a_number_is_said),   cmocka_unit_test(missing_columns_are_one_row),
-                cmocka_unit_test(live_tokens_with_slots), cmocka_unit_test(live_tokens_end_in_between),
-                cmocka_unit_test(live_tokens_by_steps),   cmocka_unit_test(slots_as_captured),
+                cmocka_unit_test(table_is_sound),
+                cmocka_unit_test(lines_are_sound),
+                cmocka_unit_test(names_match_whole),
+                cmocka_unit_test(series_name_their_metric),
+                cmocka_unit_test(captured_pages),
+                cmocka_unit_test(made_pages),
+                cmocka_unit_test(not_a_number_is_said),
+                cmocka_unit_test(what_cannot_be_is_said),
+                cmocka_unit_test(missing_columns_are_one_row),
+                cmocka_unit_test(live_tokens_with_slots),
+                cmocka_unit_test(live_tokens_end_in_between),
+                cmocka_unit_test(live_tokens_by_steps),
+                cmocka_unit_test(slots_as_captured),
                 cmocka_unit_test(lmdeploy_counts_twice),
         };
 

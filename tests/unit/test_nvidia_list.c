@@ -94,15 +94,34 @@ static void unsound_records_are_refused(void **state)
         poison(&m);
         put(&m, 24, 4194305, 5 * MIB, (uint32_t) NONE, (uint32_t) NONE);
         assert_int_equal(infp_nvidia_stride(m.at, 1, sizeof(m.at), 24, 32), 0);
-        poison(&m);
-        put(&m, 24, 5, UINT64_C(1) << 60, (uint32_t) NONE, (uint32_t) NONE);
-        assert_int_equal(infp_nvidia_stride(m.at, 1, sizeof(m.at), 24, 32), 0);
         assert_int_equal(infp_nvidia_list_add(&list, m.at, 1, sizeof(m.at), 24, NVIDIA_COMPUTE), -EBADMSG);
         assert_int_equal(infp_nvidia_list_add(&list, m.at, 1, sizeof(m.at), 0, NVIDIA_COMPUTE), -EBADMSG);
         assert_int_equal(infp_nvidia_stride(m.at, 1000000, sizeof(m.at), 24, 32), 0); /* more than there is room for */
         assert_int_equal(infp_nvidia_list_add(&list, m.at, 1000000, sizeof(m.at), 24, NVIDIA_COMPUTE), -EBADMSG);
         assert_int_equal(list.n, 0);
         free(list.at);
+}
+
+/* It alone is not known: the process is, and so are all others. */
+static void memory_that_cannot_be(void **state)
+{
+        static const uint64_t sizes[] = { UINT64_C(30) << 40, UINT64_C(1) << 60 }; /* 30 TiB of 22 GiB */
+        struct memory m;
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                struct nvidia_list list = { .most_bytes = UINT64_C(22) << 30 };
+
+                poison(&m);
+                put(&m, 24, 5, sizes[i], (uint32_t) NONE, (uint32_t) NONE);
+                put(&m, 24, 6, 512 * MIB, (uint32_t) NONE, (uint32_t) NONE);
+                assert_int_equal(infp_nvidia_stride(m.at, 2, sizeof(m.at), 24, 32), 24);
+                assert_int_equal(infp_nvidia_list_add(&list, m.at, 2, sizeof(m.at), 24, NVIDIA_COMPUTE), 0);
+                assert_int_equal(list.n, 2);
+                assert_true(list.at[0].memory == NVML_NONE_U64 && list.at[1].memory == 512 * MIB);
+                assert_true(list.refused_bytes == sizes[i]);
+                free(list.at);
+        }
 }
 
 /* Report 10: 7100 computes and draws, and is there once with its memory once. */
@@ -196,6 +215,7 @@ int main(void)
                 cmocka_unit_test(stride_is_found),
                 cmocka_unit_test(longer_records_under_the_old_name),
                 cmocka_unit_test(unsound_records_are_refused),
+                cmocka_unit_test(memory_that_cannot_be),
                 cmocka_unit_test(in_two_lists_once),
                 cmocka_unit_test(on_two_instances),
                 cmocka_unit_test(shares_are_filtered),
