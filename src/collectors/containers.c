@@ -279,32 +279,47 @@ static void emit_entity(const struct containers *s, struct infp_emit *emit, stru
         c->said_pid = c->pid;
 }
 
-static void sample_one(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c,
+static bool has_values(const struct infp_row *row)
+{
+        for (unsigned cell = C_CONTAINER + 1; cell < C_N; cell++)
+                if (cell != C_IS_TARGET && cell != C_OTHERS && infp_row_has(row, cell))
+                        return true;
+        return false;
+}
+
+/* False: it has nothing to say. Its directory went away in between, or it is the root of a v1 hierarchy, which has no figures, in a
+ * tree that lacks the file by which that is known. */
+static bool sample_one(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c,
                        uint64_t ret_missing[2])
 {
         emit_entity(s, emit, c);
-        if (container_sample(s, env, emit, c) < 0)
-                return; /* its directory went away in between */
+        if (container_sample(s, env, emit, c) < 0 ||
+            (!strcmp(c->path, "/") && !c->is_target && !has_values(&emit->row)))
+                return false;
         for (unsigned i = 0; i < 2; i++) {
                 s->has[i] |= emit->row.valid[i];
                 ret_missing[i] = ~emit->row.valid[i];
         }
         infp_emit_commit(emit);
+        return true;
 }
 
 /* Of the first and of the target's it is said what they lack; of the rest the first stands for all. */
 static void sample_all(struct containers *s, const struct infp_env *env, struct infp_emit *emit)
 {
         uint64_t missing[CONTAINER_TARGETS][2] = { { 0 } }, rest[2];
+        size_t first = SIZE_MAX;
 
         s->has[0] = s->has[1] = 0;
         for (size_t i = 0; i < s->n; i++)
-                sample_one(s, env, emit, s->list[i], i < CONTAINER_TARGETS ? missing[i] : rest);
+                if (sample_one(s, env, emit, s->list[i], i < CONTAINER_TARGETS ? missing[i] : rest) &&
+                    first == SIZE_MAX)
+                        first = i;
         /* bound: why a figure is missing is explained for the first ones */
         for (size_t i = 0; i < s->n && i < CONTAINER_TARGETS; i++) {
                 if (s->list[i]->is_gone)
                         continue;
-                if (i == 0)
+                if (i == first)
                         container_explain_one(s, emit, s->list[i], missing[i], false);
                 if (s->list[i]->is_target && s->n > 1)
                         container_explain_one(s, emit, s->list[i], missing[i], true);

@@ -376,6 +376,22 @@ static void v1_bind_mounts(void **state)
         world_done(&w);
 }
 
+/* The root of a v1 hierarchy has no figures: it does not lead the list, nor is it in it. */
+static void v1_root_without_values(void **state)
+{
+        struct world w;
+
+        (void) state;
+        world_new(&w, "40 24 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n");
+        tree_put(w.top, "proc/self/cgroup", "5:memory:/\n");
+        put(&w, "cg/memory/docker/" A, "memory.usage_in_bytes", "4096\n");
+        world_open(&w, INFP_MODE_HOST, 0, true);
+        world_tick(&w);
+        assert_int_equal(machine_count(w.m, "containers"), 1);
+        assert_int_equal(number(facts(&w, "aaaaaaaaaaaa"), "cMemoryUsed"), 4096);
+        world_done(&w);
+}
+
 /* v1 with the unified hierarchy beside it: pressure comes from there. A session's CPU time is counted for all of its slice. */
 static void hybrid(void **state)
 {
@@ -535,6 +551,7 @@ int main(void)
                 cmocka_unit_test(root_is_the_machine),
                 cmocka_unit_test(inside_of_a_container),
                 cmocka_unit_test(v1_bind_mounts),
+                cmocka_unit_test(v1_root_without_values),
                 cmocka_unit_test(hybrid),
                 cmocka_unit_test(faults),
                 cmocka_unit_test(many),
