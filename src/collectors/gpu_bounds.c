@@ -65,11 +65,6 @@ static double most_of(const struct infp_row *row, unsigned cell, const struct in
         return unit == &infp_unit_celsius ? most_celsius : unit == &infp_unit_mhz ? most_mhz : NAN;
 }
 
-static struct human in_words(const struct infp_unit *unit, double v)
-{
-        return infp_human(v * unit->factor, unit->base, unit->name, false);
-}
-
 void infp_gpu_bound(struct infp_emit *emit, const char *instance)
 {
         struct infp_row *row = &emit->row;
@@ -86,8 +81,8 @@ void infp_gpu_bound(struct infp_emit *emit, const char *instance)
                         infp_emit_source(emit, row->table, (int) cell, instance, INFP_OK, NULL, NULL);
                         continue;
                 }
-                snprintf(reason, sizeof(reason), "the driver says %s, which cannot be: of this GPU it is %s to %s",
-                         in_words(unit, v).text, in_words(unit, least).text, in_words(unit, most).text);
+                snprintf(reason, sizeof(reason), "the driver says %s %s, which cannot be: of this GPU it is %s to %s",
+                         infp_number(v).text, unit->name, infp_number(least).text, infp_number(most).text);
                 row->valid[cell / 64] &= ~(UINT64_C(1) << cell % 64);
                 infp_emit_source(emit, row->table, (int) cell, instance, INFP_BROKEN, reason, NULL);
         }
@@ -99,8 +94,8 @@ void infp_gpu_say_memory(struct infp_emit *emit, const struct infp_table *table,
         char reason[160];
 
         snprintf(reason, sizeof(reason),
-                 "the driver says that a process has %s of it, which cannot be: the GPU has less",
-                 in_words(&infp_unit_bytes, (double) refused_bytes).text);
+                 "the driver says that a process has %s GiB of it, which cannot be: the GPU has less",
+                 infp_number((double) refused_bytes / (1 << 30)).text);
         infp_emit_source(emit, table, GPU_PROCESS_MEMORY_BYTES, instance, refused_bytes ? INFP_BROKEN : INFP_OK,
                          refused_bytes ? reason : NULL, NULL);
 }
