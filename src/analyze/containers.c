@@ -9,6 +9,7 @@
 #include "analyze/report_scan.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 static const char *const columns[] = {
         [INFP_CONTAINER_CPU] = "cCpuTime",
@@ -257,8 +258,8 @@ int infp_containers_read(struct infp_run *run, const struct infp_scan_options *o
         }
         if (r < 0)
                 infp_containers_done(ret);
-        else if (ret->n)
-                qsort(ret->list, ret->n, sizeof(*ret->list), in_order);
+        else
+                infp_sort(ret->list, ret->n, sizeof(*ret->list), in_order);
         return r < 0 ? r : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "analyze/report_scan.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 const char *const infp_engine_columns[] = {
         [INFP_ENGINE_FINISHED] = "requests_finished_total",
@@ -383,8 +384,7 @@ int infp_engines_read(struct infp_run *run, const struct infp_scan_options *scan
                 return r;
         }
         drop_silent(ret);
-        if (ret->n)
-                qsort(ret->list, ret->n, sizeof(*ret->list), by_number);
+        infp_sort(ret->list, ret->n, sizeof(*ret->list), by_number);
         share_out(ret);
         return 0;
 }

@@ -6,6 +6,7 @@
 #include "analyze/flame_parts.h"
 #include "analyze/profile_parts.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 int infp_flame_child(struct infp_flame_builder *b, uint32_t parent, uint32_t place, bool is_inlined, uint32_t *ret,
                      struct infp_err *err)
@@ -112,8 +113,7 @@ static int rank(const struct infp_flame *f, uint32_t *ranks)
                 return -ENOMEM;
         for (uint32_t i = 0; i < f->n_functions; i++)
                 list[i] = (struct ranked){ &f->functions[i], i };
-        if (f->n_functions)
-                qsort(list, f->n_functions, sizeof(*list), by_name);
+        infp_sort(list, f->n_functions, sizeof(*list), by_name);
         for (uint32_t i = 0; i < f->n_functions; i++)
                 ranks[list[i].number] = i;
         free(list);
@@ -129,8 +129,7 @@ static int link_siblings(struct infp_flame *f, const uint32_t *ranks)
                 return -ENOMEM;
         for (uint32_t i = 1; i < f->n_nodes; i++)
                 list[i - 1] = (struct sibling){ f->nodes[i].parent, ranks[f->nodes[i].function], i, f->nodes[i].line };
-        if (f->n_nodes > 1)
-                qsort(list, f->n_nodes - 1, sizeof(*list), by_parent);
+        infp_sort(list, f->n_nodes - 1, sizeof(*list), by_parent);
         for (uint32_t i = 0; i < f->n_nodes; i++)
                 f->nodes[i].first_child = f->nodes[i].next_sibling = 0;
         for (uint32_t i = f->n_nodes - 1; i-- > 0;) {

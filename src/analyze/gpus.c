@@ -8,6 +8,7 @@
 
 #include "analyze/report_scan.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 const char *const infp_gpu_tables[] = { "nvidia", "amdgpu", "intel", NULL };
 
@@ -324,12 +325,10 @@ int infp_gpus_read(struct infp_run *run, const struct infp_scan_options *options
                 infp_gpus_done(ret);
                 return r;
         }
-        if (ret->n)
-                qsort(ret->list, ret->n, sizeof(*ret->list), gpu_order);
+        infp_sort(ret->list, ret->n, sizeof(*ret->list), gpu_order);
         for (unsigned i = 0; i < ret->n; i++)
-                if (ret->list[i].n_processes)
-                        qsort(ret->list[i].processes, ret->list[i].n_processes, sizeof(*ret->list[i].processes),
-                              process_order);
+                infp_sort(ret->list[i].processes, ret->list[i].n_processes, sizeof(*ret->list[i].processes),
+                          process_order);
         return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "analyze/report_scan.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 static const char filename[] = "filename: ";
 enum { FILENAME_SIZE = sizeof(filename) - 1 };
@@ -118,7 +119,7 @@ int infp_labels_read(struct infp_run *run, const struct infp_scan_options *optio
         infp_scan_close(scan);
         if (r < 0)
                 infp_labels_done(ret);
-        else if (ret->n)
-                qsort(ret->list, ret->n, sizeof(*ret->list), by_time);
+        else
+                infp_sort(ret->list, ret->n, sizeof(*ret->list), by_time);
         return r < 0 ? r : 0;
 }

@@ -7,6 +7,7 @@
 #include "analyze/profile_parts.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum { P_ID, P_PID, P_NAME };
 static const struct infp_profile_column process_columns[] = {
@@ -276,7 +277,6 @@ int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_er
                                  (long long) reader->options->process);
         if (!reader->has_weights)
                 weigh_by_samples(s);
-        if (s->n_times)
-                qsort(s->times, s->n_times, sizeof(*s->times), by_time);
+        infp_sort(s->times, s->n_times, sizeof(*s->times), by_time);
         return 0;
 }

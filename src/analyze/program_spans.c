@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/report_scan.h"
+#include "base/sort.h"
 #include "model/tables.h"
 
 enum { NAME, DURATION, STATUS, N_COLUMNS };
@@ -94,8 +95,7 @@ int infp_program_spans_read(struct infp_run *run, const struct infp_scan_options
                 for (uint32_t row = 0; row < batch.n_rows && r >= 0; row++)
                         r = take(ret, &batch, at, row);
         infp_scan_close(scan);
-        if (ret->n)
-                qsort(ret->list, ret->n, sizeof(*ret->list), by_total);
+        infp_sort(ret->list, ret->n, sizeof(*ret->list), by_total);
         return r < 0 ? r : 0;
 }
 

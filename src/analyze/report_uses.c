@@ -8,6 +8,7 @@
 #include "analyze/report.h"
 #include "analyze/report_scan.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "model/rate.h"
 
 enum { PROCESS, CPU_NS, CPU_USER, CPU_KERNEL, RSS, RSS_PEAK, IN_TREE, N_COLUMNS };
@@ -256,6 +257,6 @@ int infp_uses_read(struct infp_run *run, const struct infp_report_processes_opti
         INFP_TRY(read_starts(run, options, ret, err));
         for (size_t i = 0; i < ret->n; i++)
                 conclude(&ret->list[i]);
-        qsort(ret->list, ret->n, sizeof(*ret->list), by_cpu);
+        infp_sort(ret->list, ret->n, sizeof(*ret->list), by_cpu);
         return 0;
 }

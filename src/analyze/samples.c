@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 void infp_samples_done(struct infp_samples *samples)
 {
         free(samples->values);
@@ -63,7 +65,7 @@ bool infp_samples_quantile(struct infp_samples *samples, double q, struct infp_q
         if (!samples->n || !(q >= 0 && q <= 1))
                 return false;
         if (!samples->is_sorted)
-                qsort(samples->values, samples->n, sizeof(*samples->values), compare);
+                infp_sort(samples->values, samples->n, sizeof(*samples->values), compare);
         samples->is_sorted = true;
         rank = q * (double) (samples->n - 1);
         below = floor(rank);

@@ -7,6 +7,7 @@
 #include "analyze/timeline_parts.h"
 #include "base/human.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/time.h"
 
 int infp_timeline_names(struct infp_timeline_reading *reading, struct infp_process_name *names, unsigned n,
@@ -180,8 +181,7 @@ int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *
         infp_scan_close(scan);
         if (r >= 0)
                 r = name_marks(reading, ids, err);
-        if (timeline->n_marks)
-                qsort(timeline->marks, timeline->n_marks, sizeof(*timeline->marks), by_time);
+        infp_sort(timeline->marks, timeline->n_marks, sizeof(*timeline->marks), by_time);
         return r;
 }
 

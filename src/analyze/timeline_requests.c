@@ -6,6 +6,7 @@
 
 #include "analyze/timeline_parts.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum { FIRST, SLOWEST_FIRST, SLOWEST_END, FAILED, KINDS, SLICES = INFP_TIMELINE_REQUESTS / KINDS, MOST_NAMES = 64 };
 
@@ -145,8 +146,7 @@ static void conclude(struct gathering *g)
                                         timeline->requests[timeline->n_requests++] = of[i];
                         }
         }
-        if (timeline->n_requests)
-                qsort(timeline->requests, timeline->n_requests, sizeof(*timeline->requests), by_arrival);
+        infp_sort(timeline->requests, timeline->n_requests, sizeof(*timeline->requests), by_arrival);
         timeline->requests_left_out = g->n - timeline->n_requests;
 }
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/time.h"
 
 enum { BUFFER = 64 * 1024, LAST_ENTRY = 4096, FIRST_ITEMS = 1024 };
@@ -169,7 +170,7 @@ static void sort_items(struct infp_process_list *list)
 {
         for (size_t i = 1; i < list->n; i++)
                 if (list->items[i].pid < list->items[i - 1].pid) {
-                        qsort(list->items, list->n, sizeof(*list->items), by_pid);
+                        infp_sort(list->items, list->n, sizeof(*list->items), by_pid);
                         return;
                 }
 }

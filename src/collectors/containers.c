@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "collectors/container_state.h"
@@ -342,8 +343,7 @@ static int containers_sample(void *state, const struct infp_env *env, struct inf
         if (!s->has_sampled || s->n > n_before) {
                 size_t from = s->has_sampled && n_before < s->n ? n_before : 0;
 
-                if (s->n > from)
-                        qsort(s->list + from, s->n - from, sizeof(*s->list), in_order);
+                infp_sort(s->list + from, s->n - from, sizeof(*s->list), in_order);
         }
         sample_all(s, env, emit);
         container_explain(s, env, emit);

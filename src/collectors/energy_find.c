@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/sort.h"
 
 #define POWERCAP "sys/class/powercap"
 #define HWMON "sys/class/hwmon"
@@ -69,8 +70,7 @@ static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
                 names_free(names, n);
                 return r;
         }
-        if (n)
-                qsort(names, n, sizeof(*names), by_name);
+        infp_sort(names, n, sizeof(*names), by_name);
         *ret = names;
         *ret_n = n;
         return 0;

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/listen.h"
 #include "collect/target.h"
@@ -127,8 +128,7 @@ static bool list_pids(struct engine_finder *finder, const struct infp_env *env)
                 n = n < finder->cap_pids ? n : finder->cap_pids;
         }
         finder->n_pids = n;
-        if (n)
-                qsort(finder->pids, n, sizeof(finder->pids[0]), compare_pids);
+        infp_sort(finder->pids, n, sizeof(finder->pids[0]), compare_pids);
         return true;
 }
 

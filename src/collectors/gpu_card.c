@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/procfile.h"
+#include "base/sort.h"
 #include "base/time.h"
 
 #define CARDS "sys/class/drm"
@@ -82,8 +83,7 @@ static int list_cards(int root_fd, unsigned numbers[GPU_CARDS])
                                 numbers[n_numbers++] = number;
                         at += entry->d_reclen;
                 }
-        if (n_numbers)
-                qsort(numbers, (size_t) n_numbers, sizeof(*numbers), compare);
+        infp_sort(numbers, (size_t) n_numbers, sizeof(*numbers), compare);
         return n_numbers;
 }
 

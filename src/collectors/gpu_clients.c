@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/procfile.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "collectors/gpu_users.h"
@@ -121,7 +122,7 @@ static void list_all(struct gpu_users *users, int root_fd)
                 }
         swap_lists(users, n_pids);
         if (!is_sorted)
-                qsort(users->looked, n_pids, sizeof(*users->looked), compare);
+                infp_sort(users->looked, n_pids, sizeof(*users->looked), compare);
 }
 
 static void list_tree(struct gpu_users *users)

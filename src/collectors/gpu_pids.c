@@ -33,7 +33,7 @@ static int compare_pids(const void *a, const void *b)
         return x < y ? -1 : x > y;
 }
 
-/* The target gives its roots first and the rest sorted: little is to be moved, and qsort would allocate. */
+/* The target gives its roots first and the rest sorted: little is to be moved, and qsort(3) would allocate. */
 static void sort(int32_t *pids, size_t n)
 {
         for (size_t i = 1; i < n; i++) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 /* Linux has no higher pid; instances of MIG are numbered from 0 to 14; no GPU has a pebibyte. */
 enum { PID_MAX = 4194304, INSTANCE_MAX = 64 };
 static const uint64_t memory_max = UINT64_C(1) << 50;
@@ -153,8 +155,7 @@ void infp_nvidia_list_fold(struct nvidia_list *list)
 {
         uint32_t n = 0;
 
-        if (list->n)
-                qsort(list->at, list->n, sizeof(*list->at), by_pid);
+        infp_sort(list->at, list->n, sizeof(*list->at), by_pid);
         for (uint32_t i = 0; i < list->n; i++) {
                 if (n && list->at[n - 1].pid == list->at[i].pid)
                         join(&list->at[n - 1], &list->at[i]);

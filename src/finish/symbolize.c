@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "finish/lock.h"
 #include "finish/say.h"
@@ -139,8 +140,7 @@ static void tell(struct infp_naming *naming, struct infp_symbolized *ret)
                                                                                           INFP_TAKE(o->problem),
                                                                                           o->has_lines };
         }
-        if (ret->n_objects)
-                qsort(ret->objects, ret->n_objects, sizeof(*ret->objects), by_need);
+        infp_sort(ret->objects, ret->n_objects, sizeof(*ret->objects), by_need);
 }
 
 static int name_all(struct infp_naming *naming, struct infp_symbolized *ret, struct infp_err *err)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 const double infp_quantiles_shown[INFP_QUANTILES_N] = { 0.5, 0.9, 0.95, 0.99 };
 const char *const infp_quantile_names[INFP_QUANTILES_N] = { "p50", "p90", "p95", "p99" };
 
@@ -18,7 +20,7 @@ static void sort(struct infp_bucket *buckets, size_t n)
 {
         for (size_t i = 1; i < n; i++) {
                 if (buckets[i].le < buckets[i - 1].le) {
-                        qsort(buckets, n, sizeof(*buckets), by_edge);
+                        infp_sort(buckets, n, sizeof(*buckets), by_edge);
                         return;
                 }
         }

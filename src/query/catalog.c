@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "model/tables.h"
 #include "query/made.h"
 #include "query/scan.h"
@@ -273,8 +274,7 @@ int infp_catalog_read(struct infp_run *run, struct infp_catalog *ret, struct inf
         catalog.tables = calloc(memory->n ? memory->n : 1, sizeof(*catalog.tables));
         if (!catalog.tables)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        if (memory->n)
-                qsort(memory->made, memory->n, sizeof(struct infp_made *), by_name);
+        infp_sort(memory->made, memory->n, sizeof(struct infp_made *), by_name);
         for (unsigned i = 0; i < memory->n; i++)
                 catalog.tables[i] = memory->made[i]->table;
         catalog.n_tables = memory->n;

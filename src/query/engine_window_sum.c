@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "query/engine_window_parts.h"
 
 int infp_window_ready(struct window *w)
@@ -205,8 +206,7 @@ int infp_window_end(struct window *w, struct infp_engine_window *ret)
         ret->metrics = calloc((size_t) w->n_groups + 1, sizeof(*ret->metrics));
         if (!ret->metrics || !order)
                 return -ENOMEM;
-        if (w->n_groups)
-                qsort(order, w->n_groups, sizeof(*order), by_metric);
+        infp_sort(order, w->n_groups, sizeof(*order), by_metric);
         for (uint32_t i = 0; i < w->n_groups; i++) {
                 const struct window_group *g = order[i];
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "query/instances.h"
 
 void infp_series_plan_done(struct infp_series_plan *plan)
@@ -329,8 +330,7 @@ int infp_series_plan_make(struct infp_run *run, struct infp_series_plan *ret, st
         INFP_TRY(find_slots(run, &plan, err));
         if (add_all_columns(&plan) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        if (plan.n_columns)
-                qsort(plan.columns, plan.n_columns, sizeof(*plan.columns), by_name);
+        infp_sort(plan.columns, plan.n_columns, sizeof(*plan.columns), by_name);
         drop_second_names(&plan);
         if (plan.n_left_out)
                 infp_run_note(run,

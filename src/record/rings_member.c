@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/time.h"
 #include "record/rings_parts.h"
 
@@ -164,8 +165,7 @@ void rings_look_at_members(struct infp_rings *rings)
                 n = infp_target_members(target, rings->fresh, rings->cap_members);
                 n = n < rings->cap_members ? n : rings->cap_members;
         }
-        if (n > 1)
-                qsort(rings->fresh, n, sizeof(*rings->fresh), by_pid);
+        infp_sort(rings->fresh, n, sizeof(*rings->fresh), by_pid);
         if (has_changed(rings, n) && merge(rings, n))
                 rings_look_again(rings);
         rings->ripe_ns = UINT64_MAX;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/procfile.h"
+#include "base/sort.h"
 #include "ring/where.h"
 #include "ring/wire.h"
 
@@ -94,8 +95,7 @@ int infp_ring_names(int dir_fd, int (*each)(void *context, const char *name, con
         }
         r = list(dir, &entries, &n);
         closedir(dir);
-        if (n > 1)
-                qsort(entries, n, sizeof(*entries), compare);
+        infp_sort(entries, n, sizeof(*entries), compare);
         for (size_t i = 0; i < n && r >= 0; i++)
                 r = each(context, entries[i].name, &entries[i].parsed);
         return r;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "model/tables.h"
 #include "ring/reader_parts.h"
 
@@ -222,8 +223,7 @@ int ring_give_events(struct infp_ring *ring)
 {
         int r = 0;
 
-        if (ring->n_events)
-                qsort(ring->events, ring->n_events, sizeof(*ring->events), compare_events);
+        infp_sort(ring->events, ring->n_events, sizeof(*ring->events), compare_events);
         for (size_t i = 0; i < ring->n_events && r >= 0; i++)
                 r = give_event(ring, &ring->events[i]);
         ring->n_events = 0;

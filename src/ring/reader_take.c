@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/time.h"
 #include "ring/reader_parts.h"
 
@@ -210,8 +211,7 @@ static int begin_pass(struct infp_ring *ring)
                                 .first_ns = atomic_load_explicit(&chunk_at(ring, i)->first_ns, memory_order_relaxed),
                                 .index = i,
                         };
-        if (ring->n_visits > 1)
-                qsort(ring->visits, ring->n_visits, sizeof(*ring->visits), by_age);
+        infp_sort(ring->visits, ring->n_visits, sizeof(*ring->visits), by_age);
         return 0;
 }
 

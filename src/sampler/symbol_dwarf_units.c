@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "sampler/symbol_dwarf_parts.h"
 
 static int add(struct infp_dwarf_list *list, uint64_t begin, uint64_t end, uint32_t index)
@@ -44,8 +45,7 @@ static int by_begin(const void *left, const void *right)
 
 static void sort(struct infp_dwarf_list *list)
 {
-        if (list->n)
-                qsort(list->extents, list->n, sizeof(*list->extents), by_begin);
+        infp_sort(list->extents, list->n, sizeof(*list->extents), by_begin);
 }
 
 enum { MOST_STEPS_BACK = 64 };

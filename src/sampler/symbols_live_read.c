@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/procfile.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "sampler/symbol_debug_file.h"
 #include "sampler/symbols_live_parts.h"
@@ -250,8 +251,7 @@ static void name_in_files(struct infp_live_shared *shared, struct infp_live_read
         struct infp_live_frame *all = reader->in_files;
         size_t end, kept = 0;
 
-        if (n)
-                qsort(all, n, sizeof(*all), by_object);
+        infp_sort(all, n, sizeof(*all), by_object);
         for (size_t i = 0; i < n; i = end) {
                 struct infp_live_object object;
 

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/new_file.h"
+#include "base/sort.h"
 #include "sampler/object_image.h"
 
 enum {
@@ -228,8 +229,7 @@ static struct entry *list(int directory, size_t *ret_n, uint64_t *ret_bytes)
                 closedir(files);
         else
                 infp_close(fd);
-        if (entries)
-                qsort(entries, *ret_n, sizeof(*entries), by_use);
+        infp_sort(entries, *ret_n, sizeof(*entries), by_use);
         return entries;
 }
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "store/live.h"
@@ -258,8 +259,7 @@ int infp_live_find_server(const char *url, const char *output, struct infp_live_
         int r = output && !only ? 0 : infp_live_each(add_run, &runs, err);
 
         *ret = (struct infp_live_entry){ 0 };
-        if (runs.n)
-                qsort(runs.all, runs.n, sizeof(*runs.all), compare_runs);
+        infp_sort(runs.all, runs.n, sizeof(*runs.all), compare_runs);
         *ret_others = (unsigned) runs.n;
         snprintf(ret_other, 37, "%s", runs.n ? runs.all[0].entry.uuid : "");
         for (size_t i = 0; i < runs.n; i++)

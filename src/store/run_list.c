@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "store/path.h"
 #include "store/run_json.h"
 #include "store/run_list.h"
@@ -94,8 +95,7 @@ int infp_run_entries(int output_fd, struct infp_run_entry **ret)
                 entries[n++].started_unix_ns = started_unix_ns(output_fd, uuid);
         }
         closedir(dir);
-        if (n > 0)
-                qsort(entries, (size_t) n, sizeof(*entries), by_age);
+        infp_sort(entries, (size_t) n, sizeof(*entries), by_age);
         *ret = entries;
         return n;
 }
@@ -167,8 +167,7 @@ static int list_take(struct list *list, char ***ret, struct infp_err *err)
                 free(list->names);
                 return infp_fail(err, -ENOMEM, "not enough memory");
         }
-        if (list->n > 0)
-                qsort(list->names, list->n, sizeof(*list->names), by_name);
+        infp_sort(list->names, list->n, sizeof(*list->names), by_name);
         *ret = list->names;
         return (int) list->n;
 }
@@ -243,7 +242,7 @@ int infp_run_segments(const struct infp_run *run, const char *table, char ***ret
         }
         closedir(dir);
         if (!list.failed && list.n > 0) {
-                qsort(list.names, list.n, sizeof(*list.names), by_name);
+                infp_sort(list.names, list.n, sizeof(*list.names), by_name);
                 drop_doubles(&list);
         }
         return list_take(&list, ret, err);

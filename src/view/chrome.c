@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "view/profile_formats.h"
 
 enum { FIRST_MADE_UP_TID = 1 << 30, MOST_SLICES = 5000000 };
@@ -257,8 +258,7 @@ static int put_tracks(struct writer *w)
                 return -ENOMEM;
         for (uint32_t i = 0; i < s->n_times; i++)
                 w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
-        if (s->n_times)
-                qsort(w->order, s->n_times, sizeof(*w->order), by_track);
+        infp_sort(w->order, s->n_times, sizeof(*w->order), by_track);
         /* bound: more is refused with an error */
         for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_all <= MOST_SLICES; i++) {
                 if (w->order[i].track != track) {

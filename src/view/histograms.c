@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 /* Where the columns of the tables are; found by name, since the view knows no collector. */
 struct places {
@@ -185,8 +186,7 @@ static int work_out(struct infp_histograms *h, const struct infp_last *last, con
                         if (last->entity(last->context, series->name,
                                          infp_batch_u64(&batch, (unsigned) at->series, row), &thing))
                                 INFP_TRY(add_bucket(h, at, &thing, from + row));
-        if (h->n_buckets)
-                qsort(h->buckets, h->n_buckets, sizeof(*h->buckets), compare);
+        infp_sort(h->buckets, h->n_buckets, sizeof(*h->buckets), compare);
         return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "view/profile_formats.h"
 
 enum { MOST_NUMBERS = 6000000 }; /* of frames in stacks: about 40 MB of text */
@@ -160,8 +161,7 @@ static int find_profiles(struct writer *w)
                 INFP_TRY(profile_of(w, &s->sums[i], &w->profile_of[i]));
                 w->profiles[w->profile_of[i]].weight += s->sums[i].weight;
         }
-        if (w->n_profiles)
-                qsort(w->profiles, w->n_profiles, sizeof(*w->profiles), by_weight);
+        infp_sort(w->profiles, w->n_profiles, sizeof(*w->profiles), by_weight);
         return 0;
 }
 

@@ -32,6 +32,8 @@ ONE_PLACE = [
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
         "sampler/perf_rings.c": "the kernel's memory, which nobody shortens"}),
+    (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
+     {"base/sort.h": "it is that place"}),
     (r'\bO_CREAT\b|\bO_TMPFILE\b|\bcreat\(|\bmko?stemps?\(|\bf(?:re)?open\([^;]*, *"[wa]|\bCOPY \(',
      "infp_new_file_open and its like (base/new_file.h): a link that somebody else has laid must not be followed", {
         "base/new_file.c": "it is that place",
