@@ -7,20 +7,14 @@
 #include "collectors/process_state.h"
 #include "model/mask.h"
 
-enum { CHECKS_AFTER_EXEC = 2, CHECKS_WITHOUT_IMAGE = 3, PADDING = 3 };
+enum { CHECKS_AFTER_EXEC = 2, CHECKS_WITHOUT_IMAGE = 3 };
 
 /* The command line, masked, in s->masked; 0 bytes: none (kernel threads, zombies, the middle of an exec). */
 static size_t read_cmdline(struct processes *s, const struct infp_env *env, struct infp_process *p)
 {
         ssize_t n = process_read_memory(env, p, "cmdline", s->cmdline, sizeof(s->cmdline));
-        size_t size = n > 0 ? (size_t) n : 0, padded = 0;
 
-        while (padded < size && !s->cmdline[size - 1 - padded])
-                padded++;
-        /* Programs that write a title over their arguments leave many zeros behind it; a few are empty arguments. */
-        if (padded >= PADDING)
-                size -= padded;
-        return size ? infp_mask_cmdline(s->cmdline, size, s->keeps_secrets, s->masked, sizeof(s->masked)) : 0;
+        return n > 0 ? infp_mask_cmdline(s->cmdline, (size_t) n, s->keeps_secrets, s->masked, sizeof(s->masked)) : 0;
 }
 
 static void find_start(struct processes *s, const struct infp_env *env, const struct infp_process *p,

@@ -1,5 +1,7 @@
 #include "model/mask.h"
 
+#include <string.h>
+
 #include "base/text.h"
 #include "model/mask_text.h"
 
@@ -54,15 +56,21 @@ static enum infp_mask_follow step(struct infp_mask_argument *a, enum infp_mask_f
         return at ? MASK_PLAIN : infp_mask_option(a->s, a->size);
 }
 
-/* A process that changed its title leaves zeroes where its arguments were; they are no empty arguments. One or two zeroes
- * at the end can be an argument's end and an empty argument. */
+/* A process that changed its title leaves zeroes or blanks where its arguments were; they are no empty arguments. One or two
+ * zeroes at the end can be an argument's end and an empty argument, but not behind a title, which is one text. */
 static size_t without_padding(const char *s, size_t size)
 {
         size_t n = size;
+        bool is_title;
 
         while (n > 0 && s[n - 1] == 0)
                 n--;
-        return size - n > 2 ? n : size;
+        is_title = n < size && n > 0 && !memchr(s, 0, n);
+        if (size - n <= (is_title ? 1 : 2) && !(is_title && s[n - 1] == ' '))
+                return size;
+        while (is_title && n > 1 && s[n - 1] == ' ')
+                n--;
+        return n;
 }
 
 /* Not half a character at the end. */

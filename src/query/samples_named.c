@@ -6,7 +6,7 @@ static const struct infp_column columns[] = {
         INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
         INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
         INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its pid."),
-        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name."),
+        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then, as it was seen once a tick."),
         INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
         INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then."),
         INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
@@ -34,7 +34,8 @@ const struct infp_table infp_samples_named_table = {
 };
 
 /* Of a frame's rows of `symbols` the last set counts: one of level 0 begins a set. Stacks are walked from their roots, so that
- * circles of a broken run are never entered; ids that stand in several segments are taken once. */
+ * circles of a broken run are never entered; ids that stand in several segments are taken once. A process that renames itself
+ * has a row from when it was seen under each name, the first of which holds for what came before. */
 const char infp_samples_named_sql[] =
         "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
         "levels AS (SELECT s.frame, s.sLevel AS level, "
@@ -53,12 +54,15 @@ const char infp_samples_named_sql[] =
         "paths AS (SELECT id, text, 0 AS depth FROM known WHERE parent IS NULL UNION ALL "
         "SELECT k.id, p.text || ';' || k.text, p.depth + 1 FROM known k JOIN paths p ON k.parent = p.id "
         "WHERE p.depth < 4096), "
-        "processes_known AS (SELECT id, max(pId) AS pId, max(pName) AS pName FROM process GROUP BY id), "
+        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE "
+        "t_ns "
+        "END AS since FROM process), "
         "threads_known AS (SELECT id, max(tName) AS tName FROM threads GROUP BY id) "
         "SELECT s.t_ns, s.time, s.process, pr.pId, pr.pName, s.tid, th.tName, s.cpu, s.mode, s.state, s.samples, "
         "s.weight, "
         "k.function, k.fKind, k.fObject, k.file, k.line, CASE WHEN s.is_truncated OR p.text IS NULL "
         "THEN '[truncated]' || coalesce(';' || coalesce(p.text, k.text), '') ELSE p.text END AS stack_text, "
         "s.is_truncated, s.stack FROM stack_samples s LEFT JOIN known k ON k.id = s.stack "
-        "LEFT JOIN paths p ON p.id = s.stack LEFT JOIN processes_known pr ON pr.id = s.process "
+        "LEFT JOIN paths p ON p.id = s.stack "
+        "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
         "LEFT JOIN threads_known th ON th.id = s.thread";

@@ -5,11 +5,12 @@ import pathlib
 import re
 import resource
 import subprocess
+import sys
 
 import pytest
 
 import waits
-from program import run
+from program import query, run
 from refuse import PERF_EVENT_OPEN, PROCESS_VM_READV, refused
 
 KINDS = ["nap", "lock", "read", "busy"]
@@ -276,3 +277,14 @@ def test_no_target(record):
     [row] = [row for row in done.run.table("sources") if row["collector"] == "sampler" and row["instance"] == "wall"]
     assert "--wall reads the threads of a target" in row["reason"]
     assert row["reason"] in done.stderr
+
+
+def test_a_name_belongs_to_a_time(infprof, run_dir):
+    """A process that renames itself (setproctitle, vLLM's workers) is called what it was called then."""
+    code = "import ctypes, time\ndef burn(s):\n    end = time.monotonic() + s\n    while time.monotonic() < end: pass\nburn(.5); ctypes.CDLL(None).prctl(15, b'AAA::Worker'); burn(.5)"
+    subprocess.run([infprof, "record", "-o", str(run_dir), "-t", "50", "--wall=100", "--no-finish", "--", sys.executable, "-c", code], check=True, stderr=subprocess.DEVNULL)
+    rows = query(infprof, run_dir, "SELECT t_ns, pName FROM samples_named ORDER BY t_ns")
+    old, new = query(infprof, run_dir, "SELECT pName, min(t_ns) AS t_ns FROM process GROUP BY pName ORDER BY t_ns")
+    assert new["pName"] == "AAA::Worker"
+    assert [row["pName"] for row in rows] == [(old if row["t_ns"] < new["t_ns"] else new)["pName"] for row in rows]
+    assert {row["pName"] for row in rows} == {old["pName"], new["pName"]}

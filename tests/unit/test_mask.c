@@ -529,6 +529,15 @@ static void keep_and_quotes(void **state)
         shown = mask("VLLM::EngineCore|||||||||||", false);
         assert_string_equal(shown, "VLLM::EngineCore");
         free(shown);
+        shown = mask("nginx: worker||", false);
+        assert_string_equal(shown, "'nginx: worker'");
+        free(shown);
+        shown = mask("sshd: root@pts/0     |", false);
+        assert_string_equal(shown, "'sshd: root@pts/0'");
+        free(shown);
+        shown = mask("printf|%s ||", false); /* arguments, of which the last is empty */
+        assert_string_equal(shown, "printf '%s ' ''");
+        free(shown);
         shown = mask("|||||", false);
         assert_string_equal(shown, "");
         free(shown);
