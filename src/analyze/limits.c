@@ -134,13 +134,16 @@ static void list_names(struct infp_limits *limits, const char *words, enum infp_
                 add_words(limits, ".");
 }
 
-static void write_headline(struct infp_limits *limits)
+static void write_headline(const struct infp_report *report, struct infp_limits *limits)
 {
         const struct infp_limit *first = &limits->list[0];
         const bool is_mass = first->resource == INFP_LIMIT_MEMORY || first->resource == INFP_LIMIT_GPU_MEMORY ||
                              first->resource == INFP_LIMIT_IO || first->resource == INFP_LIMIT_WAITING;
         const char *name = infp_limit_resource_name(first->resource), *the = is_mass ? "" : "the ";
 
+        if (report->run->info.exit_signal)
+                add_words(limits, "The command was ended by signal %d (%s). ", report->run->info.exit_signal,
+                          strsignal(report->run->info.exit_signal));
         if (first->state == INFP_LIMIT_REACHED) {
                 add_words(limits, "Limited by %s%s: %s.", the, name, first->text);
                 list_names(limits, " Also at the limit: ", INFP_LIMIT_REACHED, 1);
@@ -178,5 +181,5 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
                         if ((int) found[i].state == state &&
                             *found[i].text) /* a finding of samples, if there are any */
                                 ret->list[ret->n++] = found[i];
-        write_headline(ret);
+        write_headline(report, ret);
 }

@@ -23,7 +23,13 @@ static int run(const struct infp_arguments *arguments)
                           &err);
         if (r < 0)
                 return infp_say_failure(&err);
-        r = infp_finish(recording, &infp_said_notices, NULL, &err);
+        if (recording->state == INFP_RUN_INTERRUPTED)
+                infp_say("the recording of run %s broke off: it is mended first, as by `infprof recover`",
+                         recording->info.uuid);
+        if (recording->state == INFP_RUN_INTERRUPTED)
+                r = infp_recover(recording, &infp_said_notices, NULL, NULL, &err);
+        else
+                r = infp_finish(recording, &infp_said_notices, NULL, &err);
         infp_run_close(recording);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }

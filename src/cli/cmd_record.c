@@ -13,6 +13,7 @@
 #include "base/human.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/discard.h"
 #include "cli/leave.h"
 #include "cli/record_finish.h"
 #include "cli/record_info.h"
@@ -55,6 +56,7 @@ static struct record {
         unsigned n_sinks;
         struct infp_session_result result;
         bool is_saved;       /* run.json has the end */
+        int save_error;      /* why not */
         char path[PATH_MAX]; /* of <uuid>.infprof */
 } record = { .env = { .root_fd = -1 } };
 
@@ -269,7 +271,9 @@ static void save_run(struct record *r)
         info->ended_unix_ns =
                 r->result.ended_unix_ns ? r->result.ended_unix_ns : (int64_t) infp_clock_ns(CLOCK_REALTIME);
         info->exit_code = r->options.command && !r->result.is_child_left ? r->result.exit_code : -1;
-        r->is_saved = infp_run_save(r->run, &err) >= 0;
+        info->exit_signal = r->result.exit_signal;
+        r->save_error = infp_run_save(r->run, &err);
+        r->is_saved = r->save_error >= 0;
         if (!r->is_saved)
                 infp_say("record: %s", err.text);
 }
@@ -293,29 +297,47 @@ static void close_run(struct record *r)
         infp_run_info_done(&r->info);
 }
 
+static void say_unsaved(const struct record *r, const char *seconds)
+{
+        const bool is_full = r->save_error == -ENOSPC || r->save_error == -EDQUOT;
+
+        if (access(r->path, F_OK) < 0 && errno == ENOENT)
+                infp_say("%s s were recorded, but %s is gone: there is nothing to finish", seconds, r->path);
+        else
+                infp_say("%s s recorded, but not finished: %s`infprof finish -r %s` makes its files", seconds,
+                         is_full ? "when there is room for run.json, " : "", r->path);
+}
+
+/* What the files lack. It stands in the report as well; who waits for an exit code need not read that. */
+static bool say_lost(const struct record *r)
+{
+        const uint64_t n = __atomic_load_n(&r->stats.rows_lost, __ATOMIC_RELAXED);
+
+        if (n)
+                infp_say("%llu row%s of the recording could not be written and %s lost", (unsigned long long) n,
+                         n == 1 ? "" : "s", n == 1 ? "is" : "are");
+        return n > 0;
+}
+
 static void finish(struct record *r)
 {
-        double seconds = (double) (r->result.ended_t_ns - r->result.started_t_ns) / (double) INFP_NS_PER_S;
-        char of[320] = "";
+        const double seconds = (double) (r->result.ended_t_ns - r->result.started_t_ns) / (double) INFP_NS_PER_S;
+        const struct human lasted = infp_fixed(seconds, 1);
 
-        if (infp_record_attaches(&r->options) && !r->follow.was_found)
-                snprintf(of, sizeof(of), " without a target (%s)", r->follow.reason);
         if (r->result.is_child_left)
                 infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
+        if (r->result.exit_signal && r->result.exit_signal != SIGINT && r->result.exit_signal != SIGTERM)
+                infp_say("%s was ended by signal %d (%s)", r->options.command[0], r->result.exit_signal,
+                         strsignal(r->result.exit_signal));
         if (!r->is_saved)
-                infp_say("%s s recorded%s, but not finished: when there is room for run.json, `infprof recover %s` "
-                         "makes "
-                         "its files",
-                         infp_fixed(seconds, 1).text, of, r->path);
+                say_unsaved(r, lasted.text);
         else if (r->options.no_finish)
-                infp_say("%s s recorded%s; `infprof finish -r %s` makes its files", infp_fixed(seconds, 1).text, of,
-                         r->path);
+                infp_say("%s s recorded; `infprof finish -r %s` makes its files", lasted.text, r->path);
         else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
-                infp_say("%s s recorded%s, but not finished: `infprof finish -r %s` makes its files",
-                         infp_fixed(seconds, 1).text, of, r->path);
-        else
-                infp_say("%s s recorded%s; read it with `infprof report -r %s`", infp_fixed(seconds, 1).text, of,
+                infp_say("%s s recorded, but not finished: `infprof finish -r %s` makes its files", lasted.text,
                          r->path);
+        else
+                infp_say("%s s recorded; read it with `infprof report -r %s`", lasted.text, r->path);
 }
 
 /* Whoever reads our standard output may have been slow, but is not waited for for ever. */
@@ -337,8 +359,12 @@ static int record_it(struct record *r)
                 error = run_session(r, &err);
         if (r->options.command)
                 infp_child_abandon(&r->child);
-        if (r->run)
+        if (error >= 0 && infp_record_attaches(&r->options) && !r->follow.was_found) {
+                error = infp_fail(&err, -ESRCH, "nothing was recorded: %s", r->follow.reason);
+                infp_discard_run(r->run); /* of the machine alone nobody had asked for it */
+        } else if (r->run) {
                 save_run(r);
+        }
         close_run(r);
         if (error < 0)
                 return fail_ours(&err);
@@ -349,6 +375,8 @@ static int record_it(struct record *r)
         code = r->result.exit_code;
         if (r->capture)
                 shown = infp_record_show_output(r->capture, &r->signals, SHOW_PATIENCE_MS);
+        if (say_lost(r) && !r->options.command)
+                code = INFP_EXIT_FAILURE;
         finish(r);
         if (r->capture)
                 end_output(r, shown);
@@ -395,7 +423,8 @@ const struct infp_command infp_command_record = {
         .more = "Without a command, --pid, --name or --port the machine is recorded until Ctrl-C. The command keeps "
                 "its "
                 "terminal, its\n"
-                "signals and its exit code; 125 says that infprof failed before it ran, 126 and 127 that it cannot be "
+                "signals and its exit code; without a command it is 0, or 1 where rows were lost. 125 says that "
+                "infprof failed before it ran, 126 and 127 that it cannot be "
                 "run. What infprof\n"
                 "has to say goes to standard error.\n\n"
                 "What a process sends to infprof is passed on to the command. So signal infprof or the command, not "

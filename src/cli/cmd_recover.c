@@ -21,12 +21,12 @@ struct recovery {
         unsigned n_recovered, n_live, n_failed;
 };
 
-/* A killed recorder leaves its segments without their end mark; only where it was killed within a write is something torn. */
+/* A recorder that was killed, or that had no room at its end, leaves its segments without their end mark; only where it was killed within a write is something torn. */
 static void put_segments(struct infp_str *out, const struct infp_mend *mend)
 {
         unsigned n_whole = mend->n_segments - mend->n_empty - mend->n_broken;
 
-        infp_str_printf(out, "its recorder died; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
+        infp_str_printf(out, "the recording broke off; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
         if (mend->bytes_cut)
                 infp_str_printf(out, "%llu bytes of torn batches are cut off, ", (unsigned long long) mend->bytes_cut);
         if (mend->n_damaged)
@@ -43,7 +43,11 @@ static void say_recovered(const struct infp_run *run, bool was_interrupted, cons
 {
         infp_autostr struct infp_str segments = { 0 };
 
-        if (was_interrupted)
+        if (was_interrupted && !mend->n_segments && !*finished->series) {
+                infp_print("%s: mended by another process meanwhile", run->info.uuid);
+                return;
+        }
+        if (was_interrupted && mend->n_segments)
                 put_segments(&segments, mend);
         infp_print("%s: %s%llu samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
                    (unsigned long long) finished->n_samples, run->output, finished->series);

@@ -66,6 +66,7 @@ void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void infp_say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* On stdout: what a verb answers in one line. */
 void infp_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int infp_print_error(void); /* why a line was not written; 0: all were */
 /* infp_say, and INFP_EXIT_FAILURE to return. */
 int infp_say_failure(const struct infp_err *err);
 /* The same of DuckDB's errors, whose lines stay: the last points into the query. */

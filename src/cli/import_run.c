@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/discard.h"
 #include "cli/record_finish.h"
 #include "cli/record_info.h"
 
@@ -140,16 +141,6 @@ static bool is_stop(void *context)
         return ret;
 }
 
-static void discard(struct infp_run *run)
-{
-        char name[64];
-
-        infp_import_discard(run);
-        snprintf(name, sizeof(name), "static_%s.json", run->info.uuid);
-        unlinkat(run->output_fd, name, 0);
-        infp_run_remove(run);
-}
-
 static int fill(struct infp_run *run, int fd, const struct infp_import_wishes *wishes, struct infp_signals *signals,
                 struct infp_imported *ret, struct infp_err *err)
 {
@@ -179,7 +170,7 @@ static int make(int fd, const struct infp_import_wishes *wishes, struct infp_sig
         INFP_TRY(infp_run_create(wishes->output, &info, &run, err));
         r = fill(run, fd, wishes, signals, &ret->found, err);
         if (r < 0)
-                discard(run);
+                infp_discard_run(run);
         memcpy(ret->uuid, info.uuid, sizeof(ret->uuid));
         infp_str_printf(&path, "%s/%s.infprof", run->output, info.uuid);
         infp_run_close(run); /* unlocks it: finish may begin */

@@ -1,4 +1,5 @@
 /* infprof: finds the verb, hands it its arguments. Options without a verb are the short form of `record`. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,18 @@ static const struct infp_command *find_command(const char *name)
         return NULL;
 }
 
+/* What was printed has arrived, or it is said that it has not. */
+static int end(int code)
+{
+        const int r = fflush(stdout) != 0 ? -errno : infp_print_error();
+
+        if (r < 0 && code == INFP_EXIT_OK) {
+                infp_say("cannot write to standard output: %s", strerror(-r));
+                code = INFP_EXIT_FAILURE;
+        }
+        return infp_leave(code);
+}
+
 static int run_command(const struct infp_command *command, int argc, char **argv)
 {
         struct infp_arguments arguments;
@@ -26,11 +39,7 @@ static int run_command(const struct infp_command *command, int argc, char **argv
         if (code < 0)
                 code = command->run(&arguments);
         infp_arguments_done(&arguments);
-        if (fflush(stdout) != 0 && code == INFP_EXIT_OK) {
-                infp_say("cannot write to standard output: %m");
-                code = INFP_EXIT_FAILURE;
-        }
-        return infp_leave(code);
+        return end(code);
 }
 
 /* `otherwise`: a hint for a word that resembles no verb. */
@@ -80,11 +89,11 @@ int main(int argc, char **argv)
                 if (argc > 2)
                         return explain(argv[2]);
                 infp_help_overview();
-                return INFP_EXIT_OK;
+                return end(INFP_EXIT_OK);
         }
         if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
                 infp_print("infprof " INFP_VERSION);
-                return INFP_EXIT_OK;
+                return end(INFP_EXIT_OK);
         }
         command = find_command(first);
         if (command)

@@ -1,5 +1,6 @@
 /* All that cli prints besides tables, reports and help: one line a call. Names, paths and answers of servers stand in it, so it
  * is escaped here, and no caller can forget that. */
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,16 +11,25 @@
 #include "view/format.h"
 
 /* One write for the whole line: two processes that share stderr do not mix their words. */
+static int print_error;
+
 static void put(int fd, const char *before, const char *format, va_list ap, const char *behind)
 {
         infp_autostr struct infp_str text = { 0 }, line = { 0 };
+        int r;
 
         infp_str_vprintf(&text, format, ap);
         infp_str_puts(&line, before);
         infp_text_tame(&line, text.data ? text.data : "", text.size);
         infp_str_puts(&line, behind);
-        if (!line.failed)
-                infp_write_all(fd, line.data, line.size, NULL);
+        r = line.failed ? -ENOMEM : infp_write_all(fd, line.data, line.size, NULL);
+        if (r < 0 && fd == STDOUT_FILENO)
+                print_error = r;
+}
+
+int infp_print_error(void)
+{
+        return print_error;
 }
 
 void infp_say(const char *format, ...)

@@ -18,9 +18,10 @@ static int check_state(const struct infp_run *run, struct infp_err *err)
                 return infp_fail(err, -EBUSY, "run %s is still being recorded by process %d", run->info.uuid,
                                  run->info.recorder_pid);
         if (run->state == INFP_RUN_INTERRUPTED)
-                return infp_fail(err, -ENOTRECOVERABLE,
-                                 "the recorder of run %s died; `infprof recover %s/%s.infprof` mends and finishes it",
-                                 run->info.uuid, run->output, run->info.uuid);
+                return infp_fail(
+                        err, -ENOTRECOVERABLE,
+                        "the recording of run %s broke off; `infprof recover %s/%s.infprof` mends and finishes it",
+                        run->info.uuid, run->output, run->info.uuid);
         return 0;
 }
 

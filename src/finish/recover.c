@@ -35,6 +35,9 @@ static int mend(struct infp_run *run, const struct infp_finish_notices *notices,
 
         if (fd < 0)
                 return fd;
+        INFP_TRY(infp_run_reload(run, err)); /* another one may have mended it before we had the lock */
+        if (run->state != INFP_RUN_INTERRUPTED)
+                return 0;
         if (run->problem)
                 infp_finish_say(notices, "%s; it is written anew from what the directory says", run->problem);
         INFP_TRY(infp_store_mend_run(run, ret, err));

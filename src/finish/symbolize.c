@@ -196,10 +196,10 @@ int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *op
                 return infp_fail(err, -EBUSY, "run %s is still being recorded by process %d", run->info.uuid,
                                  run->info.recorder_pid);
         if (run->state == INFP_RUN_INTERRUPTED)
-                return infp_fail(
-                        err, -ENOTRECOVERABLE,
-                        "the recorder of run %s died; `infprof recover %s/%s.infprof` mends it and names its code",
-                        run->info.uuid, run->output, run->info.uuid);
+                return infp_fail(err, -ENOTRECOVERABLE,
+                                 "the recording of run %s broke off; `infprof recover %s/%s.infprof` mends it and "
+                                 "names its code",
+                                 run->info.uuid, run->output, run->info.uuid);
         fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
         if (fd < 0)
                 return fd;

@@ -40,6 +40,7 @@ struct infp_session_options {
 
 struct infp_session_result {
         int exit_code;      /* of the command; 0 for the machine and attached targets */
+        int exit_signal;    /* that ended the command; 0: none */
         bool was_run;       /* the command, if there was one, was executed */
         bool is_child_left; /* the recording ended before the command */
         bool skip_finish;   /* the user is in a hurry */

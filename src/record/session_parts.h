@@ -24,6 +24,7 @@ struct infp_session {
         bool is_released; /* the command has been let go */
         bool is_command_over, said_waiting;
         uint64_t over_ns;      /* when the command ended and others of its tree lived on */
+        uint64_t press_ns;     /* when the user asked for the end last */
         unsigned n_interrupts; /* Ctrl-C so far */
         bool is_told_to_stop;  /* SIGTSTP has come to us, and no SIGCONT since */
         int exec_code;         /* 126, 127 when exec failed */

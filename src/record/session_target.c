@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -14,6 +15,7 @@
 
 static const uint64_t say_waiting_ns = 300 * INFP_NS_PER_MS; /* helpers of a command often end just behind it */
 static const uint64_t look_again_ns = INFP_NS_PER_S;
+static const uint64_t same_press_ns = 300 * INFP_NS_PER_MS; /* nobody is impatient faster than that */
 
 void infp_session_release(struct infp_session *s)
 {
@@ -97,6 +99,7 @@ static void command_ended(struct infp_session *s)
         s->is_command_over = true;
         s->over_ns = infp_session_now();
         s->result->exit_code = infp_child_exit_code(child);
+        s->result->exit_signal = WIFSIGNALED(child->status) ? WTERMSIG(child->status) : 0;
         s->result->was_run = true;
 }
 
@@ -149,6 +152,43 @@ static void set_roots(struct infp_session *s)
         infp_target_set_root(s->options->env->target, pids, n);
 }
 
+/* What the ended target has started and left behind, as a part of a sentence; "": nothing. */
+static void describe_left(struct infp_session *s, char *ret, size_t size)
+{
+        static struct infp_target_member members[INFP_FOLLOW_PIDS];
+        size_t n = infp_target_members(s->options->env->target, members, INFP_FOLLOW_PIDS);
+        uint64_t bytes = 0;
+        unsigned n_left = 0;
+
+        for (size_t i = 0; i < n && i < INFP_FOLLOW_PIDS; i++) {
+                struct infp_process process;
+
+                if (!infp_process_look(s->options->env->root_fd, members[i].pid, &process) ||
+                    process.start_ticks != members[i].start_ticks)
+                        continue;
+                bytes += process.rss_pages * s->options->env->page_size;
+                n_left++;
+        }
+        *ret = 0;
+        if (n_left)
+                snprintf(ret, size, ", but %u process%s that it started live%s on (%" PRIu64 " MiB in RAM)", n_left,
+                         n_left == 1 ? "" : "es", n_left == 1 ? "s" : "", bytes >> 20);
+}
+
+static void say_ended(struct infp_session *s)
+{
+        char left[128];
+
+        describe_left(s, left, sizeof(left));
+        if (infp_follow_can_return(s->options->follow))
+                infp_notice(&s->options->notices,
+                            "the target has ended%s; waiting for its return (Ctrl-C ends the recording)%s", left,
+                            *left ? ", they are recorded meanwhile" : "");
+        else
+                infp_notice(&s->options->notices, "the target has ended%s%s", left,
+                            *left ? "; the recording ends with the target (--pid of one of them records it)" : "");
+}
+
 static void say_target(struct infp_session *s, bool had)
 {
         const struct infp_follow *follow = s->options->follow;
@@ -156,12 +196,10 @@ static void say_target(struct infp_session *s, bool had)
         if (follow->n_roots)
                 infp_notice(&s->options->notices, had ? "recording process %d%s now" : "recording process %d%s",
                             (int) follow->roots[0].pid, follow->n_roots > 1 ? " and others" : "");
-        else if (!infp_follow_can_return(follow))
-                infp_notice(&s->options->notices, "the target has ended");
+        else if (had || !infp_follow_can_return(follow))
+                say_ended(s);
         else
-                infp_notice(&s->options->notices,
-                            had ? "the target has ended; waiting for its return (Ctrl-C ends the recording)"
-                                : "waiting for the target to appear (Ctrl-C ends the recording)");
+                infp_notice(&s->options->notices, "waiting for the target to appear (Ctrl-C ends the recording)");
 }
 
 static void say_problem(struct infp_session *s)
@@ -228,12 +266,23 @@ static bool is_end(int number)
         return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGABRT;
 }
 
+/* `timeout -s INT` and the like send a signal to us and then to our group: that is one wish, not two. */
+static bool is_another_press(struct infp_session *s)
+{
+        const uint64_t now = infp_session_now();
+
+        if (s->press_ns && now - s->press_ns < same_press_ns)
+                return false;
+        s->press_ns = now;
+        return true;
+}
+
 /* While the command lives its signals are its own. */
 static void take_for_child(struct infp_session *s, const struct infp_signal *signal)
 {
         const struct infp_child *child = s->options->child;
 
-        if (signal->number == SIGINT && !signal->by_process && ++s->n_interrupts > 1)
+        if (signal->number == SIGINT && !signal->by_process && is_another_press(s) && ++s->n_interrupts > 1)
                 s->result->skip_finish = true;
         if (signal->number == SIGTSTP || signal->number == SIGCONT)
                 s->is_told_to_stop = signal->number == SIGTSTP;
@@ -254,7 +303,7 @@ static void take_for_us(struct infp_session *s, const struct infp_signal *signal
 
         if (!is_end(signal->number) || (is_ignored && (!signal->by_process || signal->number == SIGHUP)))
                 return;
-        if (s->is_ending)
+        if (is_another_press(s) && s->is_ending)
                 s->result->skip_finish = true;
         s->is_ending = true;
 }

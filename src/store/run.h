@@ -38,6 +38,7 @@ struct infp_run_info {
         int64_t started_unix_ns, ended_unix_ns; /* ended 0: not yet */
         uint64_t started_t_ns, ended_t_ns;      /* CLOCK_MONOTONIC */
         int exit_code;                          /* of the child, 128 + signal; -1 unknown */
+        int exit_signal;                        /* that ended the child, by what wait says; 0: none, or not known */
         uint32_t last_seq;
         struct infp_run_collector {
                 char *name;
@@ -90,6 +91,8 @@ int infp_run_create(const char *output, const struct infp_run_info *info, struct
  * runs). What exists as a directory is one, whatever it looks like.
  * Errors name what was looked for and where; an ambiguous prefix (-ENOTUNIQ) lists the candidates. */
 int infp_run_open(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err);
+/* Reads run.json again: another process may have finished the run since. 0 or -ENOMEM; then info is empty. */
+int infp_run_reload(struct infp_run *run, struct infp_err *err);
 struct infp_run *infp_run_close(struct infp_run *run); /* NULL is fine; returns NULL */
 
 /* Of files of the run that lie beside its directory: 0600, or 0666 for a shared run; less the umask. */

@@ -211,6 +211,11 @@ void infp_run_json_write(struct infp_str *out, const struct infp_run_info *info,
                 infp_json_i64(&json, info->exit_code);
         else
                 infp_json_null(&json);
+        infp_json_key(&json, "exit_signal");
+        if (info->exit_signal > 0)
+                infp_json_i64(&json, info->exit_signal);
+        else
+                infp_json_null(&json);
         infp_json_member_u64(&json, "period_ms", info->period_ms);
         put_ns(&json, "started_unix_ns", (uint64_t) info->started_unix_ns);
         put_ns(&json, "ended_unix_ns", (uint64_t) info->ended_unix_ns);
@@ -393,6 +398,7 @@ static void get_all(struct reader *r, struct infp_run_info *ret, bool *ret_finis
         ret->started_t_ns = (uint64_t) get_number(r, "started_t_ns", 0, INT64_MAX, 0);
         ret->ended_t_ns = (uint64_t) get_number(r, "ended_t_ns", 0, INT64_MAX, 0);
         ret->exit_code = (int) get_number(r, "exit_code", -1, INT_MAX, -1);
+        ret->exit_signal = (int) get_number(r, "exit_signal", 0, INT_MAX, 0);
         ret->last_seq = (uint32_t) get_number(r, "last_seq", 0, UINT32_MAX, 0);
         get_collectors(r, ret);
         get_sampling(r, &ret->sampling);

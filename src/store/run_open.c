@@ -66,6 +66,21 @@ static int fail_to_open(const struct infp_run *run, const char *name, struct inf
         return infp_fail_errno(err, run->fd, "cannot open %s/%s", run->output, name);
 }
 
+int infp_run_reload(struct infp_run *run, struct infp_err *err)
+{
+        char uuid[sizeof(run->info.uuid)];
+        bool is_finished = false;
+
+        memcpy(uuid, run->info.uuid, sizeof(uuid));
+        infp_run_info_done(&run->info);
+        free(run->problem);
+        run->problem = NULL;
+        if (read_info(run, uuid, &is_finished) < 0)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        run->state = find_state(run, is_finished);
+        return 0;
+}
+
 /* Takes output_fd, also on failure. */
 static int open_run(const char *output, int output_fd, const char *uuid, struct infp_run **ret, struct infp_err *err)
 {

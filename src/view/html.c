@@ -87,7 +87,7 @@ static void put_top(struct infp_str *out, const struct infp_report *report)
                 infp_html_text(out, report->run->info.hostname);
         }
         if (report->is_cut)
-                infp_str_puts(out, ", cut short: the recorder died");
+                infp_str_puts(out, ", cut short: the recording broke off");
         infp_str_puts(out, "</p></header>\n");
 }
 

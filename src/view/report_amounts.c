@@ -34,13 +34,24 @@ static void put_pair(struct pairs *pairs, const char *label, double a, double b,
 /* Of the tree; with -p and no command, of all processes. */
 static void put_tree_pair(struct pairs *pairs, const struct infp_report *report, const char *label, double a, double b)
 {
+        const bool is_unseen = infp_report_tree_unseen(report);
+        const struct human first = infp_human(a, "bytes", "", false), second = infp_human(b, "bytes", "", false);
         char text[64];
 
         snprintf(text, sizeof(text), "%s: %s", infp_report_is_host(report) ? "processes" : "tree", label);
-        if (infp_report_tree_unseen(report) && !(a > 0) && !(b > 0))
-                put_cells(pairs, text, "not seen", "not seen");
-        else
-                put_pair(pairs, text, a, b, "bytes");
+        if (is_unseen || !isnan(a) || !isnan(b))
+                put_cells(pairs, text, is_unseen && isnan(a) ? "not seen" : first.text,
+                          is_unseen && isnan(b) ? "not seen" : second.text);
+}
+
+/* Counters that stayed at 0 while no process was seen, not even at its end, say nothing. */
+static void put_tree_counters(struct pairs *pairs, const struct infp_report *report, const char *label,
+                              const char *name, const char *other)
+{
+        const double a = infp_report_total(report, name), b = infp_report_total(report, other);
+        const bool is_known = !infp_report_tree_unseen(report) || report->processes.n || a > 0 || b > 0;
+
+        put_tree_pair(pairs, report, label, is_known ? a : NAN, is_known ? b : NAN);
 }
 
 static void put_tree_gauge(struct pairs *pairs, const struct infp_report *report, const char *label, const char *name)
@@ -90,10 +101,8 @@ void infp_report_traffic(struct infp_out *out, const struct infp_report *report)
         struct pairs io = { .out = out, .title = "I/O", .a = "read", .b = "written" };
         struct pairs network = { .out = out, .title = "Network", .a = "received", .b = "sent" };
 
-        put_tree_pair(&io, report, "by calls, caches too", infp_report_total(report, "tree_rchar"),
-                      infp_report_total(report, "tree_wchar"));
-        put_tree_pair(&io, report, "block devices", infp_report_total(report, "tree_read_bytes"),
-                      infp_report_total(report, "tree_write_bytes"));
+        put_tree_counters(&io, report, "by calls, caches too", "tree_rchar", "tree_wchar");
+        put_tree_counters(&io, report, "block devices", "tree_read_bytes", "tree_write_bytes");
         put_pair(&io, "machine: disks", infp_report_total(report, "vDiskReadBytes"),
                  infp_report_total(report, "vDiskWriteBytes"), "bytes");
         if (io.any)

@@ -100,10 +100,11 @@ static void say_unseen(struct facts *facts, const struct infp_report *report)
         if (!infp_report_tree_unseen(report) || strcmp(report->run->info.mode, "run"))
                 return;
         infp_str_printf(
-                &text,
-                "The command ran between two samples (one in %u ms): its CPU time is whole, but its memory, threads "
-                "and I/O were not seen. A smaller -t sees them.",
-                report->run->info.period_ms);
+                &text, "The command ran between two samples (one in %u ms): %s not seen. A smaller -t sees them.",
+                report->run->info.period_ms,
+                report->processes.n
+                        ? "its CPU time and I/O are whole, but its threads, and its memory but for the peak, were"
+                        : "its CPU time is whole, but its memory, threads and I/O were");
         if (text.size)
                 say(facts, text.data);
 }

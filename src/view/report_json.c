@@ -43,6 +43,11 @@ static void put_run(struct infp_json *json, const struct infp_report *report)
                 infp_json_i64(json, info->exit_code);
         else
                 infp_json_null(json);
+        infp_json_key(json, "exit_signal");
+        if (info->exit_signal > 0)
+                infp_json_i64(json, info->exit_signal);
+        else
+                infp_json_null(json);
         infp_json_member_bool(json, "cut_short", report->is_cut);
         infp_json_member_i64(json, "from", infp_unix_ms(report->from_unix_ns));
         infp_json_member_i64(json, "to", infp_unix_ms(report->to_unix_ns));

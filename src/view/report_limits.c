@@ -36,6 +36,9 @@ void infp_report_limits(struct infp_out *out, const struct infp_report *report)
         if (!limits->n)
                 return;
         infp_report_title(out, "What limited it");
+        if (report->run->info.exit_signal)
+                infp_report_line(out, "ended", "the command, by signal %d (%s)", report->run->info.exit_signal,
+                                 strsignal(report->run->info.exit_signal));
         for (unsigned i = 0; i < limits->n && limits->list[i].state <= INFP_LIMIT_NEAR; i++)
                 infp_report_line(out, infp_limit_state_name(limits->list[i].state), "%s: %s",
                                  infp_limit_resource_name(limits->list[i].resource), limits->list[i].text);

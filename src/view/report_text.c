@@ -51,14 +51,14 @@ static void put_times(struct infp_out *out, const struct infp_report *report)
         if (info->period_ms)
                 snprintf(every, sizeof(every), ", every %u ms", info->period_ms);
         infp_report_line(out, "time", "%s to %s%s", from, strncmp(from, to, 11) ? to : to + 11, every);
-        if (info->exit_code > 128 && info->exit_code <= 128 + 64)
-                snprintf(ended, sizeof(ended), ", exit code %d (signal %d)", info->exit_code, info->exit_code - 128);
+        if (info->exit_signal)
+                snprintf(ended, sizeof(ended), ", exit code %d (signal %d)", info->exit_code, info->exit_signal);
         else if (info->exit_code >= 0)
                 snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
         if (report->is_part)
                 snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole).text);
         infp_report_line(out, "lasted", "%s%s%s%s", infp_report_seconds(report->wall_s).text, of, ended,
-                         report->is_cut ? "; then the recorder died: what came later is not known" : "");
+                         report->is_cut ? "; then the recording broke off: what came later is not known" : "");
 }
 
 /* Of a run without a command: the machine, or whom the user has named, and who that was. */
@@ -86,7 +86,8 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const states[] = {
                 [INFP_RUN_RECORDING] = "still recording",
-                [INFP_RUN_INTERRUPTED] = "interrupted: the recorder was killed (infprof recover mends it)",
+                [INFP_RUN_INTERRUPTED] =
+                        "interrupted: the recorder was killed, or its disk was full (infprof recover mends it)",
                 [INFP_RUN_ENDED] = "recorded; `infprof finish` is left",
                 [INFP_RUN_FINISHED] = "finished",
         };

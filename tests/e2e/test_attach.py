@@ -206,12 +206,23 @@ def test_nothing_of_what_a_late_target_used_before(infprof, recording, start, ru
     assert [process["cpu_s"] < 1 for process in found["processes"]] == [True]  # nor in the report's list
 
 
-def test_a_target_that_never_comes(infprof, recording, run_dir):
+@pytest.mark.parametrize("end", ["--duration", "signal"])
+def test_a_target_that_never_comes_leaves_nothing(recording, run_dir, end):
     port = free_port()
-    one = recording("--port", port, "--duration", "1s")
-    assert one.wait() == 0
+    one = recording(*(["--port", port, "--duration", "300ms"] if end == "--duration" else ["--name", "no such program"]))
+    if end == "signal":
+        wait_for(lambda: list(run_dir.glob("*-*.json")), "a snapshot")
+    reason = f"nothing listens on port {port} yet" if end == "--duration" else "no process is named 'no such program' yet"
+    assert (one.wait() if end == "--duration" else one.end()) == 125
+    assert one.stderr.splitlines()[-1] == f"infprof: record: nothing was recorded: {reason}"
+    assert list(run_dir.iterdir()) == []
+
+
+def test_a_target_that_did_not_come_yet(infprof, recording, run_dir):
+    port = free_port()
     reason = f"nothing listens on port {port} yet"
-    assert f"s recorded without a target ({reason})" in one.stderr
+    recording("--port", port)
+    wait_for(lambda: list(run_dir.glob("*.infprof/tree/*")), "it records")
     run = run_dir.run()
     assert run.info["target"] == {"port": port} and run.info["target_command"] == ""
     assert {(row["tree_processes"], row["tree_rss_bytes"], row["tree_threads"]) for row in run.table("tree")} == {(0, None, None)}
@@ -220,6 +231,41 @@ def test_a_target_that_never_comes(infprof, recording, run_dir):
     assert not [row for row in run.table("sources") if row["column_name"] in ("tree_rss_bytes", "tree_threads")]
     text = subprocess.run([infprof, "report", "-r", run_dir], capture_output=True, text=True, check=True).stdout
     assert reason in text and f"nobody was found (by port: {port})" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("way", ["--pid", "--port"])
+def test_what_an_ended_target_leaves(recording, start, way):
+    code = "import socket, subprocess, sys; s = socket.create_server(('127.0.0.1', 0)); subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL); print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    target = start(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    port = int(target.stdout.readline())
+    one = recording(way, target.pid if way == "--pid" else port)
+    wait_for(lambda: len(one.pids()) == 2, "both processes are seen")
+    (orphan,) = one.pids() - {target.pid}
+    try:
+        target.stdin.close()
+        target.wait(timeout=60)
+        if way == "--port":
+            line = ""
+            while "has ended" not in line:
+                line = one.process.stderr.readline()
+            assert "but 1 process that it started lives on (" in line and "recorded meanwhile" in line
+            assert one.end() == 0
+        else:
+            assert one.wait() == 0
+            assert "the target has ended, but 1 process that it started lives on (" in one.stderr
+            assert "the recording ends with the target" in one.stderr
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+
+
+def test_signals_of_one_moment_are_one_wish(infprof, run_dir):
+    """`timeout -s INT` signals infprof and then its group: the run is finished all the same."""
+    with subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100"], stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: list(run_dir.glob("*.infprof/cpu/*")), "it records")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        assert "read it with" in process.communicate(timeout=60)[1]
+    assert run_dir.run().info["finished"] is True
 
 
 def test_who_was_recorded(recording, start, run_dir):

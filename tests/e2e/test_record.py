@@ -23,13 +23,21 @@ def read_bytes(path):
 
 @pytest.mark.san
 @pytest.mark.parametrize("script, code", [
-    ("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("kill -SEGV $$", 139),
+    ("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("kill -SEGV $$", 139), ("exit 139", 139),
 ])
-def test_exit_code_is_the_commands(record, script, code):
+def test_exit_code_is_the_commands(infprof, record, script, code):
     done = record("-t", "50", command=["sh", "-c", script])
     assert done.returncode == code
     assert done.stdout == ""
     assert done.run.info["exit_code"] == code
+    # A shell's own `exit 139` is no signal.
+    number = code - 128 if script.startswith("kill") else None
+    assert done.run.info["exit_signal"] == number
+    assert ("was ended by signal" in done.stderr) == (number in (signal.SIGKILL, signal.SIGSEGV))
+    if code in (137, 139):
+        text = subprocess.run([infprof, "report", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
+        assert f"exit code {code}{f' (signal {number})' if number else ''}\n" in text
+        assert ("ended       the command, by signal" in text) == bool(number)
 
 
 def test_finish_says_where_the_run_is(record, run_dir):

@@ -42,14 +42,14 @@ def killed(infprof, run_dir):
 def test_killed_run(infprof, killed):
     before = count(infprof, killed, "cpu")
     assert before >= 20
-    refused = run([infprof, "finish", "-r", killed])
+    refused = run([infprof, "symbolize", "-r", killed])
     assert refused.returncode == 1
     advice = re.search("`infprof (recover .*)`", refused.stderr).group(1)
     done = run([infprof, *advice.split()])
     assert done.returncode == 0, done.stderr
     uuid = killed.run().uuid
     # Segments that only lack their end mark are whole.
-    assert re.match(uuid + r": its recorder died; (\d+) of \1 segments hold whole rows, (?!0 bytes)", done.stdout), done.stdout
+    assert re.match(uuid + r": the recording broke off; (\d+) of \1 segments hold whole rows, (?!0 bytes)", done.stdout), done.stdout
     assert f"{uuid}.csv" in done.stdout
     assert count(infprof, killed, "cpu") == before
     assert not list(killed.rglob("*.arrows")) and not list(killed.rglob("*.part"))
@@ -60,6 +60,23 @@ def test_killed_run(infprof, killed):
     again = run([infprof, "recover", killed])
     assert (again.returncode, again.stdout) == (0, f"nothing to recover in {killed}\n")
     assert run([infprof, "report", "-r", killed]).returncode == 0
+
+
+def test_finish_of_a_killed_run(infprof, killed):
+    before = count(infprof, killed, "cpu")
+    done = run([infprof, "finish", "-r", killed])
+    assert done.returncode == 0 and "broke off" in done.stderr
+    assert killed.run().info["finished"] is True and count(infprof, killed, "cpu") == before
+
+
+def test_several_at_once(infprof, killed):
+    """Each says what it did: none counts segments that another one has mended."""
+    made = [subprocess.Popen([infprof, "recover", killed], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate(timeout=120)[0] for process in made]
+    assert [process.returncode for process in made] == [0] * 4
+    assert len([line for line in said if "broke off" in line]) == 1, said
+    assert " 0 of 0 " not in "".join(said)
+    assert killed.run().info["finished"] is True
 
 
 def test_torn_and_empty_segments(infprof, killed):
@@ -114,7 +131,7 @@ def test_live_runs_are_left_alone(infprof, run_dir):
         time.sleep(1.5)
         done = run([infprof, "recover", run_dir])
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("its recorder died") == 1
+        assert done.stdout.count("the recording broke off") == 1
         assert f"still being recorded by process {live.pid}" in done.stderr
         assert live.poll() is None
         assert len(list(run_dir.glob("*.parquet"))) == 1

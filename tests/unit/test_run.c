@@ -119,6 +119,7 @@ static void keeps_all_of_run_json(void **state)
         run->info.ended_unix_ns = SAMPLE_TIME + 5;
         run->info.ended_t_ns = UINT64_C(9007199254740993); /* 2^53 + 1 */
         run->info.exit_code = 137;
+        run->info.exit_signal = 9;
         run->info.last_seq = 9;
         run->info.sampling = (struct infp_run_sampling){ 99.5, 20, true, 32768, 512 };
         run->state = INFP_RUN_FINISHED;
@@ -142,6 +143,7 @@ static void keeps_all_of_run_json(void **state)
         assert_int_equal(is->started_t_ns, 1000000000);
         assert_int_equal(is->ended_t_ns, UINT64_C(9007199254740993));
         assert_int_equal(is->exit_code, 137);
+        assert_int_equal(is->exit_signal, 9);
         assert_int_equal(is->last_seq, 9);
         assert_true(is->sampling.cpu_hz == 99.5 && is->sampling.wall_hz == 20 && is->sampling.off_cpu);
         assert_int_equal(is->sampling.stack_bytes, 32768);
