@@ -160,6 +160,7 @@ static void describe_left(struct infp_session *s, char *ret, size_t size)
         uint64_t bytes = 0;
         unsigned n_left = 0;
 
+        /* bound: of more the sentence says "at least" */
         for (size_t i = 0; i < n && i < INFP_FOLLOW_PIDS; i++) {
                 struct infp_process process;
 
@@ -171,8 +172,9 @@ static void describe_left(struct infp_session *s, char *ret, size_t size)
         }
         *ret = 0;
         if (n_left)
-                snprintf(ret, size, ", but %u process%s that it started live%s on (%" PRIu64 " MiB in RAM)", n_left,
-                         n_left == 1 ? "" : "es", n_left == 1 ? "s" : "", bytes >> 20);
+                snprintf(ret, size, ", but %s%u process%s that it started live%s on (%" PRIu64 " MiB in RAM)",
+                         n > INFP_FOLLOW_PIDS ? "at least " : "", n_left, n_left == 1 ? "" : "es",
+                         n_left == 1 ? "s" : "", bytes >> 20);
 }
 
 static void say_ended(struct infp_session *s)
