@@ -1,10 +1,12 @@
 /* The values of named metrics over a range, for one figure. Names are those of the time series: tree_rss_bytes, vCpuTime,
- * container0_cMemoryUsed. */
+ * container0_cMemoryUsed; and what the columns NAME_sum and NAME_count of a histogram have in common, as latency_ttft_s: the mean
+ * of what was observed between two samples. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/labels.h"
 #include "analyze/range.h"
 #include "base/err.h"
 #include "model/schema.h"
@@ -23,9 +25,11 @@ struct infp_figure_series {
         char *name, *unit, *base, *help;
         enum infp_kind kind;
         enum infp_quality quality;
+        bool is_mean; /* of a histogram */
         struct infp_figure_point {
                 uint64_t t_ns;
                 double value;  /* in the base unit */
+                double weight; /* in a mean: seconds of a rate, observations of a mean; else 1 */
                 bool is_first; /* after a gap of more than two periods: no line leads here */
         } * points;
         size_t n;
@@ -37,6 +41,7 @@ struct infp_figure {
         uint64_t t0, t1;
         struct infp_figure_series list[INFP_FIGURE_SERIES];
         unsigned n;
+        struct infp_labels marks; /* in the range; the caller reads them */
 };
 
 struct infp_figure_options {
@@ -47,10 +52,14 @@ struct infp_figure_options {
 };
 
 /* Appends one metric. -ENOENT: the run has none of that name; -ENODATA: it has no value in the range (err has no text then: the
- * caller knows why it is absent); -E2BIG: more than INFP_FIGURE_SERIES. */
+ * caller knows why it is absent); -E2BIG: more than INFP_FIGURE_SERIES; -EINVAL: a histogram's mean in
+ * another mode than INFP_FIGURE_RATE. */
 int infp_figure_add(struct infp_figure *figure, struct infp_run *run, const char *name,
                     const struct infp_figure_options *options, struct infp_err *err);
 void infp_figure_done(struct infp_figure *figure);
+
+/* Of its points by their weights; NAN without points. */
+double infp_figure_mean(const struct infp_figure_series *series);
 
 /* Calls for each name that could be drawn. */
 int infp_figure_names(struct infp_run *run, const struct infp_catalog *catalog,

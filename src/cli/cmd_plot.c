@@ -92,11 +92,15 @@ static int read_figure(struct infp_run *run, const struct request *request, stru
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
         struct infp_range range;
+        struct infp_scan_options marked = { .catalog = &catalog };
         struct infp_figure_options wanted = { .range = &range, .catalog = &catalog, .mode = request->mode };
 
         INFP_TRY(infp_range_find(run, request->from, request->to, 0, &range, err));
         INFP_TRY(infp_catalog_read(run, &catalog, err));
+        marked.t0 = range.t0;
+        marked.t1 = range.t1;
         INFP_TRY(infp_absences_read(run, range.t1, &absences, err));
+        INFP_TRY(infp_labels_read(run, &marked, &figure->marks, err));
         /* What is sampled at least each second, though the run's period is shorter, has gaps of that. */
         wanted.gap_ns =
                 2 * UINT64_C(1000000) * (run->info.period_ms > 1000 ? run->info.period_ms : 1000) + UINT64_C(500000000);
@@ -119,13 +123,17 @@ static int plot(const struct request *request, struct infp_err *err)
         struct infp_figure_look look = request->look;
         infp_autofree char *about = NULL;
         struct infp_run *run = NULL;
+        char marks[80] = "";
         infp_autoclose int lock = -1;
         int r = infp_reader_open(request->run, &run, &lock, err);
 
         if (r >= 0)
                 r = read_figure(run, request, &figure, err);
-        if (r >= 0 && asprintf(&about, "run %.8s%s%s%s%s", run->info.uuid, *run->info.hostname ? " on " : "",
-                               run->info.hostname, *run->info.command ? ": " : "", run->info.command) < 0) {
+        if (figure.marks.n_left_out)
+                snprintf(marks, sizeof(marks), "; the first %u of %llu marks", figure.marks.n,
+                         (unsigned long long) (figure.marks.n + figure.marks.n_left_out));
+        if (r >= 0 && asprintf(&about, "run %.8s%s%s%s%s%s", run->info.uuid, *run->info.hostname ? " on " : "",
+                               run->info.hostname, marks, *run->info.command ? ": " : "", run->info.command) < 0) {
                 about = NULL;
                 r = infp_fail(err, -ENOMEM, "out of memory");
         }
@@ -216,7 +224,11 @@ const struct infp_command infp_command_plot = {
                 "series\n"
                 "(infprof metrics): tree_rss_bytes, vCpuTime, container0_cMemoryUsed, nvidia0_gPowerDrawW. Where there "
                 "are more\n"
-                "samples than pixels the area shows the least and the largest of each pixel, the line the mean.\n\n"
+                "samples than pixels the area shows the least and the largest of each pixel, the line the mean. Of the "
+                "columns\n"
+                "NAME_sum and NAME_count of an engine's histogram NAME is the mean between two samples: "
+                "latency_ttft_s is the\n"
+                "time to the first token. Marks are dashed lines.\n\n"
                 "examples:\n"
                 "  infprof plot tree_cpu_ns tree_rss_bytes -o use.svg\n"
                 "  infprof plot vCpuTimeUserMode vCpuTimeKernelMode --from warm --to done -o cpu.png\n"

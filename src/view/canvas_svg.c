@@ -36,7 +36,8 @@ static int begin(struct infp_canvas *canvas, const char *title, const char *abou
         infp_str_printf(
                 out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
-                "role=\"img\" aria-labelledby=\"infprof-title infprof-about\">\n<title id=\"infprof-title\">",
+                "style=\"max-width:100%%;height:auto\" role=\"img\" aria-labelledby=\"infprof-title "
+                "infprof-about\">\n<title id=\"infprof-title\">",
                 canvas->width, canvas->height, canvas->width, canvas->height);
         put_escaped(out, title);
         infp_str_puts(out, "</title>\n<desc id=\"infprof-about\">");

@@ -25,12 +25,12 @@ unsigned infp_figure_parts(double pixels, double least, unsigned most)
         return (unsigned) fmax(1, fmin(most, pixels / least));
 }
 
-void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, double size, unsigned ink,
-                              const char *text)
+double infp_figure_text_to(struct infp_canvas *canvas, double x, double right, double y, double size, unsigned ink,
+                           const char *text)
 {
         infp_autostr struct infp_str tame = { 0 }, cut = { 0 };
         const double em_share = 0.58; /* of a letter, on average */
-        const unsigned columns = (unsigned) fmax(1, (canvas->width - x - 8) / (size * em_share));
+        const unsigned columns = (unsigned) fmax(1, (right - x) / (size * em_share));
 
         infp_text_tame(&tame, text, strlen(text));
         if (tame.data && infp_text_width(tame.data, tame.size) > columns) {
@@ -39,6 +39,13 @@ void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, do
         }
         text = cut.data ? cut.data : tame.data;
         canvas->kind->text(canvas, x, y, size, INFP_ANCHOR_START, ink, text ? text : "");
+        return x + (text ? infp_text_width(text, strlen(text)) : 0) * size * em_share;
+}
+
+void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, double size, unsigned ink,
+                              const char *text)
+{
+        infp_figure_text_to(canvas, x, canvas->width - 8, y, size, ink, text);
 }
 
 double infp_figure_step(double extent, unsigned n, bool is_bytes)
@@ -59,6 +66,14 @@ double infp_figure_step(double extent, unsigned n, bool is_bytes)
 bool infp_figure_is_rate(const struct infp_figure *figure, const struct infp_figure_series *series)
 {
         return figure->mode == INFP_FIGURE_RATE && series->kind == INFP_COUNTER;
+}
+
+const char *infp_figure_how(const struct infp_figure *figure, const struct infp_figure_series *series)
+{
+        return figure->mode == INFP_FIGURE_DELTA     ? ", difference of two samples"
+               : infp_figure_is_rate(figure, series) ? ", rate"
+               : series->is_mean                     ? ", mean of each interval"
+                                                     : "";
 }
 
 struct infp_figure_text infp_figure_value(const struct infp_figure *figure, const struct infp_figure_series *series,

@@ -54,10 +54,7 @@ static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *fi
 {
         static const double shown[] = { 0.5, 0.95, 0.99 };
         char text[512];
-        int used = snprintf(text, sizeof(text), "%s%s: %zu samples", series->name,
-                            figure->mode == INFP_FIGURE_DELTA     ? ", difference of two samples"
-                            : infp_figure_is_rate(figure, series) ? ", rate"
-                                                                  : "",
+        int used = snprintf(text, sizeof(text), "%s%s: %zu samples", series->name, infp_figure_how(figure, series),
                             series->n);
 
         for (unsigned i = 0; i < INFP_COUNT(shown) && used > 0 && (size_t) used < sizeof(text); i++)

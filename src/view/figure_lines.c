@@ -9,7 +9,13 @@
 #include "base/mem.h"
 #include "view/figure_parts.h"
 
-enum { Y_PARTS = 5, X_PARTS = 8 };
+enum { Y_PARTS = 5, X_PARTS = 8, MARK_APART = 3, MARK_LEAST = 40, MARK_MOST = 180 }; /* MARK_: pixels */
+
+static bool is_share(const struct infp_figure *figure, const struct infp_figure_series *series)
+{
+        return !strcmp(series->base, "ratio") ||
+               (!strcmp(series->base, "seconds") && infp_figure_is_rate(figure, series));
+}
 
 static void find_extent(const struct infp_figure *figure, const unsigned *members, unsigned n, struct infp_frame *frame)
 {
@@ -21,8 +27,8 @@ static void find_extent(const struct infp_figure *figure, const unsigned *member
                         low = fmin(low, figure->list[members[k]].points[i].value);
                         high = fmax(high, figure->list[members[k]].points[i].value);
                 }
-        /* From 0, unless what is to be seen would then be a flat line far above it. */
-        if (low >= 0 && low < 0.6 * high)
+        /* From 0, unless what is to be seen would then be a flat line far above it. A share is part of a whole. */
+        if (low >= 0 && (low < 0.6 * high || is_share(figure, &figure->list[members[0]])))
                 low = 0;
         if (!(high > low)) {
                 high = low + (low != 0 ? fabs(low) * 0.1 : 1);
@@ -92,18 +98,19 @@ static void draw_stretch(struct infp_canvas *canvas, const struct infp_figure *f
 
         for (size_t i = from; i < to;) {
                 const double x = floor(infp_frame_x(f, seconds_of(figure, series->points[i].t_ns)));
-                double low = INFINITY, high = -INFINITY, sum = 0;
+                double low = INFINITY, high = -INFINITY, sum = 0, weight = 0;
                 size_t k = i;
 
                 for (; k < to && infp_frame_x(f, seconds_of(figure, series->points[k].t_ns)) < x + 1; k++) {
                         low = fmin(low, series->points[k].value);
                         high = fmax(high, series->points[k].value);
-                        sum += series->points[k].value;
+                        sum += series->points[k].value * series->points[k].weight;
+                        weight += series->points[k].weight;
                 }
                 if (n == most)
                         break;
                 points[2 * n] = lows[2 * n] = highs[2 * n] = x + 0.5;
-                points[2 * n + 1] = infp_frame_y(f, sum / (double) (k - i));
+                points[2 * n + 1] = infp_frame_y(f, sum / weight);
                 lows[2 * n + 1] = infp_frame_y(f, low);
                 highs[2 * n + 1] = infp_frame_y(f, high);
                 n++;
@@ -140,24 +147,41 @@ static void draw_series(struct infp_canvas *canvas, const struct infp_figure *fi
 static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *figure,
                         const struct infp_figure_series *series, double y, unsigned ink)
 {
-        const char *how = figure->mode == INFP_FIGURE_DELTA ? ", difference of two samples"
-                          : series->kind == INFP_COUNTER && figure->mode == INFP_FIGURE_RATE ? ", rate"
-                                                                                             : "";
-        double sum = 0, high = -INFINITY;
+        double low = INFINITY, high = -INFINITY;
         char text[512];
 
         for (size_t i = 0; i < series->n; i++) {
-                sum += series->points[i].value;
+                low = fmin(low, series->points[i].value);
                 high = fmax(high, series->points[i].value);
         }
-        snprintf(text, sizeof(text), "%s%s%s: mean %s, max %s%s", series->name, how,
-                 series->quality == INFP_ESTIMATED ? " (estimated)" : "",
-                 infp_figure_value(figure, series, sum / (double) series->n).text,
+        snprintf(text, sizeof(text), "%s%s%s: min %s, mean %s, max %s%s", series->name, infp_figure_how(figure, series),
+                 series->quality == INFP_ESTIMATED ? " (estimated)" : "", infp_figure_value(figure, series, low).text,
+                 infp_figure_value(figure, series, infp_figure_mean(series)).text,
                  infp_figure_value(figure, series, high).text,
                  series->left_out ? "; the rest of the range is left out, it has too many samples" : "");
         canvas->kind->line(canvas, (double[]){ INFP_FIGURE_LEFT, y - 4, INFP_FIGURE_LEFT + 18, y - 4 }, 2, ink, 3,
                            series->quality == INFP_ESTIMATED);
         infp_figure_line_of_text(canvas, INFP_FIGURE_LEFT + 26, y, 12, INFP_INK_TEXT, text);
+}
+
+/* A line each, as far as they can be told apart, with the tag where there is room for one. */
+static void draw_marks(struct infp_canvas *canvas, const struct infp_figure *figure, const struct infp_frame *f)
+{
+        double last = -INFINITY, free_from = -INFINITY;
+
+        for (unsigned i = 0; i < figure->marks.n; i++) {
+                const struct infp_label_mark *mark = &figure->marks.list[i];
+                const double x = infp_frame_x(f, seconds_of(figure, mark->t_ns)), end = f->left + f->width;
+
+                if (x - last < MARK_APART)
+                        continue;
+                last = x;
+                canvas->kind->line(canvas, (double[]){ x, f->top, x, f->top + f->height }, 2, INFP_INK_SOFT, 1, true);
+                if (x >= free_from && x + MARK_LEAST <= end)
+                        free_from = infp_figure_text_to(canvas, x + 3, fmin(end, x + MARK_MOST), f->top + 10, 10,
+                                                        INFP_INK_SOFT, mark->tag) +
+                                    6;
+        }
 }
 
 void infp_figure_lines(struct infp_canvas *canvas, const struct infp_figure *figure, const unsigned *members,
@@ -174,6 +198,7 @@ void infp_figure_lines(struct infp_canvas *canvas, const struct infp_figure *fig
                 frame.x1 = 1;
         find_extent(figure, members, n, &frame);
         draw_axes(canvas, figure, &figure->list[members[0]], &frame);
+        draw_marks(canvas, figure, &frame);
         for (unsigned k = 0; k < n; k++) {
                 const unsigned ink = INFP_INK_SERIES + (members[0] + k) % INFP_INKS_SERIES;
 

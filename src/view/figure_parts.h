@@ -24,8 +24,13 @@ struct infp_figure_text infp_figure_value(const struct infp_figure *figure, cons
 struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const struct infp_figure_series *series,
                                          double v, double step);
 bool infp_figure_is_rate(const struct infp_figure *figure, const struct infp_figure_series *series);
+/* What is told after the name: ", rate" and the like, or "". */
+const char *infp_figure_how(const struct infp_figure *figure, const struct infp_figure_series *series);
 
-/* From x on, cut short with an ellipsis where it would leave the picture. */
+/* From x on, cut short with an ellipsis where it would pass `right`. Returns where it ends. */
+double infp_figure_text_to(struct infp_canvas *canvas, double x, double right, double y, double size, unsigned ink,
+                           const char *text);
+/* The same up to the end of the picture. */
 void infp_figure_line_of_text(struct infp_canvas *canvas, double x, double y, double size, unsigned ink,
                               const char *text);
 

@@ -16,8 +16,8 @@ HOSTILE = '</text><script>alert(1)</script>&"\' \x1b[31m \u202e \ufffe'
 @pytest.fixture(scope="module")
 def recorded(infprof, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plot")
-    code = "import time\nt = time.time()\nx = []\nwhile time.time() - t < 2: x.append(bytearray(100000)); time.sleep(.01)"
-    done = run([infprof, "record", "-o", folder, "-t", "100", "--", "python3", "-c", code])
+    code = "import time\nt = time.time()\nprint('measure_label-warm: %f' % t, flush=True)\nx = []\nwhile time.time() - t < 2: x.append(bytearray(100000)); time.sleep(.01)"
+    done = run([infprof, "record", "-o", folder, "-t", "100", "--capture", "--", "python3", "-c", code])
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -33,12 +33,13 @@ def test_lines(infprof, recorded, tmp_path):
     svg = ET.parse(out).getroot()
     words = texts(svg)
     highest = query(infprof, recorded, "SELECT max(tree_rss_bytes) AS v FROM tree")[0]["v"]
-    legend = next(w for w in words if w.startswith("tree_rss_bytes: mean "))
+    legend = next(w for w in words if w.startswith("tree_rss_bytes: min "))
     assert abs(float(re.search(r"max ([\d.]+) MiB", legend)[1]) / (highest / 2**20) - 1) < 0.01
-    assert any(w.startswith("tree_cpu_ns, rate: mean ") for w in words)
+    assert any(w.startswith("tree_cpu_ns, rate: min ") for w in words)
     n = query(infprof, recorded, "SELECT count(tree_rss_bytes) AS n FROM tree")[0]["n"]
     paths = [p.get("d") for p in svg.iter(SVG + "path") if p.get("d").count("L") + p.get("d").count("M") == n]
     assert len(paths) == 2  # memory of both kinds, a point a sample
+    assert words.count("warm") == 2  # the mark, in each panel
     assert "<script" not in out.read_text() and "href" not in out.read_text()
 
 
@@ -46,7 +47,7 @@ def test_standard_output_and_delta(infprof, recorded):
     raw = ET.fromstring(run([infprof, "plot", "-r", recorded, "tree_cpu_ns", "--raw"]).stdout)
     delta = ET.fromstring(run([infprof, "plot", "-r", recorded, "tree_cpu_ns", "--delta"]).stdout)
     total = query(infprof, recorded, "SELECT max(tree_cpu_ns) AS v FROM tree")[0]["v"] / 1e9
-    legend = next(w for w in texts(raw) if w.startswith("tree_cpu_ns: mean "))
+    legend = next(w for w in texts(raw) if w.startswith("tree_cpu_ns: min "))
     value, unit = re.search(r"max ([\d.]+) (ms|s)", legend).groups()
     assert abs(float(value) * {"ms": 1e-3, "s": 1}[unit] / total - 1) < 0.01
     assert any("difference of two samples" in w for w in texts(delta))
