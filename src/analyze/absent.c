@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/human.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "query/scan.h"
@@ -128,8 +129,8 @@ int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *
                         }
         infp_scan_close(scan);
         if (ret->n_left_out)
-                infp_run_note(run, "%llu rows of table sources are left out: more than %d sources are not told apart",
-                              (unsigned long long) ret->n_left_out, MAX_SOURCES);
+                infp_run_note(run, "%s rows of table sources are left out: more than %d sources are not told apart",
+                              infp_count(ret->n_left_out).text, MAX_SOURCES);
         infp_map_done(&places);
         if (r < 0)
                 infp_absences_done(ret);

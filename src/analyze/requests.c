@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/report_scan.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "model/tables.h"
 
@@ -315,9 +316,9 @@ int infp_requests_read(struct infp_run *run, const struct infp_scan_options *opt
         infp_scan_close(scan);
         if (requests->n_other_loads)
                 infp_run_note(run,
-                              "%llu requests belong to loads beyond the first %d: they count, but these loads are not "
+                              "%s requests belong to loads beyond the first %d: they count, but these loads are not "
                               "told apart",
-                              (unsigned long long) requests->n_other_loads, INFP_REQUESTS_LOADS);
+                              infp_count(requests->n_other_loads).text, INFP_REQUESTS_LOADS);
         return r;
 }
 

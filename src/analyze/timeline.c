@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/timeline_parts.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/time.h"
 
@@ -228,9 +229,9 @@ static int read_panels(struct infp_timeline_reading *reading, struct infp_err *e
                 if (r >= 0 && n && tracked[n - 1].n_not_looked_at && tracked[n - 1].table == table)
                         r = infp_timeline_note(
                                 timeline,
-                                "Table %s has more than %u things: %llu rows of those that came later are not drawn.",
+                                "Table %s has more than %u things: %s rows of those that came later are not drawn.",
                                 table->name, tracked[n - 1].n_instances,
-                                (unsigned long long) tracked[n - 1].n_not_looked_at);
+                                infp_count(tracked[n - 1].n_not_looked_at).text);
         }
         if (r >= 0)
                 r = infp_timeline_panels(timeline, reading->report, tracked, n);

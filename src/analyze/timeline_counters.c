@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/timeline_parts.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "model/rate.h"
 
@@ -232,8 +233,8 @@ static int name_and_draw(struct infp_timeline_reading *reading, struct counters 
         for (unsigned i = 0; i < counters->n; i++)
                 free(names[i].text);
         if (r >= 0 && counters->n_left_out)
-                r = infp_timeline_note(reading->timeline, "%llu rows of counters beyond the first %u are not drawn.",
-                                       (unsigned long long) counters->n_left_out, MOST_TRACKS);
+                r = infp_timeline_note(reading->timeline, "%s rows of counters beyond the first %u are not drawn.",
+                                       infp_count(counters->n_left_out).text, MOST_TRACKS);
         return r;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
@@ -21,10 +22,10 @@ static const struct infp_option options[] = {
 static void say_note(const struct infp_imported_skip *skip)
 {
         if (skip->where)
-                infp_say("import: %s: %llu, first in line %llu", skip->what, (unsigned long long) skip->n,
+                infp_say("import: %s: %s, first in line %llu", skip->what, infp_count(skip->n).text,
                          (unsigned long long) skip->where);
         else
-                infp_say("import: %s: %llu", skip->what, (unsigned long long) skip->n);
+                infp_say("import: %s: %s", skip->what, infp_count(skip->n).text);
 }
 
 static void say(const struct infp_import_made *made)
@@ -33,8 +34,8 @@ static void say(const struct infp_import_made *made)
 
         for (unsigned i = 0; i < found->n_skips; i++)
                 say_note(&found->skips[i]);
-        infp_say("import: %llu samples (%s) in run %s; look at them with `infprof flamegraph -r %s`",
-                 (unsigned long long) found->samples, found->format, made->uuid, made->path);
+        infp_say("import: %s samples (%s) in run %s; look at them with `infprof flamegraph -r %s`",
+                 infp_count(found->samples).text, found->format, made->uuid, made->path);
         if (!made->is_finished)
                 infp_say("import: not finished: `infprof finish -r %s` makes its files", made->path);
 }

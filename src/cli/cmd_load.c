@@ -257,8 +257,8 @@ static void say_where(const struct load *l, bool is_live, const char *uuid, cons
         if (!uuid)
                 return;
         if (is_live)
-                infp_say("%llu requests are in run %s, which is recorded in %s", (unsigned long long) l->requests->n,
-                         uuid, output);
+                infp_say("%s requests are in run %s, which is recorded in %s", infp_count(l->requests->n).text, uuid,
+                         output);
         else
                 infp_say("%s requests recorded; read them with `infprof report -r %s/%s.infprof`",
                          infp_count(l->requests->n).text, output, uuid);

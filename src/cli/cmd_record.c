@@ -314,7 +314,7 @@ static bool say_lost(const struct record *r)
         const uint64_t n = __atomic_load_n(&r->stats.rows_lost, __ATOMIC_RELAXED);
 
         if (n)
-                infp_say("%llu row%s of the recording could not be written and %s lost", (unsigned long long) n,
+                infp_say("%s row%s of the recording could not be written and %s lost", infp_count(n).text,
                          n == 1 ? "" : "s", n == 1 ? "is" : "are");
         return n > 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -28,10 +29,10 @@ static void put_segments(struct infp_str *out, const struct infp_mend *mend)
 
         infp_str_printf(out, "the recording broke off; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
         if (mend->bytes_cut)
-                infp_str_printf(out, "%llu bytes of torn batches are cut off, ", (unsigned long long) mend->bytes_cut);
+                infp_str_printf(out, "%s bytes of torn batches are cut off, ", infp_count(mend->bytes_cut).text);
         if (mend->n_damaged)
-                infp_str_printf(out, "%llu damaged parts (%llu bytes) are left out, ",
-                                (unsigned long long) mend->n_damaged, (unsigned long long) mend->bytes_damaged);
+                infp_str_printf(out, "%s damaged parts (%s bytes) are left out, ", infp_count(mend->n_damaged).text,
+                                infp_count(mend->bytes_damaged).text);
         if (mend->n_empty)
                 infp_str_printf(out, "%u held no row, ", mend->n_empty);
         if (mend->n_broken)
@@ -49,8 +50,8 @@ static void say_recovered(const struct infp_run *run, bool was_interrupted, cons
         }
         if (was_interrupted && mend->n_segments)
                 put_segments(&segments, mend);
-        infp_print("%s: %s%llu samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
-                   (unsigned long long) finished->n_samples, run->output, finished->series);
+        infp_print("%s: %s%s samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
+                   infp_count(finished->n_samples).text, run->output, finished->series);
 }
 
 static void recover(struct recovery *recovery, struct infp_run *run)

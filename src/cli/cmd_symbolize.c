@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -72,12 +73,11 @@ static void show_text(const struct infp_run *run, const struct infp_symbolized *
                 infp_print("run %s has no stack samples", run->info.uuid);
                 return;
         }
-        infp_print(
-                "run %s: %llu places in code: %llu have a name (%llu a line), %llu the extent of their function, %llu "
-                "nothing; %llu are new or better than before",
-                run->info.uuid, (unsigned long long) s->n_frames, (unsigned long long) s->n_named,
-                (unsigned long long) s->n_lines, (unsigned long long) s->n_ranges, (unsigned long long) s->n_unnamed,
-                (unsigned long long) s->n_written);
+        infp_print("run %s: %s places in code: %s have a name (%s a line), %s the extent of their function, %s "
+                   "nothing; %s are new or better than before",
+                   run->info.uuid, infp_count(s->n_frames).text, infp_count(s->n_named).text,
+                   infp_count(s->n_lines).text, infp_count(s->n_ranges).text, infp_count(s->n_unnamed).text,
+                   infp_count(s->n_written).text);
 }
 
 static const char **debug_directories(const struct infp_arguments *arguments)

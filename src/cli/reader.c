@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "store/live.h"
@@ -32,7 +33,6 @@ void infp_reader_close(struct infp_run *run)
         for (unsigned i = 0; i < run->notes.n; i++)
                 infp_say("%s", run->notes.list[i]);
         if (run->notes.n_more)
-                infp_say("%llu more parts of run %s were left out", (unsigned long long) run->notes.n_more,
-                         run->info.uuid);
+                infp_say("%s more parts of run %s were left out", infp_count(run->notes.n_more).text, run->info.uuid);
         infp_run_close(run);
 }

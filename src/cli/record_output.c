@@ -1,9 +1,9 @@
 #include "cli/record_output.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "cli/command.h"
 
@@ -46,12 +46,12 @@ void infp_record_say_output(struct infp_capture *capture, bool child_left)
         const struct infp_capture_sums sums = infp_capture_sums(capture);
 
         if (!shown.is_over)
-                infp_say("nobody read the last %" PRIu64 " bytes of what the command wrote: they are in %s",
-                         shown.of - shown.bytes, infp_capture_path(capture));
+                infp_say("nobody read the last %s bytes of what the command wrote: they are in %s",
+                         infp_count(shown.of - shown.bytes).text, infp_capture_path(capture));
         if (sums.skipped)
-                infp_say("%" PRIu64 " bytes of what the command wrote were removed by --capture-limit before they "
+                infp_say("%s bytes of what the command wrote were removed by --capture-limit before they "
                          "could be copied to standard output",
-                         sums.skipped);
+                         infp_count(sums.skipped).text);
         if (child_left)
                 infp_say("what it writes from now on is in %s alone, which nobody keeps small any more",
                          infp_capture_path(capture));

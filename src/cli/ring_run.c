@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "cli/command.h"
@@ -48,22 +48,21 @@ static int put(void *context, const struct infp_row *row)
 static void say_losses(const struct reading *reading, const struct infp_ring_counts *c)
 {
         if (c->dropped_full)
-                infp_say("query: process %d has dropped %" PRIu64
-                         " spans, attributes and marks since its ring file is full: the newest are missing; record it "
+                infp_say("query: process %d has dropped %s spans, attributes and marks since its ring file is full: "
+                         "the newest are missing; record it "
                          "(infprof record --pid %d), which makes room, or give it INFPROF_RING_BYTES=16m",
-                         (int) reading->pid, c->dropped_full, (int) reading->pid);
+                         (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
         if (c->evicted_chunks)
-                infp_say("query: older changes of counters of process %d were overwritten (%" PRIu64
-                         " pieces of 4 KiB): their newest values are there",
-                         (int) reading->pid, c->evicted_chunks);
+                infp_say("query: older changes of counters of process %d were overwritten (%s pieces of 4 KiB): their "
+                         "newest values are there",
+                         (int) reading->pid, infp_count(c->evicted_chunks).text);
         if (c->broken || c->was_cut)
                 infp_say("query: a ring file of process %d is damaged: not all of it could be read",
                          (int) reading->pid);
         if (c->unknown)
-                infp_say("query: %" PRIu64
-                         " records of process %d are of kinds that this infprof does not know: use one "
+                infp_say("query: %s records of process %d are of kinds that this infprof does not know: use one "
                          "as new as its library",
-                         c->unknown, (int) reading->pid);
+                         infp_count(c->unknown).text, (int) reading->pid);
 }
 
 static int read_file(void *context, int file, const struct infp_ring_owner *owner, const char *name)

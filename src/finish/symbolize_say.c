@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/text.h"
@@ -15,8 +16,7 @@ enum { MOST_LISTED = 3, MOST_SOURCES = 20 };
 static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_frames)
 {
         if (n < MOST_LISTED)
-                infp_str_printf(list, "%s%s (%llu)", n ? ", " : "", infp_base_name(path),
-                                (unsigned long long) n_frames);
+                infp_str_printf(list, "%s%s (%s)", n ? ", " : "", infp_base_name(path), infp_count(n_frames).text);
         else if (n == MOST_LISTED)
                 infp_str_puts(list, " ...");
 }
@@ -63,9 +63,9 @@ static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struc
         if (!n)
                 return 0;
         infp_str_printf(&text,
-                        "%llu of %u places in code are named by %s alone: %u file%s stripped or without symbols "
+                        "%s of %s places in code are named by %s alone: %u file%s stripped or without symbols "
                         "there: %s",
-                        (unsigned long long) n_frames, naming->n_frames,
+                        infp_count(n_frames).text, infp_count(naming->n_frames).text,
                         n_ranges == n_frames ? "the extent of their function"
                         : n_ranges           ? "the extent of their function or by their file"
                                              : "their file",
@@ -180,8 +180,8 @@ static int say_made(struct infp_naming *naming, struct infp_err *err)
                 n += naming->frames[i].kind == INFP_FRAME_JIT && naming->frames[i].rank == INFP_NAME_NONE;
         if (!n)
                 return 0;
-        snprintf(text, sizeof(text), "%llu of %u places in code were made at run time and have no name",
-                 (unsigned long long) n, naming->n_frames);
+        snprintf(text, sizeof(text), "%s of %s places in code were made at run time and have no name",
+                 infp_count(n).text, infp_count(naming->n_frames).text);
         infp_str_puts(&fix, "have the program write a perf map (");
         put_makers(naming, &fix);
         infp_str_puts(&fix, ") or a jitdump, which are read while it is recorded");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "finish/say.h"
@@ -63,8 +64,8 @@ static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct cop
         if (n_written == copy->n_rows)
                 return 0;
         unlinkat(run->fd, to, 0);
-        return infp_fail(err, -EIO, "%s holds %llu rows instead of %llu; the segment is kept", to,
-                         (unsigned long long) n_written, (unsigned long long) copy->n_rows);
+        return infp_fail(err, -EIO, "%s holds %s rows instead of %s; the segment is kept", to,
+                         infp_count(n_written).text, infp_count(copy->n_rows).text);
 }
 
 static int convert(struct infp_run *run, struct infp_duck *duck, const struct infp_part *part,

@@ -1,8 +1,9 @@
 #include "record/feed.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
+
+#include "base/human.h"
 
 int infp_feed_add(struct infp_feed *feed, struct infp_sink *sink)
 {
@@ -53,8 +54,8 @@ static void sum_up(struct infp_feed *feed, struct infp_feed_sink *s)
         s->said_recovery = true;
         s->n_lost_said = s->n_lost;
         if (s->n_lost)
-                infp_notice(feed->notices, "%s: works again; %" PRIu64 " rows were lost meanwhile", s->sink->name,
-                            s->n_lost);
+                infp_notice(feed->notices, "%s: works again; %s rows were lost meanwhile", s->sink->name,
+                            infp_count(s->n_lost).text);
         else
                 infp_notice(feed->notices, "%s: works again", s->sink->name);
 }
@@ -172,6 +173,7 @@ void infp_feed_end(struct infp_feed *feed)
                 if (r < 0)
                         failed(feed, s, r, &err, "");
                 if (s->n_lost > s->n_lost_said)
-                        infp_notice(feed->notices, "%s: %" PRIu64 " rows were lost in all", s->sink->name, s->n_lost);
+                        infp_notice(feed->notices, "%s: %s rows were lost in all", s->sink->name,
+                                    infp_count(s->n_lost).text);
         }
 }

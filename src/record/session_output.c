@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "model/mask.h"
 #include "record/session_parts.h"
@@ -106,13 +107,14 @@ static void say_sums(struct infp_session *s)
 
         if (sums.removed)
                 infp_notice(&s->options->notices,
-                            "of %" PRIu64 " bytes that the command wrote the first %" PRIu64
-                            " were taken off the disk by --capture-limit: %s begins with a hole",
-                            sums.bytes, sums.removed, infp_capture_path(s->options->capture));
+                            "of %s bytes that the command wrote the first %s were taken off the disk by "
+                            "--capture-limit: %s begins with a hole",
+                            infp_count(sums.bytes).text, infp_count(sums.removed).text,
+                            infp_capture_path(s->options->capture));
         if (sums.labels_missed)
                 infp_notice(&s->options->notices,
-                            "%" PRIu64 " labels are no marks: the command printed more than %d in a second",
-                            sums.labels_missed, INFP_CAPTURE_LABELS);
+                            "%s labels are no marks: the command printed more than %d in a second",
+                            infp_count(sums.labels_missed).text, INFP_CAPTURE_LABELS);
 }
 
 void infp_session_end_output(struct infp_session *s)

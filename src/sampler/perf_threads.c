@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/sort.h"
@@ -192,11 +193,11 @@ int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, stru
                 r = attach_threads(perf, pids, n, &threads);
         free(threads.list);
         if (r == -EMFILE || r == -ENFILE)
-                return infp_fail(err, r, "only %u descriptors are left for perf events: %llu threads are not sampled",
-                                 perf->max_events, (unsigned long long) perf->n_skipped);
+                return infp_fail(err, r, "only %u descriptors are left for perf events: %s threads are not sampled",
+                                 perf->max_events, infp_count(perf->n_skipped).text);
         if (r == -ETIME)
-                return infp_fail(err, r, "the events of %llu threads could not be opened in time",
-                                 (unsigned long long) perf->n_skipped);
+                return infp_fail(err, r, "the events of %s threads could not be opened in time",
+                                 infp_count(perf->n_skipped).text);
         if (r == -EACCES || r == -EPERM)
                 return infp_fail(err, r,
                                  "process %d may not be sampled: %s (run infprof as its user or as root, or setcap "

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "sampler/sampler_inner.h"
 
@@ -109,8 +110,7 @@ static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf
         if (!perf->n_skipped || sampler->said_skipped)
                 return;
         sampler->said_skipped = true;
-        snprintf(text, sizeof(text), "%llu threads of the target are not sampled: %s",
-                 (unsigned long long) perf->n_skipped,
+        snprintf(text, sizeof(text), "%s threads of the target are not sampled: %s", infp_count(perf->n_skipped).text,
                  perf->was_late ? "the machine is too busy to open perf events of all in time"
                                 : "there are not enough descriptors for perf events of all");
         source(sampler, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,

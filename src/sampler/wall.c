@@ -175,9 +175,9 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
                 return;
         wall->said_rate = counts->rate_hz;
         snprintf(reason, sizeof(reason),
-                 "all %llu threads are read %s times a second, not %s: more than %u reads a second would cost too "
+                 "all %s threads are read %s times a second, not %s: more than %u reads a second would cost too "
                  "much",
-                 (unsigned long long) counts->n_threads, infp_number(counts->rate_hz).text, infp_number(asked).text,
+                 infp_count(counts->n_threads).text, infp_number(counts->rate_hz).text, infp_number(asked).text,
                  INFP_WALL_READS_PER_S);
         infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_LATE, reason,
                          "weights are those of the lower rate: shares are right, what is short is seen more rarely");

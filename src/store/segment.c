@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "store/arrow_check.h"
 #include "store/path.h"
@@ -326,13 +327,13 @@ void infp_segment_note(const struct infp_segment *s, struct infp_run *run)
         const struct infp_segment_damage *damage = &s->damage;
 
         if (damage->n)
-                infp_run_note(run, "%llu bytes of %s are damaged and left out (%s)", (unsigned long long) damage->bytes,
+                infp_run_note(run, "%s bytes of %s are damaged and left out (%s)", infp_count(damage->bytes).text,
                               s->path, damage->why.text);
         if (run->state == INFP_RUN_RECORDING || !s->is_torn)
                 return;
         if (damage->cut_bytes)
-                infp_run_note(run, "%s ends in a batch that is not whole: its %llu bytes are left out", s->path,
-                              (unsigned long long) damage->cut_bytes);
+                infp_run_note(run, "%s ends in a batch that is not whole: its %s bytes are left out", s->path,
+                              infp_count(damage->cut_bytes).text);
         else if (run->state != INFP_RUN_INTERRUPTED && !damage->n)
                 infp_run_note(run,
                               "%s has no end: it was cut there, or could not be written any more; rows may be missing",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "store/arrow.h"
@@ -83,8 +84,9 @@ static int lost(const struct store *s, const struct store_table *t, int r, uint3
 {
         char path[320];
 
-        return infp_fail(err, r, "cannot write %s: %s; %" PRIu32 " row%s %s lost%s", path_of(s, t, path, sizeof(path)),
-                         strerror(-r), n_rows, n_rows == 1 ? "" : "s", n_rows == 1 ? "is" : "are", remedy(r));
+        return infp_fail(err, r, "cannot write %s: %s; %s row%s %s lost%s", path_of(s, t, path, sizeof(path)),
+                         strerror(-r), infp_count(n_rows).text, n_rows == 1 ? "" : "s", n_rows == 1 ? "is" : "are",
+                         remedy(r));
 }
 
 /* The descriptor that was not used for longest is closed; its segment is opened again when it is needed. */

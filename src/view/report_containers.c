@@ -151,8 +151,8 @@ void infp_report_containers(struct infp_out *out, const struct infp_report *repo
         if (c->n > SHOWN)
                 infp_report_line(out, "", "%u more with less CPU time; --json has them all", c->n - SHOWN);
         if (c->n_rows_left_out)
-                infp_report_line(out, "", "%llu rows of containers beyond the first %d were left out",
-                                 (unsigned long long) c->n_rows_left_out, INFP_CONTAINERS_MOST);
+                infp_report_line(out, "", "%s rows of containers beyond the first %d were left out",
+                                 infp_count(c->n_rows_left_out).text, INFP_CONTAINERS_MOST);
         put_pressure(out, c);
 }
 

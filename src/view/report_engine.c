@@ -155,37 +155,36 @@ static const char *without_url(const char *reason, const char *url)
 /* That there is no page while a server starts, and when it has ended, is normal. */
 static void put_failures(struct infp_str *text, const struct infp_report_engine *e)
 {
-        infp_str_printf(text, "%llu good", (unsigned long long) e->n_ok);
+        infp_str_printf(text, "%s good", infp_count(e->n_ok).text);
         if (e->n_failed_between) {
-                infp_str_printf(text, "; %llu failed between them", (unsigned long long) e->n_failed_between);
+                infp_str_printf(text, "; %s failed between them", infp_count(e->n_failed_between).text);
                 if (e->down_between_s > 0)
                         infp_str_printf(text, " (%s in all)", infp_report_seconds(e->down_between_s).text);
                 if (e->reason_between)
                         infp_str_printf(text, ", the last: %s", without_url(e->reason_between, e->url));
         }
         if (e->n_failed_before)
-                infp_str_printf(text, "; %llu not answered before the first (it may have been starting)",
-                                (unsigned long long) e->n_failed_before);
+                infp_str_printf(text, "; %s not answered before the first (it may have been starting)",
+                                infp_count(e->n_failed_before).text);
         if (e->n_failed_after)
-                infp_str_printf(text, "; %llu not answered after the last%s%s%s",
-                                (unsigned long long) e->n_failed_after, e->reason ? " (" : "",
-                                e->reason ? without_url(e->reason, e->url) : "", e->reason ? ")" : "");
+                infp_str_printf(text, "; %s not answered after the last%s%s%s", infp_count(e->n_failed_after).text,
+                                e->reason ? " (" : "", e->reason ? without_url(e->reason, e->url) : "",
+                                e->reason ? ")" : "");
 }
 
 static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e)
 {
         infp_autostr struct infp_str text = { 0 };
-        const unsigned long long ok = e->n_ok, failed = e->n_failed;
 
-        if (!failed)
-                infp_str_printf(&text, "%llu, all good", ok);
-        else if (!ok)
-                infp_str_printf(&text, "none of %llu came%s%s", failed, e->reason ? ": " : "",
+        if (!e->n_failed)
+                infp_str_printf(&text, "%s, all good", infp_count(e->n_ok).text);
+        else if (!e->n_ok)
+                infp_str_printf(&text, "none of %s came%s%s", infp_count(e->n_failed).text, e->reason ? ": " : "",
                                 e->reason ? without_url(e->reason, e->url) : "");
         else
                 put_failures(&text, e);
         if (e->n_restarts)
-                infp_str_printf(&text, "; it was started anew %llu time%s", (unsigned long long) e->n_restarts,
+                infp_str_printf(&text, "; it was started anew %s time%s", infp_count(e->n_restarts).text,
                                 e->n_restarts == 1 ? "" : "s");
         infp_report_line(out, "pages", "%s", text.data ? text.data : "");
 }
@@ -276,11 +275,10 @@ static void put_tokens(struct infp_out *out, const struct infp_report_engine *e)
 static void put_falls(struct infp_out *out, const struct infp_report_engine *e)
 {
         if (e->n_falls > e->n_restarts)
-                infp_report_line(
-                        out, "warning",
-                        "its totals fell %llu times, though it was started anew %llu times: several processes may "
-                        "answer in turn, and the figures of requests and tokens are too high",
-                        (unsigned long long) e->n_falls, (unsigned long long) e->n_restarts);
+                infp_report_line(out, "warning",
+                                 "its totals fell %s times, though it was started anew %s times: several processes may "
+                                 "answer in turn, and the figures of requests and tokens are too high",
+                                 infp_count(e->n_falls).text, infp_count(e->n_restarts).text);
 }
 
 static void put_cache(struct infp_out *out, const struct infp_report_engine *e)

@@ -200,8 +200,8 @@ void infp_report_gpus(struct infp_out *out, const struct infp_report *report)
         if (gpus->n > SHOWN)
                 infp_report_line(out, "", "%u more; --json has them all", gpus->n - SHOWN);
         if (gpus->n_rows_left_out)
-                infp_report_line(out, "", "%llu rows beyond the first %d GPUs and %d processes of each were left out",
-                                 (unsigned long long) gpus->n_rows_left_out, INFP_GPUS_MOST, INFP_GPU_PROCESSES_MOST);
+                infp_report_line(out, "", "%s rows beyond the first %d GPUs and %d processes of each were left out",
+                                 infp_count(gpus->n_rows_left_out).text, INFP_GPUS_MOST, INFP_GPU_PROCESSES_MOST);
 }
 
 static void put_str(struct infp_json *json, const char *key, const char *text)

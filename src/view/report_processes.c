@@ -62,16 +62,16 @@ void infp_report_processes(struct infp_out *out, const struct infp_report *repor
         for (unsigned i = 0; i < processes->n; i++)
                 put_process(out, &processes->list[i], cpu_width);
         if (processes->n < processes->n_seen) {
-                snprintf(text, sizeof(text), "The %u of %u with the most CPU time%s.", INFP_REPORT_BUSIEST,
-                         processes->n_seen,
+                snprintf(text, sizeof(text), "The %u of %s with the most CPU time%s.", INFP_REPORT_BUSIEST,
+                         infp_count(processes->n_seen).text,
                          processes->n > INFP_REPORT_BUSIEST ? ", and the one with the most memory" : "");
                 infp_report_put(out, "  ");
                 infp_report_wrap(out, text, 2, 2);
         }
         if (processes->n_rows_left_out) {
                 snprintf(text, sizeof(text),
-                         "Only the first %u processes were compared; %llu rows of later ones were left out.",
-                         processes->n_seen, (unsigned long long) processes->n_rows_left_out);
+                         "Only the first %s processes were compared; %s rows of later ones were left out.",
+                         infp_count(processes->n_seen).text, infp_count(processes->n_rows_left_out).text);
                 infp_report_put(out, "  ");
                 infp_report_wrap(out, text, 2, 2);
         }

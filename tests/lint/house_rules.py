@@ -34,6 +34,9 @@ ONE_PLACE = [
         "sampler/perf_rings.c": "the kernel's memory, which nobody shortens"}),
     (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
      {"base/sort.h": "it is that place"}),
+    (r'\binfp_(?:say|print|notice|run_note|timeline_note|finish_say|report_line|report_put|report_wrap)'
+     r'\((?:[^;"]|"(?:[^"\\]|\\.)*")*?"(?:[^"\\%]|%(?!llu)|\\.)*(?<!line )(?<!byte )(?:%llu|" PRIu)',
+     "infp_count (base/human.h): people read 1,234,567", {}),
     (r'\bO_CREAT\b|\bO_TMPFILE\b|\bcreat\(|\bmko?stemps?\(|\bf(?:re)?open\([^;]*, *"[wa]|\bCOPY \(',
      "infp_new_file_open and its like (base/new_file.h): a link that somebody else has laid must not be followed", {
         "base/new_file.c": "it is that place",

@@ -140,7 +140,7 @@ static void test_too_many_processes(void **state)
         assert_int_equal(report.processes.list[1].id, INFP_REPORT_MAX_PROCESSES);
         text = text_of(&report, 120);
         assert_non_null(
-                strstr(text, "Only the first 65536 processes were compared; 4 rows of later ones were left out."));
+                strstr(text, "Only the first 65,536 processes were compared; 4 rows of later ones were left out."));
         free(text);
         infp_report_done(&report);
         sample_free(s);
