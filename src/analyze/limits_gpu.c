@@ -49,6 +49,57 @@ static bool is_worse(const struct infp_limit *a, const struct infp_limit *than)
         return a->state != than->state ? a->state < than->state : a->share > than->share;
 }
 
+static bool is_measured(const struct infp_report *report, const struct infp_gpu *gpu, const char *column)
+{
+        for (unsigned i = 0; i < report->n_metrics; i++) {
+                const struct infp_report_metric *m = &report->metrics[i];
+
+                if (m->prefix_size == strlen(gpu->domain) + 1 && !strncmp(m->name, gpu->domain, m->prefix_size - 1) &&
+                    is_gpu(m, column))
+                        return true;
+        }
+        return false;
+}
+
+/* Of this GPU, else of all of its driver's. */
+static const char *reason_of(const struct infp_report *report, const struct infp_gpu *gpu, const char *column)
+{
+        const char *ret = "it gave no value";
+
+        for (unsigned i = 0; i < report->absences.n; i++) {
+                const struct infp_absence *a = &report->absences.list[i];
+
+                if (strcmp(a->collector, gpu->table) || !*a->reason ||
+                    (strcmp(a->column, column) && strcmp(a->column, "*") && *a->column))
+                        continue;
+                if (gpu->uuid && !strcmp(a->instance, gpu->uuid))
+                        return a->reason;
+                if (!*a->instance)
+                        ret = a->reason;
+        }
+        return ret;
+}
+
+/* Room of one GPU is none of another that was not measured. */
+static void add_unmeasured(const struct infp_report *report, const char *column, struct infp_limit *limit)
+{
+        const struct infp_gpu *without = NULL;
+        unsigned n = 0;
+        char more[200] = "", text[sizeof(limit->text)];
+
+        for (unsigned i = 0; i < report->gpus.n; i++)
+                if (!is_measured(report, &report->gpus.list[i], column))
+                        without = n++ ? without : &report->gpus.list[i];
+        if (!without || n == report->gpus.n || limit->state == INFP_LIMIT_NOT_CHECKED)
+                return;
+        if (n > 1)
+                snprintf(more, sizeof(more), " and %u more", n - 1);
+        memcpy(text, limit->text, sizeof(text));
+        infp_limit_set(limit, limit->state == INFP_LIMIT_FREE ? INFP_LIMIT_NOT_CHECKED : limit->state, limit->share,
+                       "%.140s; %s%s %s not measured: %.150s", text, without->domain, more, n > 1 ? "were" : "was",
+                       reason_of(report, without, column));
+}
+
 void infp_limit_gpu(const struct infp_report *report, struct infp_limit *busy, struct infp_limit *memory)
 {
         static const char *const collectors[] = { "nvidia", "amdgpu", "intel", NULL };
@@ -86,4 +137,6 @@ void infp_limit_gpu(const struct infp_report *report, struct infp_limit *busy, s
 
                 snprintf(busy->text + used, sizeof(busy->text) - used, ", the busiest of %u", n);
         }
+        add_unmeasured(report, "gUtilizationGpu", busy);
+        add_unmeasured(report, "gMemoryUsedBytes", memory);
 }

@@ -62,6 +62,7 @@ struct nvidia_device {
 
         uint64_t refused[2];
         int16_t why[NVIDIA_MAX_CELLS]; /* enum nvml_result of a refused cell */
+        uint64_t said[2];              /* cells of which `sources` has a reason of this GPU alone */
         struct nvidia_kept fixed, slow;
         uint64_t slow_ns;
         uint32_t bus_width;

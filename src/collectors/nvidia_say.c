@@ -78,22 +78,58 @@ static bool is_open(const struct nvidia_device *device)
         return device->handle && !device->fault;
 }
 
-/* The result by which every GPU refuses the cell, that of the first one; 0: one does not, or none is open. */
-static int refusal_of_all(const struct nvidia *nvidia, unsigned cell)
+static int refusal_of(const struct nvidia_device *device, unsigned asked)
+{
+        return device->refused[asked / 64] >> asked % 64 & 1 ? device->why[asked] : NVML_SUCCESS;
+}
+
+/* A GPU that is split says little of itself as a whole, and of that nothing but that it is not supported. */
+static bool is_split(const struct nvidia_device *device)
+{
+        return device->mig_mode > 0;
+}
+
+/* The result by which every GPU refuses the cell, all for the same reason; 0: one does not, or none is open. */
+static int refusal_of_all(const struct nvidia *nvidia, unsigned asked)
 {
         int result = NVML_SUCCESS;
 
         for (uint32_t i = 0; i < nvidia->n_devices; i++) {
                 const struct nvidia_device *device = &nvidia->devices[i];
+                const int why = refusal_of(device, asked);
 
                 if (!is_open(device))
                         continue;
-                if (!(device->refused[cell / 64] >> cell % 64 & 1))
+                if (!why || is_split(device) || (result && why != result))
                         return NVML_SUCCESS;
-                if (!result)
-                        result = device->why[cell];
+                result = why;
         }
         return result;
+}
+
+/* What one of them refuses, and others do not or for another reason. */
+static void say_of_devices(struct nvidia *nvidia, struct infp_emit *emit, unsigned cell, bool by_all)
+{
+        const uint64_t bit = UINT64_C(1) << cell % 64;
+
+        for (uint32_t i = 0; i < nvidia->n_devices; i++) {
+                struct nvidia_device *device = &nvidia->devices[i];
+                const int why = by_all ? NVML_SUCCESS : refusal_of(device, asked_cell(cell));
+
+                if (!is_open(device) || !why == !(device->said[cell / 64] & bit))
+                        continue;
+                device->said[cell / 64] ^= bit;
+                if (!why)
+                        infp_emit_source(emit, &infp_table_nvidia, (int) cell, device->uuid, INFP_OK, NULL, NULL);
+                else if (is_split(device) && why == NVML_NOT_SUPPORTED)
+                        infp_emit_source(emit, &infp_table_nvidia, (int) cell, device->uuid, INFP_ABSENT,
+                                         "the GPU is split into MIG devices, and the driver does not tell it of the "
+                                         "whole: table nvidia_mig has what is known of each",
+                                         NULL);
+                else
+                        infp_emit_source(emit, &infp_table_nvidia, (int) cell, device->uuid, infp_nvidia_state(why),
+                                         infp_nvidia_reason(why), infp_nvidia_fix(why));
+        }
 }
 
 static bool has_open(const struct nvidia *nvidia)
@@ -127,6 +163,7 @@ static void say_column(struct nvidia *nvidia, struct infp_emit *emit, unsigned c
         /* The kernel knows it as well. */
         if (cell == GPU_NUMA_NODE)
                 return;
+        say_of_devices(nvidia, emit, cell, result != NVML_SUCCESS);
         if (result && !was_said)
                 infp_emit_source(emit, &infp_table_nvidia, (int) cell, NULL, infp_nvidia_state(result),
                                  infp_nvidia_reason(result), infp_nvidia_fix(result));

@@ -364,6 +364,36 @@ static void test_gpu(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_GPU_MEMORY), INFP_LIMIT_FREE);
 }
 
+/* The room of one GPU says nothing of another. */
+static void test_gpu_unmeasured(void **state)
+{
+        struct infp_report report = quiet("run");
+        struct infp_gpu gpus[] = { { .table = "nvidia", .domain = "nvidia0", .uuid = "GPU-0" },
+                                   { .table = "nvidia", .domain = "nvidia1", .uuid = "GPU-1" } };
+        struct infp_absence absences[] = {
+                { "nvidia", "", "nvidia", "*", "broken", "something else", "" },
+                { "nvidia", "GPU-1", "nvidia", "gUtilizationGpu", "absent", "it is split into MIG devices", "" },
+        };
+        struct infp_limits limits;
+
+        (void) state;
+        report.gpus = (struct infp_gpus){ .list = gpus, .n = 2 };
+        report.absences = (struct infp_absences){ .list = absences, .n = 2 };
+        add(&report, "nvidia", "nvidia0_gUtilizationGpu", 8, 12, 40);
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_GPU)->state, INFP_LIMIT_NOT_CHECKED);
+        assert_string_equal(get(&limits, INFP_LIMIT_GPU)->text,
+                            "a kernel ran on nvidia0 12 % of the time; nvidia1 was not measured: it is split into MIG "
+                            "devices");
+        metrics[0].stat.mean = 95;
+        infp_limits_find(&report, &limits);
+        assert_int_equal(get(&limits, INFP_LIMIT_GPU)->state, INFP_LIMIT_REACHED);
+        assert_non_null(strstr(get(&limits, INFP_LIMIT_GPU)->text, "nvidia1 was not measured"));
+        add(&report, "nvidia", "nvidia1_gUtilizationGpu", 8, 12, 40);
+        infp_limits_find(&report, &limits);
+        assert_null(strstr(get(&limits, INFP_LIMIT_GPU)->text, "not measured"));
+}
+
 static void test_engine(void **state)
 {
         struct infp_report report = quiet("run");
@@ -536,6 +566,7 @@ int main(void)
                 cmocka_unit_test(test_memory),
                 cmocka_unit_test(test_io),
                 cmocka_unit_test(test_gpu),
+                cmocka_unit_test(test_gpu_unmeasured),
                 cmocka_unit_test(test_engine),
                 cmocka_unit_test(test_headlines),
                 cmocka_unit_test(test_a_group_below),
