@@ -100,7 +100,7 @@ static int read_input(struct infp_run *run, struct infp_import_input *input, con
 
         INFP_TRY(choose(input, options->format, &format, err));
         found->format = format->name;
-        INFP_TRY(infp_import_writer_new(run, options->path, options->process, found, &writer, err));
+        INFP_TRY(infp_import_writer_new(run, options, found, &writer, err));
         r = format->read(input, writer, err);
         if (r >= 0 && !found->rows)
                 r = infp_fail(err, -ENODATA, "%s has no sample in it (read as %s)", options->path, format->name);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/sink.h"
 #include "store/run.h"
 
 struct infp_import_options {
@@ -17,6 +18,8 @@ struct infp_import_options {
         void *context;
         const struct infp_table
                 *process; /* where pids go (of the collectors, which import cannot see); NULL: nowhere */
+        struct infp_sink *
+                sink; /* borrowed: where rows go, but those of table columns, 16 at most at once; NULL: into the run on disk */
 };
 
 enum { INFP_IMPORT_MODES = 16, INFP_IMPORT_SKIPS = 16, INFP_IMPORT_MODE_TEXT = 96 };

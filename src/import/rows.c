@@ -6,22 +6,23 @@
 
 #include "base/mem.h"
 
-int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, const struct infp_table *const *tables,
-                          unsigned n, struct infp_err *err)
+enum { CALLERS_ROWS = 16 };
+
+int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, struct infp_sink *sink,
+                          const struct infp_table *const *tables, unsigned n, struct infp_err *err)
 {
-        *rows = (struct infp_import_rows){ .run = run, .segment = 1 };
+        *rows = (struct infp_import_rows){ .run = run, .sink = sink, .segment = 1 };
         rows->text = malloc(INFP_ROW_TEXT);
         if (!rows->text)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
         rows->row.text = rows->text;
         rows->row.text_cap = INFP_ROW_TEXT;
-        INFP_TRY(infp_store_sink_new(run, NULL, &rows->sink, err));
+        if (!sink) {
+                INFP_TRY(infp_store_sink_new(run, NULL, &rows->store, err));
+                rows->sink = rows->store;
+        }
         for (unsigned i = 0; i < n; i++) {
-                struct infp_builder *builder = infp_builder_new(tables[i], INFP_BATCH_ROWS);
-
-                if (!builder)
-                        return infp_fail(err, -ENOMEM, "not enough memory to import");
-                rows->tables[rows->n_tables++] = (struct infp_import_table){ tables[i], builder };
+                rows->tables[rows->n_tables++] = (struct infp_import_table){ .table = tables[i] };
                 INFP_TRY(rows->sink->table_begin(rows->sink, tables[i], err));
         }
         return 0;
@@ -31,7 +32,7 @@ void infp_import_rows_done(struct infp_import_rows *rows)
 {
         for (unsigned i = 0; i < rows->n_tables; i++)
                 infp_builder_free(rows->tables[i].builder);
-        infp_store_sink_free(rows->sink);
+        infp_store_sink_free(rows->store);
         free(rows->text);
         *rows = (struct infp_import_rows){ 0 };
 }
@@ -58,25 +59,29 @@ static int flush(struct infp_import_rows *rows, struct infp_import_table *t, str
 static int flush_all(struct infp_import_rows *rows, struct infp_err *err)
 {
         for (unsigned i = 0; i < rows->n_tables; i++)
-                if (infp_builder_rows(rows->tables[i].builder))
+                if (rows->tables[i].builder && infp_builder_rows(rows->tables[i].builder))
                         INFP_TRY(flush(rows, &rows->tables[i], err));
         return 0;
 }
 
+/* Its builder is made for its first row: many files have none for some. NULL: not enough memory. */
 static struct infp_import_table *find(struct infp_import_rows *rows, const struct infp_table *table)
 {
-        unsigned i = 0;
+        struct infp_import_table *t = rows->tables;
 
-        while (rows->tables[i].table != table)
-                i++;
-        return &rows->tables[i];
+        while (t->table != table)
+                t++;
+        if (!t->builder)
+                t->builder = infp_builder_new(table, rows->store ? INFP_BATCH_ROWS : CALLERS_ROWS);
+        return t->builder ? t : NULL;
 }
 
 int infp_import_put(struct infp_import_rows *rows, struct infp_err *err)
 {
         struct infp_import_table *t = find(rows, rows->row.table);
         int64_t unix_ns = (int64_t) (rows->row.t_ns + (uint64_t) rows->unix_offset_ns);
-        int r = infp_builder_append(t->builder, &rows->row, unix_ns);
+        int r = t ? infp_builder_append(t->builder, &rows->row, unix_ns)
+                  : infp_fail(err, -ENOMEM, "not enough memory to import");
 
         if (r != -ENOSPC)
                 return r;

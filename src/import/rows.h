@@ -11,7 +11,7 @@ enum { INFP_IMPORT_TABLES = 10 };
 
 struct infp_import_rows {
         const struct infp_run *run;
-        struct infp_sink *sink;
+        struct infp_sink *sink, *store; /* store: the sink that is our own; NULL: it is the caller's */
         uint32_t segment;
         int64_t unix_offset_ns; /* wall clock less t_ns */
         struct infp_row row;
@@ -23,8 +23,9 @@ struct infp_import_rows {
         } tables[INFP_IMPORT_TABLES];
 };
 
-int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, const struct infp_table *const *tables,
-                          unsigned n, struct infp_err *err);
+/* sink: borrowed; NULL: the run's own on disk. */
+int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, struct infp_sink *sink,
+                          const struct infp_table *const *tables, unsigned n, struct infp_err *err);
 void infp_import_rows_done(struct infp_import_rows *rows);
 
 /* A row to fill, then to put. One at a time. */

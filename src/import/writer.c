@@ -20,7 +20,7 @@ static int cell_of(const struct infp_table *table, const char *column)
         return infp_table_find(table, column) - INFP_FIXED_COLUMNS;
 }
 
-static int init(struct infp_import_writer *w, struct infp_run *run, struct infp_err *err)
+static int init(struct infp_import_writer *w, struct infp_run *run, struct infp_sink *sink, struct infp_err *err)
 {
         const struct infp_table *all[INFP_IMPORT_TABLES];
         unsigned n = 0;
@@ -39,21 +39,21 @@ static int init(struct infp_import_writer *w, struct infp_run *run, struct infp_
         }
         for (unsigned i = 0; i < INFP_COUNT(tables); i++)
                 all[n++] = tables[i];
-        return infp_import_rows_init(&w->rows, run, all, n, err);
+        return infp_import_rows_init(&w->rows, run, sink, all, n, err);
 }
 
-int infp_import_writer_new(struct infp_run *run, const char *path, const struct infp_table *process,
-                           struct infp_imported *found, struct infp_import_writer **ret, struct infp_err *err)
+int infp_import_writer_new(struct infp_run *run, const struct infp_import_options *options, struct infp_imported *found,
+                           struct infp_import_writer **ret, struct infp_err *err)
 {
         struct infp_import_writer *w = calloc(1, sizeof(*w));
         int r;
 
         if (!w)
                 return infp_fail(err, -ENOMEM, "not enough memory to import");
-        w->path = path;
-        w->process = process;
+        w->path = options->path;
+        w->process = options->process;
         w->found = found;
-        r = init(w, run, err);
+        r = init(w, run, options->sink, err);
         if (r < 0)
                 infp_import_writer_free(w);
         else
@@ -98,6 +98,8 @@ int infp_import_begin(struct infp_import_writer *w, uint64_t t_ns, int64_t unix_
         w->begin_t_ns = t_ns;
         w->rows.unix_offset_ns = (int64_t) ((uint64_t) unix_ns - t_ns);
         INFP_TRY(put_anchor(w, t_ns, "start", err));
+        if (!w->rows.store) /* a caller's sink was told of the columns by table_begin */
+                return 0;
         if (w->process)
                 INFP_TRY(put_columns(w, w->process, err));
         for (unsigned i = 0; i < INFP_COUNT(tables); i++)

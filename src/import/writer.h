@@ -45,9 +45,9 @@ struct infp_import_sample {
 };
 
 struct infp_import_writer;
-/* path: of the file, for messages. */
-int infp_import_writer_new(struct infp_run *run, const char *path, const struct infp_table *process,
-                           struct infp_imported *found, struct infp_import_writer **ret, struct infp_err *err);
+/* Of the options: path, process and sink. */
+int infp_import_writer_new(struct infp_run *run, const struct infp_import_options *options, struct infp_imported *found,
+                           struct infp_import_writer **ret, struct infp_err *err);
 struct infp_import_writer *infp_import_writer_free(struct infp_import_writer *writer);
 
 /* The time line: t_ns of the file's rows, and the wall clock at one moment of it. Before anything else. */
