@@ -69,7 +69,7 @@ static int keep_table(struct infp_object_image *image, void *memory, uint64_t ro
 
 static int build_table(struct infp_object_image *image, struct infp_elf *elf)
 {
-        infp_autofree void *unpacked = infp_object_unpack(elf);
+        infp_autofree __attribute__((unused)) void *unpacked = infp_object_unpack(elf);
         const struct infp_unwind_table *table;
         struct infp_unwind_room room;
         void *memory;
