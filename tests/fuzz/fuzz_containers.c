@@ -1,18 +1,9 @@
 /* Any text in a file of cgroupfs or of /proc: the collector gives what is sure of it, and neither crashes nor fails as a whole.
  * The first byte says which file. */
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "collect/run_one.h"
+#include "collect/cgroup.h"
 #include "collectors/container_name.h"
+#include "collectors/cpus.h"
+#include "fuzz_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,9 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define V2 "sys/fs/cgroup/unified/docker/" ID "/"
 #define V1 "sys/fs/cgroup/all/docker/" ID "/"
 
-static const struct {
-        const char *path, *text;
-} files[] = {
+static const struct tree_file files[] = {
         { "proc/self/mountinfo",
           "31 24 0:31 / /sys/fs/cgroup/all rw - cgroup cgroup rw,memory,cpu,cpuacct,blkio,pids,cpuset\n"
           "33 24 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n" },
@@ -44,49 +33,6 @@ static const struct {
         { "sys/dev/block/8:0", "../../block/sda" },
 };
 
-static char top[] = "/tmp/infp-fuzz-XXXXXX";
-
-static void put(const char *name, const void *text, size_t size)
-{
-        char path[1024];
-        int fd;
-
-        snprintf(path, sizeof(path), "%s/%s", top, name);
-        for (char *at = path + strlen(top) + 1; (at = strchr(at, '/')); at++) {
-                *at = 0;
-                mkdir(path, 0777);
-                *at = '/';
-        }
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd < 0 || write(fd, text, size) != (ssize_t) size)
-                abort();
-        close(fd);
-}
-
-static void remove_tree(void)
-{
-        char command[128];
-
-        snprintf(command, sizeof(command), "rm -rf %s", top);
-        if (system(command) != 0)
-                fprintf(stderr, "%s is left\n", top);
-}
-
-static int put_nowhere(void *context, const struct infp_row *row)
-{
-        *(uint64_t *) context += row->text_size;
-        return 0;
-}
-
-static void begin(void)
-{
-        if (!mkdtemp(top))
-                abort();
-        atexit(remove_tree);
-        for (size_t i = 0; i < INFP_COUNT(files); i++)
-                put(files[i].path, files[i].text, strlen(files[i].text));
-}
-
 static void sample(void)
 {
         static const struct infp_setting settings[] = { { "containers", "1" }, { NULL, NULL } };
@@ -96,31 +42,45 @@ static void sample(void)
         struct infp_env env;
         uint64_t sum = 0;
 
-        if (infp_env_open(&env, top, NULL) < 0)
+        if (infp_env_open(&env, tree_top, NULL) < 0)
                 abort();
         env.settings = settings;
-        infp_emit_init(&emit, put_nowhere, &sum);
+        infp_emit_init(&emit, tree_put_nowhere, &sum);
         if (infp_collector_open(&state, collector, &env, &emit, NULL, NULL) == 0)
                 infp_collector_sample(&state, &env, &emit, NULL, NULL);
         infp_collector_close(&state);
         infp_env_close(&env);
 }
 
+/* What is made of a file's text without the file. */
+static void parse(struct infp_span text)
+{
+        static struct infp_cpus cpus;
+        struct infp_container_name name;
+        struct infp_span line;
+
+        infp_container_name(text, &name);
+        infp_cpus_parse(&cpus, text);
+        while (infp_span_line(&text, &line)) {
+                infp_container_name(line, &name);
+                infp_cgroup_limit(line);
+        }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static bool has_begun;
-        struct infp_container_name name;
         size_t which;
 
         if (!size)
                 return 0;
-        if (!has_begun)
-                begin();
-        has_begun = true;
-        infp_container_name((struct infp_span){ (const char *) data, size }, &name);
+        parse((struct infp_span){ (const char *) data, size });
+        if (!tree_is_chosen(data, size))
+                return 0;
+        if (tree_fd < 0)
+                tree_begin(files, INFP_COUNT(files));
         which = data[0] % INFP_COUNT(files);
-        put(files[which].path, data + 1, size - 1);
+        tree_put(files[which].path, data + 1, size - 1);
         sample();
-        put(files[which].path, files[which].text, strlen(files[which].text));
+        tree_put(files[which].path, files[which].text, strlen(files[which].text));
         return 0;
 }

@@ -1,29 +1,18 @@
 /* Any bytes where a GPU's driver writes: the table gpu_metrics, fdinfo, and each file of a card, through the collectors amdgpu and
  * intel. They give what is sure of it, and neither crash nor fail as a whole. The first byte says which file; beyond the last one
  * the parsers alone are run, which is a thousand times as fast. */
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "collect/run_one.h"
 #include "collect/target.h"
+#include "collectors/amdgpu.h"
 #include "collectors/amdgpu_metrics.h"
 #include "collectors/gpu_fdinfo.h"
+#include "fuzz_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define AMD "sys/class/drm/card0/device/"
 #define INTEL "sys/class/drm/card1/device/"
 
-static const struct {
-        const char *path, *text;
-} files[] = {
+static const struct tree_file files[] = {
         { AMD "uevent", "DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:03:00.0\n" },
         { INTEL "uevent", "DRIVER=xe\nPCI_ID=8086:E20B\nPCI_SLOT_NAME=0000:04:00.0\n" },
         { "sys/class/drm/renderD128/device/uevent", "PCI_SLOT_NAME=0000:03:00.0\n" },
@@ -58,71 +47,21 @@ static const struct {
         { "proc/sys/kernel/random/boot_id", "01234567-89ab-cdef-0123-456789abcdef\n" },
 };
 
-static char top[] = "/tmp/infp-fuzz-XXXXXX";
 static uint64_t clock_ns;
-
-static void make_folders(char *path)
-{
-        for (char *at = path + strlen(top) + 1; (at = strchr(at, '/')); at++) {
-                *at = 0;
-                mkdir(path, 0777);
-                *at = '/';
-        }
-}
-
-static void put(const char *name, const void *text, size_t size)
-{
-        char path[1024];
-        int fd;
-
-        snprintf(path, sizeof(path), "%s/%s", top, name);
-        make_folders(path);
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd < 0 || write(fd, text, size) != (ssize_t) size)
-                abort();
-        close(fd);
-}
-
-static void remove_tree(void)
-{
-        char command[128];
-
-        snprintf(command, sizeof(command), "rm -rf %s", top);
-        if (system(command) != 0)
-                fprintf(stderr, "%s is left\n", top);
-}
-
-static void put_link(const char *name, const char *to)
-{
-        char path[1024];
-
-        snprintf(path, sizeof(path), "%s/%s", top, name);
-        make_folders(path);
-        if (symlink(to, path) < 0)
-                abort();
-}
 
 static void begin(void)
 {
-        if (!mkdtemp(top))
+        tree_begin(files, INFP_COUNT(files));
+        tree_make_folders("proc/1/fd/3");
+        if (symlinkat("/dev/dri/renderD128", tree_fd, "proc/1/fd/3") < 0 ||
+            symlinkat("/dev/dri/renderD129", tree_fd, "proc/1/fd/4") < 0)
                 abort();
-        atexit(remove_tree);
-        for (size_t i = 0; i < INFP_COUNT(files); i++)
-                put(files[i].path, files[i].text, strlen(files[i].text));
-        put_link("proc/1/fd/3", "/dev/dri/renderD128");
-        put_link("proc/1/fd/4", "/dev/dri/renderD129");
 }
 
 static uint64_t now(const struct infp_env *env)
 {
         (void) env;
         return clock_ns += 1000000000;
-}
-
-static int put_nowhere(void *context, const struct infp_row *row)
-{
-        *(uint64_t *) context += row->text_size;
-        return 0;
 }
 
 /* Two samples, so that differences are taken: the second after the first file's text, the first before it. */
@@ -134,14 +73,14 @@ static void sample(const char *name, const char *path, const uint8_t *data, size
         struct infp_env env;
         uint64_t sum = 0;
 
-        if (infp_env_open(&env, top, NULL) < 0 || infp_target_new(INFP_MODE_HOST, true, &target, NULL) < 0)
+        if (infp_env_open(&env, tree_top, NULL) < 0 || infp_target_new(INFP_MODE_HOST, true, &target, NULL) < 0)
                 abort();
         env.now_ns = now;
         env.target = target;
-        infp_emit_init(&emit, put_nowhere, &sum);
+        infp_emit_init(&emit, tree_put_nowhere, &sum);
         if (infp_collector_open(&state, infp_collector_find(name), &env, &emit, NULL, NULL) == 0)
                 infp_collector_sample(&state, &env, &emit, NULL, NULL);
-        put(path, data, size);
+        tree_put(path, data, size);
         if (state.memory)
                 infp_collector_sample(&state, &env, &emit, NULL, NULL);
         infp_collector_close(&state);
@@ -149,23 +88,40 @@ static void sample(const char *name, const char *path, const uint8_t *data, size
         infp_env_close(&env);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* What is made of a file's content without the file; of the line of a link's speed and of levels of clocks as well. */
+static void parse(const char *text, size_t size)
 {
-        static bool has_begun;
+        infp_autofree char *line = strndup(text, size);
+        struct amdgpu_throttle throttle = { 0 };
         struct amdgpu_metrics metrics;
         struct gpu_fdinfo info;
+        int64_t current, highest;
+        uint64_t bits = 0;
+        char words[256];
 
+        infp_gpu_fdinfo_parse(text, size, &info);
+        infp_amdgpu_levels(text, size, &current, &highest);
+        if (line)
+                infp_gpu_pcie_generation(line);
+        memcpy(&bits, text, size < sizeof(bits) ? size : sizeof(bits));
+        infp_amdgpu_throttle_words(bits, words, sizeof(words));
+        if (infp_amdgpu_metrics_parse(text, size, &metrics, NULL) < 0)
+                return;
+        infp_amdgpu_throttle(&throttle, &metrics, 1);
+        infp_amdgpu_throttle(&throttle, &metrics, 2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
         if (!size)
                 return 0;
-        infp_amdgpu_metrics_parse(data + 1, size - 1, &metrics, NULL);
-        infp_gpu_fdinfo_parse((const char *) data + 1, size - 1, &info);
-        if (data[0] >= INFP_COUNT(files))
+        parse((const char *) data + 1, size - 1);
+        if (data[0] >= INFP_COUNT(files) || !tree_is_chosen(data, size))
                 return 0;
-        if (!has_begun)
+        if (tree_fd < 0)
                 begin();
-        has_begun = true;
         sample("amdgpu", files[data[0]].path, data + 1, size - 1);
         sample("intel", files[data[0]].path, data + 1, size - 1);
-        put(files[data[0]].path, files[data[0]].text, strlen(files[data[0]].text));
+        tree_put(files[data[0]].path, files[data[0]].text, strlen(files[data[0]].text));
         return 0;
 }
