@@ -267,7 +267,7 @@ static int describe(struct infp_figure_series *series, const char *name, const s
                     struct infp_err *err)
 {
         *series = (struct infp_figure_series){ .name = strdup(name),
-                                               .unit = strdup(c->unit->name),
+                                               .unit = strdup(infp_column_is_share(c) ? "%" : c->unit->name),
                                                .base = strdup(c->unit->base),
                                                .help = strdup(c->help ? c->help : ""),
                                                .kind = c->kind,

@@ -63,6 +63,7 @@ static int fill_metric(struct infp_report_metric *m, const struct infp_table *ta
                 .table = strdup(table->name),
                 .unit = strdup(c->unit->name),
                 .base = strdup(c->unit->base),
+                .is_share = infp_column_is_share(c),
                 .prefix_size = strlen(prefix),
                 .factor = c->unit->factor,
                 .column = *c,

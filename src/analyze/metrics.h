@@ -12,6 +12,7 @@
 struct infp_report_metric {
         char *table, *name, *unit, *base;
         size_t prefix_size;        /* of the name: "container0_" */
+        bool is_share;             /* shown in percent, whatever its unit */
         double factor;             /* value x factor is in the base unit */
         struct infp_column column; /* its name, unit and help are not to be used */
         struct infp_stat stat;

@@ -171,6 +171,12 @@ static const char *prom_fault(const struct infp_column *c)
         return NULL;
 }
 
+bool infp_column_is_share(const struct infp_column *column)
+{
+        return !strcmp(column->unit->base, "ratio") &&
+               (column->unit->factor != 1 || (column->prom && ends_with(column->prom, strlen(column->prom), "_ratio")));
+}
+
 bool infp_column_is_metric(const struct infp_column *column)
 {
         return column->kind != INFP_LABEL && column->type != INFP_STR && column->type != INFP_ID64 &&

@@ -101,6 +101,8 @@ unsigned infp_table_width(const struct infp_table *table);               /* with
 int infp_table_find(const struct infp_table *table, const char *column); /* index or -ENOENT */
 /* A gauge or counter, which can be drawn and averaged; a bool counts as 0 or 1. */
 bool infp_column_is_metric(const struct infp_column *column);
+/* A part of a whole, which people read in percent; a load average is a ratio and no share. */
+bool infp_column_is_share(const struct infp_column *column);
 
 const char *infp_type_name(enum infp_type type); /* "i64" ... */
 const char *infp_kind_name(enum infp_kind kind);

@@ -13,8 +13,7 @@ enum { Y_PARTS = 5, X_PARTS = 8, MARK_APART = 3, MARK_LEAST = 40, MARK_MOST = 18
 
 static bool is_share(const struct infp_figure *figure, const struct infp_figure_series *series)
 {
-        return !strcmp(series->base, "ratio") ||
-               (!strcmp(series->base, "seconds") && infp_figure_is_rate(figure, series));
+        return !strcmp(series->unit, "%") || (!strcmp(series->base, "seconds") && infp_figure_is_rate(figure, series));
 }
 
 static void find_extent(const struct infp_figure *figure, const unsigned *members, unsigned n, struct infp_frame *frame)

@@ -16,8 +16,8 @@
 
 enum { FIGURES_WIDTH = 47, NARROWEST = 24, MOST_PASSAGES = 64 };
 
-/* "name (object) file:line"; guesses are called guesses, with their share where they are not all. */
-static void put_function(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
+/* Of a guess the share, where it is not all. */
+void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
 {
         if (is_short)
                 infp_flame_short_name(out, f->name);
@@ -46,11 +46,11 @@ static unsigned room_of(unsigned width)
 /* For want of room by the short name. */
 static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
 {
-        put_function(out, f, false);
+        infp_flame_top_words(out, f, false);
         if (infp_text_width(out->data ? out->data : "", out->size) <= room)
                 return;
         infp_str_clear(out);
-        put_function(out, f, true);
+        infp_flame_top_words(out, f, true);
 }
 
 static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
@@ -118,18 +118,29 @@ static uint32_t drop_passages(const struct infp_flame *flame, uint32_t *top, uin
         return dropped;
 }
 
+uint32_t infp_flame_top_room(uint32_t most)
+{
+        return most + MOST_PASSAGES + 1;
+}
+
+uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint32_t most, uint32_t *ret,
+                             uint32_t *ret_all, uint32_t *ret_passages)
+{
+        uint32_t n = infp_flame_top(flame, by_total, most + (by_total ? MOST_PASSAGES : 0), ret, ret_all);
+
+        *ret_passages = by_total ? drop_passages(flame, ret, &n, most) : 0;
+        return n;
+}
+
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
                          unsigned width)
 {
-        const uint32_t room = most + (by_total ? MOST_PASSAGES : 0);
-        infp_autofree uint32_t *top = calloc((size_t) room + 1, sizeof(*top));
-        uint32_t n, all, n_passages = 0;
+        infp_autofree uint32_t *top = calloc(infp_flame_top_room(most), sizeof(*top));
+        uint32_t n, all, n_passages;
 
         if (!top)
                 return -ENOMEM;
-        n = infp_flame_top(flame, by_total, room, top, &all);
-        if (by_total)
-                n_passages = drop_passages(flame, top, &n, most);
+        n = infp_flame_top_list(flame, by_total, most, top, &all, &n_passages);
         if (flame->base)
                 infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
                                 by_total ? "function with what it calls" : "function");

@@ -102,6 +102,8 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
         infp_str_puts(&out->text, "<main id=\"main\" tabindex=\"-1\">\n");
         infp_html_summary(&out->text, report);
         infp_html_labels(&out->text, report);
+        INFP_TRY(infp_html_functions(&out->text, report));
+        infp_html_program_spans(&out->text, report);
         infp_str_puts(&out->text,
                       "<noscript><p class=\"notice\">Charts need JavaScript. What stands above is complete without; "
                       "the other figures are in <code>infprof report</code>.</p></noscript>\n"

@@ -23,6 +23,10 @@ void infp_html_summary(struct infp_str *out, const struct infp_report *report);
 /* A table of what happened between labels, where the report has any. */
 void infp_html_labels(struct infp_str *out, const struct infp_report *report);
 
+/* Functions that the time went to, a mode after the other, and spans of programs by name; where the run has any. -ENOMEM. */
+int infp_html_functions(struct infp_str *out, const struct infp_report *report);
+void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);
+
 /* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens
  * the timeline. 0 or -ENOMEM. */
 int infp_html_data(struct infp_str *out, const struct infp_report *report, struct infp_timeline *timeline, size_t room);

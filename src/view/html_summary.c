@@ -88,7 +88,7 @@ static void put_cpu(struct infp_str *out, const struct infp_report *report)
         }
         if (report->cores.average.n) {
                 snprintf(value, sizeof(value), "%s %%", infp_fixed(infp_stat_mean(&report->cores.average), 1).text);
-                put_card(out, "CPU of the machine", value, "of %u CPUs, on average", report->cores.n);
+                put_card(out, "CPU of the machine", value, "of all %u CPUs, on average", report->cores.n);
         }
 }
 
@@ -136,8 +136,9 @@ static void put_engines(struct infp_str *out, const struct infp_report *report)
                         snprintf(name, sizeof(name), "Tokens a second, engine %lld", (long long) engine->number);
                 if (isfinite(rate))
                         put_card(out, name, number(rate).text,
-                                 isfinite(prompt) ? "generated; %s of prompts" : "generated%s",
-                                 isfinite(prompt) ? number(prompt).text : "");
+                                 isfinite(prompt) ? "generated, by the engine's pages of %s; %s of prompts"
+                                                  : "generated, by the engine's pages of %s%s",
+                                 seconds(engine->seconds).text, isfinite(prompt) ? number(prompt).text : "");
                 if (!report->requests && report->engines.n == 1) {
                         put_engine_latency(out, engine, "latency_ttft_s", "Time to first token");
                         put_engine_latency(out, engine, "latency_e2e_s", "Whole request");
@@ -163,8 +164,9 @@ static void put_requests(struct infp_str *out, const struct infp_report *report)
 
         if (!requests)
                 return;
-        put_card(out, "Requests", number((double) requests->n_ok).text, "ok of %llu, %llu failed",
-                 (unsigned long long) requests->n, (unsigned long long) requests->n_failed);
+        put_card(out, "Requests", number((double) requests->n_ok).text, "ok of %llu in %s, %llu failed",
+                 (unsigned long long) requests->n, seconds(infp_requests_duration_s(requests)).text,
+                 (unsigned long long) requests->n_failed);
         put_times(out, "Time to first token", &requests->ttft);
         if (infp_requests_itl(requests, 0.5, &middle) && infp_requests_itl(requests, 0.99, &high))
                 put_card(out, "Between tokens", seconds(middle.estimate).text, "median; 99 %% within %s",

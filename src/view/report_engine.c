@@ -186,6 +186,8 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         if (e->n_restarts)
                 infp_str_printf(&text, "; it was started anew %s time%s", infp_count(e->n_restarts).text,
                                 e->n_restarts == 1 ? "" : "s");
+        if (e->seconds > 0)
+                infp_str_printf(&text, "; rates are of the %s between them", infp_report_seconds(e->seconds).text);
         infp_report_line(out, "pages", "%s", text.data ? text.data : "");
 }
 

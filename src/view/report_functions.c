@@ -7,7 +7,7 @@
 
 enum { MOST = 10, MOST_JSON = 50 };
 
-static const char *title_of(const char *mode)
+const char *infp_report_mode_title(const char *mode)
 {
         if (!strcmp(mode, "cpu"))
                 return "Functions by CPU time";
@@ -26,7 +26,7 @@ static void put_none(struct infp_out *out, const struct infp_report *report)
 
         if (!cpu || !(cpu->wanted >= 1) || cpu->taken > 0)
                 return;
-        infp_report_title(out, title_of("cpu"));
+        infp_report_title(out, infp_report_mode_title("cpu"));
         infp_sampling_none(&words, cpu);
         infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
@@ -38,7 +38,7 @@ void infp_report_functions(struct infp_out *out, const struct infp_report *repor
                 const struct infp_flame *flame = &report->functions.flames[i];
                 infp_autostr struct infp_str words = { 0 };
 
-                infp_report_title(out, title_of(flame->mode));
+                infp_report_title(out, infp_report_mode_title(flame->mode));
                 infp_flame_top_table(out, flame, false, MOST, infp_report_width(out));
                 infp_report_end(out);
                 infp_flame_top_table(out, flame, true, MOST, infp_report_width(out));

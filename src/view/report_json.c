@@ -68,6 +68,7 @@ static void put_metric(struct infp_json *json, const struct infp_report_metric *
         infp_json_member_f64(json, "min", m->stat.n ? m->stat.min : NAN);
         infp_json_member_f64(json, "max", m->stat.n ? m->stat.max : NAN);
         infp_json_member_str(json, "unit", unit);
+        infp_json_member_bool(json, "is_share", m->is_share);
         put_str(json, "quality", infp_quality_name(m->column.quality));
         put_str(json, "kind", infp_kind_name(m->column.kind));
         infp_json_member_u64(json, "n", m->stat.n);

@@ -103,7 +103,7 @@ static void put_metric(struct infp_out *out, const struct infp_report_metric *m,
                 infp_report_put(out, " %*s", CELL_WIDTH - 1,
                                 is_sum && !strcmp(m->base, "seconds")
                                         ? rate_of_sum(v).text
-                                        : infp_human(v, m->base, m->unit, is_counter).text);
+                                        : infp_human(v, m->base, m->is_share ? "%" : m->unit, is_counter).text);
         }
         if (totals && is_counter)
                 infp_report_put(
@@ -173,8 +173,10 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
         for (unsigned rank = 0; rank <= INFP_COUNT(first_tables); rank++)
                 put_table(out, &listing, rank);
         if (listing.last)
-                put_note(out, "Counters are shown as rates between samples, weighted by time; times as shares of it. "
-                              "std is that of the population.");
+                put_note(out,
+                         "Counters are shown as rates between samples, weighted by time; times as shares of it: of CPU "
+                         "time 100 % is one core. "
+                         "std is that of the population.");
         if (listing.any_estimated)
                 put_note(out, "~ is estimated.");
         if (!listing.n_left_out)

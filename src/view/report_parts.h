@@ -42,7 +42,12 @@ void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
 void infp_report_program_spans(struct infp_out *out, const struct infp_report *report);
+struct infp_program_span_times { /* of those that ended; NAN: none did */
+        double total_s, mean_s, p50_s, p99_s, max_s;
+};
+struct infp_program_span_times infp_program_span_times(struct infp_program_span *span);
 void infp_report_functions(struct infp_out *out, const struct infp_report *report);
+const char *infp_report_mode_title(const char *mode); /* "Functions by CPU time" */
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);

@@ -220,8 +220,10 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
                                  infp_number(pieces).text);
         if (requests->n_ok)
                 infp_report_line(out, "note",
-                                 "measured at the client, of requests that are ok, from when they were due; ITL "
-                                 "percentiles are estimates (histogram buckets an eighth wide)%s",
+                                 "measured at the client, of requests that are ok, from when they were due; rates are "
+                                 "of the %s from the first one due to the last one's end; ITL percentiles are "
+                                 "estimates (histogram buckets an eighth wide)%s",
+                                 infp_report_seconds(infp_requests_duration_s(requests)).text,
                                  requests->e2e.is_coarse ? ", and so are the others: there are too many requests" : "");
 }
 

@@ -7,13 +7,6 @@
 
 enum { SHOWN = 12, NAME_WIDTH = 24 };
 
-static double total_s(const struct infp_program_span *span)
-{
-        const struct infp_stat *stat = &span->durations.stat;
-
-        return stat->n ? stat->mean * (double) stat->n / 1e9 : NAN;
-}
-
 static void put_time(struct infp_out *out, double seconds)
 {
         infp_report_put(out, " %9s", isnan(seconds) ? "-" : infp_report_seconds(seconds).text);
@@ -26,17 +19,30 @@ static double quantile_s(struct infp_program_span *span, double q)
         return infp_samples_quantile(&span->durations, q, &at) ? at.estimate : NAN;
 }
 
-static void put_span(struct infp_out *out, struct infp_program_span *span)
+struct infp_program_span_times infp_program_span_times(struct infp_program_span *span)
 {
         const struct infp_stat *stat = &span->durations.stat;
+
+        return (struct infp_program_span_times){
+                .total_s = stat->n ? stat->mean * (double) stat->n / 1e9 : NAN,
+                .mean_s = stat->n ? stat->mean / 1e9 : NAN,
+                .p50_s = quantile_s(span, 0.5),
+                .p99_s = quantile_s(span, 0.99),
+                .max_s = stat->n ? stat->max / 1e9 : NAN,
+        };
+}
+
+static void put_span(struct infp_out *out, struct infp_program_span *span)
+{
+        const struct infp_program_span_times times = infp_program_span_times(span);
 
         infp_report_put(out, "  ");
         infp_report_put_padded(out, span->name, NAME_WIDTH, false);
         infp_report_put(out, " %8s", infp_count(span->n).text);
-        put_time(out, total_s(span));
-        put_time(out, stat->n ? stat->mean / 1e9 : NAN);
-        put_time(out, quantile_s(span, 0.5));
-        put_time(out, quantile_s(span, 0.99));
+        put_time(out, times.total_s);
+        put_time(out, times.mean_s);
+        put_time(out, times.p50_s);
+        put_time(out, times.p99_s);
         if (span->n_errors)
                 infp_report_put(out, "  %s with an error", infp_count(span->n_errors).text);
         if (span->n_open)
@@ -70,18 +76,18 @@ void infp_report_json_program_spans(struct infp_json *json, const struct infp_re
         infp_json_array(json);
         for (unsigned i = 0; i < spans->n; i++) {
                 struct infp_program_span *span = &spans->list[i];
-                const struct infp_stat *stat = &span->durations.stat;
+                const struct infp_program_span_times times = infp_program_span_times(span);
 
                 infp_json_object(json);
                 infp_json_member_str(json, "name", span->name);
                 infp_json_member_u64(json, "n", span->n);
                 infp_json_member_u64(json, "errors", span->n_errors);
                 infp_json_member_u64(json, "open", span->n_open);
-                infp_json_member_f64(json, "total_s", total_s(span));
-                infp_json_member_f64(json, "mean_s", stat->n ? stat->mean / 1e9 : NAN);
-                infp_json_member_f64(json, "p50_s", quantile_s(span, 0.5));
-                infp_json_member_f64(json, "p99_s", quantile_s(span, 0.99));
-                infp_json_member_f64(json, "max_s", stat->n ? stat->max / 1e9 : NAN);
+                infp_json_member_f64(json, "total_s", times.total_s);
+                infp_json_member_f64(json, "mean_s", times.mean_s);
+                infp_json_member_f64(json, "p50_s", times.p50_s);
+                infp_json_member_f64(json, "p99_s", times.p99_s);
+                infp_json_member_f64(json, "max_s", times.max_s);
                 infp_json_object_end(json);
         }
         infp_json_array_end(json);

@@ -325,6 +325,19 @@ def test_one_gpu(infprof, record, machine):  # noqa: F811
     assert panels["gpu-memory"]["limits"] == [{"name": "total", "value": 81559 << 20}]
 
 
+def test_functions(infprof, tmp_path):
+    """Tables of functions that read without script, and the command that draws all of it."""
+    profile = tmp_path / "a.folded"
+    profile.write_text("main;a&b 30\nmain;rest 10\n")
+    done = run([infprof, "import", profile, "-o", tmp_path / "out"])
+    assert done.returncode == 0, done.stderr
+    _, text = page_of(infprof, tmp_path / "out")
+    assert '<h2 id="functions-title">Functions</h2>' in text
+    rows = re.findall('<th scope="row">a&amp;b</th><td class="number">75.00 %</td><td class="number">75.00 %</td><td class="number">(.*) to (.*) %</td>', text)
+    assert len(rows) == 2 and all(float(low) < 75 < float(high) for low, high in rows)
+    assert "<code>infprof flamegraph -r " in text
+
+
 def test_spans_of_a_program(infprof, record, tmp_path):
     """What a C++ program says of itself (examples/serve.cc): marks, spans in lanes, counters and gauges."""
     library = pathlib.Path(infprof).parent / "libinfprof.so"
@@ -336,7 +349,10 @@ def test_spans_of_a_program(infprof, record, tmp_path):
                     f"-Wl,-rpath,{library.parent}"], check=True)
     done = record("-t", 200, "--no-snapshots", command=[program, "3"])
     assert done.returncode == 0, done.stderr
-    data = page_of(infprof, done.run.path)[0].data
+    page, text = page_of(infprof, done.run.path)
+    data = page.data
+    times = next(one for one in json.loads(run([infprof, "report", "-r", done.run.path, "--json"]).stdout)["spans"] if one["name"] == "chat toy-1b")
+    assert f'<th scope="row">chat toy-1b</th><td class="number">{times["n"]}</td>' in text
     spans = data["spans"]
     assert "chat toy-1b" in spans["names"] and len(data["lanes"]) >= 2 and data["lanes"][0]["name"].startswith("serve (")
     n = query(infprof, done.run.path, "select count(*) as n from spans")[0]["n"]

@@ -160,6 +160,30 @@ static void test_the_missions_names(void **state)
         }
 }
 
+/* What people read in percent. A load average is a ratio, and 2 of it is no 200 %. */
+static void test_shares(void **state)
+{
+        static const struct {
+                const char *table, *column;
+                bool is_share;
+        } wanted[] = {
+                { "cpu", "vLoadAvg", false },
+                { "mem", "vMemoryPercent", true },
+                { "mem", "vMemoryTotal", false },
+                { "vllm", "cache_kv_usage_percent", true },
+                { "vllm", "cache_prefix_hit_ratio", true },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(wanted); i++) {
+                const struct infp_table *table = infp_table_by_name(wanted[i].table);
+                const int at = infp_table_find(table, wanted[i].column);
+
+                assert_true(at >= 0);
+                assert_int_equal(infp_column_is_share(infp_table_column(table, (unsigned) at)), wanted[i].is_share);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -167,6 +191,7 @@ int main(void)
                 cmocka_unit_test(test_names_of_the_series_are_unique),
                 cmocka_unit_test(test_prometheus_names_are_unique),
                 cmocka_unit_test(test_the_missions_names),
+                cmocka_unit_test(test_shares),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

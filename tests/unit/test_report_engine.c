@@ -190,7 +190,7 @@ static void text(void **state)
                 "  address     http://a/metrics\n",
                 "  pages       5 good; 1 failed between them (1.00 s in all), the last: connection refused; it was "
                 "started "
-                "anew 1 time\n",
+                "anew 1 time; rates are of the 6.00\n              s between them\n",
                 "  requests    13 finished, 2.17/s; 2 aborted, as far as it counts them\n",
                 "  at once     running 2.40 on average, 4 at most; waiting 0.800 on average, 3 at most\n",
                 "  tokens      230 generated, 38.33/s; 550 of prompts, 91.67/s\n",
