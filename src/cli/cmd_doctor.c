@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/output.h"
 #include "cli/source_options.h"
 #include "view/report_parts.h"
 
@@ -14,7 +16,8 @@ enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
 
 static const struct infp_option options[] = {
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
-        { 0, "json", NULL, "one JSON object", false },
+        INFP_JSON_OPTION,
+        INFP_OUTPUT_OPTION,
         INFP_SOURCE_OPTIONS,
         { 0 },
 };
@@ -32,31 +35,27 @@ static bool essentials_work(const struct infp_findings *findings)
         return true;
 }
 
-static void put_json(struct infp_out *out, const struct infp_findings *findings)
+static void put_json(struct infp_json *json, const void *what)
 {
-        struct infp_json json;
+        const struct infp_findings *findings = what;
 
-        infp_json_begin(&json, &out->text, 2);
-        infp_json_object(&json);
-        infp_json_member_str(&json, "version", INFP_VERSION);
-        infp_json_member_bool(&json, "ok", essentials_work(findings));
-        infp_json_key(&json, "findings");
-        infp_json_array(&json);
+        infp_json_member_str(json, "version", INFP_VERSION);
+        infp_json_member_bool(json, "ok", essentials_work(findings));
+        infp_json_key(json, "findings");
+        infp_json_array(json);
         for (size_t i = 0; i < findings->n; i++) {
                 const struct infp_finding *f = &findings->list[i];
 
-                infp_json_object(&json);
-                infp_json_member_str(&json, "group", f->group);
-                infp_json_member_str(&json, "name", f->name);
-                infp_json_member_str(&json, "state", f->state);
-                infp_json_member_str(&json, "text", f->text);
-                infp_json_member_str(&json, "fix", f->fix);
-                infp_json_member_bool(&json, "essential", f->essential);
-                infp_json_object_end(&json);
+                infp_json_object(json);
+                infp_json_member_str(json, "group", f->group);
+                infp_json_member_str(json, "name", f->name);
+                infp_json_member_str(json, "state", f->state);
+                infp_json_member_str(json, "text", f->text);
+                infp_json_member_str(json, "fix", f->fix);
+                infp_json_member_bool(json, "essential", f->essential);
+                infp_json_object_end(json);
         }
-        infp_json_array_end(&json);
-        infp_json_object_end(&json);
-        infp_str_putc(&out->text, '\n');
+        infp_json_array_end(json);
 }
 
 static bool same(const char *a, const char *b)
@@ -163,11 +162,11 @@ static void put_text(struct infp_out *out, const struct infp_findings *findings)
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *root = infp_argument(arguments, "root");
+        const char *root = infp_argument(arguments, "root"), *path = infp_argument(arguments, "output");
         struct infp_setting settings[INFP_SOURCE_SETTINGS];
         struct infp_findings findings = { 0 };
         struct infp_err err = { "" };
-        struct infp_out out;
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         bool works;
         int r;
 
@@ -191,15 +190,12 @@ static int run(const struct infp_arguments *arguments)
                         r = infp_fail(&err, -ENOMEM, "no memory for the findings");
         }
         works = essentials_work(&findings);
-        infp_out_init(&out, STDOUT_FILENO, "standard output");
-        if (r >= 0) {
-                if (infp_argument_given(arguments, "json"))
-                        put_json(&out, &findings);
-                else
-                        put_text(&out, &findings);
-                r = infp_out_flush(&out, &err);
+        if (r >= 0 && infp_output_is_json(arguments)) {
+                r = infp_output_object(path, put_json, &findings, &err);
+        } else if (r >= 0 && (r = infp_output_open(&output, path, "table", &err)) >= 0) {
+                put_text(&output.out, &findings);
+                r = infp_output_finish(&output, &err);
         }
-        infp_out_done(&out);
         infp_findings_done(&findings);
         if (r < 0)
                 return infp_say_failure(&err);

@@ -1,17 +1,38 @@
 /* infprof finish: what `record` starts when the recording has ended. */
 #include "cli/command.h"
 #include "cli/finish_notices.h"
+#include "cli/output.h"
 #include "finish/finish.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
           false },
+        INFP_JSON_OPTION,
+        { 'o', "output", "FILE", "write the JSON object there instead of standard output (-)", false },
         { 0 },
 };
 
+struct finish {
+        struct infp_run *run;
+        struct infp_finished finished;
+};
+
+static void put_json(struct infp_json *json, const void *what)
+{
+        const struct finish *finish = what;
+
+        infp_json_member_str(json, "run", finish->run->info.uuid);
+        infp_json_member_str(json, "output", finish->run->output);
+        infp_json_member_str(json, "series", *finish->finished.series ? finish->finished.series : NULL);
+        infp_json_member_u64(json, "samples", finish->finished.n_samples);
+        infp_json_member_u64(json, "segments", finish->finished.n_segments);
+        infp_json_member_u64(json, "rows", finish->finished.n_rows);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
-        struct infp_run *recording;
+        const char *path = infp_argument(arguments, "output");
+        struct finish finish = { 0 };
         struct infp_err err = { "" };
         int r;
 
@@ -19,18 +40,20 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("finish: one directory or uuid at a time; see `infprof finish -h`");
                 return INFP_EXIT_USAGE;
         }
-        r = infp_run_open(arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run"), NULL, &recording,
+        r = infp_run_open(arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run"), NULL, &finish.run,
                           &err);
         if (r < 0)
                 return infp_say_failure(&err);
-        if (recording->state == INFP_RUN_INTERRUPTED)
+        if (finish.run->state == INFP_RUN_INTERRUPTED)
                 infp_say("the recording of run %s broke off: it is mended first, as by `infprof recover`",
-                         recording->info.uuid);
-        if (recording->state == INFP_RUN_INTERRUPTED)
-                r = infp_recover(recording, &infp_said_notices, NULL, NULL, &err);
+                         finish.run->info.uuid);
+        if (finish.run->state == INFP_RUN_INTERRUPTED)
+                r = infp_recover(finish.run, &infp_said_notices, NULL, &finish.finished, &err);
         else
-                r = infp_finish(recording, &infp_said_notices, NULL, &err);
-        infp_run_close(recording);
+                r = infp_finish(finish.run, &infp_said_notices, &finish.finished, &err);
+        if (r >= 0 && (infp_argument_given(arguments, "json") || path))
+                r = infp_output_object(path, put_json, &finish, &err);
+        infp_run_close(finish.run);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

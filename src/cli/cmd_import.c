@@ -40,24 +40,18 @@ static void say(const struct infp_import_made *made)
                 infp_say("import: not finished: `infprof finish -r %s` makes its files", made->path);
 }
 
-static int print_json(const struct infp_import_wishes *wishes, const struct infp_import_made *made,
-                      struct infp_err *err)
-{
-        struct infp_output to;
-        struct infp_json json;
-        int r;
+struct import {
+        const struct infp_import_wishes *wishes;
+        struct infp_import_made made;
+};
 
-        INFP_TRY(infp_output_open(&to, NULL, "csv", err));
-        infp_json_begin(&json, &to.out.text, 2);
-        infp_json_object(&json);
-        infp_json_member_str(&json, "run", made->uuid);
-        infp_json_member_str(&json, "output", made->path);
-        infp_import_json(&json, wishes, &made->found);
-        infp_json_object_end(&json);
-        infp_str_putc(&to.out.text, '\n');
-        r = infp_output_finish(&to, err);
-        infp_output_done(&to);
-        return r;
+static void put_json(struct infp_json *json, const void *what)
+{
+        const struct import *import = what;
+
+        infp_json_member_str(json, "run", import->made.uuid);
+        infp_json_member_str(json, "output", import->made.path);
+        infp_import_json(json, import->wishes, &import->made.found);
 }
 
 static bool knows(const char *format)
@@ -70,20 +64,20 @@ static bool knows(const char *format)
 
 static int import_it(const struct infp_import_wishes *wishes, bool is_json)
 {
-        struct infp_import_made made = { 0 };
+        struct import import = { .wishes = wishes };
         struct infp_signals signals;
         struct infp_err err = { "" };
         int r = infp_signals_open(&signals, false, &err);
 
         if (r < 0)
                 return infp_say_failure(&err);
-        r = infp_import_run(wishes, &signals, &made, &err);
+        r = infp_import_run(wishes, &signals, &import.made, &err);
         if (r >= 0 && is_json)
-                r = print_json(wishes, &made, &err);
+                r = infp_output_object(NULL, put_json, &import, &err);
         else if (r >= 0)
-                say(&made);
+                say(&import.made);
         infp_signals_close(&signals);
-        free(made.path);
+        free(import.made.path);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/run_words.h"
 #include "store/live.h"
 
@@ -20,6 +21,8 @@ static const struct infp_option options[] = {
           "the beginning of a live run's uuid, or a directory whose newest run lives (default: the run we are in, else "
           "your newest in ./profiler-output, else in any directory)",
           false },
+        INFP_JSON_OPTION,
+        { 'o', "output", "FILE", "write the JSON object there instead of standard output (-)", false },
         { 0 },
 };
 
@@ -101,12 +104,29 @@ static void tell(const struct infp_live_entry *entry)
         infp_run_close(run);
 }
 
+struct mark {
+        const struct infp_live_entry *entry;
+        const char *tag;
+        uint64_t t_ns;
+};
+
+static void put_json(struct infp_json *json, const void *what)
+{
+        const struct mark *mark = what;
+
+        infp_json_member_str(json, "run", mark->entry->uuid);
+        infp_json_member_str(json, "output", mark->entry->output);
+        infp_json_member_str(json, "tag", mark->tag);
+        infp_json_member_u64(json, "t_ns", mark->t_ns);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         /* First of all: the moment is the caller's, not the one when the recorder has been found. */
         uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         infp_autostr struct infp_str message = { 0 };
         struct infp_live_entry entry = { 0 };
+        const char *path = infp_argument(arguments, "output");
         struct infp_err err = { "" };
         char tag[MAX_TAG];
         size_t size;
@@ -125,7 +145,9 @@ static int run(const struct infp_arguments *arguments)
         r = find(infp_argument(arguments, "run"), &entry, &err);
         if (r == 0)
                 r = infp_live_send(entry.uuid, message.data, message.size, ANSWER_MS, &err);
-        if (r >= 0)
+        if (r >= 0 && (infp_argument_given(arguments, "json") || path))
+                r = infp_output_object(path, put_json, &(struct mark){ &entry, tag, t_ns }, &err);
+        else if (r >= 0)
                 tell(&entry);
         free(entry.output);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;

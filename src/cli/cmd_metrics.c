@@ -4,12 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "cli/command.h"
 #include "cli/nearest.h"
+#include "cli/output.h"
 #include "collect/collector.h"
 #include "model/builder.h"
 #include "model/prom_name.h"
-#include "view/format.h"
 
 enum { NAME, TABLE, TYPE, UNIT, KIND, QUALITY, RESET, IS_KEY, SOURCE_KEY, SECTION, SERIES, PROM, HELP, N };
 
@@ -45,8 +46,7 @@ static const struct infp_table short_table = {
 };
 
 static const struct infp_option options[] = {
-        { 0, "json", NULL, "an array of objects: the same as -f json", false },
-        { 'f', "format", "FORMAT", "table, csv, tsv, json or jsonl (default: table)", false },
+        INFP_LISTING_OPTIONS("table"),
         { 't', "table", "NAME", "only this table's columns", false },
         { 0, "markdown", NULL, "a page for people: what docs/metrics.md is made of", false },
         { 0, "lock", NULL, "\"table column type kind unit\", a line each: what tests/schema.lock is made of", false },
@@ -98,42 +98,41 @@ static void fill_short(struct infp_builder *b, const struct infp_table *table, u
 typedef void fill_fn(struct infp_builder *b, const struct infp_table *table, unsigned index);
 
 /* One row at a time: the texts of any row fit a builder that has grown once. */
-static int put_row(struct infp_out *out, const struct infp_format *format, struct infp_builder *b, fill_fn *fill,
-                   const struct infp_table *table, unsigned index)
+static int put_row(struct infp_output *output, struct infp_builder *b, fill_fn *fill, const struct infp_table *table,
+                   unsigned index, struct infp_err *err)
 {
         struct infp_batch batch;
 
         for (int tries = 0;; tries++) {
                 infp_builder_reset(b);
-                INFP_TRY(infp_builder_row_begin(b, 0, 0));
+                infp_builder_row_begin(b, 0, 0);
                 fill(b, table, index);
                 if (infp_builder_row_end(b) >= 0)
                         break;
                 infp_builder_reset(b);
-                if (tries == 8)
-                        return -EFBIG;
-                INFP_TRY(infp_builder_grow(b, 1024));
+                if (tries == 8 || infp_builder_grow(b, 1024) < 0)
+                        return infp_fail(err, -ENOMEM, "out of memory");
         }
         batch = infp_builder_batch(b, 0);
-        return format->batch(out, &batch);
+        return infp_output_batch(output, &batch, err);
 }
 
-static int put_table(struct infp_out *out, const struct infp_format *format, const char *only)
+static int put_table(struct infp_output *output, const char *only, struct infp_err *err)
 {
-        const bool is_short = format == &infp_format_table;
+        const bool is_short = output->format == &infp_format_table;
         const struct infp_table *shape = is_short ? &short_table : &all_table;
         struct infp_builder *b = infp_builder_new(shape, 1);
-        int r = b ? format->begin(out, shape) : -ENOMEM;
+        int r = b ? infp_output_begin(output, shape, err) : infp_fail(err, -ENOMEM, "out of memory");
 
-        for (const struct infp_table *const *t = infp_all_tables(); *t && r >= 0; t++)
-                for (unsigned i = 0; i < infp_table_width(*t) && r >= 0; i++) {
+        for (const struct infp_table *const *t = infp_all_tables(); *t && r == 0; t++)
+                for (unsigned i = 0; i < infp_table_width(*t) && r == 0; i++) {
                         /* t_ns and time are the same in each. */
                         if ((only && strcmp((*t)->name, only)) || (is_short && i < INFP_FIXED_COLUMNS))
                                 continue;
-                        r = put_row(out, format, b, is_short ? fill_short : fill_all, *t, i);
+                        r = put_row(output, b, is_short ? fill_short : fill_all, *t, i, err);
                 }
         if (r >= 0)
-                r = format->end(out, shape);
+                r = infp_output_end(output, shape, err);
         infp_builder_free(b);
         return r;
 }
@@ -226,20 +225,14 @@ static void put_markdown(struct infp_out *out, const char *only)
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *name = infp_argument(arguments, "format"), *only = infp_argument(arguments, "table");
-        const struct infp_format *format = infp_format_find(infp_argument_given(arguments, "json") ? "json"
-                                                            : name                                 ? name
-                                                                                                   : "table");
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
+        const bool is_page = infp_argument_given(arguments, "lock") || infp_argument_given(arguments, "markdown");
+        const char *only = infp_argument(arguments, "table");
         struct infp_err err = { "" };
-        struct infp_out out;
-        int r = 0;
+        int r;
 
         if (arguments->n_rest) {
                 infp_say("metrics: it takes no operand '%s'; see `infprof metrics -h`", arguments->rest[0]);
-                return INFP_EXIT_USAGE;
-        }
-        if (!format || format == &infp_format_prom) {
-                infp_say("metrics: there is no format '%s' here; table, csv, tsv, json and jsonl are", name);
                 return INFP_EXIT_USAGE;
         }
         if (only && !infp_table_by_name(only)) {
@@ -252,19 +245,17 @@ static int run(const struct infp_arguments *arguments)
                          nearest.best ? "?" : "");
                 return INFP_EXIT_FAILURE;
         }
-        infp_out_init(&out, STDOUT_FILENO, "standard output");
-        out.is_listing = true;
+        if (is_page && infp_output_open(&output, infp_argument(arguments, "output"), "table", &err) < 0)
+                return infp_say_failure(&err);
+        r = is_page ? 0 : infp_output_open_listing(&output, arguments, "metrics", "table");
+        if (r != INFP_EXIT_OK)
+                return r;
+        output.out.is_listing = true;
         if (infp_argument_given(arguments, "lock"))
-                put_lock(&out, only);
-        else if (infp_argument_given(arguments, "markdown"))
-                put_markdown(&out, only);
-        else
-                r = put_table(&out, format, only);
-        if (r < 0)
-                infp_fail_errno(&err, r, "cannot print the metrics");
-        else
-                r = infp_out_flush(&out, &err);
-        infp_out_done(&out);
+                put_lock(&output.out, only);
+        else if (is_page)
+                put_markdown(&output.out, only);
+        r = is_page ? infp_output_finish(&output, &err) : put_table(&output, only, &err);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

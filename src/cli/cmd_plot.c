@@ -28,7 +28,9 @@ static const struct infp_option options[] = {
         { 0, "to", "WHEN", "end there", false },
         { 0, "title", "TEXT", "above the figure (default: the metrics' names)", false },
         { 0, "size", "WxH", "of one panel in pixels, 300x150 to 8000x4000 (default: 1000x320)", false },
-        { 'o', "output", "FILE", "FILE.svg or FILE.png (default: SVG on standard output); PNG needs libcairo", false },
+        { 0, "json", NULL, "the values that would be drawn, as one JSON object", false },
+        { 'o', "output", "FILE",
+          "FILE.svg, FILE.png or FILE.json (default, and -: SVG on standard output); PNG needs libcairo", false },
         { 0 },
 };
 
@@ -38,6 +40,7 @@ struct request {
         const struct infp_canvas_kind *kind;
         const char *path, *from, *to, *run;
         char *const *names;
+        bool is_json;
 };
 
 struct nearest {
@@ -116,34 +119,82 @@ static int read_figure(struct infp_run *run, const struct request *request, stru
         return 0;
 }
 
-static int plot(const struct request *request, struct infp_err *err)
+struct values {
+        const struct infp_run *run;
+        const struct infp_figure *figure;
+};
+
+/* Values are in base units; a sample that is absent is not among them. */
+static void put_series(struct infp_json *json, const struct infp_figure_series *series)
+{
+        infp_json_object(json);
+        infp_json_member_str(json, "name", series->name);
+        infp_json_member_str(json, "unit", series->base);
+        infp_json_member_str(json, "kind", infp_kind_name(series->kind));
+        infp_json_key(json, "t_ns");
+        infp_json_array(json);
+        for (size_t i = 0; i < series->n; i++)
+                infp_json_u64(json, series->points[i].t_ns);
+        infp_json_array_end(json);
+        infp_json_key(json, "values");
+        infp_json_array(json);
+        for (size_t i = 0; i < series->n; i++)
+                infp_json_f64(json, series->points[i].value);
+        infp_json_array_end(json);
+        infp_json_object_end(json);
+}
+
+static void put_json(struct infp_json *json, const void *what)
+{
+        static const char *const modes[] = {
+                [INFP_FIGURE_RATE] = "rate", [INFP_FIGURE_DELTA] = "delta", [INFP_FIGURE_RAW] = "raw"
+        };
+        const struct values *values = what;
+
+        infp_json_member_str(json, "run", values->run->info.uuid);
+        infp_json_member_str(json, "counters", modes[values->figure->mode]);
+        infp_json_key(json, "metrics");
+        infp_json_array(json);
+        for (unsigned i = 0; i < values->figure->n; i++)
+                put_series(json, &values->figure->list[i]);
+        infp_json_array_end(json);
+}
+
+static int draw(const struct request *request, const struct infp_run *run, const struct infp_figure *figure,
+                struct infp_err *err)
 {
         infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
-        infp_cleanup(infp_figure_done) struct infp_figure figure = { 0 };
         struct infp_figure_look look = request->look;
         infp_autofree char *about = NULL;
-        struct infp_run *run = NULL;
         char marks[80] = "";
+
+        if (figure->marks.n_left_out)
+                snprintf(marks, sizeof(marks), "; the first %u of %llu marks", figure->marks.n,
+                         (unsigned long long) (figure->marks.n + figure->marks.n_left_out));
+        if (asprintf(&about, "run %.8s%s%s%s%s%s", run->info.uuid, *run->info.hostname ? " on " : "",
+                     run->info.hostname, marks, *run->info.command ? ": " : "", run->info.command) < 0) {
+                about = NULL;
+                return infp_fail(err, -ENOMEM, "out of memory");
+        }
+        look.about = about;
+        INFP_TRY(infp_output_open(&output, request->path, "csv", err));
+        INFP_TRY(infp_figure_draw(&output.out, figure, &look, request->kind, err));
+        return infp_output_finish(&output, err);
+}
+
+static int plot(const struct request *request, struct infp_err *err)
+{
+        infp_cleanup(infp_figure_done) struct infp_figure figure = { 0 };
+        struct infp_run *run = NULL;
         infp_autoclose int lock = -1;
         int r = infp_reader_open(request->run, &run, &lock, err);
 
         if (r >= 0)
                 r = read_figure(run, request, &figure, err);
-        if (figure.marks.n_left_out)
-                snprintf(marks, sizeof(marks), "; the first %u of %llu marks", figure.marks.n,
-                         (unsigned long long) (figure.marks.n + figure.marks.n_left_out));
-        if (r >= 0 && asprintf(&about, "run %.8s%s%s%s%s%s", run->info.uuid, *run->info.hostname ? " on " : "",
-                               run->info.hostname, marks, *run->info.command ? ": " : "", run->info.command) < 0) {
-                about = NULL;
-                r = infp_fail(err, -ENOMEM, "out of memory");
-        }
-        look.about = about;
         if (r >= 0)
-                r = infp_output_open(&output, request->path, "csv", err);
-        if (r >= 0)
-                r = infp_figure_draw(&output.out, &figure, &look, request->kind, err);
-        if (r >= 0)
-                r = infp_output_finish(&output, err);
+                r = request->is_json
+                            ? infp_output_object(request->path, put_json, &(struct values){ run, &figure }, err)
+                            : draw(request, run, &figure, err);
         infp_reader_close(run);
         return r;
 }
@@ -180,11 +231,11 @@ static int check(const struct infp_arguments *arguments, struct request *request
                          infp_argument(arguments, "size"));
                 return INFP_EXIT_USAGE;
         }
-        request->kind = infp_output_is_stdout(request->path) ? &infp_canvas_svg
-                        : dot                                ? infp_canvas_find(dot + 1)
-                                                             : NULL;
+        request->kind = request->is_json || infp_output_is_stdout(request->path) ? &infp_canvas_svg
+                        : dot                                                    ? infp_canvas_find(dot + 1)
+                                                                                 : NULL;
         if (!request->kind) {
-                infp_say("plot: -o %s: a figure is FILE.svg or FILE.png", request->path);
+                infp_say("plot: -o %s: a figure is FILE.svg or FILE.png, its values FILE.json", request->path);
                 return INFP_EXIT_USAGE;
         }
         return INFP_EXIT_OK;
@@ -205,6 +256,7 @@ static int run(const struct infp_arguments *arguments)
                 .to = infp_argument(arguments, "to"),
                 .run = infp_argument(arguments, "run"),
                 .names = arguments->rest,
+                .is_json = infp_output_is_json(arguments),
         };
         struct infp_err err = { "" };
         int r = check(arguments, &request);

@@ -9,17 +9,24 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/finish_notices.h"
+#include "cli/output.h"
 #include "finish/finish.h"
+#include "view/report_parts.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
           false },
+        INFP_JSON_OPTION,
+        INFP_OUTPUT_OPTION,
         { 0 },
 };
 
 struct recovery {
         const char *directory;
         unsigned n_recovered, n_live, n_failed;
+        struct infp_output output;
+        struct infp_json json;
+        bool is_json;
 };
 
 /* A recorder that was killed, or that had no room at its end, leaves its segments without their end mark; only where it was killed within a write is something torn. */
@@ -39,26 +46,43 @@ static void put_segments(struct infp_str *out, const struct infp_mend *mend)
                 infp_str_printf(out, "%u cannot be read and are set aside as *.broken, ", mend->n_broken);
 }
 
-static void say_recovered(const struct infp_run *run, bool was_interrupted, const struct infp_mend *mend,
-                          const struct infp_finished *finished)
+static void put_json(struct infp_json *json, const struct infp_run *run, const struct infp_mend *mend,
+                     const struct infp_finished *finished)
+{
+        infp_json_object(json);
+        infp_json_member_str(json, "run", run->info.uuid);
+        infp_json_member_str(json, "output", run->output);
+        infp_json_member_str(json, "series", *finished->series ? finished->series : NULL);
+        infp_json_member_u64(json, "samples", finished->n_samples);
+        infp_json_member_u64(json, "segments", mend->n_segments);
+        infp_json_member_u64(json, "segments_empty", mend->n_empty);
+        infp_json_member_u64(json, "segments_broken", mend->n_broken);
+        infp_json_member_u64(json, "bytes_cut", mend->bytes_cut);
+        infp_json_member_u64(json, "parts_damaged", mend->n_damaged);
+        infp_json_member_u64(json, "bytes_damaged", mend->bytes_damaged);
+        infp_json_object_end(json);
+}
+
+static void put_text(struct infp_out *out, const struct infp_run *run, bool was_interrupted,
+                     const struct infp_mend *mend, const struct infp_finished *finished)
 {
         infp_autostr struct infp_str segments = { 0 };
 
         if (was_interrupted && !mend->n_segments && !*finished->series) {
-                infp_print("%s: mended by another process meanwhile", run->info.uuid);
+                infp_report_put(out, "%s: mended by another process meanwhile", run->info.uuid);
                 return;
         }
         if (was_interrupted && mend->n_segments)
                 put_segments(&segments, mend);
-        infp_print("%s: %s%s samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
-                   infp_count(finished->n_samples).text, run->output, finished->series);
+        infp_report_put(out, "%s: %s%s samples in %s/%s", run->info.uuid, segments.data ? segments.data : "",
+                        infp_count(finished->n_samples).text, run->output, finished->series);
 }
 
 static void recover(struct recovery *recovery, struct infp_run *run)
 {
         bool was_interrupted = run->state == INFP_RUN_INTERRUPTED;
-        struct infp_finished finished;
-        struct infp_mend mend;
+        struct infp_finished finished = { 0 };
+        struct infp_mend mend = { 0 };
         struct infp_err err = { "" };
 
         if (run->state == INFP_RUN_FINISHED)
@@ -74,7 +98,13 @@ static void recover(struct recovery *recovery, struct infp_run *run)
                 recovery->n_failed++;
                 return;
         }
-        say_recovered(run, was_interrupted, &mend, &finished);
+        if (recovery->is_json) {
+                put_json(&recovery->json, run, &mend, &finished);
+        } else {
+                put_text(&recovery->output.out, run, was_interrupted, &mend, &finished);
+                infp_report_end(&recovery->output.out);
+                infp_out_flush(&recovery->output.out, NULL); /* others take their time; an error is said at the end */
+        }
         recovery->n_recovered++;
 }
 
@@ -113,11 +143,38 @@ static bool is_output(const char *path)
                !(size > 8 && strcmp(real + size - 8, ".infprof") == 0);
 }
 
+static void begin(struct recovery *recovery)
+{
+        if (!recovery->is_json)
+                return;
+        infp_json_begin(&recovery->json, &recovery->output.out.text, 2);
+        infp_json_object(&recovery->json);
+        infp_json_key(&recovery->json, "recovered");
+        infp_json_array(&recovery->json);
+}
+
+static int end(struct recovery *recovery, const char *spec, struct infp_err *err)
+{
+        struct infp_out *out = &recovery->output.out;
+
+        if (recovery->is_json) {
+                infp_json_array_end(&recovery->json);
+                infp_json_member_u64(&recovery->json, "recording", recovery->n_live);
+                infp_json_member_u64(&recovery->json, "failed", recovery->n_failed);
+                infp_json_object_end(&recovery->json);
+                infp_report_end(out);
+        } else if (!recovery->n_recovered && !recovery->n_failed && !recovery->n_live) {
+                infp_report_put(out, "nothing to recover in %s", spec);
+                infp_report_end(out);
+        }
+        return infp_output_finish(&recovery->output, err);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         const char *given = arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run");
         const char *spec = given ? given : INFP_DEFAULT_OUTPUT;
-        struct recovery recovery = { .directory = spec };
+        struct recovery recovery = { .directory = spec, .is_json = infp_output_is_json(arguments) };
         struct infp_err err = { "" };
         int r;
 
@@ -125,11 +182,15 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("recover: one directory or uuid at a time; see `infprof recover -h`");
                 return INFP_EXIT_USAGE;
         }
+        if (infp_output_open(&recovery.output, infp_argument(arguments, "output"), "json", &err) < 0)
+                return infp_say_failure(&err);
+        begin(&recovery);
         r = is_output(spec) || !given ? infp_run_each(spec, each, &recovery, &err) : recover_one(&recovery, spec, &err);
+        if (r >= 0)
+                r = end(&recovery, spec, &err);
+        infp_output_done(&recovery.output);
         if (r < 0)
                 return infp_say_failure(&err);
-        if (!recovery.n_recovered && !recovery.n_failed && !recovery.n_live)
-                infp_print("nothing to recover in %s", spec);
         return recovery.n_failed ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
 }
 

@@ -54,7 +54,7 @@ static int print(struct infp_output *output, const struct infp_report *report, c
         struct infp_out *out = &output->out;
         int r = 0;
 
-        if (infp_argument_given(arguments, "json"))
+        if (infp_output_is_json(arguments) && !infp_argument_given(arguments, "csv"))
                 infp_report_json(out, report);
         else if (infp_argument_given(arguments, "csv")) {
                 say_broken(report);

@@ -34,10 +34,7 @@ static const struct infp_table runs_table = { .name = "runs", .columns = columns
 
 static const struct infp_option options[] = {
         { 'r', "run", "DIR", "the same as the operand: a directory of runs (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 'f', "format", "FORMAT", "table, csv, tsv, json, jsonl or arrow (default: table on a terminal, else tsv)",
-          false },
-        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
-        { 0, "json", NULL, "an array of objects: the same as -f json", false },
+        INFP_LISTING_OPTIONS("table on a terminal, else tsv"),
         { 0 },
 };
 
@@ -149,15 +146,13 @@ static int each(void *context, const char *uuid)
         return r;
 }
 
-static int list(struct listing *l, const char *format, bool is_csv_safe)
+static int list(struct listing *l)
 {
         int r;
 
         l->builder = infp_builder_new(&runs_table, 1);
         if (!l->builder)
                 return infp_fail(l->err, -ENOMEM, "out of memory");
-        INFP_TRY(infp_output_open(&l->output, NULL, format, l->err));
-        l->output.out.is_csv_safe = is_csv_safe;
         INFP_TRY(infp_output_begin(&l->output, &runs_table, l->err));
         r = infp_run_each(l->directory, each, l, l->err);
         return r < 0 ? r : infp_output_end(&l->output, &runs_table, l->err);
@@ -165,8 +160,6 @@ static int list(struct listing *l, const char *format, bool is_csv_safe)
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *given = infp_argument_given(arguments, "json") ? "json" : infp_argument(arguments, "format");
-        const char *format = infp_output_format(given, NULL, isatty(STDOUT_FILENO) ? "table" : "tsv");
         const char *directory = arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run");
         struct infp_err err = { "" };
         struct listing l = { .directory = directory ? directory : INFP_DEFAULT_OUTPUT,
@@ -178,11 +171,10 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("runs: one directory at a time; see `infprof runs -h`");
                 return INFP_EXIT_USAGE;
         }
-        if (!infp_output_knows(format) || strcmp(format, "prom") == 0 || strcmp(format, "parquet") == 0) {
-                infp_say("runs: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", format);
-                return INFP_EXIT_USAGE;
-        }
-        r = list(&l, format, infp_argument_given(arguments, "csv-safe"));
+        r = infp_output_open_listing(&l.output, arguments, "runs", NULL);
+        if (r != INFP_EXIT_OK)
+                return r;
+        r = list(&l);
         infp_output_done(&l.output);
         infp_builder_free(l.builder);
         if (r < 0)

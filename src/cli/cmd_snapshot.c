@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/one_shot.h"
+#include "cli/output.h"
 #include "cli/prom_page.h"
 #include "cli/source_options.h"
 #include "view/format.h"
@@ -15,31 +16,28 @@ static const struct infp_option options[] = {
         { 0, "prom", NULL, "Prometheus text, in base units", false },
         { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
         { 'p', "processes", NULL, "every process of the machine", false },
+        INFP_OUTPUT_OPTION,
         INFP_SOURCE_OPTIONS,
         { 0 },
 };
 
-static int print(const struct infp_one_shot *shot, bool as_prom, struct infp_err *err)
+static int print(const struct infp_one_shot *shot, const char *path, bool as_prom, struct infp_err *err)
 {
-        struct infp_out out;
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         int r = 0;
 
-        infp_out_init(&out, STDOUT_FILENO, "standard output");
+        INFP_TRY(infp_output_open(&output, path, "json", err));
         if (as_prom)
-                r = infp_prom_page(&out, &shot->last);
+                r = infp_prom_page(&output.out, &shot->last);
         else
-                infp_snapshot_put(&out.text, &shot->last, shot->unix_ms, out.width ? 2 : 0, true);
-        if (r < 0)
-                infp_fail_errno(err, r, "cannot print the snapshot");
-        else
-                r = infp_out_flush(&out, err);
-        infp_out_done(&out);
-        return r;
+                infp_snapshot_put(&output.out.text, &shot->last, shot->unix_ms, output.out.width ? 2 : 0, true);
+        return r < 0 ? infp_fail_errno(err, r, "cannot print the snapshot") : infp_output_finish(&output, err);
 }
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *root = infp_argument(arguments, "root");
+        const char *root = infp_argument(arguments, "root"), *path = infp_argument(arguments, "output");
+        const bool as_prom = infp_argument_given(arguments, "prom");
         struct infp_setting settings[INFP_SOURCE_SETTINGS];
         struct infp_one_shot shot;
         struct infp_err err = { "" };
@@ -49,7 +47,7 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("snapshot: it takes no operand '%s'; see `infprof snapshot -h`", arguments->rest[0]);
                 return INFP_EXIT_USAGE;
         }
-        if (infp_argument_given(arguments, "json") && infp_argument_given(arguments, "prom")) {
+        if (infp_argument_given(arguments, "json") && as_prom) {
                 infp_say("snapshot: --json or --prom, not both");
                 return INFP_EXIT_USAGE;
         }
@@ -59,7 +57,7 @@ static int run(const struct infp_arguments *arguments)
         }
         r = infp_one_shot_take(root ? root : "/", settings, infp_argument_given(arguments, "processes"), &shot, &err);
         if (r >= 0) {
-                r = print(&shot, infp_argument_given(arguments, "prom"), &err);
+                r = print(&shot, path, as_prom, &err);
                 infp_one_shot_done(&shot);
         }
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
@@ -76,6 +74,6 @@ const struct infp_command infp_command_snapshot = {
                 "  infprof snapshot | jq .mem.vMemoryFree.value\n"
                 "  infprof snapshot -p | jq -r '.processes.processes[] | [.pId, .pName, .pResidentSetSize.value] | "
                 "@tsv'\n"
-                "  infprof snapshot --prom > /var/lib/node_exporter/infprof.prom",
+                "  infprof snapshot --prom -o /var/lib/node_exporter/infprof.prom",
         .run = run,
 };

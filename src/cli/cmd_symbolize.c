@@ -12,7 +12,9 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/finish_notices.h"
+#include "cli/output.h"
 #include "finish/symbolize.h"
+#include "view/report_parts.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "an output directory, a run's own, or the beginning of its uuid (default: the newest run)",
@@ -20,7 +22,8 @@ static const struct infp_option options[] = {
         { 0, "debug-dir", "DIR", "look for debug symbols there, too: a tree like /usr/lib/debug, or files by name",
           true },
         { 0, "missing", NULL, "name only what has no name at all, as at the end of a recording", false },
-        { 0, "json", NULL, "what was found, as JSON", false },
+        INFP_JSON_OPTION,
+        INFP_OUTPUT_OPTION,
         { 0 },
 };
 
@@ -46,38 +49,39 @@ static void put_objects(struct infp_json *json, const struct infp_symbolized *s)
         infp_json_array_end(json);
 }
 
-static int show_json(const struct infp_run *run, const struct infp_symbolized *s)
-{
-        infp_autostr struct infp_str out = { 0 };
-        struct infp_json json;
+struct symbolizing {
+        struct infp_run *run;
+        struct infp_symbolized symbolized;
+};
 
-        infp_json_begin(&json, &out, 2);
-        infp_json_object(&json);
-        infp_json_member_str(&json, "run", run->info.uuid);
-        infp_json_member_u64(&json, "frames", s->n_frames);
-        infp_json_member_u64(&json, "asked", s->n_asked);
-        infp_json_member_u64(&json, "written", s->n_written);
-        infp_json_member_u64(&json, "named", s->n_named);
-        infp_json_member_u64(&json, "lines", s->n_lines);
-        infp_json_member_u64(&json, "ranges", s->n_ranges);
-        infp_json_member_u64(&json, "unnamed", s->n_unnamed);
-        put_objects(&json, s);
-        infp_json_object_end(&json);
-        infp_str_putc(&out, '\n');
-        return out.failed ? -ENOMEM : infp_write_all(STDOUT_FILENO, out.data, out.size, NULL);
+static void put_json(struct infp_json *json, const void *what)
+{
+        const struct symbolizing *symbolizing = what;
+        const struct infp_symbolized *s = &symbolizing->symbolized;
+
+        infp_json_member_str(json, "run", symbolizing->run->info.uuid);
+        infp_json_member_u64(json, "frames", s->n_frames);
+        infp_json_member_u64(json, "asked", s->n_asked);
+        infp_json_member_u64(json, "written", s->n_written);
+        infp_json_member_u64(json, "named", s->n_named);
+        infp_json_member_u64(json, "lines", s->n_lines);
+        infp_json_member_u64(json, "ranges", s->n_ranges);
+        infp_json_member_u64(json, "unnamed", s->n_unnamed);
+        put_objects(json, s);
 }
 
-static void show_text(const struct infp_run *run, const struct infp_symbolized *s)
+static void put_text(struct infp_out *out, const struct infp_run *run, const struct infp_symbolized *s)
 {
         if (!s->n_frames) {
-                infp_print("run %s has no stack samples", run->info.uuid);
+                infp_report_put(out, "run %s has no stack samples", run->info.uuid);
                 return;
         }
-        infp_print("run %s: %s places in code: %s have a name (%s a line), %s the extent of their function, %s "
-                   "nothing; %s are new or better than before",
-                   run->info.uuid, infp_count(s->n_frames).text, infp_count(s->n_named).text,
-                   infp_count(s->n_lines).text, infp_count(s->n_ranges).text, infp_count(s->n_unnamed).text,
-                   infp_count(s->n_written).text);
+        infp_report_put(out,
+                        "run %s: %s places in code: %s have a name (%s a line), %s the extent of their function, %s "
+                        "nothing; %s are new or better than before",
+                        run->info.uuid, infp_count(s->n_frames).text, infp_count(s->n_named).text,
+                        infp_count(s->n_lines).text, infp_count(s->n_ranges).text, infp_count(s->n_unnamed).text,
+                        infp_count(s->n_written).text);
 }
 
 static const char **debug_directories(const struct infp_arguments *arguments)
@@ -91,15 +95,25 @@ static const char **debug_directories(const struct infp_arguments *arguments)
         return ret;
 }
 
+static int write_text(const char *path, const struct symbolizing *symbolizing, struct infp_err *err)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
+
+        INFP_TRY(infp_output_open(&output, path, "table", err));
+        put_text(&output.out, symbolizing->run, &symbolizing->symbolized);
+        infp_report_end(&output.out);
+        return infp_output_finish(&output, err);
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         infp_autofree const char **directories = debug_directories(arguments);
         struct infp_symbolize_options wanted = { .debug_directories = directories,
                                                  .root_fd = -1,
                                                  .again = !infp_argument_given(arguments, "missing") };
-        struct infp_symbolized symbolized = { 0 };
+        struct symbolizing symbolizing = { 0 };
+        const char *path = infp_argument(arguments, "output");
         struct infp_err err = { "" };
-        struct infp_run *recording;
         int r;
 
         if (arguments->n_rest + infp_argument_given(arguments, "run") > 1) {
@@ -111,19 +125,17 @@ static int run(const struct infp_arguments *arguments)
                         infp_say("symbolize: there is no directory %s, or it may not be read", *d);
                         return INFP_EXIT_FAILURE;
                 }
-        r = infp_run_open(arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run"), NULL, &recording,
-                          &err);
+        r = infp_run_open(arguments->n_rest ? arguments->rest[0] : infp_argument(arguments, "run"), NULL,
+                          &symbolizing.run, &err);
         if (r < 0)
                 return infp_say_failure(&err);
-        r = infp_symbolize(recording, &wanted, &infp_said_notices, &symbolized, &err);
-        if (r == 0 && infp_argument_given(arguments, "json")) {
-                r = show_json(recording, &symbolized);
-                if (r < 0)
-                        infp_fail_errno(&err, r, "cannot write the result");
-        } else if (r == 0)
-                show_text(recording, &symbolized);
-        infp_symbolized_done(&symbolized);
-        infp_run_close(recording);
+        r = infp_symbolize(symbolizing.run, &wanted, &infp_said_notices, &symbolizing.symbolized, &err);
+        if (r == 0 && infp_output_is_json(arguments))
+                r = infp_output_object(path, put_json, &symbolizing, &err);
+        else if (r == 0)
+                r = write_text(path, &symbolizing, &err);
+        infp_symbolized_done(&symbolizing.symbolized);
+        infp_run_close(symbolizing.run);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

@@ -45,10 +45,7 @@ static const struct infp_table columns_table = {
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
           "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
-        { 'f', "format", "FORMAT", "table, csv, tsv, json, jsonl or arrow (default: table on a terminal, else tsv)",
-          false },
-        { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
-        { 0, "json", NULL, "an array of objects: the same as -f json", false },
+        INFP_LISTING_OPTIONS("table on a terminal, else tsv"),
         { 0 },
 };
 
@@ -283,50 +280,44 @@ static int list_columns(struct listing *l, struct infp_run *run, const struct in
 }
 
 /* Exit code. */
-static int show(const char *spec, const char *table, const char *format, bool is_csv_safe, struct infp_err *err)
+static int show(struct listing *l, const char *spec, const char *table, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
         struct infp_run *run = NULL;
-        struct listing l = { 0 };
         int reader, r = infp_reader_open(spec, &run, &reader, err);
 
         if (r == 0)
                 r = infp_catalog_read(run, &catalog, err);
         if (r == 0) {
-                l.builder = infp_builder_new(table ? &columns_table : &tables_table, 1);
-                r = l.builder ? infp_output_open(&l.output, NULL, format, err)
-                              : infp_fail(err, -ENOMEM, "out of memory");
-                l.output.out.is_listing = true;
-                l.output.out.is_csv_safe = is_csv_safe;
+                l->output.out.is_listing = true;
+                l->builder = infp_builder_new(table ? &columns_table : &tables_table, 1);
+                r = !l->builder ? infp_fail(err, -ENOMEM, "out of memory")
+                    : table     ? list_columns(l, run, &catalog, table, err)
+                                : list_tables(l, run, &catalog, err);
         }
-        if (r == 0) {
-                r = table ? list_columns(&l, run, &catalog, table, err) : list_tables(&l, run, &catalog, err);
-                infp_output_done(&l.output);
-        }
-        infp_builder_free(l.builder);
+        infp_builder_free(l->builder);
         infp_reader_close(run);
         infp_close(reader);
         if (r < 0)
                 return infp_say_failure(err);
-        return l.has_broken ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
+        return l->has_broken ? INFP_EXIT_FAILURE : INFP_EXIT_OK;
 }
 
 static int run(const struct infp_arguments *arguments)
 {
-        const char *given = infp_argument_given(arguments, "json") ? "json" : infp_argument(arguments, "format");
-        const char *format = infp_output_format(given, NULL, isatty(STDOUT_FILENO) ? "table" : "tsv");
+        struct listing l = { .output = INFP_OUTPUT_INIT };
         struct infp_err err = { "" };
+        int code;
 
         if (arguments->n_rest > 1) {
                 infp_say("tables: one table at a time; see `infprof tables -h`");
                 return INFP_EXIT_USAGE;
         }
-        if (!infp_output_knows(format) || strcmp(format, "prom") == 0 || strcmp(format, "parquet") == 0) {
-                infp_say("tables: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", format);
-                return INFP_EXIT_USAGE;
-        }
-        return show(infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, format,
-                    infp_argument_given(arguments, "csv-safe"), &err);
+        code = infp_output_open_listing(&l.output, arguments, "tables", NULL);
+        if (code == INFP_EXIT_OK)
+                code = show(&l, infp_argument(arguments, "run"), arguments->n_rest ? arguments->rest[0] : NULL, &err);
+        infp_output_done(&l.output);
+        return code;
 }
 
 const struct infp_command infp_command_tables = {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "base/mem.h"
 
 bool infp_output_is_stdout(const char *path)
 {
@@ -134,6 +134,49 @@ int infp_output_finish(struct infp_output *output, struct infp_err *err)
         INFP_TRY(infp_out_flush(&output->out, err));
         r = output->file.fd < 0 ? 0 : infp_new_file_commit(&output->file, true);
         return r < 0 ? fail(output, r, err) : 0;
+}
+
+int infp_output_open_listing(struct infp_output *output, const struct infp_arguments *arguments, const char *verb,
+                             const char *otherwise)
+{
+        const char *given = infp_argument_given(arguments, "json") ? "json" : infp_argument(arguments, "format");
+        const char *path = infp_argument(arguments, "output");
+        const bool is_terminal = infp_output_is_stdout(path) && isatty(STDOUT_FILENO);
+        const char *format = infp_output_format(given, path, otherwise ? otherwise : is_terminal ? "table" : "tsv");
+        struct infp_err err = { "" };
+
+        if (!format)
+                return infp_output_fail_extension(verb, path);
+        if (!infp_output_knows(format) || strcmp(format, "prom") == 0 || strcmp(format, "parquet") == 0) {
+                infp_say("%s: there is no format '%s' here; table, csv, tsv, json, jsonl and arrow are", verb, format);
+                return INFP_EXIT_USAGE;
+        }
+        if (infp_output_open(output, path, format, &err) < 0)
+                return infp_say_failure(&err);
+        output->out.is_csv_safe = infp_argument_given(arguments, "csv-safe");
+        return INFP_EXIT_OK;
+}
+
+bool infp_output_is_json(const struct infp_arguments *arguments)
+{
+        const char *extension = extension_of(infp_argument(arguments, "output"));
+
+        return infp_argument_given(arguments, "json") || (extension && strcmp(extension, "json") == 0);
+}
+
+int infp_output_object(const char *path, void (*put)(struct infp_json *json, const void *what), const void *what,
+                       struct infp_err *err)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
+        struct infp_json json;
+
+        INFP_TRY(infp_output_open(&output, path, "json", err));
+        infp_json_begin(&json, &output.out.text, 2);
+        infp_json_object(&json);
+        put(&json, what);
+        infp_json_object_end(&json);
+        infp_str_putc(&output.out.text, '\n');
+        return infp_output_finish(&output, err);
 }
 
 void infp_output_done(struct infp_output *output)

@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 
+#include "base/json.h"
 #include "base/new_file.h"
+#include "cli/command.h"
 #include "store/arrow.h"
 #include "view/format.h"
 
@@ -16,6 +18,23 @@ struct infp_output {
         struct infp_new_file file; /* fd -1: standard output */
 };
 #define INFP_OUTPUT_INIT ((struct infp_output){ .file = INFP_NEW_FILE_INIT })
+
+/* Every verb has --json and -o FILE (of record, load and import -o is the run's directory); tests/e2e/test_cli.py. These are
+ * their options where a verb needs no words of its own. */
+#define INFP_OUTPUT_OPTION                                                                 \
+        {                                                                                  \
+                'o', "output", "FILE", "write there instead of standard output (-)", false \
+        }
+#define INFP_JSON_OPTION                                  \
+        {                                                 \
+                0, "json", NULL, "one JSON object", false \
+        }
+/* Of verbs that list rows. */
+#define INFP_LISTING_OPTIONS(otherwise)                                                                         \
+        { 'f', "format", "FORMAT",                                                                              \
+          "table, csv, tsv, json, jsonl or arrow (default: the file's extension, else " otherwise ")", false }, \
+                { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },                                             \
+                { 0, "json", NULL, "an array of objects: the same as -f json", false }, INFP_OUTPUT_OPTION
 
 /* Names of all formats that rows can be written in, with arrow and parquet. */
 #define INFP_OUTPUT_FORMATS "table, csv, tsv, json, jsonl, arrow, parquet"
@@ -44,5 +63,13 @@ int infp_output_batch(struct infp_output *output, const struct infp_batch *batch
 int infp_output_end(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
 /* For what wrote into out by itself: writes the rest out, renames the file. */
 int infp_output_finish(struct infp_output *output, struct infp_err *err);
+/* Opens by INFP_LISTING_OPTIONS; otherwise: the format without any, NULL: a table on a terminal, else tsv. An exit code, not 0 after it has said why. */
+int infp_output_open_listing(struct infp_output *output, const struct infp_arguments *arguments, const char *verb,
+                             const char *otherwise);
+/* --json, or a file .json of -o. */
+bool infp_output_is_json(const struct infp_arguments *arguments);
+/* One object, whole: put writes its members. */
+int infp_output_object(const char *path, void (*put)(struct infp_json *json, const void *what), const void *what,
+                       struct infp_err *err);
 /* After end or after a failure: then nothing of a file stays. */
 void infp_output_done(struct infp_output *output);

@@ -120,6 +120,61 @@ def test_extension_is_the_format(infprof, runs, tmp_path):
     assert bytes_of("plain", "query", sql) == bytes_of(".hidden", "query", sql) == b"a\n1\n"
 
 
+@pytest.fixture(scope="module")
+def stacks(infprof, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("stacks")
+    (directory / "a.folded").write_text("main;work 3\n")
+    done = call(infprof, "import", directory / "a.folded", "-o", directory / "out", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["samples"] == 3, done.stderr
+    return directory / "out"
+
+
+# -o of record, load and import is the run's directory, and what record writes on standard output is the command's.
+OUTPUT_IS_A_RUN = ["import", "load", "record"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_of_every_verb(infprof, verb):
+    shown = call(infprof, verb, "-h").stdout
+    assert f"-o, --output {'DIR' if verb in OUTPUT_IS_A_RUN else 'FILE'} " in shown
+    assert verb == "record" or re.search("^ +--json ", shown, re.M)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in OUTPUT_IS_A_RUN])
+def test_json_and_output_of_every_verb(infprof, request, tmp_path, verb):
+    """What --json writes on standard output is the same in a file; where the extension decides, .json is JSON without --json."""
+    words = {"plot": ["vCpuTime"], "query": ["SELECT 1 AS a"], "export": ["ticks"], "tables": ["cpu"], "mark": ["here"]}.get(verb, [])
+    if verb == "mark":
+        request.getfixturevalue("live")
+    elif verb in ("flamegraph", "symbolize"):
+        words = ["-r", request.getfixturevalue("stacks")]
+    elif verb not in ("doctor", "metrics", "snapshot"):
+        words += ["-r", request.getfixturevalue("runs")]
+
+    def shape(text):
+        value = json.loads(text)
+        return sorted(value if isinstance(value, dict) else value[0])
+
+    printed = call(infprof, verb, *words, "--json")
+    assert printed.returncode == 0 or verb == "doctor", printed.stderr
+    dashed = call(infprof, verb, *words, "--json", "-o", "-")
+    assert shape(printed.stdout) == shape(dashed.stdout)
+    for name, options in (("a", ["--json"]), ("a.json", [])):
+        if verb == "flamegraph" and not options:  # several of its formats are JSON
+            continue
+        done = call(infprof, verb, *words, *options, "-o", tmp_path / name)
+        assert done.returncode == printed.returncode and done.stdout == "", done.stderr
+        assert shape((tmp_path / name).read_text()) == shape(printed.stdout)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "recover", "symbolize", "metrics", "snapshot"])
+def test_words_in_a_file(infprof, runs, tmp_path, verb):
+    words = ["-r", runs] if verb in ("recover", "symbolize") else []
+    printed = call(infprof, verb, *words).stdout
+    done = call(infprof, verb, *words, "-o", tmp_path / "words")
+    assert done.stdout == "" and (tmp_path / "words").read_text()[:12] == printed[:12] != "", done.stderr
+
+
 @pytest.mark.parametrize("words", [("query", "SELECT 1"), ("export",)])
 def test_unknown_extension(infprof, runs, tmp_path, words):
     path = tmp_path / "c.xlsx"
@@ -195,8 +250,10 @@ def test_runs_of_no_directory(infprof, runs, tmp_path):
 
 def test_finish_and_recover_take_a_directory(infprof, record, run_dir):
     assert record("--no-finish", "-t", "100", command=["true"]).returncode == 0
-    done = call(infprof, "finish", run_dir)
+    done = call(infprof, "finish", run_dir, "--json")
     assert done.returncode == 0, done.stderr
+    finished = json.loads(done.stdout)
+    assert finished["samples"] > 0 and (run_dir / finished["series"]).is_file() and finished["segments"] > 0
     assert json.loads(call(infprof, "runs", run_dir, "--json").stdout)[0]["state"] == "finished"
     assert call(infprof, "finish", run_dir, "-r", run_dir).returncode == 2
     for words in ((run_dir,), ("-r", run_dir)):

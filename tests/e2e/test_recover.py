@@ -270,5 +270,7 @@ def test_damage_costs_what_it_hits(infprof, killed):
     assert any(re.search("disk/000001.arrows ends in a batch that is not whole: its [0-9]{1,3}(?:,[0-9]{3})* bytes are left out", line) for line in said)
     notes = json.loads(run([infprof, "report", "-r", killed, "--json"]).stdout)["notes"]
     assert {line.removeprefix("infprof: ") for line in said} <= set(notes)
-    assert run([infprof, "recover", killed]).returncode == 0
+    mended = run([infprof, "recover", killed, "--json"])
+    (one,) = json.loads(mended.stdout)["recovered"]
+    assert mended.returncode == 0 and one["run"] == path.stem and one["segments"] > 3 and one["bytes_cut"] > 120 and one["samples"] > 0, one
     assert [count(infprof, killed, name) for name in rows] == left
