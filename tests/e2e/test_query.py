@@ -1,6 +1,7 @@
 """SQL over finished, unfinished and live runs: formats, errors, interrupts, machines without DuckDB."""
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -158,6 +159,17 @@ def test_rates(infprof, output):
              (SELECT infp_increase('zero', lag(vCpuContextSwitches) OVER (ORDER BY t_ns), vCpuContextSwitches) AS i, * FROM cpu)"""
     row = answer(infprof, output, sql)[0]
     assert row["total"] == row["right_one"] > 0 and row["positive"]
+
+
+def test_time_series_joins_the_tables(infprof, output):
+    """As docs/files.md says it: the time series has `timestamp`, the tables `time`."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    section = page[page.index("## The time series"):page.index("## The tables")]
+    (sql,) = [line for line in section.splitlines() if line.startswith("    SELECT")]
+    rows = answer(infprof, output, sql.strip())
+    samples = answer(infprof, output, "SELECT count(*) AS n FROM ticks JOIN timeseries ON epoch_ms(ticks.time) = timeseries.timestamp")[0]["n"]
+    assert samples == answer(infprof, output, "SELECT count(*) AS n FROM timeseries")[0]["n"] >= len(rows) >= samples - 2
+    assert all(row["vMemoryUsed"] > 0 for row in rows)
 
 
 def test_a_reader_that_leaves(infprof, output):
