@@ -193,8 +193,10 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         /* Of functions of frames alone: groups come later. */
         infp_autofree uint32_t *last = calloc((size_t) b->flame->n_functions + 1, sizeof(*last));
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
-        infp_autofree bool *guessed = NULL;
+        infp_autofree bool *guessed = NULL, *folded = NULL;
 
+        if (b->options->fold_waiting && !s->n_buckets && !strcmp(s->mode, "wall"))
+                INFP_TRY(infp_flame_fold(s, b->flame, &folded, err));
         for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;
         guessed = frames ? infp_profile_spread(s, frames) : NULL;
@@ -203,6 +205,8 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
 
+                if (folded && folded[i])
+                        continue;
                 INFP_TRY(add_sum(b, i, err));
                 squares += s->sums[i].squares;
                 if (node != INFP_PROFILE_NONE && guessed[node])

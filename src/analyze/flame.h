@@ -34,6 +34,8 @@ struct infp_flame_options {
         enum infp_flame_by by;
         bool reverse;    /* leaf first: who calls it */
         bool no_inlined; /* compiled functions alone */
+        /* Mode wall, without moments: waits of threads that did little else (95 %) are in no node and no sum but infp_flame.folded. */
+        bool fold_waiting;
         bool no_numbers; /* by process and thread: those of one name are one, whatever their pid or tid: for differences */
         int64_t process;    /* pid; 0: all */
         uint32_t n_buckets; /* for moments; 0: none */
@@ -70,6 +72,8 @@ struct infp_flame_node {
         double self_weight, total_weight;
 };
 
+enum { INFP_FLAME_FOLDED_STATES = 3 };
+
 /* When stacks were seen: what a node had of itself within one bucket of [t0, t1). By bucket, then node. */
 struct infp_flame_moment {
         uint32_t bucket, node;
@@ -103,6 +107,15 @@ struct infp_flame {
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
         uint64_t unnamed_samples;   /* whose leaf has no name */
         uint64_t guessed_samples;   /* with a guessed frame */
+        struct infp_flame_folded {
+                uint32_t threads; /* 0: nothing is folded */
+                uint64_t samples;
+                double weight;
+                struct infp_flame_folded_state {
+                        const char *state; /* "sleeping in futex" */
+                        uint64_t samples;
+                } states[INFP_FLAME_FOLDED_STATES]; /* the most first; NULL: no more */
+        } folded;
         struct infp_flame_memory *memory;
 };
 

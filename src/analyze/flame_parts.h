@@ -38,6 +38,10 @@ int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint3
 int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_profile_sum *sum, uint32_t *ret_place,
                         struct infp_err *err);
 
+/* flame_folded.c: which sums are waits of threads that did little else (new[n_sums], to free), counted in flame->folded. NULL: none
+ * are, or nothing else would be left. -ENOMEM. */
+int infp_flame_fold(const struct infp_profile *profile, struct infp_flame *flame, bool **ret, struct infp_err *err);
+
 /* flame_tree.c */
 int infp_flame_child(struct infp_flame_builder *builder, uint32_t parent, uint32_t place, bool is_inlined,
                      uint32_t *ret, struct infp_err *err);

@@ -43,7 +43,7 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, s
                                struct infp_err *err)
 {
         static const char *const modes[] = { "cpu", "wall", "off-cpu" };
-        struct infp_flame_options options = { .t0 = t0, .t1 = t1 };
+        struct infp_flame_options options = { .t0 = t0, .t1 = t1, .fold_waiting = true };
         int r = 0;
 
         *ret = (struct infp_report_functions){ .n = 0 };

@@ -190,6 +190,7 @@ static int prepare(struct writing *w, struct infp_err *err)
         w->options = w->request->flame;
         w->options.t0 = w->range.t0;
         w->options.t1 = w->range.t1;
+        w->options.fold_waiting = w->request->format == INFP_FLAME_TOP && !w->options.filter && !w->request->older;
         if (infp_anchors_read(w->run, &anchors, NULL) >= 0) {
                 w->begin_unix_ns = infp_anchors_unix_ns(&anchors, w->range.t0);
                 infp_anchors_done(&anchors);

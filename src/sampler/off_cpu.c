@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "sampler/modes.h"
@@ -18,11 +19,16 @@ enum {
 };
 #define TURN_NS (200 * INFP_NS_PER_MS)
 
+/* What it costs a thread that its switch is recorded, and that its stack is copied: user + sys of a ping-pong with and without
+ * (docs/cpu.md). A stack that found no room is not copied. */
+static const double switch_s = 0.9e-6, stack_s = 3.6e-6;
+
 struct off_cpu {
         const struct infp_mode_context *context;
         struct infp_wall_reader *reader;
         struct infp_off_cpu_waits waits;
         bool has_stacks;
+        struct infp_off_cpu_cost cost;
 };
 
 static bool is_wanted(const struct infp_sampler_options *options)
@@ -148,12 +154,37 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
 
+static void say_cost(struct off_cpu *off_cpu)
+{
+        char reason[320];
+
+        snprintf(reason, sizeof(reason),
+                 "the target switches %s times a second, and that this is recorded costs it about %s %% of a CPU "
+                 "(estimated): it runs slower than without --off-cpu",
+                 infp_fixed(off_cpu->cost.rate, 0).text, infp_fixed(100 * off_cpu->cost.share, 0).text);
+        off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, -1, "off-cpu", INFP_LATE, reason,
+                         "--wall shows where threads wait at a cost that does not grow with their switches");
+}
+
+/* By the times of the switches: we may read them late, and many at once. */
+static void watch_cost(struct off_cpu *off_cpu)
+{
+        const struct infp_off_cpu_waits *waits = &off_cpu->waits;
+        const uint64_t n = waits->n_switches, lost = infp_perf_lost_switches(off_cpu->context->perf);
+        const double copied = off_cpu->has_stacks && n > lost ? (double) (n - lost) : 0;
+
+        if (infp_off_cpu_is_costly(&off_cpu->cost, n, (double) n * switch_s + copied * stack_s, waits->switched_ns))
+                say_cost(off_cpu);
+}
+
 static uint64_t turn(void *state, uint64_t now_ns)
 {
         struct off_cpu *off_cpu = state;
         const bool has_more = take_messages(off_cpu);
 
         infp_off_cpu_turn(&off_cpu->waits, now_ns);
+        watch_cost(off_cpu);
         return has_more ? now_ns : now_ns + TURN_NS;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
+
 enum { MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
 
 const char *infp_off_cpu_word(struct infp_off_cpu_waits *waits, const char *text)
@@ -270,4 +272,27 @@ void infp_off_cpu_thread_free(struct infp_off_cpu_waits *waits, struct infp_off_
         infp_off_cpu_copy_free(waits, thread->copy);
         infp_off_cpu_place_drop(waits, thread->place);
         free(thread);
+}
+
+/* ---- cost ---- */
+
+bool infp_off_cpu_is_costly(struct infp_off_cpu_cost *cost, uint64_t n_switches, double cpu_s, uint64_t now_ns)
+{
+        static const double cheap = 0.05, news = 1.5;
+        const struct infp_off_cpu_cost last = *cost;
+        const uint64_t ns = now_ns - last.looked_ns;
+
+        if (last.looked_ns && ns < INFP_NS_PER_S)
+                return false;
+        cost->looked_ns = now_ns;
+        cost->looked_switches = n_switches;
+        cost->looked_cpu_s = cpu_s;
+        if (!last.looked_ns)
+                return false;
+        cost->rate = (double) (n_switches - last.looked_switches) * 1e9 / (double) ns;
+        cost->share = (cpu_s - last.looked_cpu_s) * 1e9 / (double) ns;
+        if (cost->share <= cheap || cost->share <= news * cost->said_share)
+                return false;
+        cost->said_share = cost->share;
+        return true;
 }

@@ -117,6 +117,8 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                 infp_off_cpu_wait_free(waits, thread->wait);
                 thread->wait = NULL;
         }
+        waits->n_switches++;
+        waits->switched_ns = t_ns;
         begin_wait(waits, thread, t_ns, is_preempted);
 }
 

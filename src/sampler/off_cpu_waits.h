@@ -27,6 +27,7 @@ struct infp_off_cpu_waits {
         uint64_t told_ns;                  /* last look at sums */
         uint64_t round_ns;                 /* of the reader, that ended last */
         uint64_t n_taken, n_short, n_lost; /* waits: told, too short, with a begin or end that is missing */
+        uint64_t n_switches, switched_ns;  /* threads lost a CPU so often; the last time */
         uint64_t n_refused;                /* threads and waits for which there was no room */
 };
 
@@ -43,6 +44,16 @@ void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t ti
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid);
 /* What the reader tells. */
 void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message);
+
+/* What recording costs the target. Zeroed at first. */
+struct infp_off_cpu_cost {
+        double rate, share; /* between the last two looks: switches a second, CPUs */
+        double said_share, looked_cpu_s;
+        uint64_t looked_ns, looked_switches;
+};
+/* Looks once a second, with sums since the beginning: cpu_s is what recording has cost. True: that is more than a twentieth of a CPU,
+ * and news: the first time, or half as much more than the last one. now_ns 0: nothing happened yet. */
+bool infp_off_cpu_is_costly(struct infp_off_cpu_cost *cost, uint64_t n_switches, double cpu_s, uint64_t now_ns);
 
 /* Behind the records and messages of one reading: what is over becomes rows. */
 void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns);

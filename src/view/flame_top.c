@@ -304,6 +304,33 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 out->data[--out->size] = 0;
 }
 
+void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
+{
+        const struct infp_flame_folded *folded = &flame->folded;
+        uint64_t rest = folded->samples;
+
+        if (!folded->threads)
+                return;
+        put_count(out, (double) folded->samples, "sample", "samples");
+        infp_str_puts(out, " (");
+        put_share(out, (double) folded->samples, (double) (folded->samples + flame->samples));
+        infp_str_puts(out, ") of ");
+        put_count(out, folded->threads, "thread", "threads");
+        infp_str_puts(out, " that waited 95 % of their time or more, folded: ");
+        for (unsigned i = 0; i < INFP_FLAME_FOLDED_STATES && folded->states[i].state; i++) {
+                infp_str_puts(out, i ? ", " : "");
+                infp_human_number(out, (double) folded->states[i].samples);
+                infp_str_printf(out, " %s", folded->states[i].state);
+                rest -= folded->states[i].samples;
+        }
+        if (rest) {
+                infp_str_puts(out, ", ");
+                infp_human_number(out, (double) rest);
+                infp_str_puts(out, " others");
+        }
+        infp_str_puts(out, ". Percentages are of the other samples.");
+}
+
 static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_view *view)
 {
         return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
@@ -312,7 +339,7 @@ static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_
 int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view)
 {
         const struct infp_flame *f = view->flame;
-        infp_autostr struct infp_str words = { 0 }, head = { 0 };
+        infp_autostr struct infp_str words = { 0 }, head = { 0 }, folded = { 0 };
 
         infp_str_printf(&head, "Mode %s: ", *f->mode ? f->mode : "unknown");
         put_count(&head, (double) f->samples, "sample", "samples");
@@ -330,6 +357,9 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         }
         infp_report_put(out, "%s", head.data ? head.data : "");
         infp_report_end(out);
+        infp_flame_top_folded(&folded, f);
+        if (folded.size)
+                infp_report_wrap(out, folded.data, 0, 0);
         infp_report_end(out);
         INFP_TRY(infp_flame_top_table(out, f, false, view->most, out->width));
         infp_report_end(out);

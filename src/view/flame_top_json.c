@@ -115,6 +115,26 @@ static void put_sampling(struct infp_json *json, const struct infp_sampling_mode
         infp_json_object_end(json);
 }
 
+/* Waits of threads that did little else: they are in no list and no total. */
+static void put_folded(struct infp_json *json, const struct infp_flame_folded *folded)
+{
+        infp_json_key(json, "folded");
+        if (!folded->threads) {
+                infp_json_null(json);
+                return;
+        }
+        infp_json_object(json);
+        infp_json_member_u64(json, "threads", folded->threads);
+        infp_json_member_u64(json, "samples", folded->samples);
+        infp_json_member_f64(json, "weight", folded->weight);
+        infp_json_key(json, "states");
+        infp_json_object(json);
+        for (unsigned i = 0; i < INFP_FLAME_FOLDED_STATES && folded->states[i].state; i++)
+                infp_json_member_u64(json, folded->states[i].state, folded->states[i].samples);
+        infp_json_object_end(json);
+        infp_json_object_end(json);
+}
+
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view)
 {
         const struct infp_flame *f = view->flame;
@@ -126,6 +146,7 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
         infp_json_member_u64(json, "total_samples", f->samples);
         infp_json_member_u64(json, "all_samples", f->all_samples);
         infp_json_member_f64(json, "total_weight", f->weight);
+        put_folded(json, &f->folded);
         if (f->base) {
                 infp_json_member_u64(json, "before_total_samples", f->base_samples);
                 infp_json_member_f64(json, "before_total_weight", f->base_weight);

@@ -93,6 +93,18 @@ static void put_notes(struct infp_str *out, const struct infp_report *report, co
         infp_str_puts(out, " --html -o flame.html</code></p>\n");
 }
 
+static void put_folded(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_flame_top_folded(&words, flame);
+        if (!words.size)
+                return;
+        infp_str_puts(out, "<p class=\"note\">");
+        infp_html_text(out, words.data);
+        infp_str_puts(out, "</p>");
+}
+
 int infp_html_functions(struct infp_str *out, const struct infp_report *report)
 {
         if (!report->functions.n)
@@ -105,6 +117,7 @@ int infp_html_functions(struct infp_str *out, const struct infp_report *report)
                 infp_str_puts(out, "<div class=\"card wide\"><h3>");
                 infp_html_text(out, infp_report_mode_title(flame->mode));
                 infp_str_puts(out, "</h3>");
+                put_folded(out, flame);
                 INFP_TRY(put_functions(out, flame, false));
                 INFP_TRY(put_functions(out, flame, true));
                 put_notes(out, report, flame);

@@ -36,9 +36,12 @@ void infp_report_functions(struct infp_out *out, const struct infp_report *repor
         put_none(out, report);
         for (unsigned i = 0; i < report->functions.n; i++) {
                 const struct infp_flame *flame = &report->functions.flames[i];
-                infp_autostr struct infp_str words = { 0 };
+                infp_autostr struct infp_str words = { 0 }, folded = { 0 };
 
                 infp_report_title(out, infp_report_mode_title(flame->mode));
+                infp_flame_top_folded(&folded, flame);
+                if (folded.size)
+                        infp_report_line(out, "waiting", "%s", folded.data);
                 infp_flame_top_table(out, flame, false, MOST, infp_report_width(out));
                 infp_report_end(out);
                 infp_flame_top_table(out, flame, true, MOST, infp_report_width(out));

@@ -459,6 +459,73 @@ static void test_sampling(void **state)
         sample_free(s);
 }
 
+/* One thread works; two of a pool wait, of which one was once seen as it ran. */
+static struct sample_run *pool(void)
+{
+        struct sample_run *s = stack_begin();
+        const uint64_t process = put_process(s, 7, "serve"), worker = put_thread(s, process, 7, "serve"),
+                       busy = put_thread(s, process, 8, "pool"), idle = put_thread(s, process, 9, "pool");
+        const uint64_t work = put_stack(s, 0, put_frame(s, INFP_FRAME_NATIVE, "/bin/serve", 16, false)),
+                       wait = put_stack(s, 0, put_frame(s, INFP_FRAME_NATIVE, "/lib/libc.so", 32, false));
+        struct stack_sample sample = { .process = process, .tid = 7, .thread = worker, .mode = "wall", .weight = 0.05 };
+
+        for (unsigned i = 0; i < 4; i++) {
+                sample.t_ns = (2 + i) * S;
+                sample.stack = i ? work : wait;
+                sample.state = i ? NULL : "sleeping in read";
+                put_samples(s, &sample, 1);
+        }
+        sample.stack = wait;
+        sample.thread = busy;
+        sample.tid = 8;
+        for (unsigned i = 0; i < 200; i++) {
+                sample.t_ns = 20 * S + i;
+                sample.state = i ? "sleeping in futex" : NULL;
+                put_samples(s, &sample, 1);
+        }
+        sample.thread = idle;
+        sample.tid = 9;
+        sample.state = "sleeping in epoll_wait";
+        for (unsigned i = 0; i < 50; i++)
+                put_samples(s, &sample, 1);
+        sample_end(s);
+        return s;
+}
+
+static void test_threads_that_wait_are_folded(void **state)
+{
+        struct sample_run *s = pool();
+        struct infp_flame_options options = { .mode = "wall", .fold_waiting = true };
+        struct infp_flame f;
+
+        (void) state;
+        sample_check(s, infp_flame_read(s->run, &options, &f, &s->err));
+        assert_int_equal(f.samples, 5); /* with what the pool did as it ran */
+        assert_int_equal(f.all_samples, 254);
+        assert_int_equal(f.folded.threads, 2);
+        assert_int_equal(f.folded.samples, 249);
+        assert_true(fabs(f.folded.weight - 12.45) < 1e-9);
+        assert_string_equal(f.folded.states[0].state, "sleeping in futex");
+        assert_int_equal(f.folded.states[0].samples, 199);
+        assert_string_equal(f.folded.states[1].state, "sleeping in epoll_wait");
+        assert_int_equal(f.folded.states[1].samples, 50);
+        assert_null(f.folded.states[2].state);
+        infp_flame_done(&f);
+
+        options.t0 = 20 * S + 1; /* nothing but those that wait: they are the table */
+        sample_check(s, infp_flame_read(s->run, &options, &f, &s->err));
+        assert_int_equal(f.samples, 249);
+        assert_int_equal(f.folded.threads, 0);
+        infp_flame_done(&f);
+
+        options = (struct infp_flame_options){ .mode = "wall" };
+        sample_check(s, infp_flame_read(s->run, &options, &f, &s->err));
+        assert_int_equal(f.samples, 254);
+        assert_int_equal(f.folded.threads, 0);
+        infp_flame_done(&f);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -468,7 +535,7 @@ int main(void)
                 cmocka_unit_test(test_diff),     cmocka_unit_test(test_symbolized_later),
                 cmocka_unit_test(test_hostile),  cmocka_unit_test(test_deep),
                 cmocka_unit_test(test_interval), cmocka_unit_test(test_top),
-                cmocka_unit_test(test_sampling),
+                cmocka_unit_test(test_sampling), cmocka_unit_test(test_threads_that_wait_are_folded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "view/flame_pack.h"
 #include "view/flame_palette.h"
+#include "view/flame_top.h"
 #include "view/flame_words.h"
 
 static void themes_have_names(void **state)
@@ -188,10 +189,34 @@ static void test_short_names(void **state)
         }
 }
 
+/* What is folded is said, with its share of all. */
+static void test_folded(void **state)
+{
+        struct infp_flame flame = {
+                .samples = 100,
+                .folded = { .threads = 38,
+                            .samples = 900,
+                            .states = { { "sleeping in futex", 500 }, { "sleeping in read", 300 }, { "stopped", 60 } } }
+        };
+        infp_autostr struct infp_str text = { 0 };
+
+        (void) state;
+        infp_flame_top_folded(&text, &flame);
+        assert_string_equal(text.data,
+                            "900 samples (90.0 %) of 38 threads that waited 95 % of their time or more, folded: "
+                            "500 sleeping in futex, 300 sleeping in read, 60 stopped, 40 others. "
+                            "Percentages are of the other samples.");
+        infp_str_clear(&text);
+        flame.folded.threads = 0;
+        infp_flame_top_folded(&text, &flame);
+        assert_int_equal(text.size, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_short_names),
+                cmocka_unit_test(test_folded),
                 cmocka_unit_test(themes_have_names),
                 cmocka_unit_test(letters_can_be_read),
                 cmocka_unit_test(kinds_differ),

@@ -1,4 +1,5 @@
 /* Times of waits, by records and readings whose answers are known by hand. */
+#include <math.h>
 #include <sys/syscall.h>
 
 #include "sampled_rows.h"
@@ -292,6 +293,42 @@ static void test_many_closed(void **state)
         close_world(&w);
 }
 
+/* 127,000 switches a second at 4.5 us are 57 % of a CPU; 10,000 are 4.5 %. */
+static void test_cost(void **state)
+{
+        struct infp_off_cpu_cost cost = { 0 };
+        uint64_t n = 500000, at = BEGIN; /* what was before the first look is no rate */
+        double cpu_s = 9;
+
+        (void) state;
+        assert_false(infp_off_cpu_is_costly(&cost, 0, 0, 0));
+        assert_false(infp_off_cpu_is_costly(&cost, n, cpu_s, at));
+        assert_false(infp_off_cpu_is_costly(&cost, n += 10000, cpu_s += 0.045, at += INFP_NS_PER_S));
+        assert_false(infp_off_cpu_is_costly(&cost, n += 127000, cpu_s += 0.5715, at + INFP_NS_PER_S - 1));
+        assert_true(infp_off_cpu_is_costly(&cost, n += 127000, cpu_s += 0.5715, at += 2 * INFP_NS_PER_S));
+        assert_true(cost.rate == 127000);
+        assert_true(fabs(cost.share - 0.5715) < 1e-9);
+        assert_false(infp_off_cpu_is_costly(&cost, n += 150000, cpu_s += 0.675, at += INFP_NS_PER_S));
+        assert_true(infp_off_cpu_is_costly(&cost, n += 200000, cpu_s += 0.9, at += INFP_NS_PER_S));
+        assert_false(infp_off_cpu_is_costly(&cost, n, cpu_s, at += INFP_NS_PER_S));
+}
+
+/* Threads that lost a CPU, not those that got one. */
+static void test_switches_are_counted(void **state)
+{
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        out(&w, 1 * MS, TID, false);
+        infp_off_cpu_run(&w.waits, BEGIN + 2 * MS, w.pid, TID, true, false);
+        out(&w, 3 * MS, TID, true);
+        infp_off_cpu_run(&w.waits, BEGIN + 4 * MS, w.pid, TID, true, false);
+        assert_int_equal(w.waits.n_switches, 2);
+        infp_off_cpu_end(&w.waits, BEGIN + 5 * MS);
+        close_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -304,6 +341,8 @@ int main(void)
                 cmocka_unit_test(test_stacks),
                 cmocka_unit_test(test_many),
                 cmocka_unit_test(test_many_closed),
+                cmocka_unit_test(test_cost),
+                cmocka_unit_test(test_switches_are_counted),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
