@@ -416,7 +416,7 @@ def test_a_terminal_gets_a_file(infprof, known):
     (["--colors", "pink"], "--colors pink"), (["--folded", "--title", "x"], "--title is for --html and --svg"), (["--pprof", "--reverse"], "--reverse is for"),
     (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
     (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),
-    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "--top=5: the number stands behind '='"),
+    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "the value of --top stands behind an equals sign: --top=5"),
     (["-o", "x.png"], "x.png: no format ends so; .html is a page")])
 def test_usage(flamegraph, words, said):
     assert said in flamegraph(*words, fails=2)
