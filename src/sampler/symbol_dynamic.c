@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-enum { MOST_BUCKETS = 1 << 24 };
-
 struct tags {
         uint64_t symbols, names, names_size, hash, gnu_hash;
 };
@@ -57,22 +55,50 @@ static bool read_word(struct infp_image *image, uint64_t vaddr, uint32_t *ret)
         return bytes != NULL;
 }
 
+/* The part that is loaded with an address in it; NULL. */
+static const Elf64_Phdr *find_part(const struct infp_image *image, uint64_t vaddr)
+{
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
+                const Elf64_Phdr *load = &image->segments[i];
+
+                if (load->p_type == PT_LOAD && vaddr >= load->p_vaddr && vaddr - load->p_vaddr < load->p_filesz)
+                        return load;
+        }
+        return NULL;
+}
+
+/* All words from an address to the end of its part: looked for once, since a file may claim millions of words and of parts. */
+static const uint8_t *find_words(struct infp_image *image, uint64_t vaddr, uint64_t *ret_n)
+{
+        const Elf64_Phdr *part = find_part(image, vaddr);
+        const uint64_t size = part ? part->p_filesz - (vaddr - part->p_vaddr) : 0;
+
+        *ret_n = size / 4;
+        return part ? infp_image_at(image, vaddr, size) : NULL;
+}
+
 /* How many symbols there are: nothing says it but the tables by which they are looked up. Here one past the last of the last chain. */
 static uint64_t count_by_gnu_hash(struct infp_image *image, uint64_t at)
 {
         uint32_t n_buckets, first, n_bloom, word, last = 0;
-        uint64_t buckets;
+        uint64_t buckets, n;
+        const uint8_t *words;
 
         if (!read_word(image, at, &n_buckets) || !read_word(image, at + 4, &first) ||
-            !read_word(image, at + 8, &n_bloom) || n_buckets > MOST_BUCKETS)
+            !read_word(image, at + 8, &n_bloom))
                 return 0;
         buckets = at + 16 + UINT64_C(8) * n_bloom;
-        for (uint32_t i = 0; i < n_buckets; i++)
-                if (read_word(image, buckets + UINT64_C(4) * i, &word) && word > last)
-                        last = word;
+        words = find_words(image, buckets, &n);
+        if (!words || n < n_buckets)
+                return 0;
+        for (uint32_t i = 0; i < n_buckets; i++) {
+                memcpy(&word, words + UINT64_C(4) * i, 4);
+                last = word > last ? word : last;
+        }
         if (last < first)
                 return first;
-        while (read_word(image, buckets + UINT64_C(4) * n_buckets + UINT64_C(4) * (last - first), &word)) {
+        for (uint64_t i = (uint64_t) n_buckets + last - first; i < n; i++) {
+                memcpy(&word, words + 4 * i, 4);
                 last++;
                 if (word & 1)
                         return last;
@@ -87,18 +113,6 @@ static uint64_t count_symbols(struct infp_image *image, const struct tags *tags)
         if (tags->hash && read_word(image, tags->hash + 4, &n))
                 return n;
         return tags->gnu_hash ? count_by_gnu_hash(image, tags->gnu_hash) : 0;
-}
-
-/* The part that is loaded with an address in it; NULL. */
-static const Elf64_Phdr *find_part(const struct infp_image *image, uint64_t vaddr)
-{
-        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
-                const Elf64_Phdr *load = &image->segments[i];
-
-                if (load->p_type == PT_LOAD && vaddr >= load->p_vaddr && vaddr - load->p_vaddr < load->p_filesz)
-                        return load;
-        }
-        return NULL;
 }
 
 static bool set_section(const struct infp_image *image, uint64_t vaddr, uint64_t size, Elf64_Shdr *ret)
