@@ -340,7 +340,7 @@ static int containers_sample(void *state, const struct infp_env *env, struct inf
         if (s->all && container_find(s, env, found) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the containers");
         refresh(s, env);
-        if (!s->has_sampled || s->n > n_before) {
+        if (s->n > 0 && (!s->has_sampled || s->n > n_before)) {
                 size_t from = s->has_sampled && n_before < s->n ? n_before : 0;
 
                 infp_sort(s->list + from, s->n - from, sizeof(*s->list), in_order);
