@@ -178,15 +178,6 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
         return INFP_EXIT_OK;
 }
 
-/* "--top 5" */
-static bool is_top_apart(const struct infp_arguments *arguments)
-{
-        const char *top = infp_argument(arguments, "top");
-        uint64_t n;
-
-        return top && !*top && infp_parse_u64(arguments->rest[0], strlen(arguments->rest[0]), &n) >= 0;
-}
-
 static int check(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
         const char *pid = infp_argument(arguments, "pid");
@@ -204,8 +195,6 @@ static int check(const struct infp_arguments *arguments, struct infp_flame_reque
                            .reverse = infp_argument_given(arguments, "reverse"),
                            .no_inlined = infp_argument_given(arguments, "no-inlined") },
         };
-        if (arguments->n_rest && is_top_apart(arguments))
-                return usage("--top=%s: the number stands behind '='", arguments->rest[0]);
         if (arguments->n_rest)
                 return usage("it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
         if (pid && (infp_parse_u64(pid, strlen(pid), &number) < 0 || !number || number > INT32_MAX))
