@@ -110,15 +110,6 @@ static void take_row(const struct reading *reading, struct infp_report_metric *m
                                 batch, i, row);
 }
 
-/* A tree without a process, before the first and after the last one, has no memory and no threads; older versions wrote 0
- * there. What it used stays, and so does its peak. */
-static bool says_nothing(const struct infp_batch *batch, const struct infp_column *c, int processes, uint32_t row)
-{
-        return processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) && !strstr(c->name, "_peak_") &&
-               infp_batch_has(batch, (unsigned) processes, row) &&
-               infp_batch_number(batch, (unsigned) processes, row) == 0;
-}
-
 /* Column by column: the values of one lie side by side. */
 static void take_columns(const struct reading *reading, struct infp_report_metric *metrics,
                          const struct infp_batch *batch)
@@ -127,7 +118,7 @@ static void take_columns(const struct reading *reading, struct infp_report_metri
 
         for (unsigned i = INFP_FIXED_COLUMNS; i < infp_table_width(batch->table); i++)
                 for (uint32_t row = 0; reading->number[i] >= 0 && row < batch->n_rows; row++)
-                        if (!says_nothing(batch, infp_table_column(batch->table, i), processes, row))
+                        if (!infp_stat_is_of_nobody(batch, infp_table_column(batch->table, i), processes, row))
                                 infp_stat_add(&metrics[reading->first + (unsigned) reading->number[i]].stat, batch, i,
                                               row);
 }

@@ -1,6 +1,7 @@
 #include "analyze/stat.h"
 
 #include <math.h>
+#include <string.h>
 
 /* West's incremental form: a series of equal values has exactly that value as its mean. */
 void infp_stat_add_value(struct infp_stat *stat, double value, double weight)
@@ -98,4 +99,11 @@ double infp_stat_total(const struct infp_stat *stat, const struct infp_column *c
         if (!stat->n)
                 return NAN;
         return is_integer(column) ? (double) stat->total_u64 : stat->total_f64;
+}
+
+bool infp_stat_is_of_nobody(const struct infp_batch *batch, const struct infp_column *c, int processes, uint32_t row)
+{
+        return processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) && !strstr(c->name, "_peak_") &&
+               infp_batch_has(batch, (unsigned) processes, row) &&
+               infp_batch_number(batch, (unsigned) processes, row) == 0;
 }

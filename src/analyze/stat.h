@@ -34,3 +34,8 @@ double infp_stat_std(const struct infp_stat *stat);
 double infp_stat_sample_std(const struct infp_stat *stat); /* with n - 1, as pandas has it; NAN below two samples */
 double infp_stat_total(const struct infp_stat *stat,
                        const struct infp_column *column); /* of a counter; NAN before two samples */
+
+/* A tree without a process, before the first and after the last one, has no memory and no threads; older versions wrote 0
+ * there. What it used stays, and so does its peak. processes: the column tree_processes, -1 without it. */
+bool infp_stat_is_of_nobody(const struct infp_batch *batch, const struct infp_column *column, int processes,
+                            uint32_t row);

@@ -258,15 +258,6 @@ static int take_counter(const struct pass *pass, const struct infp_tracked_insta
         return r;
 }
 
-/* A tree without a process has no memory and no threads; older versions wrote 0 there. */
-static bool says_nothing(const struct pass *pass, const struct infp_batch *batch, const struct infp_column *c,
-                         uint32_t row)
-{
-        return pass->processes >= 0 && c->kind == INFP_GAUGE && !strncmp(c->name, "tree_", 5) &&
-               infp_batch_has(batch, (unsigned) pass->processes, row) &&
-               infp_batch_number(batch, (unsigned) pass->processes, row) == 0;
-}
-
 static int take_column(const struct pass *pass, struct infp_tracked_instance *instance, unsigned column,
                        const struct infp_batch *batch, uint32_t row, uint64_t t_ns)
 {
@@ -274,7 +265,7 @@ static int take_column(const struct pass *pass, struct infp_tracked_instance *in
         const struct infp_column *c = pass->columns[column];
         double value;
 
-        if (!infp_batch_has(batch, at, row) || says_nothing(pass, batch, c, row))
+        if (!infp_batch_has(batch, at, row) || infp_stat_is_of_nobody(batch, c, pass->processes, row))
                 return 0;
         value = infp_batch_number(batch, at, row);
         if (!isfinite(value))
