@@ -85,20 +85,26 @@ int process_total_live(struct process_total *total, const struct infp_process *p
         return 0;
 }
 
-int process_total_ended(struct process_total *total, const struct infp_process *p, const struct process_share *share)
+int process_total_ended(struct process_total *total, const struct infp_process *p, const struct process_gain *gain,
+                        const struct process_share *share)
 {
-        struct ended_process *grown = grow(total->ended, total->n_ended, &total->cap_ended, sizeof(*grown));
+        struct ended_process *grown = grow(total->ended, total->n_ended, &total->cap_ended, sizeof(*grown)), *e;
 
         if (!grown)
                 return -ENOMEM;
         total->ended = grown;
-        total->ended[total->n_ended++] = (struct ended_process){
+        e = &total->ended[total->n_ended++];
+        *e = (struct ended_process){
                 .pid = p->pid,
                 .ppid = p->ppid,
                 .faults = (int64_t) (p->minor_faults + p->child_minor_faults),
                 .ticks = plus(share->v[COUNTER_USER], share->v[COUNTER_SYSTEM]),
+                .is_final = p->last != NULL,
+                .gain = *gain,
                 .share = *share,
         };
+        e->gain.is_known = true; /* of one that was not seen before its end all is new */
+        gain_update(&e->gain, (int64_t) p->child_minor_faults, plus(p->cutime, p->cstime));
         return 0;
 }
 
@@ -116,7 +122,7 @@ static const struct live_process *find_live(const struct process_total *total, i
         return bsearch(&pid, total->live, total->n_live, sizeof(*total->live), by_pid);
 }
 
-static const struct ended_process *find_ended(const struct process_total *total, int32_t pid)
+static struct ended_process *find_ended(struct process_total *total, int32_t pid)
 {
         for (size_t i = 0; i < total->n_ended; i++)
                 if (total->ended[i].pid == pid)
@@ -156,15 +162,18 @@ enum place { PLACE_PARENT, PLACE_OURS, PLACE_OPEN };
  * children to us, or to an ancestor that asked for them. */
 static enum place find_place(struct process_total *total, const struct ended_process *e)
 {
-        const struct ended_process *parent = find_ended(total, e->ppid);
+        struct ended_process *parent = find_ended(total, e->ppid);
         bool has_lost_parent = parent && parent != e;
         int32_t pid = e->ppid;
         const struct live_process *live;
         unsigned n = 0;
 
         /* bound: a circle of reused pids must end */
-        for (; n < MAX_STEPS && !find_live(total, pid) && (parent = find_ended(total, pid)) && parent != e; n++)
+        for (; n < MAX_STEPS && !find_live(total, pid) && (parent = find_ended(total, pid)) && parent != e; n++) {
+                if (parent->is_final && match(total, &parent->gain, e))
+                        return PLACE_PARENT;
                 pid = parent->ppid;
+        }
         for (; n < MAX_STEPS && (live = find_live(total, pid)); n++) { /* bound: a circle of reused pids must end */
                 if (match(total, live->gain, e))
                         return PLACE_PARENT;

@@ -63,6 +63,8 @@ struct process_total {
                 int32_t pid, ppid;
                 bool is_old, is_done;
                 int64_t faults, ticks;
+                bool is_final; /* its numbers are those of its end, what it got from its children included */
+                struct process_gain gain;
                 struct process_share share;
         } * ended;
         size_t n_ended, cap_ended;
@@ -80,8 +82,8 @@ void process_total_begin(struct process_total *total, const struct infp_reaped *
 /* By ascending pid. 0 or -ENOMEM. */
 int process_total_live(struct process_total *total, const struct infp_process *process, struct process_gain *gain,
                        const struct process_share *share);
-/* Also between two pairs of begin and end. */
+/* Also between two pairs of begin and end. gain: that of its life, where it was read at its end (process->last). */
 int process_total_ended(struct process_total *total, const struct infp_process *process,
-                        const struct process_share *share);
+                        const struct process_gain *gain, const struct process_share *share);
 /* The totals: user and system in ticks. */
 void process_total_end(struct process_total *total, struct process_share *ret);

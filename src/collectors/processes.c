@@ -201,7 +201,7 @@ static int sample_gone(struct processes *s, const struct infp_env *env, struct i
         emit_row(emit, p, &u->cells, s->now_ns);
         if (p->in_tree)
                 add_ended(s, p, u);
-        return in_scope(env, p) ? process_total_ended(&s->total, p, &u->share) : 0;
+        return in_scope(env, p) ? process_total_ended(&s->total, p, &u->gain, &u->share) : 0;
 }
 
 static int64_t to_cs(const struct processes *s, int64_t ticks)

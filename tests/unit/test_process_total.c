@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "collect/last_look.h"
 #include "collectors/process_total.h"
 
 enum { US = 100 };
@@ -16,6 +17,7 @@ enum { US = 100 };
 struct line {
         int pid, ppid;
         int64_t ticks, faults, child_ticks, child_faults, io, switches;
+        bool is_final; /* of the ended: read at its end */
 };
 
 static struct process_total total;
@@ -45,7 +47,10 @@ static struct process_share share_of(const struct line *l)
 
 static struct infp_process process_of(const struct line *l)
 {
-        return (struct infp_process){ .pid = l->pid,
+        static struct infp_last_look look;
+
+        return (struct infp_process){ .last = l->is_final ? &look : NULL,
+                                      .pid = l->pid,
                                       .ppid = l->ppid,
                                       .minor_faults = (uint64_t) l->faults,
                                       .child_minor_faults = (uint64_t) l->child_faults,
@@ -62,7 +67,7 @@ static struct process_share tick(const struct line *live, const struct line *end
                 struct infp_process p = process_of(ended);
                 struct process_share share = share_of(ended);
 
-                assert_int_equal(process_total_ended(&total, &p, &share), 0);
+                assert_int_equal(process_total_ended(&total, &p, &gains[ended->pid], &share), 0);
         }
         for (; live && live->pid; live++) {
                 struct infp_process p = process_of(live);
@@ -127,6 +132,27 @@ static void a_parent_read_too_late(void **state)
         CHECK(tick(LINES({ 1, 0, 45, 50, 30, 70, 0, 1 }), NULL), 75, 0, 10);
         assert_false(total.has_lost);
         assert_int_equal(total.lost.v[COUNTER_USER], 0);
+}
+
+/* The command was read at its end, and has what its children used by then: those of a child that it waited for, and of a grandchild
+ * whose parent it had waited for. Nobody waited for process 4. */
+static void all_end_between_two_ticks(void **state)
+{
+        (void) state;
+        begin(true);
+        total.self_pid = US;
+        CHECK(tick(LINES({ 1, US, 10, 50, 0, 0, 5, 1 }, { 2, 1, 30, 70, 0, 0, 100, 9 }, { 3, 2, 20, 60, 0, 0, 0, 2 },
+                         { 4, 1, 7, 200, 0, 0, 0, 0 }),
+                   NULL),
+              67, 105, 12);
+        reaped.user_ns = 66 * UINT64_C(10000000);
+        reaped.minor_faults = 190;
+        for (int i = 0; i < 3; i++)
+                CHECK(tick(NULL, i ? NULL
+                                   : LINES({ 1, US, 12, 60, 54, 130, 105, 1, true }, { 2, 1, 30, 70, 0, 0, 100, 9 },
+                                           { 3, 2, 20, 60, 0, 0, 0, 2 }, { 4, 1, 7, 200, 0, 0, 0, 0 })),
+                      73, 105, 12);
+        assert_int_equal(total.n_ended, 0);
 }
 
 static void a_parent_that_ignores_sigchld(void **state)
@@ -246,17 +272,12 @@ static void a_gain_is_matched_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_parent_that_waits),
-                cmocka_unit_test(a_parent_read_too_early),
-                cmocka_unit_test(a_parent_read_too_late),
-                cmocka_unit_test(a_parent_that_ignores_sigchld),
-                cmocka_unit_test(what_we_wait_for),
-                cmocka_unit_test(what_we_wait_for_is_told_late),
-                cmocka_unit_test(nobody_tells),
-                cmocka_unit_test(an_attached_tree_ends),
-                cmocka_unit_test(two_generations_at_once),
-                cmocka_unit_test(an_orphan_that_ends_at_once),
-                cmocka_unit_test(never_falls),
+                cmocka_unit_test(a_parent_that_waits),           cmocka_unit_test(a_parent_read_too_early),
+                cmocka_unit_test(a_parent_read_too_late),        cmocka_unit_test(all_end_between_two_ticks),
+                cmocka_unit_test(a_parent_that_ignores_sigchld), cmocka_unit_test(what_we_wait_for),
+                cmocka_unit_test(what_we_wait_for_is_told_late), cmocka_unit_test(nobody_tells),
+                cmocka_unit_test(an_attached_tree_ends),         cmocka_unit_test(two_generations_at_once),
+                cmocka_unit_test(an_orphan_that_ends_at_once),   cmocka_unit_test(never_falls),
                 cmocka_unit_test(a_gain_is_matched_once),
         };
         int failed = cmocka_run_group_tests_name("process_total", tests, NULL, NULL);
