@@ -36,6 +36,7 @@ struct look {
         struct infp_listen sockets;      /* that listen on the port */
         uint64_t networks[MAX_NETWORKS]; /* that were looked at, besides ours */
         unsigned n_networks;
+        bool is_ours; /* what matched has started us */
 };
 
 static bool matches_name(struct look *look, const struct infp_process *process)
@@ -87,12 +88,13 @@ static struct seen *find_seen(struct look *look, pid_t pid)
         return NULL;
 }
 
-/* We and what has started us (sudo, a shell with the pattern in its command line) are never meant. */
+/* We and what has started us (sudo, a shell with the pattern in its command line) are never meant: their tree has us in it. */
 static void leave_out_ourselves(struct look *look)
 {
         struct seen *seen = find_seen(look, getpid());
 
         for (unsigned depth = 0; seen && depth < 1000; depth++) {
+                look->is_ours |= seen->is_match;
                 seen->is_match = false;
                 seen = find_seen(look, seen->ppid);
         }
@@ -182,7 +184,12 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
                         leave_out_ourselves(&look);
         }
         take_roots(&look);
-        if (follow->n_roots == 0 && look.sockets.n)
+        if (follow->n_roots == 0 && look.sockets.n && look.is_ours)
+                snprintf(follow->problem, sizeof follow->problem,
+                         "port %u is listened on only by processes that started this infprof, which are not followed: "
+                         "run it from another shell",
+                         follow->options.port);
+        else if (follow->n_roots == 0 && look.sockets.n)
                 snprintf(follow->problem, sizeof follow->problem,
                          "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
                          "root",

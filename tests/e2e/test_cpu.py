@@ -72,10 +72,10 @@ def check_total(run, seconds, hz, share=0.02):
 
 
 @pytest.mark.parametrize("options, sentence", [
-    (["--cpu=0"], "--cpu=0: the rate is from 1 to 4000 times a second"),
-    (["--cpu=4001"], "--cpu=4001: the rate is from 1 to 4000"),
-    (["--cpu=fast"], "--cpu=fast: the rate is from 1 to 4000"),
-    (["--wall=nan"], "--wall=nan: the rate is from 1 to 1000"),
+    (["--cpu=0"], "--cpu=0: the rate is from 1 to 4,000 times a second"),
+    (["--cpu=4001"], "--cpu=4001: the rate is from 1 to 4,000"),
+    (["--cpu=fast"], "--cpu=fast: the rate is from 1 to 4,000"),
+    (["--wall=nan"], "--wall=nan: the rate is from 1 to 1,000"),
     (["--cpu", "--stack-size", "1"], "--stack-size 1: from 1024 to 65528 bytes"),
     (["--cpu", "--stack-size", "70000"], "--stack-size 70000: from 1024 to 65528 bytes"),
     (["--cpu", "--max-stack-depth", "127"], "--max-stack-depth 127: from 128 to 1024 frames"),

@@ -368,12 +368,25 @@ def test_a_path_that_is_named_without_its_page(record, server):
     assert [path for path, _ in one.requests].count("/llm") == 1
 
 
-def test_the_port_that_is_attached_to(record, server):
-    """Its page is tried, whatever the command line of its process says (here: that of the tests)."""
+def test_the_port_that_is_attached_to(record, tmp_path):
+    """Its page is tried, whatever the command line of its process says (here: Python's own server of files)."""
+    (tmp_path / "metrics").write_text(PAGE)
+    process = subprocess.Popen([sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0"], cwd=tmp_path,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = re.search(r"port (\d+)", process.stdout.readline())[1]
+        done = record("-t", "200", "--duration", "2", "--no-finish", "--port", port)
+        assert done.returncode == 0, done.stderr
+        assert Engines(done.run).vllm(f"http://localhost:{port}/metrics")[-1]["system_requests_running"] == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_who_started_us_is_not_followed(record, server):
     one = server()
-    done = record("-t", "200", "--duration", "2", "--no-finish", "--port", one.port)
-    assert done.returncode == 0, done.stderr
-    assert Engines(done.run).vllm(f"http://localhost:{one.port}/metrics")[-1]["system_requests_running"] == 2
+    done = record("-t", "200", "--duration", "1", "--port", one.port)
+    assert done.returncode == 125 and done.run is None and "only by processes that started this infprof" in done.stderr
 
 
 def test_nothing_is_there(record, run_dir, server):

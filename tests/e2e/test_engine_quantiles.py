@@ -182,4 +182,6 @@ def test_new_starts_lose_only_what_nobody_saw(infprof, record, run_dir, latency_
     assert engine["distributions"]["latency_ttft_s"]["n"] == seen
     assert query(infprof, run_dir, "SELECT sum(n) AS n FROM engine_quantiles_by(2) WHERE metric = 'latency_ttft_s' AND quantile = 0.5") == [{"n": seen}]
     rows = query(infprof, run_dir, "SELECT n, low, high FROM engine_quantiles WHERE metric = 'latency_ttft_s'")
-    assert rows == [{"n": seen, "low": 0.001, "high": 0.005}] * 4
+    # All lie in one bucket, of 1 to 5 ms, and their mean is 2 ms: half of them are below 3 ms, else the mean were larger.
+    bounds = [(max(1, (2 - (1 - q) * 5) / q), min(5, (2 - q * 1) / (1 - q))) for q in (0.5, 0.9, 0.95, 0.99)]
+    assert rows == [{"n": seen, "low": pytest.approx(low / 1e3), "high": pytest.approx(high / 1e3)} for low, high in bounds]
