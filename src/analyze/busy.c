@@ -128,10 +128,25 @@ static int add(struct threads *threads, uint64_t process, int64_t tid, double we
         return infp_map_put(&threads->seconds, key, bits);
 }
 
+static bool is_text(const char *text, size_t size, const char *wanted)
+{
+        return size == strlen(wanted) && !memcmp(text, wanted, size);
+}
+
+static void add_wait(struct infp_busy *busy, const struct infp_batch *batch, int state, uint32_t row, double seconds)
+{
+        size_t size;
+        const char *text = state >= 0 ? infp_batch_str(batch, (unsigned) state, row, &size) : NULL;
+
+        busy->has_waits = true;
+        if (text && is_text(text, size, "runnable") && seconds > 0)
+                busy->runnable_s += seconds;
+}
+
 int infp_busy_thread(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_busy *busy, struct infp_err *err)
 {
-        static const char *const columns[] = { "process", "tid", "weight", "mode", NULL };
-        enum { PROCESS, TID, WEIGHT, MODE, N };
+        static const char *const columns[] = { "process", "tid", "weight", "mode", "state", NULL };
+        enum { PROCESS, TID, WEIGHT, MODE, STATE, N };
         const struct infp_scan_options options = { .t0 = t0, .t1 = t1, .columns = columns };
         infp_cleanup(threads_done) struct threads threads = { .busy = busy };
         struct infp_scan *scan;
@@ -151,7 +166,9 @@ int infp_busy_thread(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp
                         const char *mode = infp_batch_str(&batch, (unsigned) at[MODE], row, &size);
                         const double weight = infp_batch_number(&batch, (unsigned) at[WEIGHT], row);
 
-                        if (size != 3 || memcmp(mode, "cpu", 3) || !(weight > 0))
+                        if (is_text(mode, size, "off-cpu"))
+                                add_wait(busy, &batch, at[STATE], row, weight);
+                        if (!is_text(mode, size, "cpu") || !(weight > 0))
                                 continue;
                         if (add(&threads, at[PROCESS] >= 0 ? infp_batch_u64(&batch, (unsigned) at[PROCESS], row) : 0,
                                 infp_batch_i64(&batch, (unsigned) at[TID], row), weight) < 0)

@@ -5,7 +5,7 @@
 
 #include "analyze/limits_parts.h"
 
-static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9, waited_reached = 0.25;
+static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9, waited_reached = 0.25, ready_near = 0.1;
 static const double throttled_reached = 0.05, waiting_reached = 0.25, waiting_near = 0.05;
 /* How often a second it lost a CPU that it would have kept: of a task that sleeps, never; of two tasks that share a CPU, each with
  * each slice (3 to 20 ms). */
@@ -196,7 +196,8 @@ void infp_limit_starved(const struct infp_report *report, const struct infp_limi
 
         if (queue->state != INFP_LIMIT_REACHED || (cpu->state != INFP_LIMIT_NEAR && cpu->state != INFP_LIMIT_FREE) ||
             !(waited >= waited_reached) || !(busy >= machine_full) || !(used >= wanted_reached) ||
-            infp_limit_is_host(report) || !isnan(infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME)))
+            infp_limit_is_host(report) || !isnan(infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME)) ||
+            report->functions.busy.has_waits)
                 return;
         infp_limit_set(
                 cpu, INFP_LIMIT_REACHED, used / allowed,
@@ -214,6 +215,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
         const double used = report->tree_cpu_s / report->wall_s, allowed = cpus_allowed(report),
                      waited = waited_share(report), share = used / allowed * (1 - waited);
         const double steal = infp_report_mean(report, "vCpuSteal") / report->n_cpus;
+        const struct infp_busy *waits = &report->functions.busy;
+        const double ready = waits->has_waits ? waits->runnable_s / report->wall_s : NAN;
         const double own_wait = infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME),
                      put_off = infp_report_mean(report, "tree_involuntary_switches");
         char stolen[160] = "";
@@ -245,8 +248,14 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                         "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its "
                         "%.4g CPUs%s",
                         100 * own_wait, used, allowed, stolen);
-        else if (share < cpu_reached && isnan(own_wait) && busy >= machine_full && put_off >= put_off_near &&
-                 used >= wanted_near) {
+        else if (share < cpu_reached && ready >= ready_near)
+                infp_limit_set(
+                        limit, ready >= waited_reached ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR, share,
+                        "its threads were ready to run and had no CPU for %.1f s in all (%.2f of them at a time on "
+                        "average, by the kernel's switches), while the target used %.2f of its %.4g CPUs%s",
+                        waits->runnable_s, ready, used, allowed, stolen);
+        else if (share < cpu_reached && isnan(own_wait) && isnan(ready) && busy >= machine_full &&
+                 put_off >= put_off_near && used >= wanted_near) {
                 infp_limit_set(limit,
                                put_off >= put_off_reached && used >= wanted_reached ? INFP_LIMIT_REACHED
                                                                                     : INFP_LIMIT_NEAR,
@@ -256,8 +265,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                                "waited was not measured)%s",
                                used, allowed, infp_limit_decimals(put_off), put_off, 100 * busy, stolen);
                 limit->is_estimated = true;
-        } else if (share < cpu_near && isnan(own_wait) && busy >= machine_full && used >= wanted_reached &&
-                   has_more_threads(report)) {
+        } else if (share < cpu_near && isnan(own_wait) && isnan(ready) && busy >= machine_full &&
+                   used >= wanted_reached && has_more_threads(report)) {
                 infp_limit_set(limit, INFP_LIMIT_NEAR, share,
                                "the target used %.2f of its %.4g CPUs while the machine's were busy to %.0f %%: its "
                                "threads may have waited for them (a guess: that was not measured)%s",

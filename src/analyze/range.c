@@ -406,8 +406,8 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                         err, -EINVAL,
                         "--%s %s: neither a mark of this run%s (%s%s), nor the name of a load, nor `ready`, nor a "
                         "time like 14:05:00, -5m or +30s",
-                        option, text, not_before ? " behind --from" : "",
-                        marks.n_tags ? marks.tags.data : "it has none", marks.n_tags > MAX_LISTED ? " ..." : "");
+                        option, text, not_before ? " after --from" : "", marks.n_tags ? marks.tags.data : "it has none",
+                        marks.n_tags > MAX_LISTED ? " ..." : "");
         infp_anchors_done(&anchors);
         infp_str_done(&marks.tags);
         return r < 0 ? r : 0;
@@ -456,8 +456,9 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
         if (to)
                 INFP_TRY(find_moment(run, "to", to, from ? ret->t0 : 0, ret, &ret->t1, &ret->to_is_mark, err));
         if (from && to && ret->t1 <= ret->t0)
-                return infp_fail(err, -EINVAL, "--to %.100s (%s s after the start) is not behind --from %.100s (%s s)",
-                                 to, infp_fixed(seconds_after(ret->t1, ret->start), 3).text, from,
+                return infp_fail(err, -EINVAL,
+                                 "--to %.100s (%s s after the start) is not later than --from %.100s (%s s)", to,
+                                 infp_fixed(seconds_after(ret->t1, ret->start), 3).text, from,
                                  infp_fixed(seconds_after(ret->t0, ret->start), 3).text);
         if (ret->t0 < recorded)
                 ret->t0 = recorded;

@@ -54,7 +54,7 @@ int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, s
                 options.mode = modes[i];
                 r = add(ret, run, &options, err);
         }
-        if (r >= 0 && ret->busy.seconds > 0)
+        if (r >= 0 && ret->n)
                 r = infp_busy_thread(run, t0, t1, &ret->busy, err);
         if (r >= 0 && !ret->n) {
                 options.mode = NULL;

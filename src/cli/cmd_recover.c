@@ -69,7 +69,7 @@ static void put_text(struct infp_out *out, const struct infp_run *run, bool was_
         infp_autostr struct infp_str segments = { 0 };
 
         if (was_interrupted && !mend->n_segments && !*finished->series) {
-                infp_report_put(out, "%s: mended by another process meanwhile", run->info.uuid);
+                infp_report_put(out, "%s: another process has recovered it meanwhile", run->info.uuid);
                 return;
         }
         if (was_interrupted && mend->n_segments)

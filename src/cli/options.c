@@ -142,7 +142,7 @@ static bool is_value_odd(const struct infp_command *command, const struct infp_o
         if (optarg && !*optarg)
                 bad_usage(command, "--%s= has no value", option->name);
         else if (!optarg && *next && strspn(next, "0123456789.") == strlen(next))
-                infp_say("%s: the value of --%s stands behind an equals sign: --%s=%s", command->name, option->name,
+                infp_say("%s: --%s takes its value after an equals sign: --%s=%s", command->name, option->name,
                          option->name, next);
         else
                 return false;

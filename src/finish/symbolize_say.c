@@ -166,7 +166,7 @@ static void put_makers(const struct infp_naming *naming, struct infp_str *fix)
         if (!is_known)
                 infp_str_puts(fix, "; Python functions of 3.12 and later: -X perf");
         if (can_set)
-                infp_str_puts(fix, "; `record --jit-names` sees to it");
+                infp_str_puts(fix, "; `record --jit-names` sets these");
 }
 
 /* Code made at run time, of which no file says the name. */

@@ -186,7 +186,7 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
         take_roots(&look);
         if (follow->n_roots == 0 && look.sockets.n && look.is_ours)
                 snprintf(follow->problem, sizeof follow->problem,
-                         "port %u is listened on only by processes that started this infprof, which are not followed: "
+                         "only processes that started this infprof listen on port %u; they are not followed: "
                          "run it from another shell",
                          follow->options.port);
         else if (follow->n_roots == 0 && look.sockets.n)

@@ -154,7 +154,7 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
         if (all > n) {
                 infp_report_put(out, "  ... and %u more", all - n);
                 if (n_passages)
-                        infp_report_put(out, ", of them %u that over 95 %% of the samples pass", n_passages);
+                        infp_report_put(out, ", %u of which over 95 %% of the samples pass through", n_passages);
                 infp_report_end(out);
         }
         return 0;
@@ -283,6 +283,26 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
         }
 }
 
+/* Python's functions are in no stack of native code but where the interpreter names them for perf. */
+static void put_python(struct infp_str *out, const struct infp_flame *f)
+{
+        uint64_t evaluated = 0;
+
+        for (uint32_t i = 0; i < f->n_functions; i++) {
+                const struct infp_flame_function *function = &f->functions[i];
+
+                if (function->kind == INFP_FRAME_PYTHON && !function->is_group)
+                        return;
+                if (!strcmp(function->name, "_PyEval_EvalFrameDefault") && function->total_samples > evaluated)
+                        evaluated = function->total_samples;
+        }
+        if (20 * evaluated > f->samples)
+                infp_str_puts(
+                        out,
+                        "Functions of Python are not named: Python 3.12 and later names them where it runs with -X "
+                        "perf, and for any version `py-spy record -f raw` and `infprof import` do. ");
+}
+
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
 {
         if (s) {
@@ -293,8 +313,10 @@ void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, c
                 put_ends(out, flame);
         if (s)
                 put_incomplete(out, s);
-        if (flame && flame->samples)
+        if (flame && flame->samples) {
                 put_names(out, flame, s);
+                put_python(out, flame);
+        }
         if (s && !isnan(s->own_cpu_s)) {
                 infp_str_puts(out, "Sampling took ");
                 infp_human_seconds(out, s->own_cpu_s);

@@ -6,6 +6,7 @@
 
 #include "base/human.h"
 #include "base/mem.h"
+#include "base/time.h"
 #include "view/report_parts.h"
 
 enum { NAME_WIDTH = 12, CELL_WIDTH = 12 };
@@ -179,24 +180,25 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         if (!e->n_failed)
                 infp_str_printf(&text, "%s, all good", infp_count(e->n_ok).text);
         else if (!e->n_ok)
-                infp_str_printf(&text, "none of %s came%s%s", infp_count(e->n_failed).text, e->reason ? ": " : "",
-                                e->reason ? without_url(e->reason, e->url) : "");
+                infp_str_printf(&text, "none of %s was answered%s%s", infp_count(e->n_failed).text,
+                                e->reason ? ": " : "", e->reason ? without_url(e->reason, e->url) : "");
         else
                 put_failures(&text, e);
         if (e->n_restarts)
-                infp_str_printf(&text, "; it was started anew %s time%s", infp_count(e->n_restarts).text,
+                infp_str_printf(&text, "; it restarted %s time%s", infp_count(e->n_restarts).text,
                                 e->n_restarts == 1 ? "" : "s");
         if (e->seconds > 0)
                 infp_str_printf(&text, "; rates are of the %s between them", infp_report_seconds(e->seconds).text);
         infp_report_line(out, "pages", "%s", text.data ? text.data : "");
 }
 
-/* A start that is a tenth of the range stands in every average of it. */
+/* A start that is a tenth of the range stands in every average of it. An engine is found when it listens, so that pages may not
+ * have been missing before. */
 static void put_start(struct infp_out *out, const struct infp_report *report, const struct infp_report_engine *e)
 {
         const uint64_t t0 = report->range.t0, t1 = report->range.t1;
 
-        if (e->n_failed_before && e->t0 > t0 && (e->t0 - t0) > (t1 - t0) / 10) {
+        if (e->n_ok && e->t0 > t0 + 2 * INFP_NS_PER_S && (e->t0 - t0) > (t1 - t0) / 10) {
                 infp_autostr struct infp_str text = { 0 };
 
                 infp_human_seconds(&text, (double) (e->t0 - t0) / 1e9);
@@ -278,7 +280,7 @@ static void put_falls(struct infp_out *out, const struct infp_report_engine *e)
 {
         if (e->n_falls > e->n_restarts)
                 infp_report_line(out, "warning",
-                                 "its totals fell %s times, though it was started anew %s times: several processes may "
+                                 "its totals fell %s times, though it restarted %s times: several processes may "
                                  "answer in turn, and the figures of requests and tokens are too high",
                                  infp_count(e->n_falls).text, infp_count(e->n_restarts).text);
 }

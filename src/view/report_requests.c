@@ -128,7 +128,7 @@ static void put_tokens(struct infp_out *out, const struct infp_requests *request
                          infp_number(duration > 0 ? (double) requests->output_tokens / duration : 0).text,
                          infp_count(requests->prompt_tokens).text, cached);
         if (requests->n_counted < requests->n_ok)
-                infp_report_line(out, "", "without those of %s requests, whose usage the server did not tell",
+                infp_report_line(out, "", "without those of %s requests, whose usage the server did not report",
                                  infp_count((requests->n_ok - requests->n_counted)).text);
 }
 

@@ -393,7 +393,7 @@ def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_pa
     text = flamegraph("--top=3", run=run)
     rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
-    assert "... and 4 more, of them 3 that over 95 % of the samples pass" in text
+    assert "... and 4 more, 3 of which over 95 % of the samples pass through" in text
     top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
     assert [one["name"] for one in top["top_functions_total"]] == ["_start", "main", "run"]
 
@@ -416,7 +416,7 @@ def test_a_terminal_gets_a_file(infprof, known):
     (["--colors", "pink"], "--colors pink"), (["--folded", "--title", "x"], "--title is for --html and --svg"), (["--pprof", "--reverse"], "--reverse is for"),
     (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
     (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),
-    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "the value of --top stands behind an equals sign: --top=5"),
+    (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "--top takes its value after an equals sign: --top=5"),
     (["-o", "x.png"], "x.png: no format ends so; .html is a page")])
 def test_usage(flamegraph, words, said):
     assert said in flamegraph(*words, fails=2)

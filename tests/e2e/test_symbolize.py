@@ -253,8 +253,8 @@ def test_code_made_at_run_time_without_names(infprof, tmp_path):
     assert [(row["instance"], row["state"]) for row in run.table("sources")] == [("jit", "absent")]
 
 
-@pytest.mark.parametrize("path, right, wrong", [("/opt/lib/libtorch_cpu.so.2", "(oneDNN: ONEDNN_JIT_PROFILE=2; `record --jit-names` sees to it)", "Java"),
-                                                ("/usr/bin/node", "(Node.js: --perf-basic-prof; `record --jit-names` sees to it)", "oneDNN"),
+@pytest.mark.parametrize("path, right, wrong", [("/opt/lib/libtorch_cpu.so.2", "(oneDNN: ONEDNN_JIT_PROFILE=2; `record --jit-names` sets these)", "Java"),
+                                                ("/usr/bin/node", "(Node.js: --perf-basic-prof; `record --jit-names` sets these)", "oneDNN"),
                                                 ("/usr/lib/libjvm.so", "(Java: perf-map-agent, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit of JDK 17 and later)", "jit-names"),
                                                 ("/usr/bin/nodeless", "Julia: ENABLE_JITPROFILING=1; Python functions of 3.12 and later: -X perf", "(Node.js")])
 def test_advice_fits_what_is_loaded(infprof, tmp_path, path, right, wrong):

@@ -154,7 +154,7 @@ static void test_bad_ranges(void **state)
                 { "+20s", "+10s", "20.000 s" },
                 { NULL, "2025-13-01T00:00:00Z", "--to" },
                 { "04:00:14 rubbish", NULL, "warm" },
-                { "+10s", "warm", "behind --from (it has none)" },
+                { "+10s", "warm", "after --from (it has none)" },
         };
         struct sample_run *s = begin();
 

@@ -188,9 +188,8 @@ static void text(void **state)
         static const char *const lines[] = {
                 "\nEngine vLLM 1.0, tiny\n",
                 "  address     http://a/metrics\n",
-                "  pages       5 good; 1 failed between them (1.00 s in all), the last: connection refused; it was "
-                "started "
-                "anew 1 time; rates are of the 6.00\n              s between them\n",
+                "  pages       5 good; 1 failed between them (1.00 s in all), the last: connection refused; it "
+                "restarted 1 time; rates are of the 6.00 s\n              between them\n",
                 "  requests    13 finished, 2.17/s; 2 aborted, as far as it counts them\n",
                 "  at once     running 2.40 on average, 4 at most; waiting 0.800 on average, 3 at most\n",
                 "  tokens      230 generated, 38.33/s; 550 of prompts, 91.67/s\n",
@@ -211,6 +210,12 @@ static void text(void **state)
         assert_null(strstr(shown, "preemptions"));
         assert_null(strstr(shown, "it counts generated tokens"));
         assert_null(strstr(shown, "warning"));
+        assert_null(strstr(shown, "--from ready"));
+        free(shown);
+        report.range.t0 = report.engines.list[0].t0 - 3 * S; /* it was found when it listened: no page was missing */
+        shown = text_of(&report, 140);
+        assert_non_null(
+                strstr(shown, "  ready       after 3.00 s, which averages include; --from ready leaves them out\n"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
@@ -278,7 +283,7 @@ static void others(void **state)
         assert_int_equal(n, 0);
         shown = text_of(&report, 140);
         assert_non_null(strstr(shown, "\nEngine of unknown make\n  address     http://b/metrics\n"));
-        assert_non_null(strstr(shown, "  pages       none of 2 came: timed out after 2 s\n"));
+        assert_non_null(strstr(shown, "  pages       none of 2 was answered: timed out after 2 s\n"));
         assert_non_null(strstr(shown, "  tokens      0 generated, 0/s; 0 of prompts, 0/s\n"));
         assert_non_null(strstr(shown, "it counts generated tokens only when a request ends; with those of running "
                                       "requests about 40, 20/s (estimated)\n"));
@@ -306,9 +311,8 @@ static void falls(void **state)
         make(s, NULL, NULL, 0, &report);
         assert_int_equal(report.engines.list[0].n_falls, 4); /* the prompts fall where the others rise */
         shown = text_of(&report, 240);
-        assert_non_null(strstr(shown,
-                               "  warning     its totals fell 4 times, though it was started anew 0 times: several "
-                               "processes may answer in turn"));
+        assert_non_null(strstr(shown, "  warning     its totals fell 4 times, though it restarted 0 times: several "
+                                      "processes may answer in turn"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
