@@ -106,7 +106,9 @@ bool infp_http_url_host(const char *url, char ret_host[256], unsigned *ret_port)
         end = at + strcspn(at, "/?#");
         user = memrchr(at, '@', (size_t) (end - at));
         at = user ? user + 1 : at;
-        colon = at + (*at == '[' ? strcspn(at, "]") : 0);
+        colon = *at == '[' ? memchr(at, ']', (size_t) (end - at)) : at;
+        if (!colon)
+                return false;
         colon = memchr(colon, ':', (size_t) (end - colon));
         size = (size_t) ((colon ? colon : end) - at);
         if (*at == '[' && size > 2) {

@@ -10,7 +10,8 @@
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
 
-enum { TEXT = 16 * 1024 }; /* status has a line of all groups */
+/* status has a line of all groups: what is longer is cut, and leaves room for the files after it. */
+enum { TEXT = 16 * 1024, LEAST = 1024 };
 
 static const char *const names[INFP_N_LAST_FILES] = { "stat", "status", "io", "cmdline" };
 
@@ -36,7 +37,8 @@ struct infp_last_look *infp_last_look_new(int root_fd, pid_t pid, const struct r
         size_t used = 0;
 
         for (unsigned i = 0; i < INFP_LAST_CMDLINE; i++) {
-                ssize_t n = read_one(root_fd, pid, i, i == INFP_LAST_IO ? io_fd : -1, text + used, sizeof(text) - used);
+                const size_t room = sizeof(text) - used - (INFP_LAST_CMDLINE - 1 - i) * LEAST;
+                ssize_t n = read_one(root_fd, pid, i, i == INFP_LAST_IO ? io_fd : -1, text + used, room);
 
                 look.file[i].at = used;
                 look.file[i].size = n;

@@ -91,19 +91,25 @@ void infp_listen_done(struct infp_listen *listen)
         *listen = (struct infp_listen){ .n = 0 };
 }
 
-/* The kernel lists TCP sockets that listen first, so that the beginning of a long list is enough. */
+/* The kernel lists TCP sockets that listen first, so that the beginning of a long list is enough; those of the Unix domain lie
+ * anywhere. */
 static void find(const struct infp_env *env, int32_t pid, const char *name, reader *read, const void *wanted,
                  struct infp_listen *ret)
 {
-        infp_autofree char *buffer = malloc(BUFFER);
+        const size_t cap = strcmp(name, "unix") ? BUFFER : INFP_PROCFILE_MAX;
+        infp_autofree char *buffer = malloc(cap);
         char path[64], *rest = buffer, *line;
+        ssize_t n;
 
         if (pid)
                 snprintf(path, sizeof(path), "proc/%" PRId32 "/net/%s", pid, name);
         else
                 snprintf(path, sizeof(path), "proc/net/%s", name);
-        if (!buffer || infp_read_at(env->root_fd, path, buffer, BUFFER) < 0)
+        n = buffer ? infp_read_at(env->root_fd, path, buffer, cap) : -ENOMEM;
+        if (n < 0)
                 return;
+        while (n > 0 && (size_t) n + 1 >= cap && buffer[n - 1] != '\n') /* a line that was cut is none */
+                buffer[--n] = 0;
         while ((line = strsep(&rest, "\n")) && has_room(ret))
                 ret->n += read(line, wanted, &ret->socket[ret->n]);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -20,7 +21,17 @@ enum { SILENT_MS = 1000 };
 static int open_lock(int run_fd)
 {
         int fd = infp_make_file_at(run_fd, name, O_RDWR, 0600);
+        struct stat st;
 
+        /* Made by root in a user's run it would keep the user out of it for ever. */
+        if (fd >= 0 && geteuid() == 0 && fstat(run_fd, &st) == 0 && st.st_uid != 0 &&
+            fchown(fd, st.st_uid, st.st_gid) < 0) {
+                const int r = -errno;
+
+                unlinkat(run_fd, name, 0);
+                infp_close(fd);
+                return r;
+        }
         return fd == -EEXIST ? infp_store_open(run_fd, name, O_RDWR) : fd;
 }
 

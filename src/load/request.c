@@ -131,7 +131,7 @@ static void take_bare(struct infp_load_request *request)
         size_t size = bare->size;
         struct infp_chunk chunk;
 
-        if (!size || request->server_error.size || !(request->has_event || request->is_garbage))
+        if (!size || bare->failed || request->server_error.size || !(request->has_event || request->is_garbage))
                 return;
         if (infp_chunk_read(bare->data, size, &chunk) < 0) {
                 size = (size_t) ((const char *) memchr(bare->data, '\n', size) - bare->data);

@@ -195,19 +195,31 @@ static int connect_to(struct infp_duck *duck, struct infp_err *err)
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct infp_duck_database *shared; /* by its users; NULL: there are none */
 
-/* Under the lock. */
+static void release(struct infp_duck *duck, struct infp_duck_database *database)
+{
+        bool is_last;
+
+        pthread_mutex_lock(&shared_lock);
+        is_last = --database->n_users == 0;
+        if (is_last && shared == database)
+                shared = NULL;
+        pthread_mutex_unlock(&shared_lock);
+        if (!is_last)
+                return;
+        if (database->handle)
+                duck->api->close(&database->handle);
+        free(database);
+}
+
+/* Not under the lock: DuckDB ends here what still runs on the connection, and our readers in it open and close others. */
 static void close_duck(struct infp_duck *duck)
 {
         if (duck->helper)
                 duck->api->disconnect(&duck->helper);
         if (duck->connection)
                 duck->api->disconnect(&duck->connection);
-        if (duck->database && --duck->database->n_users == 0) {
-                if (duck->database->handle)
-                        duck->api->close(&duck->database->handle);
-                shared = shared == duck->database ? NULL : shared;
-                free(duck->database);
-        }
+        if (duck->database)
+                release(duck, duck->database);
         infp_duck_detach(duck);
         free(duck);
 }
@@ -259,46 +271,52 @@ int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
         return open_own(true, ret, err);
 }
 
-/* Under the lock. */
-static int share(struct infp_duck **ret, struct infp_err *err)
+/* The database of the readers, with one user more; NULL: there is none yet. */
+static struct infp_duck_database *take_shared(void)
 {
-        infp_cleanup(free_duck) struct infp_duck *duck = NULL;
-        const struct infp_duck_api *api;
+        struct infp_duck_database *ret;
 
-        if (!shared) {
-                INFP_TRY(open_own(false, ret, err));
+        pthread_mutex_lock(&shared_lock);
+        ret = shared;
+        if (ret)
+                ret->n_users++;
+        pthread_mutex_unlock(&shared_lock);
+        return ret;
+}
+
+/* Of two that open one at the same time the first gives his to those that come. */
+static int open_first(struct infp_duck **ret, struct infp_err *err)
+{
+        INFP_TRY(open_own(false, ret, err));
+        pthread_mutex_lock(&shared_lock);
+        if (!shared)
                 shared = (*ret)->database;
-                return 0;
-        }
-        INFP_TRY(infp_duck_api_load(&api, err));
-        duck = calloc(1, sizeof(*duck));
-        if (!duck)
-                return infp_fail(err, -ENOMEM, "out of memory");
-        duck->api = api;
-        duck->database = shared;
-        shared->n_users++;
-        INFP_TRY(connect_to(duck, err));
-        *ret = INFP_TAKE(duck);
+        pthread_mutex_unlock(&shared_lock);
         return 0;
 }
 
 int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err)
 {
-        int r;
+        infp_cleanup(free_duck) struct infp_duck *duck = NULL;
+        const struct infp_duck_api *api;
 
         *ret = NULL;
-        pthread_mutex_lock(&shared_lock);
-        r = share(ret, err);
-        pthread_mutex_unlock(&shared_lock);
-        return r;
+        INFP_TRY(infp_duck_api_load(&api, err));
+        duck = calloc(1, sizeof(*duck));
+        if (!duck)
+                return infp_fail(err, -ENOMEM, "out of memory");
+        duck->api = api;
+        duck->database = take_shared();
+        if (!duck->database)
+                return open_first(ret, err);
+        INFP_TRY(connect_to(duck, err));
+        *ret = INFP_TAKE(duck);
+        return 0;
 }
 
 struct infp_duck *infp_duck_close(struct infp_duck *duck)
 {
-        if (duck) {
-                pthread_mutex_lock(&shared_lock);
+        if (duck)
                 close_duck(duck);
-                pthread_mutex_unlock(&shared_lock);
-        }
         return NULL;
 }

@@ -139,6 +139,7 @@ void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t ti
         if (!thread || !thread->dead_ns)
                 return;
         thread->dead_ns = 0; /* its number was given anew */
+        thread->gone_ns = 0;
         thread->pid = pid;
         thread->in_ns = 0;
 }

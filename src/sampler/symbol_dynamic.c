@@ -43,6 +43,8 @@ static void read_tags(struct infp_image *image, struct tags *ret)
                         memcpy(&entry, bytes + at, sizeof(entry));
                         take_tag(ret, &entry);
                 }
+                if (part->p_type == PT_DYNAMIC)
+                        return; /* a loader heeds the first; a file may claim thousands */
         }
 }
 

@@ -164,7 +164,7 @@ enum { MAX_NOTES = 16, MAX_NOTE_BYTES = 1 << 20 };
 
 static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
 {
-        unsigned n_notes = 0;
+        unsigned n_notes = 0, n_dynamic = 0; /* a file may claim thousands of parts, each as large as itself */
 
         for (unsigned pass = 0; pass < 2; pass++) { /* PT_GNU_EH_FRAME needs all of PT_LOAD */
                 for (unsigned i = 0; i < head->e_phnum; i++) {
@@ -179,7 +179,7 @@ static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
                                 read_notes(elf, &header);
                         else if (pass == 1 && header.p_type == PT_GNU_EH_FRAME && !elf->eh_frame.bytes)
                                 read_eh_frame_header(elf, &header);
-                        else if (pass == 1 && header.p_type == PT_DYNAMIC)
+                        else if (pass == 1 && header.p_type == PT_DYNAMIC && n_dynamic++ == 0)
                                 read_dynamic(elf, &header);
                 }
         }

@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/mem.h"
+#include "collect/http.h"
 #include "collect/listen.h"
 
 static struct infp_env env;
@@ -119,10 +121,41 @@ static void networks_and_hosts(void **state)
         assert_false(infp_listen_is_own_address("no address") || infp_listen_is_own_name("no.such.name.example"));
 }
 
+/* Texts that nobody has checked: what a message names, or the environment. */
+static void test_hosts(void **state)
+{
+        static const struct {
+                const char *url, *host; /* NULL: none */
+                unsigned port;
+        } cases[] = {
+                { "http://a:8000/x", "a", 8000 },
+                { "https://u:p@b/x:9", "b", 443 },
+                { "http://[::1]:81", "::1", 81 },
+                { "http://[::1]/metrics", "::1", 80 },
+                { "http://[::1/metrics", NULL, 0 },
+                { "http://[a/b:7", NULL, 0 },
+                { "http://[", NULL, 0 },
+                { "http://", NULL, 0 },
+                { "a:80", NULL, 0 },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < INFP_COUNT(cases); i++) {
+                char *exact = strdup(cases[i].url), host[256]; /* so that the sanitizer sees one byte too many */
+                unsigned found = 0;
+
+                assert_int_equal(infp_http_url_host(exact, host, &found), cases[i].host != NULL);
+                if (cases[i].host)
+                        assert_string_equal(host, cases[i].host);
+                assert_int_equal(found, cases[i].port);
+                free(exact);
+        }
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(ports), cmocka_unit_test(paths),
-                                            cmocka_unit_test(networks_and_hosts) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_hosts), cmocka_unit_test(ports),
+                                            cmocka_unit_test(paths), cmocka_unit_test(networks_and_hosts) };
 
         return cmocka_run_group_tests(tests, open_machine, close_machine);
 }
