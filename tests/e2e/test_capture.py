@@ -213,7 +213,7 @@ def test_limit(infprof, record):
     assert size == 50 * 40001
     assert 100 << 10 <= kept <= (256 << 10) + 4096, kept
     removed = sum(row["length"] for row in rows(done.run, "removed"))
-    assert f"of {size} bytes that the command wrote the first {removed} were taken off the disk" in done.stderr
+    assert f"of {size:,} bytes that the command wrote the first {removed:,} were taken off the disk" in done.stderr
     data = file.read_bytes()
     assert data[:removed] == b"\0" * removed and b"\0" not in data[removed:]
     check_rows(done.run, data)
