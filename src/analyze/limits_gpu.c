@@ -80,7 +80,7 @@ static const char *reason_of(const struct infp_report *report, const struct infp
         return ret;
 }
 
-/* Room of one GPU is none of another that was not measured. */
+/* The room of one GPU says nothing of another that was not measured. */
 static void add_unmeasured(const struct infp_report *report, const char *column, struct infp_limit *limit)
 {
         const struct infp_gpu *without = NULL;

@@ -108,7 +108,7 @@ static void find(const struct infp_env *env, int32_t pid, const char *name, read
         n = buffer ? infp_read_at(env->root_fd, path, buffer, cap) : -ENOMEM;
         if (n < 0)
                 return;
-        while (n > 0 && (size_t) n + 1 >= cap && buffer[n - 1] != '\n') /* a line that was cut is none */
+        while (n > 0 && (size_t) n + 1 >= cap && buffer[n - 1] != '\n') /* leave out a line that was cut */
                 buffer[--n] = 0;
         while ((line = strsep(&rest, "\n")) && has_room(ret))
                 ret->n += read(line, wanted, &ret->socket[ret->n]);

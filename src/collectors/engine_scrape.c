@@ -17,7 +17,7 @@
 
 enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20, SIDE_ROUNDS = 5, FIRST_LOOKS = 5 };
 static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
-/* What the default finds is asked seldom: nobody named it. At first more often: a server takes its time to listen. */
+/* What the default finds is asked rarely: nobody named it. At first more often: a server takes its time to listen. */
 static const uint64_t first_pause_ns = 2 * INFP_NS_PER_S, default_pause_ns = 10 * INFP_NS_PER_S,
                       stranger_pause_ns = 60 * INFP_NS_PER_S;
 /* A page that takes this much of a CPU each time is read less often: so that it takes a fiftieth of one at most. */

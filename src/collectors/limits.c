@@ -15,7 +15,7 @@
 #include "model/rate.h"
 
 enum { MOST_PIDS = 1024, MOST_GROUPS = 32, MOST_LEVELS = 16, FLOOR_MS = 1000 };
-/* A command sets its affinity at its start, and processes seldom move later. */
+/* A command sets its affinity at its start, and processes rarely move later. */
 static const uint64_t often_ns = INFP_NS_PER_S - INFP_NS_PER_S / 10, seldom_ns = 5 * INFP_NS_PER_S;
 
 enum limit_cell {
@@ -181,7 +181,7 @@ static void add_group(struct limits *s, const struct infp_env *env, const struct
         narrow(&s->common.memory, &allowed->memory);
 }
 
-/* The least of two, where 0 is none. */
+/* The smaller of two, where 0 means no limit. */
 static double least(double a, double b)
 {
         return a <= 0 || (b > 0 && b < a) ? b : a;

@@ -234,7 +234,7 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
 static void judge(struct infp_load_request *request, const struct infp_http_result *result, const char *error,
                   struct verdict *verdict)
 {
-        /* Whatever breaks behind [DONE] spoils no answer. */
+        /* What breaks after [DONE] spoils no answer. */
         const bool is_broken = result && result->r < 0 && !request->done_ns;
 
         if (request->is_cut_off && (!result || is_broken)) {

@@ -19,7 +19,7 @@ struct infp_load_request {
         struct infp_str
                 head; /* beginning of the body, as long as no event has come: errors, answers that are no stream */
         bool has_event, is_done, has_choice, is_garbage;
-        uint64_t done_ns;             /* when [DONE] came: nothing behind it counts; 0: it has not */
+        uint64_t done_ns;             /* when [DONE] came: nothing after it counts; 0: it has not */
         struct infp_str server_error; /* an error object within the stream */
         char finish_reason[32];
         int64_t prompt_tokens, cached_tokens, output_tokens;

@@ -65,7 +65,7 @@ static const char *const harmless_headers[] = {
         "x-requested-with",
 };
 
-/* What stands behind --auth and the like when it is no secret: how it is done. */
+/* The value of --auth and the like when it is no secret: a method. */
 static const char *const harmless_words[] = {
         "true",     "false",    "yes",    "no",      "on",        "off",         "none",    "null",
         "default",  "auto",     "basic",  "bearer",  "digest",    "negotiate",   "ntlm",    "gssapi",

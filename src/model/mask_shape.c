@@ -4,7 +4,7 @@
 
 enum letters { ALNUM, DASHES /* - and _ too */, DOTS /* and the point */, CAPITALS };
 
-/* Behind each prefix at least so many characters. A short one could be a file or a package. */
+/* After each prefix at least so many characters. A short one could be a file or a package. */
 static const struct shape {
         const char *prefix;
         size_t least;
@@ -104,7 +104,7 @@ size_t infp_mask_pem(const struct infp_mask_argument *a, size_t i, size_t *ret_e
         return head;
 }
 
-/* Whoever knows such an address may write there. */
+/* Such an address is enough to write there. */
 size_t infp_mask_webhook(const struct infp_mask_argument *a, size_t host, size_t *ret_end)
 {
         static const struct {

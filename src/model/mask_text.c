@@ -241,7 +241,7 @@ static size_t mask_word(const struct infp_mask_argument *a, size_t i, bool url, 
         return end;
 }
 
-/* Behind "://": masks a user and his password. Returns where to go on. */
+/* After "://": masks a user and his password. Returns where to go on. */
 static size_t mask_user(const struct infp_mask_argument *a, size_t i, struct infp_mask_out *out)
 {
         const bool web = i >= 4 && (strncasecmp(a->s + i - 4, "http", 4) == 0 ||

@@ -33,7 +33,7 @@ enum infp_mask_name infp_mask_name(const char *name, size_t size);
 bool infp_mask_is_harmless_header(const char *name, size_t size);
 bool infp_mask_is_harmless_value(const char *s, size_t size);
 
-/* What an argument says about the one behind it. */
+/* What an argument says about the next one. */
 enum infp_mask_follow {
         MASK_PLAIN,
         MASK_SECRET,

@@ -364,7 +364,7 @@ void infp_child_reap(struct infp_child *child, const struct infp_child_ends *end
         while ((pid = look(WSTOPPED | WCONTINUED, &info, NULL)) > 0)
                 if (pid == child->pid)
                         child->stopped_by = info.si_code == CLD_CONTINUED ? 0 : info.si_status;
-        /* Asked at each turn, and dear with strangers: of interest only behind the command's end. */
+        /* Asked at each turn, and expensive with strangers: of interest only after the command's end. */
         if (child->n_strangers && child->state == INFP_CHILD_ENDED)
                 child->has_children = any_child(is_of_the_tree, child);
 }

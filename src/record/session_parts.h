@@ -29,7 +29,7 @@ struct infp_session {
         bool is_told_to_stop;  /* SIGTSTP has come to us, and no SIGCONT since */
         int exec_code;         /* 126, 127 when exec failed */
         struct infp_err exec_err;
-        char cmdline[4096]; /* of the command, as the kernel had it behind its exec */
+        char cmdline[4096]; /* of the command, as the kernel had it after its exec */
         size_t cmdline_size;
         uint64_t look_ns; /* next look at an attached target */
         bool has_target, said_problem;

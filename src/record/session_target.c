@@ -117,7 +117,7 @@ void infp_session_follow_child(struct infp_session *s)
                 if (child->error_fd < 0 && child->state != INFP_CHILD_FAILED)
                         infp_target_set_root(s->options->env->target, &child->pid, 1);
         }
-        /* Behind the exec: one that failed is no process of the command. */
+        /* After the exec: one that failed is no process of the command. */
         infp_child_reap(child, &(struct infp_child_ends){ .ended = ended, .reaped = reaped, .context = s });
         if (child->state == INFP_CHILD_FAILED) {
                 s->result->exit_code = s->exec_code;

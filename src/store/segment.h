@@ -46,5 +46,5 @@ const uint8_t *infp_segment_here(const struct infp_segment *s);
 struct ArrowBufferView infp_segment_view_of(const uint8_t *data, uint64_t size);
 /* Loads the message at offset, verifies its header and looks at its checksum; its size into ret. 1, 0 at the end. */
 int infp_segment_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err);
-/* Behind offset: to the next message whose checksum is right. False: there is none, and offset stays. */
+/* After offset: to the next message whose checksum is right. False: there is none, and offset stays. */
 bool infp_segment_find(struct infp_segment *s);

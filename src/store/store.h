@@ -41,7 +41,7 @@ int infp_segment_next(struct infp_segment *segment, struct infp_batch *ret, bool
 struct infp_segment_damage {
         uint64_t n;          /* places where rows are damaged */
         uint64_t bytes;      /* that could not be read there */
-        uint64_t cut_bytes;  /* behind the last whole message, of one that is not whole */
+        uint64_t cut_bytes;  /* after the last whole message, of one that is not whole */
         struct infp_err why; /* of the first place */
 };
 const struct infp_segment_damage *infp_segment_damage(const struct infp_segment *segment);
