@@ -17,7 +17,7 @@ static const struct {
         { INFP_BUSY_OPENMP, "libgomp", NULL },
         { INFP_BUSY_OPENMP, "libiomp5", NULL },
         { INFP_BUSY_OPENMP, "libomp", NULL },
-        { INFP_BUSY_OPENMP, NULL, "OpenMP wait " }, /* of sampler/symbol_object.c: told by its code */
+        { INFP_BUSY_OPENMP, NULL, "OpenMP wait " }, /* of symbols/object.c: told by its code */
         { INFP_BUSY_OPENMP, NULL, "gomp_barrier_wait" },
         { INFP_BUSY_OPENMP, NULL, "gomp_team_barrier_wait" },
         { INFP_BUSY_OPENMP, NULL, "gomp_simple_barrier_wait" },

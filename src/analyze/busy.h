@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/flame.h"
+#include "analyze/profile/flame.h"
 #include "base/err.h"
 #include "store/run.h"
 

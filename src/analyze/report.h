@@ -1,5 +1,5 @@
 /* What happened in a run, or in a part of it: a pure function over scans. Memory grows with the number of metrics and cores,
- * not with the length of the run. How it looks is view/report.h's business. */
+ * not with the length of the run. How it looks is view/report/report.h's business. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "analyze/engine.h"
 #include "analyze/gpus.h"
 #include "analyze/labels.h"
-#include "analyze/limits.h"
+#include "analyze/limits/limits.h"
 #include "analyze/metrics.h"
 #include "analyze/program_spans.h"
 #include "analyze/range.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analyze/busy.h"
-#include "analyze/flame.h"
+#include "analyze/profile/flame.h"
 #include "analyze/sampling.h"
 
 enum { INFP_REPORT_FUNCTIONS_MODES = 4 };

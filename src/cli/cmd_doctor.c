@@ -10,7 +10,7 @@
 #include "cli/doctor.h"
 #include "cli/output.h"
 #include "cli/source_options.h"
-#include "view/report_parts.h"
+#include "view/report/parts.h"
 
 enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
 

@@ -12,7 +12,7 @@
 #include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/reader.h"
-#include "view/figure.h"
+#include "view/figure/figure.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",

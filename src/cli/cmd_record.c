@@ -26,11 +26,11 @@
 #include "record/session.h"
 #include "record/tail.h"
 #include "ring/where.h"
-#include "sampler/stack.h"
+#include "sampler/stacks/stack.h"
 #include "store/live.h"
 #include "store/run_json.h"
 #include "store/store.h"
-#include "view/snapshot.h"
+#include "view/snapshot/snapshot.h"
 
 /* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
 enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };

@@ -11,7 +11,7 @@
 #include "cli/finish_notices.h"
 #include "cli/output.h"
 #include "finish/finish.h"
-#include "view/report_parts.h"
+#include "view/report/parts.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/timeline.h"
+#include "analyze/timeline/timeline.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/reader.h"
-#include "view/html.h"
-#include "view/report.h"
+#include "view/html/html.h"
+#include "view/report/report.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",

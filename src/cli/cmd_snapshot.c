@@ -9,7 +9,7 @@
 #include "cli/prom_page.h"
 #include "cli/source_options.h"
 #include "view/format.h"
-#include "view/snapshot.h"
+#include "view/snapshot/snapshot.h"
 
 static const struct infp_option options[] = {
         { 0, "json", NULL, "one JSON object (the default; indented on a terminal)", false },

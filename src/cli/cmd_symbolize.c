@@ -14,7 +14,7 @@
 #include "cli/finish_notices.h"
 #include "cli/output.h"
 #include "finish/symbolize.h"
-#include "view/report_parts.h"
+#include "view/report/parts.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "an output directory, a run's own, or the beginning of its uuid (default: the newest run)",

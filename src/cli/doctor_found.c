@@ -9,10 +9,10 @@
 #include "cli/doctor.h"
 #include "cli/one_shot.h"
 #include "collect/cgroup.h"
-#include "collectors/container_table.h"
-#include "collectors/engine.h"
-#include "collectors/engine_tables.h"
-#include "collectors/gpu_table.h"
+#include "collectors/container/table.h"
+#include "collectors/engine/engine.h"
+#include "collectors/engine/tables.h"
+#include "collectors/gpu/table.h"
 
 static void put_text(struct infp_str *out, const char *before, const struct infp_batch *batch, unsigned cell,
                      uint32_t row)

@@ -1,7 +1,7 @@
 /* What infprof may do here to sample stacks: asked of the kernel itself, by the events that `record --cpu` would open. */
 #include "base/human.h"
 #include "cli/doctor.h"
-#include "sampler/perf_front.h"
+#include "sampler/perf/front.h"
 #include "sampler/sampler.h"
 
 static void add(struct infp_findings *findings, const char *name, bool is_allowed, const char *text, const char *fix)

@@ -18,11 +18,11 @@
 #include "cli/reader.h"
 #include "cli/run_words.h"
 #include "model/tables.h"
-#include "view/flame_html.h"
-#include "view/flame_svg.h"
-#include "view/flame_top.h"
-#include "view/flame_words.h"
-#include "view/profile_formats.h"
+#include "view/flame/html.h"
+#include "view/flame/svg.h"
+#include "view/flame/top.h"
+#include "view/flame/words.h"
+#include "view/profile/profile_formats.h"
 
 struct writing {
         struct infp_run *run;

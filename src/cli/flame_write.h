@@ -1,10 +1,10 @@
 /* What `flamegraph` was asked for, and its writing. */
 #pragma once
 
-#include "analyze/flame.h"
+#include "analyze/profile/flame.h"
 #include "cli/flame_formats.h"
 #include "store/run.h"
-#include "view/flame_look.h"
+#include "view/flame/look.h"
 
 struct infp_flame_request {
         struct infp_flame_options flame; /* t0, t1 follow from from and to */

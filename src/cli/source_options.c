@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "collectors/engine.h"
+#include "collectors/engine/engine.h"
 
 static const struct infp_option source_options[] = { INFP_SOURCE_OPTIONS };
 

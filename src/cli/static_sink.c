@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/new_file.h"
-#include "view/static_gpus.h"
-#include "view/static_json.h"
+#include "view/snapshot/static_gpus.h"
+#include "view/snapshot/static_json.h"
 
 struct static_sink {
         struct infp_sink sink;

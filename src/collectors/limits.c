@@ -11,7 +11,7 @@
 #include "collect/collector.h"
 #include "collect/target.h"
 #include "collectors/allowed.h"
-#include "collectors/host.h"
+#include "collectors/host/host.h"
 #include "model/rate.h"
 
 enum { MOST_PIDS = 1024, MOST_GROUPS = 32, MOST_LEVELS = 16, FLOOR_MS = 1000 };

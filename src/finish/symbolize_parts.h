@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "finish/symbolize.h"
 #include "model/stack_tables.h"
-#include "sampler/symbols.h"
+#include "symbols/symbols.h"
 
 /* How good a name is: a better one replaces it. */
 enum infp_name_rank {

@@ -1,7 +1,7 @@
 /* One request from its start to its row. */
 #pragma once
 
-#include "collect/http.h"
+#include "fetch/http.h"
 #include "load/chunk.h"
 #include "load/load.h"
 #include "load/sse.h"

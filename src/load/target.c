@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "collect/http.h"
+#include "fetch/http.h"
 #include "model/mask.h"
 
 enum { LOOK_MS = 5000, PAUSE_MS = 200, LIST_MAX = 8 << 20, MODEL_MAX = 1024 };

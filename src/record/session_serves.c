@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "collect/http.h"
 #include "collect/listen.h"
 #include "collect/target.h"
+#include "fetch/http.h"
 #include "record/processes.h"
 #include "record/session_parts.h"
 

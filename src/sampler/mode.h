@@ -8,10 +8,10 @@
 
 #include "base/err.h"
 #include "collect/emit.h"
-#include "sampler/perf.h"
-#include "sampler/perf_front.h"
+#include "sampler/perf/front.h"
+#include "sampler/perf/perf.h"
 #include "sampler/sampler.h"
-#include "sampler/stack.h"
+#include "sampler/stacks/stack.h"
 
 /* What a mode sees of the sampler; stays until its close. */
 struct infp_mode_context {

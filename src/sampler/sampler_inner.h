@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "sampler/modes.h"
-#include "sampler/symbols_live.h"
+#include "sampler/names/symbols_live.h"
 
 enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
 

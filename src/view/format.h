@@ -17,7 +17,7 @@ struct infp_out {
         void (*state_free)(void *state);
         bool colour;    /* a terminal, and NO_COLOR is not set */
         unsigned width; /* of the terminal; 0 = unbounded */
-        bool is_tame; /* what is put is escaped already: line ends and colours in it are ours (view/report_lines.c, table.c) */
+        bool is_tame; /* what is put is escaped already: line ends and colours in it are ours (view/report/lines.c, table.c) */
         bool is_csv_safe; /* csv, tsv: no text is a formula to a spreadsheet */
         bool is_listing;  /* table: the last column is a help text, which goes on below; what is absent is left blank */
 };

@@ -1,5 +1,5 @@
 /* The histograms of an engine as a snapshot shows them: {"<metric>_<labels>_histogram": {"0.001": 3, "inf": 12}}, cumulative as
- * the engine counts them, from the last samples of its series (collectors/engine_tables.c).
+ * the engine counts them, from the last samples of its series (collectors/engine/tables.c).
  *
  * Which sample is which bucket is worked out once and kept: it changes only with the series. */
 #pragma once

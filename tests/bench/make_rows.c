@@ -15,9 +15,9 @@
 #include "base/number.h"
 #include "base/time.h"
 #include "collect/collector.h"
-#include "collectors/engine.h"
-#include "collectors/engine_tables.h"
-#include "collectors/process_table.h"
+#include "collectors/engine/engine.h"
+#include "collectors/engine/tables.h"
+#include "collectors/process/table.h"
 #include "model/builder.h"
 #include "store/store.h"
 

@@ -1,4 +1,4 @@
-"""A page of `report --html` made by hand: the frame that src/view/html.h describes around data with known answers, of every kind that
+"""A page of `report --html` made by hand: the frame that src/view/html/html.h describes around data with known answers, of every kind that
 the page can show. The same arguments give the same page."""
 import base64
 import hashlib

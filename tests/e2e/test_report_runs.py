@@ -256,7 +256,7 @@ def test_what_is_listed(infprof, record, run_dir):
 
 def test_first_metrics_are_there(infprof):
     """Names that the report knows are names of this build."""
-    source = (pathlib.Path(__file__).resolve().parents[2] / "src" / "view" / "report_metrics.c").read_text()
+    source = (pathlib.Path(__file__).resolve().parents[2] / "src" / "view" / "view/report/metrics.c").read_text()
     names = re.findall(r'"(v[A-Z]\w+)"', source)
     known = {row["name"] for row in json.loads(subprocess.run([infprof, "metrics", "--json"], stdout=subprocess.PIPE, check=True).stdout)}
     assert len(names) >= 16 and set(names) <= known

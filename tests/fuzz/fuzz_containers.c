@@ -1,7 +1,7 @@
 /* Any text in a file of cgroupfs or of /proc: the collector gives what is sure of it, and neither crashes nor fails as a whole.
  * The first byte says which file. */
 #include "collect/cgroup.h"
-#include "collectors/container_name.h"
+#include "collectors/container/name.h"
 #include "collectors/cpus.h"
 #include "fuzz_tree.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "collectors/engine_about.h"
-#include "collectors/engine_tables.h"
+#include "collectors/engine/about.h"
+#include "collectors/engine/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

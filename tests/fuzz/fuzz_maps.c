@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/space.h"
+#include "sampler/spaces/space.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectors/nvidia_list.h"
+#include "collectors/gpu/nvidia/list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

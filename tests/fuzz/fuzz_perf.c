@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "sampler/perf_record.h"
-#include "sampler/perf_ring.h"
+#include "sampler/perf/record.h"
+#include "sampler/perf/ring.h"
 
 enum { PAGE = 4096, RING = 1 << 16 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/http.h"
+#include "fetch/http.h"
 #include "load/chunk.h"
 #include "load/sse.h"
 #include "model/log_histogram.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "sampler/symbol_name.h"
+#include "symbols/name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

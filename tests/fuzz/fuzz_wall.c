@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/wall_proc.h"
+#include "sampler/waits/wall_proc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-MAX_LINES = 600  # aim at 400
+MAX_LINES = 800
 CODE = {".c", ".h", ".py", ".sh"}
 # Hosts are put together here so that this file does not name them.
 HOSTS = [".".join(words) for words in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("deb", "debian", "org"),
@@ -23,7 +23,7 @@ ONE_PLACE = [
         "base/thread.c": "it is that place",
         "base/guarded_map.c": "unblocks SIGBUS in the thread that touches",
         "record/signals.c": "main's: what a descriptor receives",
-        "collect/http.c": "SIGPIPE around calls of libcurl, in any caller's thread",
+        "fetch/http.c": "SIGPIPE around calls of libcurl, in any caller's thread",
         "cli/cmd_query.c": "DuckDB starts threads, which inherit what main blocks",
         "ring/writer.c": "in other programs: no handler of theirs may run within",
         "ring/writer_parts.h": "the same",
@@ -31,7 +31,7 @@ ONE_PLACE = [
     (r"\bmmap\((?![^;]*MAP_ANONYMOUS)", "infp_guarded_map_open (base/guarded_map.h), or pread: who shortens a mapped file kills us", {
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
-        "sampler/perf_rings.c": "the kernel's memory, which nobody shortens"}),
+        "sampler/perf/rings.c": "the kernel's memory, which nobody shortens"}),
     (r"\bqsort(_r)?\(", "infp_sort, infp_sort_r (base/sort.h): the list of qsort(3) must not be NULL, not even an empty one",
      {"base/sort.h": "it is that place"}),
     (r'\binfp_(?:say|print|notice|run_note|timeline_note|finish_say|report_line|report_put|report_wrap)'
@@ -50,11 +50,11 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 PRINTS = re.compile(r"\b(printf|fprintf|fputs|puts|putchar|fputc|vfprintf|vprintf|dprintf|perror|fwrite)\(|\bwrite\(STD(OUT|ERR)")
 PRINTERS = {"src/cli/say.c", "src/cli/help.c"}  # help: our own texts
 RAW_LINES = re.compile(r"infp_(str|human|text)_\w+\(&(?!s->)[\w>-]+->text\b(?!, '\\n'\))")
-LINES_OF = re.compile(r"src/(view/(report_(?!lines)\w+|flame_top)|cli/(?!cmd_metrics)\w+)\.c")  # cmd_metrics: our own tables
+LINES_OF = re.compile(r"src/(view/(report/(?!lines)\w+|flame/top)|cli/(?!cmd_metrics)\w+)\.c")  # cmd_metrics: our own tables
 
 # base/human.c alone decides how numbers look to people. Files of coordinates and of what programs read are not for people.
 FLOATS = re.compile(r'"[^"]*(?<!%)%[-+ #0]*(\*|\d+)?(\.(\*|\d+))?[efgEG](?![a-z])[^"]*"')
-NUMBERS_OF = re.compile(r"src/((?!base|view|bench|analyze/limits)\w+/\w+|view/(report|flame_top|flame_look|html_summary|snapshot)\w*)\.[ch]")
+NUMBERS_OF = re.compile(r"src/((?!base|view|bench|analyze/limits)[\w/]+|view/(report/|flame/top|flame/look|html/summary|snapshot/)\w*)\.[ch]")
 
 
 def check_prints(name, number, line):
@@ -63,7 +63,7 @@ def check_prints(name, number, line):
     if NUMBERS_OF.fullmatch(name) and FLOATS.search(line):
         yield f"{name}:{number}: a number for people: infp_number, infp_fixed, infp_human (base/human.h) write it"
     if LINES_OF.fullmatch(name) and RAW_LINES.search(line):
-        yield f"{name}:{number}: writes into a line unescaped: infp_report_put and its like (view/report_parts.h) escape it"
+        yield f"{name}:{number}: writes into a line unescaped: infp_report_put and its like (view/report/parts.h) escape it"
 
 
 def tracked(top):

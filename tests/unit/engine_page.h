@@ -4,8 +4,8 @@
 
 #include "machine.h"
 
-#include "collectors/engine_about.h"
-#include "collectors/engine_vllm.h"
+#include "collectors/engine/about.h"
+#include "collectors/engine/vllm.h"
 
 struct page {
         char *text;

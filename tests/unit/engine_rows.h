@@ -1,4 +1,4 @@
-/* Rows of engines for the tests of what reads them: the tables of src/collectors/engine_tables.c with the columns that matter. */
+/* Rows of engines for the tests of what reads them: the tables of src/collectors/engine/tables.c with the columns that matter. */
 #pragma once
 
 #include <math.h>

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "view/flame_html.h"
-#include "view/flame_svg.h"
+#include "view/flame/html.h"
+#include "view/flame/svg.h"
 
 struct maker {
         struct infp_flame flame;

@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/flame.h"
+#include "analyze/profile/flame.h"
 #include "import/import.h"
-#include "view/profile_formats.h"
+#include "view/profile/profile_formats.h"
 
 struct imported {
         char dir[64];

@@ -14,7 +14,7 @@
 #include "analyze/report.h"
 #include "base/mem.h"
 #include "query_sample.h"
-#include "view/report.h"
+#include "view/report/report.h"
 
 #define S UINT64_C(1000000000)
 

@@ -3,7 +3,7 @@
 
 #include "machine.h"
 
-#include "sampler/stack.h"
+#include "sampler/stacks/stack.h"
 
 struct sampled {
         struct machine *machine;

@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/time.h"
 #include "collect/env.h"
-#include "sampler/stack.h"
+#include "sampler/stacks/stack.h"
 #include "unwind_traced.h"
 
 enum { DEPTH = 20 };

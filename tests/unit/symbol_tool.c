@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sampler/symbols.h"
+#include "symbols/symbols.h"
 
 static void show(const char *text, char end)
 {

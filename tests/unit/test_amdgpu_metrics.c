@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "collectors/amdgpu_metrics.h"
+#include "collectors/gpu/drm/amdgpu_metrics.h"
 
 #define HEAD(size, format, content) "u16 structure_size = " #size "\nu8 f = " #format "\nu8 c = " #content "\n"
 #define V1_HEAD                                                                                                      \

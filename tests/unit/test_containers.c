@@ -1,7 +1,7 @@
 /* The collector `containers` on trees that stand for machines. The right answers are those of the files written here. */
 #include "process_tree.h"
 
-#include "collectors/container_state.h"
+#include "collectors/container/state.h"
 
 #define A "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000000"
 #define B "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000000"

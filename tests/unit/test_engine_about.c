@@ -3,7 +3,7 @@
 
 #include "engine_page.h"
 
-#include "collectors/engine_tables.h"
+#include "collectors/engine/tables.h"
 
 static void side(struct infp_engine_about *about, const char *path, const char *file)
 {

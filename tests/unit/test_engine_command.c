@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "collectors/engine_parts.h"
+#include "collectors/engine/parts.h"
 
 static void commands(void **state)
 {

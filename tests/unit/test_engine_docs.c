@@ -3,8 +3,8 @@
 #include "machine.h"
 
 #include "base/str.h"
-#include "collectors/engine.h"
-#include "collectors/engine_vllm.h"
+#include "collectors/engine/engine.h"
+#include "collectors/engine/vllm.h"
 
 static const char *field_of(const struct infp_engine_alias *line)
 {

@@ -7,9 +7,9 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "collectors/engine_parts.h"
-#include "collectors/engine_tables.h"
-#include "collectors/engine_vllm.h"
+#include "collectors/engine/parts.h"
+#include "collectors/engine/tables.h"
+#include "collectors/engine/vllm.h"
 
 static const char url[] = "http://127.0.0.1:8000/metrics";
 

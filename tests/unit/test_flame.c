@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "analyze/flame.h"
-#include "analyze/flame_top.h"
+#include "analyze/profile/flame.h"
+#include "analyze/profile/flame_top.h"
 #include "analyze/sampling.h"
 #include "base/str.h"
 

@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "view/flame_pack.h"
-#include "view/flame_palette.h"
-#include "view/flame_top.h"
-#include "view/flame_words.h"
+#include "view/flame/pack.h"
+#include "view/flame/palette.h"
+#include "view/flame/top.h"
+#include "view/flame/words.h"
 
 static void themes_have_names(void **state)
 {

@@ -1,8 +1,8 @@
 /* Values of a GPU that cannot be: each is absent with a reason, alone, and is there again when it can be. */
 #include "machine.h"
 
-#include "collectors/gpu_bounds.h"
-#include "collectors/gpu_table.h"
+#include "collectors/gpu/bounds.h"
+#include "collectors/gpu/table.h"
 
 static const char uuid[] = "GPU-1";
 

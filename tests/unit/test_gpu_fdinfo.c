@@ -2,7 +2,7 @@
 #include "gpu_tree.h"
 
 #include "base/mem.h"
-#include "collectors/gpu_fdinfo.h"
+#include "collectors/gpu/drm/fdinfo.h"
 
 static struct gpu_fdinfo parse(const char *text)
 {

@@ -1,7 +1,7 @@
 /* Which processes use a card, and how much: fdinfo and KFD. All right answers follow by hand from tests/fixtures/amdgpu-*. */
 #include "gpu_tree.h"
 
-#include "collectors/gpu_users.h"
+#include "collectors/gpu/drm/users.h"
 #include "model/id.h"
 
 #define BOOT_ID "01234567-89ab-cdef-0123-456789abcdef"

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "report_sample.h"
-#include "view/html_page.h"
-#include "view/html_parts.h"
+#include "view/html/page.h"
+#include "view/html/parts.h"
 
 static void test_text(void **state)
 {

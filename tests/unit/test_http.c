@@ -20,7 +20,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
-#include "collect/http.h"
+#include "fetch/http.h"
 
 static char folder[] = "/tmp/infp-http-XXXXXX", unix_path[64], token_path[64];
 static int listeners[3];

@@ -14,8 +14,8 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "sampler/symbols.h"
 #include "skip_because.h"
+#include "symbols/symbols.h"
 
 static int file_of(const void *bytes, size_t size)
 {

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "sampler/symbols.h"
 #include "skip_because.h"
+#include "symbols/symbols.h"
 
 static const char folder[] = "../../../shared/fixtures/reports/20-kernel-symbols-hidden";
 

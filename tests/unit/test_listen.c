@@ -16,8 +16,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "collect/http.h"
 #include "collect/listen.h"
+#include "fetch/http.h"
 
 static struct infp_env env;
 

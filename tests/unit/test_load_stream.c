@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "collect/http.h"
+#include "fetch/http.h"
 #include "load/chunk.h"
 #include "load/sse.h"
 

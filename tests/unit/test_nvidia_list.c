@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "collectors/nvidia_list.h"
+#include "collectors/gpu/nvidia/list.h"
 
 #define MIB (UINT64_C(1) << 20)
 enum { NONE = -1, ROOM = 8 * 32 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "collectors/nvidia.h"
+#include "collectors/gpu/nvidia/nvidia.h"
 
 static struct nvidia nvidia;
 static struct nvidia_device device;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "collectors/nvidia.h"
+#include "collectors/gpu/nvidia/nvidia.h"
 
 static void event_reasons(void **state)
 {

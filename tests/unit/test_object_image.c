@@ -9,10 +9,10 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-#include "sampler/object_image.h"
-#include "sampler/object_memory.h"
-#include "sampler/object_open.h"
-#include "sampler/space.h"
+#include "sampler/objects/image.h"
+#include "sampler/objects/memory.h"
+#include "sampler/objects/open.h"
+#include "sampler/spaces/space.h"
 #include "skip_because.h"
 #include "unwind_space.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sampler/object_loader.h"
+#include "sampler/objects/loader.h"
 
 enum { CUT = 10, MOST_JOBS = 100000 };
 

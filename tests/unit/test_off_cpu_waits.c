@@ -5,7 +5,7 @@
 #include "sampled_rows.h"
 
 #include "base/time.h"
-#include "sampler/off_cpu_waits.h"
+#include "sampler/waits/off_cpu_waits.h"
 
 #define MS INFP_NS_PER_MS
 #define BEGIN (UINT64_C(100) * INFP_NS_PER_S)

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "sampler/perf_record.h"
-#include "sampler/perf_ring.h"
+#include "sampler/perf/record.h"
+#include "sampler/perf/ring.h"
 
 enum { PAGE = 4096, RING = 4096, MAX = 1 << 16 };
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "sampler/perf_inner.h"
+#include "sampler/perf/inner.h"
 #include "skip_because.h"
 
 enum { CPUS = 2, GROUPS = 3 };

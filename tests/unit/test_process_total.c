@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "collect/last_look.h"
-#include "collectors/process_total.h"
+#include "collectors/process/total.h"
 
 enum { US = 100 };
 

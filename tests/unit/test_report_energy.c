@@ -3,14 +3,14 @@
 #include "report_sample.h"
 
 #include "analyze/figure.h"
-#include "analyze/timeline.h"
-#include "analyze/timeline_parts.h"
+#include "analyze/timeline/parts.h"
+#include "analyze/timeline/timeline.h"
 
 #include "collect/collector.h"
-#include "collectors/energy_tables.h"
-#include "collectors/engine.h"
-#include "collectors/engine_tables.h"
-#include "collectors/engine_vllm.h"
+#include "collectors/energy/tables.h"
+#include "collectors/engine/engine.h"
+#include "collectors/engine/tables.h"
+#include "collectors/engine/vllm.h"
 #include "model/baseline.h"
 
 static const struct infp_table *cpu_table(void)

@@ -3,9 +3,9 @@
 
 #include "report_sample.h"
 
-#include "collectors/engine.h"
+#include "collectors/engine/engine.h"
 #include "engine_rows.h"
-#include "view/report_parts.h"
+#include "view/report/parts.h"
 
 // clang-format off
 static const struct infp_column scrapes_keys[] = {

@@ -2,11 +2,11 @@
  * Expected values were computed by hand from what the rows are made of. */
 #include "report_sample.h"
 
-#include "collectors/energy_tables.h"
-#include "collectors/engine.h"
-#include "collectors/engine_tables.h"
-#include "collectors/engine_vllm.h"
-#include "collectors/gpu_table.h"
+#include "collectors/energy/tables.h"
+#include "collectors/engine/engine.h"
+#include "collectors/engine/tables.h"
+#include "collectors/engine/vllm.h"
+#include "collectors/gpu/table.h"
 
 static struct sample_run *begin_run(void)
 {

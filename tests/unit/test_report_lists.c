@@ -1,7 +1,7 @@
 /* The report's lists for people: metrics, and what was absent. */
 #include "report_sample.h"
 
-#include "view/report_parts.h"
+#include "view/report/parts.h"
 
 // clang-format off
 static const struct infp_column vllm_columns[] = {

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sampler/perf.h"
-#include "sampler/space.h"
+#include "sampler/perf/perf.h"
+#include "sampler/spaces/space.h"
 
 static struct infp_objects *objects;
 static int root_fd;

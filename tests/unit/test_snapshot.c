@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "model/builder.h"
 #include "model/tables.h"
-#include "view/snapshot.h"
+#include "view/snapshot/snapshot.h"
 
 // clang-format off
 static const struct infp_column cpu_columns[] = {

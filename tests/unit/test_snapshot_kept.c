@@ -16,7 +16,7 @@
 #include "collect/collector.h"
 #include "model/builder.h"
 #include "record/tail.h"
-#include "view/snapshot.h"
+#include "view/snapshot/snapshot.h"
 
 #define S INFP_NS_PER_S
 

@@ -19,8 +19,8 @@
 #include "model/builder.h"
 #include "model/row.h"
 #include "record/tail.h"
-#include "view/snapshot.h"
-#include "view/snapshot_parts.h"
+#include "view/snapshot/parts.h"
+#include "view/snapshot/snapshot.h"
 
 #define S INFP_NS_PER_S
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler/stack_wait.h"
+#include "sampler/stacks/wait.h"
 
 enum { BYTES = 1 << 16, ROUNDS = 20000, LIST = 512 };
 

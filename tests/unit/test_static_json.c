@@ -10,8 +10,8 @@
 
 #include "model/builder.h"
 #include "model/row.h"
-#include "view/static_gpus.h"
-#include "view/static_json.h"
+#include "view/snapshot/static_gpus.h"
+#include "view/snapshot/static_json.h"
 
 // clang-format off
 enum { ID, NAME, BOOT, L1D, L2, SYNCED, CPUS, N };

@@ -11,8 +11,8 @@
 // clang-format on
 
 #include "base/str.h"
-#include "sampler/symbol_name.h"
-#include "sampler/symbol_table.h"
+#include "symbols/name.h"
+#include "symbols/table.h"
 
 static void demangles(void **state)
 {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sampler/symbols.h"
+#include "symbols/symbols.h"
 
 enum { STEPS = 3000 };
 

@@ -8,8 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 
-#include "sampler/object_image.h"
-#include "sampler/tables_cache.h"
+#include "sampler/objects/image.h"
+#include "sampler/objects/tables_cache.h"
 #include "skip_because.h"
 #include "unwind_space.h"
 

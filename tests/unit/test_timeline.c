@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "analyze/timeline.h"
+#include "analyze/timeline/timeline.h"
 #include "model/tables.h"
 #include "report_sample.h"
 

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "sampler/wall_queue.h"
+#include "sampler/waits/wall_queue.h"
 
 enum { BYTES = 64 * 1024, MESSAGES = 50000, LARGEST = 20000 };
 

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
-#include "sampler/syscall_names.h"
-#include "sampler/wall_threads.h"
+#include "sampler/waits/syscall_names.h"
+#include "sampler/waits/wall_threads.h"
 
 enum { STACK = 4096 };
 

@@ -4,7 +4,7 @@
 #include "sampled_rows.h"
 
 #include "base/time.h"
-#include "sampler/wall_rows.h"
+#include "sampler/waits/wall_rows.h"
 
 #define PERIOD (50 * INFP_NS_PER_MS)
 #define BEGIN (UINT64_C(100) * INFP_NS_PER_S)

@@ -1,7 +1,7 @@
 /* Which threads the reader of --wall knows: processes of the target and their threads, as they come and go in a fixture tree. */
 #include "process_tree.h"
 
-#include "sampler/wall_threads.h"
+#include "sampler/waits/wall_threads.h"
 
 struct world {
         char top[64];

@@ -23,7 +23,7 @@ function readPalette() {
   palette.frames = isDark() ? facts.dark : facts.light;
 }
 
-/* Of a difference: a step from less to more, 0 where chance alone may have made it; as src/view/flame_palette.c has it. */
+/* Of a difference: a step from less to more, 0 where chance alone may have made it; as src/view/flame/palette.c has it. */
 function changeStep(k, n, before, beforeN, isNormalised) {
   const scale = isNormalised && beforeN ? n / beforeN : 1;
   const then = before * scale, larger = Math.max(k, then);

@@ -29,7 +29,7 @@ class Reader {
   }
 }
 
-/* FNV-1a, as src/view/flame_palette.c has it. */
+/* FNV-1a, as src/view/flame/palette.c has it. */
 function hashOf(bytes) {
   let hash = 2166136261;
   for (const byte of bytes) hash = Math.imul(hash ^ byte, 16777619);

@@ -1,0 +1,71 @@
+/* The engines' queue and KV cache: of several, the one that is worst off. What an engine says is input: a number that cannot be
+ * is none. */
+#include <math.h>
+#include <stdio.h>
+
+#include "analyze/limits/parts.h"
+
+static const double queue_reached = 1, queue_near = 0.1, cache_near = 0.95;
+static const double most_requests = 1e9, fullest = 1.05; /* some count a block more than they have */
+
+static bool can_be(const struct infp_stat *stat, double most)
+{
+        return stat->n && stat->min >= 0 && stat->max <= most;
+}
+
+static void find_queue(const struct infp_report_engine *e, struct infp_limit *queue)
+{
+        const struct infp_stat *waiting = &e->gauges[INFP_ENGINE_WAITING], *running = &e->gauges[INFP_ENGINE_RUNNING];
+        const double mean = infp_stat_mean(waiting);
+        char ran[40] = "";
+
+        if (!can_be(waiting, most_requests)) {
+                if (queue->state == INFP_LIMIT_NOT_CHECKED && waiting->n)
+                        infp_limit_set(queue, INFP_LIMIT_NOT_CHECKED, NAN,
+                                       "what the engine says of waiting requests cannot be");
+                return;
+        }
+        if (queue->state != INFP_LIMIT_NOT_CHECKED && !(mean > queue->share))
+                return;
+        if (can_be(running, most_requests))
+                snprintf(ran, sizeof(ran), " while %.*f ran", infp_limit_decimals(infp_stat_mean(running)),
+                         infp_stat_mean(running));
+        infp_limit_set(queue, infp_limit_state_of(mean, queue_reached, queue_near), mean,
+                       "%.2f requests waited on average (%.0f at most)%s", mean, waiting->max, ran);
+}
+
+static void find_cache(const struct infp_report_engine *e, struct infp_limit *cache, double *most_pushed)
+{
+        const struct infp_stat *kv = &e->gauges[INFP_ENGINE_KV];
+        const double fill = can_be(kv, fullest) ? kv->max : NAN, pushed = e->counters[INFP_ENGINE_PREEMPTIONS];
+
+        if (pushed > *most_pushed) {
+                *most_pushed = pushed;
+                infp_limit_set(cache, INFP_LIMIT_REACHED, fill, "the engine pushed out %.0f request%s for want of room",
+                               pushed, pushed == 1 ? "" : "s");
+        } else if (cache->state == INFP_LIMIT_REACHED)
+                return; /* what another pushed out is not made good by this one */
+        else if (!isnan(fill) && (cache->state == INFP_LIMIT_NOT_CHECKED || fill > cache->share))
+                infp_limit_set(cache, infp_limit_state_of(fill, INFINITY, cache_near), fill,
+                               "it was full to %.0f %% at most", 100 * fill);
+        else if (cache->state == INFP_LIMIT_NOT_CHECKED && kv->n)
+                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "what the engine says of it cannot be");
+}
+
+void infp_limit_engine(const struct infp_report *report, struct infp_limit *queue, struct infp_limit *cache)
+{
+        static const char *const collectors[] = { "engine", NULL };
+        double most_pushed = 0;
+
+        infp_limit_set_unchecked(queue, report, collectors, NULL, "no engine was found");
+        infp_limit_set_unchecked(cache, report, collectors, NULL, "no engine was found");
+        if (report->engines.n) {
+                infp_limit_set(queue, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not say how many requests wait");
+                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not say how full it is");
+        }
+        for (unsigned i = 0; i < report->engines.n; i++) {
+                find_queue(&report->engines.list[i], queue);
+                find_cache(&report->engines.list[i], cache, &most_pushed);
+        }
+        queue->share = NAN; /* requests are no share */
+}

@@ -1,0 +1,326 @@
+#include "analyze/profile/flame.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/profile/flame_parts.h"
+#include "analyze/profile/parts.h"
+#include "base/mem.h"
+#include "base/sort.h"
+
+static struct infp_flame_memory *memory_free(struct infp_flame_memory *memory)
+{
+        while (memory) {
+                struct infp_flame_memory *other = memory->other;
+
+                infp_strings_done(&memory->strings);
+                free(memory);
+                memory = other;
+        }
+        return NULL;
+}
+
+void infp_flame_done(struct infp_flame *flame)
+{
+        free(flame->nodes);
+        free(flame->functions);
+        free(flame->moments);
+        free(flame->base);
+        memory_free(flame->memory);
+        *flame = (struct infp_flame){ 0 };
+}
+
+void infp_flame_interval(uint64_t k, uint64_t n, double *ret_low, double *ret_high)
+{
+        const double z = 1.959963984540054, total = (double) n, p = n ? (double) k / total : 0;
+        const double centre = p + z * z / (2 * total), scale = 1 + z * z / total;
+        const double reach = n ? z * sqrt(p * (1 - p) / total + z * z / (4 * total * total)) : 0;
+
+        *ret_low = n && k ? fmax(0, 100 * (centre - reach) / scale) : 0;
+        *ret_high = n && k < n ? fmin(100, 100 * (centre + reach) / scale) : 100;
+}
+
+static void builder_done(struct infp_flame_builder *b)
+{
+        infp_map_done(&b->functions);
+        infp_map_done(&b->place_of_key);
+        infp_map_done(&b->children);
+        infp_map_done(&b->known);
+        free(b->places);
+        free(b->node_places);
+        free(b->level_places);
+        free(b->has_function_line);
+        free(b->sum_nodes);
+        free(b->path);
+}
+
+/* The levels of a stack node below a node of the tree; in reverse the innermost first. */
+static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_t *at, struct infp_err *err)
+{
+        const struct infp_profile_frame *frame = &b->profile->frames[b->profile->nodes[stack_node].frame];
+        const bool is_module = b->options->by == INFP_FLAME_BY_MODULE;
+        const uint32_t n = is_module ? 1 : frame->n_levels;
+
+        for (uint32_t i = 0; i < n; i++) {
+                const uint32_t level = b->options->reverse ? n - 1 - i : i;
+                const uint32_t place = b->level_places[frame->first_level + level];
+
+                if (is_module && *at && b->node_places[*at] == place)
+                        continue; /* a call within the module */
+                INFP_TRY(infp_flame_child(b, *at, place, level > 0, at, err));
+        }
+        return 0;
+}
+
+/* The node of the tree for a stack below `start`; what is known of its callers is not walked again. */
+static int add_stack(struct infp_flame_builder *b, uint32_t start, uint32_t stack_node, uint32_t *ret,
+                     struct infp_err *err)
+{
+        uint32_t n = 0, at = start;
+
+        for (uint32_t i = stack_node; i != INFP_PROFILE_NONE; i = b->profile->nodes[i].parent) {
+                const uint64_t *known = infp_map_get(&b->known, (uint64_t) start << 32 | i);
+
+                if (known) {
+                        at = (uint32_t) *known;
+                        break;
+                }
+                b->path[n++] = i;
+        }
+        while (n) {
+                const uint32_t i = b->path[--n];
+
+                INFP_TRY(add_levels(b, i, &at, err));
+                if (infp_map_put(&b->known, (uint64_t) start << 32 | i, at) < 0)
+                        return infp_profile_no_memory(err);
+        }
+        *ret = at;
+        return 0;
+}
+
+static int add_reversed(struct infp_flame_builder *b, uint32_t start, uint32_t stack_node, uint32_t *ret,
+                        struct infp_err *err)
+{
+        *ret = start;
+        for (uint32_t i = stack_node; i != INFP_PROFILE_NONE; i = b->profile->nodes[i].parent)
+                INFP_TRY(add_levels(b, i, ret, err));
+        return 0;
+}
+
+static int add_word(struct infp_flame_builder *b, const char *word, uint32_t *at, struct infp_err *err)
+{
+        uint32_t place;
+
+        INFP_TRY(infp_flame_group(b, word, &place, err));
+        return infp_flame_child(b, *at, place, false, at, err);
+}
+
+/* What the sample's innermost function is. */
+static int count_self(struct infp_flame_builder *b, const struct infp_profile_sum *sum, struct infp_err *err)
+{
+        const struct infp_profile_frame *frame;
+        struct infp_flame_function *function;
+        uint32_t place, last;
+
+        if (sum->node == INFP_PROFILE_NONE) {
+                INFP_TRY(infp_flame_group(b, "[truncated]", &place, err));
+        } else {
+                frame = &b->profile->frames[b->profile->nodes[sum->node].frame];
+                last = frame->n_levels - 1U;
+                place = b->level_places[frame->first_level + last];
+        }
+        function = &b->flame->functions[b->places[place].function];
+        function->self_samples += sum->samples;
+        function->self_weight += sum->weight;
+        b->flame->unnamed_samples += function->is_unnamed ? sum->samples : 0;
+        return 0;
+}
+
+static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *err)
+{
+        const struct infp_profile_sum *sum = &b->profile->sums[i];
+        const bool is_cut = sum->node == INFP_PROFILE_NONE || b->profile->nodes[sum->node].is_cut;
+        const bool is_truncated = sum->is_truncated || is_cut;
+        uint32_t at = 0, place;
+
+        INFP_TRY(infp_flame_group_of(b, sum, &place, err));
+        if (place != INFP_PROFILE_NONE)
+                INFP_TRY(infp_flame_child(b, 0, place, false, &at, err));
+        if (is_truncated && !b->options->reverse)
+                INFP_TRY(add_word(b, "[truncated]", &at, err));
+        if (b->options->reverse)
+                INFP_TRY(add_reversed(b, at, sum->node, &at, err));
+        else
+                INFP_TRY(add_stack(b, at, sum->node, &at, err));
+        if (is_truncated && b->options->reverse)
+                INFP_TRY(add_word(b, "[truncated]", &at, err));
+        b->sum_nodes[i] = at;
+        b->flame->nodes[at].self_samples += sum->samples;
+        b->flame->nodes[at].self_weight += sum->weight;
+        b->flame->samples += sum->samples;
+        b->flame->weight += sum->weight;
+        b->flame->truncated_samples += is_truncated ? sum->samples : 0;
+        b->flame->cut_samples += is_cut ? sum->samples : 0;
+        return count_self(b, sum, err);
+}
+
+/* A sample counts once for a function, however many frames of it were guessed. last[function]: the sum that counted last. */
+static void count_guessed(struct infp_flame_builder *b, uint32_t i, uint32_t *last)
+{
+        const struct infp_profile *s = b->profile;
+
+        for (uint32_t at = s->sums[i].node; at != INFP_PROFILE_NONE; at = s->nodes[at].parent) {
+                const struct infp_profile_frame *frame = &s->frames[s->nodes[at].frame];
+
+                for (uint32_t level = 0; frame->is_guessed && level < frame->n_levels; level++) {
+                        const uint32_t function = b->places[b->level_places[frame->first_level + level]].function;
+
+                        if (last[function] != i + 1)
+                                b->flame->functions[function].guessed_samples += s->sums[i].samples;
+                        last[function] = i + 1;
+                }
+        }
+        b->flame->guessed_samples += s->sums[i].samples;
+}
+
+static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
+{
+        const struct infp_profile *s = b->profile;
+        double squares = 0;
+        /* Of functions of frames alone: groups come later. */
+        infp_autofree uint32_t *last = calloc((size_t) b->flame->n_functions + 1, sizeof(*last));
+        infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
+        infp_autofree bool *guessed = NULL, *folded = NULL;
+
+        if (b->options->fold_waiting && !s->n_buckets && !strcmp(s->mode, "wall"))
+                INFP_TRY(infp_flame_fold(s, b->flame, &folded, err));
+        for (uint32_t i = 0; frames && i < s->n_frames; i++)
+                frames[i] = s->frames[i].is_guessed;
+        guessed = frames ? infp_profile_spread(s, frames) : NULL;
+        if (!guessed || !last)
+                return infp_profile_no_memory(err);
+        for (uint32_t i = 0; i < s->n_sums; i++) {
+                const uint32_t node = s->sums[i].node;
+
+                if (folded && folded[i])
+                        continue;
+                INFP_TRY(add_sum(b, i, err));
+                squares += s->sums[i].squares;
+                if (node != INFP_PROFILE_NONE && guessed[node])
+                        count_guessed(b, i, last);
+        }
+        b->flame->effective_samples = squares > 0 ? b->flame->weight * b->flame->weight / squares : 0;
+        return 0;
+}
+
+static int by_bucket(const void *a, const void *b)
+{
+        const struct infp_flame_moment *x = a, *y = b;
+
+        if (x->bucket != y->bucket)
+                return x->bucket < y->bucket ? -1 : 1;
+        return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Moments of sums to those of nodes. */
+static int make_moments(struct infp_flame_builder *b, const uint32_t *new, struct infp_err *err)
+{
+        const struct infp_profile *s = b->profile;
+        struct infp_flame *f = b->flame;
+        uint32_t n = 0;
+
+        f->n_buckets = s->n_buckets;
+        if (!s->n_buckets)
+                return 0;
+        f->moments = calloc((size_t) s->n_moments + 1, sizeof(*f->moments));
+        if (!f->moments)
+                return infp_profile_no_memory(err);
+        for (uint32_t i = 0; i < s->n_moments; i++) {
+                const struct infp_profile_moment *m = &s->moments[i];
+
+                f->moments[f->n_moments++] =
+                        (struct infp_flame_moment){ m->bucket, new[b->sum_nodes[m->sum]], m->samples, m->weight };
+        }
+        infp_sort(f->moments, f->n_moments, sizeof(*f->moments), by_bucket);
+        for (uint32_t i = 0; i < f->n_moments; i++) {
+                struct infp_flame_moment *m = &f->moments[i], *last = n ? &f->moments[n - 1] : NULL;
+
+                if (last && last->bucket == m->bucket && last->node == m->node) {
+                        last->samples += m->samples;
+                        last->weight += m->weight;
+                } else {
+                        f->moments[n++] = *m;
+                }
+        }
+        f->n_moments = n;
+        return 0;
+}
+
+static int build(struct infp_flame_builder *b, struct infp_err *err)
+{
+        struct infp_profile *s = b->profile;
+        struct infp_flame *f = b->flame;
+        infp_autofree uint32_t *new = NULL;
+
+        b->sum_nodes = calloc((size_t) s->n_sums + 1, sizeof(*b->sum_nodes));
+        b->path = calloc(INFP_PROFILE_DEEPEST + 1, sizeof(*b->path));
+        if (!b->sum_nodes || !b->path)
+                return infp_profile_no_memory(err);
+        INFP_TRY(infp_profile_room(&f->nodes, &b->cap_nodes, 0, sizeof(*f->nodes), err));
+        INFP_TRY(infp_profile_room(&b->node_places, &b->cap_node_places, 0, sizeof(*b->node_places), err));
+        f->nodes[f->n_nodes++] = (struct infp_flame_node){ .function = UINT32_MAX };
+        b->node_places[0] = INFP_PROFILE_NONE;
+        INFP_TRY(infp_flame_name_levels(b, err));
+        INFP_TRY(add_sums(b, err));
+        new = calloc(f->n_nodes, sizeof(*new));
+        if (!new)
+                return infp_profile_no_memory(err);
+        INFP_TRY(infp_flame_order(f, new, err));
+        return make_moments(b, new, err);
+}
+
+/* Takes the strings of the profile, which is to be done with afterwards. */
+static int make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
+                struct infp_err *err)
+{
+        infp_cleanup(
+                builder_done) struct infp_flame_builder b = { .options = options, .profile = profile, .flame = ret };
+        int r;
+
+        *ret = (struct infp_flame){
+                .unit = profile->unit, .t0 = profile->t0, .t1 = profile->t1, .all_samples = profile->all_samples
+        };
+        memcpy(ret->mode, profile->mode, sizeof(ret->mode));
+        ret->memory = calloc(1, sizeof(*ret->memory));
+        r = ret->memory ? build(&b, err) : infp_profile_no_memory(err);
+        if (r < 0) {
+                infp_flame_done(ret);
+                return r;
+        }
+        ret->memory->strings = profile->strings;
+        profile->strings = (struct infp_strings){ 0 };
+        return 0;
+}
+
+int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
+                    struct infp_err *err)
+{
+        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
+        const struct infp_profile_options wanted = {
+                .t0 = options->t0,
+                .t1 = options->t1,
+                .mode = options->mode,
+                .all_modes = options->by == INFP_FLAME_BY_MODE,
+                .filter = options->filter,
+                .no_inlined = options->no_inlined,
+                .process = options->process,
+                .n_buckets = options->n_buckets,
+        };
+
+        *ret = (struct infp_flame){ 0 };
+        INFP_TRY(infp_profile_read(run, &wanted, &profile, err));
+        return make(&profile, options, ret, err);
+}

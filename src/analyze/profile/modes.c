@@ -1,0 +1,116 @@
+/* Which samples of a run: those of one mode, for weights of different modes add up to nothing. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/profile/parts.h"
+#include "base/mem.h"
+
+enum { MODE, PROCESS };
+static const struct infp_profile_column columns[] = { [MODE] = { "mode", INFP_STR } };
+
+/* A mode's text, or the empty one of rows that name none. */
+static const char *mode_text(const struct infp_profile *s, uint32_t mode)
+{
+        const char *text = infp_profile_str(s, mode);
+
+        return text ? text : "";
+}
+
+static int see_mode(struct infp_profile_reader *reader, uint32_t mode, struct infp_err *err)
+{
+        for (uint32_t i = 0; i < reader->n_modes; i++)
+                if (reader->modes[i] == mode)
+                        return 0;
+        if (reader->n_modes == INFP_COUNT(reader->modes))
+                return infp_fail(err, -E2BIG, "the run's stack_samples name more than %u modes",
+                                 (unsigned) INFP_COUNT(reader->modes));
+        reader->modes[reader->n_modes++] = mode;
+        return 0;
+}
+
+static int see_all(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+        int r;
+
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
+                const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
+                uint32_t mode;
+
+                if (!s->last_t_ns || t_ns < s->first_t_ns)
+                        s->first_t_ns = t_ns;
+                if (t_ns > s->last_t_ns)
+                        s->last_t_ns = t_ns;
+                INFP_TRY(infp_profile_text(reader, scan, MODE, &mode, err));
+                INFP_TRY(see_mode(reader, mode, err));
+        }
+        return r;
+}
+
+static void name_modes(const struct infp_profile_reader *reader, char *ret, size_t size)
+{
+        size_t n = 0;
+
+        *ret = 0;
+        for (uint32_t i = 0; i < reader->n_modes && n < size; i++)
+                n += (size_t) snprintf(ret + n, size - n, "%s%.64s", i ? ", " : "",
+                                       mode_text(reader->profile, reader->modes[i]));
+}
+
+/* The place of the mode to look at among those seen. */
+static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
+{
+        const char *asked = reader->options->mode ? reader->options->mode : "cpu";
+        char names[256];
+
+        for (*ret = 0; *ret < reader->n_modes; ++*ret)
+                if (!strcmp(mode_text(reader->profile, reader->modes[*ret]), asked))
+                        return 0;
+        *ret = 0;
+        if (!reader->options->mode && reader->n_modes == 1)
+                return 0;
+        name_modes(reader, names, sizeof(names));
+        if (reader->options->mode)
+                return infp_fail(err, -ENOENT, "the run has no samples of mode '%.64s' there; it has: %s", asked,
+                                 names);
+        return infp_fail(err, -EINVAL,
+                         "the run has samples of several modes, of which none is cpu; --mode says which: %s", names);
+}
+
+/* Leaves only the chosen one, or those of its unit. */
+static void keep(struct infp_profile_reader *reader, uint32_t chosen)
+{
+        struct infp_profile *s = reader->profile;
+        const char *text = mode_text(s, reader->modes[chosen]);
+        uint32_t n = 0;
+
+        s->unit = infp_profile_unit(text);
+        snprintf(s->mode, sizeof(s->mode), "%s", text);
+        for (uint32_t i = 0; i < reader->n_modes; i++)
+                if (i == chosen ||
+                    (reader->options->all_modes && !strcmp(infp_profile_unit(mode_text(s, reader->modes[i])), s->unit)))
+                        reader->modes[n++] = reader->modes[i];
+        reader->n_modes = n;
+}
+
+int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+        struct infp_profile_scan scan;
+        uint32_t chosen = 0;
+        int r;
+
+        INFP_TRY(infp_profile_scan_open(reader, "stack_samples", columns, INFP_COUNT(columns), true, &scan, err));
+        r = see_all(reader, &scan, err);
+        infp_profile_scan_close(&scan);
+        INFP_TRY(r);
+        if (!reader->n_modes)
+                return infp_fail(err, -ENODATA, "the run has no samples of stacks in this time");
+        INFP_TRY(choose(reader, &chosen, err));
+        keep(reader, chosen);
+        s->t0 = reader->options->t0 ? reader->options->t0 : s->first_t_ns;
+        s->t1 = reader->options->t1 ? reader->options->t1 : s->last_t_ns + 1;
+        s->first_t_ns = s->last_t_ns = 0;
+        return 0;
+}

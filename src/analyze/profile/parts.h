@@ -1,0 +1,60 @@
+/* What the files profile*.c share. */
+#pragma once
+
+#include "analyze/profile/profile.h"
+#include "query/scan.h"
+
+/* A column that is wanted: where the table lacks it, or has it as something else, every row is without. */
+struct infp_profile_column {
+        const char *name;
+        enum infp_type type;
+};
+
+struct infp_profile_reader {
+        struct infp_run *run;
+        const struct infp_profile_options *options;
+        struct infp_profile *profile;
+        struct infp_catalog catalog;
+        struct infp_map processes, threads, sums, moments, frames; /* ids, or hashes of what is the same, to indices */
+        uint64_t *sum_stacks;                                      /* ids of stacks, of each sum */
+        uint32_t cap_processes, cap_threads, cap_sums, cap_sum_stacks, cap_times, cap_moments, cap_nodes, cap_frames;
+        uint32_t modes[64], n_modes; /* that are taken */
+        bool has_weights;
+};
+
+enum { INFP_PROFILE_COLUMNS = 12 };
+
+/* An open table and where the wanted columns are in it (-1: nowhere). */
+struct infp_profile_scan {
+        struct infp_scan *scan; /* NULL: there is no such table */
+        struct infp_batch batch;
+        uint32_t row;
+        int at[INFP_PROFILE_COLUMNS];
+};
+
+int infp_profile_scan_open(struct infp_profile_reader *reader, const char *table,
+                           const struct infp_profile_column *columns, unsigned n, bool in_range,
+                           struct infp_profile_scan *ret, struct infp_err *err);
+int infp_profile_scan_next(struct infp_profile_scan *scan, struct infp_err *err); /* 1: a row; 0: the end */
+void infp_profile_scan_close(struct infp_profile_scan *scan);
+
+/* Cells of the row by number of the wanted column. */
+bool infp_profile_has(const struct infp_profile_scan *scan, unsigned column);
+uint64_t infp_profile_id(const struct infp_profile_scan *scan, unsigned column); /* 0: none */
+int64_t infp_profile_i64(const struct infp_profile_scan *scan, unsigned column); /* 0: none */
+bool infp_profile_bool(const struct infp_profile_scan *scan, unsigned column);   /* false: none */
+int infp_profile_text(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, unsigned column,
+                      uint32_t *ret, struct infp_err *err); /* 0: none */
+
+/* Room for one more behind n. *array is an array of `size` bytes each. -ENOMEM; -E2BIG beyond INFP_PROFILE_MOST. */
+int infp_profile_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
+int infp_profile_no_memory(struct infp_err *err);
+
+/* What is true of a stack when it is of one of its frames: by node; the caller frees. NULL: no memory. */
+bool *infp_profile_spread(const struct infp_profile *profile, const bool *of_frame);
+int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err); /* filter.c */
+
+int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err); /* read.c */
+int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err *err);   /* modes.c */
+int infp_profile_read_nodes(struct infp_profile_reader *reader, struct infp_err *err);   /* nodes.c */
+int infp_profile_read_frames(struct infp_profile_reader *reader, struct infp_err *err);  /* names.c */

@@ -1,0 +1,282 @@
+/* Samples of stacks to sums, and who they are of. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/profile/parts.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/sort.h"
+
+enum { P_ID, P_PID, P_NAME };
+static const struct infp_profile_column process_columns[] = {
+        [P_ID] = { "id", INFP_ID64 }, [P_PID] = { "pId", INFP_I64 }, [P_NAME] = { "pName", INFP_STR }
+};
+enum { T_ID, T_PROCESS, T_TID, T_NAME };
+static const struct infp_profile_column thread_columns[] = { [T_ID] = { "id", INFP_ID64 },
+                                                             [T_PROCESS] = { "process", INFP_ID64 },
+                                                             [T_TID] = { "tid", INFP_I64 },
+                                                             [T_NAME] = { "tName", INFP_STR } };
+enum { PROCESS, TID, THREAD, STACK, WEIGHT, SAMPLES, STATE, MODE, IS_TRUNCATED };
+static const struct infp_profile_column sample_columns[] = {
+        [PROCESS] = { "process", INFP_ID64 },
+        [TID] = { "tid", INFP_I64 },
+        [THREAD] = { "thread", INFP_ID64 },
+        [STACK] = { "stack", INFP_ID64 },
+        [WEIGHT] = { "weight", INFP_F64 },
+        [SAMPLES] = { "samples", INFP_I64 },
+        [STATE] = { "state", INFP_STR },
+        [MODE] = { "mode", INFP_STR },
+        [IS_TRUNCATED] = { "is_truncated", INFP_BOOL },
+};
+
+/* What a hash stands for is in the arrays: 64 bits do not meet by chance. */
+static uint64_t hash_of(const void *parts, size_t size, uint64_t seed)
+{
+        return infp_hash64(parts, size, seed);
+}
+
+static int process_of(struct infp_profile_reader *reader, uint64_t id, uint32_t *ret, struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+        const uint64_t *known = infp_map_get(&reader->processes, id);
+
+        if (known) {
+                *ret = (uint32_t) *known;
+                return 0;
+        }
+        INFP_TRY(infp_profile_room(&s->processes, &reader->cap_processes, s->n_processes, sizeof(*s->processes), err));
+        if (infp_map_put(&reader->processes, id, s->n_processes) < 0)
+                return infp_profile_no_memory(err);
+        s->processes[s->n_processes] = (struct infp_profile_process){ .id = id };
+        *ret = s->n_processes++;
+        return 0;
+}
+
+/* key: the id, or what stands for it where there is none. */
+static int thread_of(struct infp_profile_reader *reader, uint64_t key, const struct infp_profile_thread *is,
+                     uint32_t *ret, struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+        const uint64_t *known = infp_map_get(&reader->threads, key);
+
+        if (known) {
+                *ret = (uint32_t) *known;
+                return 0;
+        }
+        INFP_TRY(infp_profile_room(&s->threads, &reader->cap_threads, s->n_threads, sizeof(*s->threads), err));
+        if (infp_map_put(&reader->threads, key, s->n_threads) < 0)
+                return infp_profile_no_memory(err);
+        s->threads[s->n_threads] = *is;
+        *ret = s->n_threads++;
+        return 0;
+}
+
+static int read_processes(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
+{
+        int r;
+
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
+                struct infp_profile_process *process;
+                uint32_t i = 0, name;
+
+                INFP_TRY(process_of(reader, infp_profile_id(scan, P_ID), &i, err));
+                INFP_TRY(infp_profile_text(reader, scan, P_NAME, &name, err));
+                process = &reader->profile->processes[i];
+                process->pid = infp_profile_i64(scan, P_PID);
+                process->name = name ? name : process->name;
+        }
+        return r;
+}
+
+static int read_threads(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
+{
+        int r;
+
+        while ((r = infp_profile_scan_next(scan, err)) > 0) {
+                struct infp_profile_thread is = { .id = infp_profile_id(scan, T_ID),
+                                                  .tid = infp_profile_i64(scan, T_TID) };
+                uint32_t i;
+
+                if (!is.id)
+                        continue;
+                INFP_TRY(process_of(reader, infp_profile_id(scan, T_PROCESS), &is.process, err));
+                INFP_TRY(infp_profile_text(reader, scan, T_NAME, &is.name, err));
+                INFP_TRY(thread_of(reader, is.id, &is, &i, err));
+                reader->profile->threads[i] = is;
+        }
+        return r;
+}
+
+static int who(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_profile_sum *sum,
+               struct infp_err *err)
+{
+        const uint64_t parts[] = { infp_profile_id(scan, PROCESS), (uint64_t) infp_profile_i64(scan, TID) };
+        struct infp_profile_thread is = { .id = infp_profile_id(scan, THREAD), .tid = infp_profile_i64(scan, TID) };
+
+        INFP_TRY(process_of(reader, parts[0], &sum->process, err));
+        is.process = sum->process;
+        return thread_of(reader, is.id ? is.id : hash_of(parts, sizeof(parts), 1), &is, &sum->thread, err);
+}
+
+static bool is_wanted(const struct infp_profile_reader *reader, const struct infp_profile_sum *sum)
+{
+        if (reader->options->process && reader->profile->processes[sum->process].pid != reader->options->process)
+                return false;
+        for (uint32_t i = 0; i < reader->n_modes; i++)
+                if (reader->modes[i] == sum->mode)
+                        return true;
+        return false;
+}
+
+static int sum_of(struct infp_profile_reader *reader, const struct infp_profile_sum *is, uint64_t stack, uint32_t *ret,
+                  struct infp_err *err)
+{
+        const uint64_t parts[] = { stack, is->thread, is->process, is->state, is->mode, is->is_truncated };
+        const uint64_t key = hash_of(parts, sizeof(parts), 0);
+        const uint64_t *known = infp_map_get(&reader->sums, key);
+        struct infp_profile *s = reader->profile;
+
+        if (known) {
+                *ret = (uint32_t) *known;
+                return 0;
+        }
+        INFP_TRY(infp_profile_room(&s->sums, &reader->cap_sums, s->n_sums, sizeof(*s->sums), err));
+        INFP_TRY(infp_profile_room(&reader->sum_stacks, &reader->cap_sum_stacks, s->n_sums, sizeof(*reader->sum_stacks),
+                                   err));
+        if (infp_map_put(&reader->sums, key, s->n_sums) < 0)
+                return infp_profile_no_memory(err);
+        s->sums[s->n_sums] = *is;
+        reader->sum_stacks[s->n_sums] = stack;
+        *ret = s->n_sums++;
+        return 0;
+}
+
+static int add_moment(struct infp_profile_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
+                      struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+        const double part = (double) (t_ns - s->t0) / (double) (s->t1 - s->t0);
+        uint32_t bucket = (uint32_t) (part * s->n_buckets);
+        const uint64_t *known;
+
+        bucket = bucket < s->n_buckets ? bucket : s->n_buckets - 1;
+        known = infp_map_get(&reader->moments, (uint64_t) bucket << 32 | sum);
+        if (known) {
+                s->moments[*known].samples += samples;
+                s->moments[*known].weight += weight;
+                return 0;
+        }
+        INFP_TRY(infp_profile_room(&s->moments, &reader->cap_moments, s->n_moments, sizeof(*s->moments), err));
+        if (infp_map_put(&reader->moments, (uint64_t) bucket << 32 | sum, s->n_moments) < 0)
+                return infp_profile_no_memory(err);
+        s->moments[s->n_moments++] = (struct infp_profile_moment){ bucket, sum, samples, weight };
+        return 0;
+}
+
+static int add_time(struct infp_profile_reader *reader, uint64_t t_ns, uint32_t sum, uint64_t samples, double weight,
+                    struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+
+        INFP_TRY(infp_profile_room(&s->times, &reader->cap_times, s->n_times, sizeof(*s->times), err));
+        s->times[s->n_times++] =
+                (struct infp_profile_time){ t_ns, sum, (uint32_t) (samples < UINT32_MAX ? samples : UINT32_MAX),
+                                            weight };
+        return 0;
+}
+
+static int add_row(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, struct infp_err *err)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(&scan->batch, 0, scan->row);
+        const int64_t n = infp_profile_has(scan, SAMPLES) ? infp_profile_i64(scan, SAMPLES) : 1;
+        struct infp_profile_sum is = { .is_truncated = infp_profile_bool(scan, IS_TRUNCATED) };
+        struct infp_profile *s = reader->profile;
+        double weight = 0;
+        uint32_t i = 0;
+
+        INFP_TRY(infp_profile_text(reader, scan, MODE, &is.mode, err));
+        INFP_TRY(infp_profile_text(reader, scan, STATE, &is.state, err));
+        INFP_TRY(who(reader, scan, &is, err));
+        if (!is_wanted(reader, &is) || n <= 0)
+                return 0;
+        if (infp_profile_has(scan, WEIGHT)) {
+                weight = infp_batch_f64(&scan->batch, (unsigned) scan->at[WEIGHT], scan->row);
+                weight = isfinite(weight) ? weight : 0;
+                reader->has_weights = true;
+        }
+        INFP_TRY(sum_of(reader, &is, infp_profile_id(scan, STACK), &i, err));
+        s->sums[i].samples += (uint64_t) n;
+        s->sums[i].weight += weight;
+        s->sums[i].squares += weight * weight / (double) n;
+        s->samples += (uint64_t) n;
+        s->weight += weight;
+        s->first_t_ns = s->first_t_ns && s->first_t_ns < t_ns ? s->first_t_ns : t_ns;
+        s->last_t_ns = s->last_t_ns > t_ns ? s->last_t_ns : t_ns;
+        if (s->n_buckets)
+                INFP_TRY(add_moment(reader, t_ns, i, (uint64_t) n, weight, err));
+        return reader->options->keeps_times ? add_time(reader, t_ns, i, (uint64_t) n, weight, err) : 0;
+}
+
+/* Rows without any weight stand for themselves. */
+static void weigh_by_samples(struct infp_profile *s)
+{
+        s->unit = "samples";
+        s->weight = (double) s->samples;
+        for (uint32_t i = 0; i < s->n_sums; i++)
+                s->sums[i].weight = s->sums[i].squares = (double) s->sums[i].samples;
+        for (uint32_t i = 0; i < s->n_times; i++)
+                s->times[i].weight = s->times[i].samples;
+        for (uint32_t i = 0; i < s->n_moments; i++)
+                s->moments[i].weight = (double) s->moments[i].samples;
+}
+
+static int by_time(const void *a, const void *b)
+{
+        const struct infp_profile_time *x = a, *y = b;
+
+        if (x->t_ns != y->t_ns)
+                return x->t_ns < y->t_ns ? -1 : 1;
+        return (x->sum > y->sum) - (x->sum < y->sum);
+}
+
+typedef int read_fn(struct infp_profile_reader *, struct infp_profile_scan *, struct infp_err *);
+
+static int read_table(struct infp_profile_reader *reader, const char *table, const struct infp_profile_column *columns,
+                      unsigned n, bool in_range, read_fn *read, struct infp_err *err)
+{
+        struct infp_profile_scan scan;
+        int r;
+
+        INFP_TRY(infp_profile_scan_open(reader, table, columns, n, in_range, &scan, err));
+        r = read(reader, &scan, err);
+        infp_profile_scan_close(&scan);
+        return r;
+}
+
+static int read_rows(struct infp_profile_reader *reader, struct infp_profile_scan *scan, struct infp_err *err)
+{
+        int r;
+
+        while ((r = infp_profile_scan_next(scan, err)) > 0)
+                INFP_TRY(add_row(reader, scan, err));
+        return r;
+}
+
+int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_err *err)
+{
+        struct infp_profile *s = reader->profile;
+
+        INFP_TRY(read_table(reader, "process", process_columns, INFP_COUNT(process_columns), false, read_processes,
+                            err));
+        INFP_TRY(read_table(reader, "threads", thread_columns, INFP_COUNT(thread_columns), false, read_threads, err));
+        INFP_TRY(read_table(reader, "stack_samples", sample_columns, INFP_COUNT(sample_columns), true, read_rows, err));
+        if (!s->samples && reader->options->process)
+                return infp_fail(err, -ENODATA, "the run has no samples of stacks of process %lld",
+                                 (long long) reader->options->process);
+        if (!reader->has_weights)
+                weigh_by_samples(s);
+        infp_sort(s->times, s->n_times, sizeof(*s->times), by_time);
+        return 0;
+}

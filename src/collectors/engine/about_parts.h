@@ -1,0 +1,31 @@
+/* Only for engine_about*.c. */
+#pragma once
+
+#include <jansson.h>
+
+#include "collectors/engine/about.h"
+
+void infp_about_set_number(struct infp_engine_about *about, struct infp_about_number *number, int64_t value,
+                           enum infp_about_rank rank);
+/* Adds a model; the first of a higher rank replaces all of lower ones. Its name may tell the number format. */
+void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t size, enum infp_about_rank rank);
+/* Sets a member of `config` to a bounded copy without secrets. */
+void infp_about_set_config(struct infp_engine_about *about, const char *section, const json_t *value);
+void infp_about_read_command(struct infp_engine_about *about);
+
+/* What a word of a page, a side page or a command line is about. */
+enum infp_about_fact {
+        INFP_FACT_NONE,
+        INFP_FACT_MODEL,
+        INFP_FACT_SERVED_NAME, /* the name by which clients ask for it: goes before the model's own */
+        INFP_FACT_VERSION,
+        INFP_FACT_QUANTISATION,
+        INFP_FACT_DTYPE,
+        INFP_FACT_MAX_SEQS,
+        INFP_FACT_CONTEXT,
+        INFP_FACT_BLOCK_SIZE,
+        INFP_FACT_BLOCKS,
+};
+/* "None", "auto", "null" and what is no number where one is meant say nothing. */
+void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact fact, const char *s, size_t size,
+                         enum infp_about_rank rank);

@@ -1,0 +1,356 @@
+/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that a known engine's command line in the
+ * target names or implies. Never any other socket. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/sort.h"
+#include "base/time.h"
+#include "collect/listen.h"
+#include "collect/target.h"
+#include "collectors/engine/parts.h"
+
+enum { PIDS_MAX = 16384, LOOKS_DOUBLE = 6 };
+static const char default_url[] = "http://localhost:8000/metrics";
+static const uint64_t look_again_ns = 60 * INFP_NS_PER_S;
+static const uint64_t check_again_ns = 30 * INFP_NS_PER_S; /* of what is denied: that seldom changes */
+
+int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err *err)
+{
+        const char *scheme = strstr(text, "://") ? "" : "http://";
+        const char *host = *scheme ? text : strstr(text, "://") + 3;
+        size_t path = strcspn(host, "/?#");
+        const char *rest = host + path;
+        const char *page = strrchr(host, ':'); /* of a socket: what stands behind its path */
+        bool is_socket = !strncmp(text, "unix://", 7);
+        bool has_page = is_socket ? page && page[1] == '/' : *rest && strcmp(rest, "/") != 0;
+        size_t kept = has_page || is_socket ? strlen(text) : (size_t) (rest - text);
+        int n = snprintf(ret, ENGINE_URL_MAX, "%s%.*s%s", scheme, (int) kept, text,
+                         has_page    ? ""
+                         : is_socket ? ":/metrics"
+                                     : "/metrics");
+
+        if (!*text)
+                return infp_fail(err, -EINVAL, "the URL of the engine is empty");
+        if (n < 0 || n >= ENGINE_URL_MAX)
+                return infp_fail(err, -EINVAL, "the URL of an engine has at most %d bytes", ENGINE_URL_MAX - 1);
+        return infp_http_check_url(ret, err);
+}
+
+static int add(struct engines *all, const char *text, enum engine_origin origin, struct infp_err *err)
+{
+        char url[ENGINE_URL_MAX];
+        struct engine *engine;
+
+        INFP_TRY(infp_engine_url(text, url, err));
+        for (unsigned i = 0; i < all->n_engines; i++)
+                if (!strcmp(all->engine[i]->url, url))
+                        return 0;
+        return infp_engine_new(all, url, origin, &engine, err);
+}
+
+static bool is_off(const char *text)
+{
+        return !strcmp(text, "off") || !strcmp(text, "0");
+}
+
+int infp_engine_check(const char *text, struct infp_err *err)
+{
+        char url[ENGINE_URL_MAX];
+
+        return is_off(text) ? 0 : infp_engine_url(text, url, err);
+}
+
+static int add_from_environment(struct engines *all, const char *text, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+        int r = add(all, text, ENGINE_NAMED, &why);
+
+        return r < 0 ? infp_fail(err, r, "VLLM_METRICS_URL: %s", why.text) : 0;
+}
+
+int infp_engine_find_named(struct engines *all, const struct infp_env *env, struct infp_err *err)
+{
+        const char *from_environment = env->is_live ? getenv("VLLM_METRICS_URL") : NULL, *url, *port;
+        char of_port[64];
+        unsigned first = 0;
+
+        /* "off" takes back those before it. */
+        for (unsigned i = 0; (url = infp_env_setting_at(env, "engine", i)); i++)
+                first = is_off(url) ? i + 1 : first;
+        for (unsigned i = first; (url = infp_env_setting_at(env, "engine", i)); i++)
+                INFP_TRY(add(all, url, ENGINE_NAMED, err));
+        if (all->n_engines)
+                return 0;
+        if (from_environment && *from_environment)
+                return add_from_environment(all, from_environment, err);
+        if (!env->is_live)
+                return infp_fail(err, -ENODEV,
+                                 "a copy of a machine has no servers; --engine URL reads one that runs here");
+        port = infp_env_setting(env, "engine-port");
+        snprintf(of_port, sizeof(of_port), "http://localhost:%.5s/metrics", port ? port : "");
+        return add(all, port ? of_port : default_url, ENGINE_DEFAULT, err);
+}
+
+void infp_engine_finder_done(struct engine_finder *finder)
+{
+        free(finder->processes);
+        free(finder->merged);
+        free(finder->pids);
+        free(finder->buffer);
+        *finder = (struct engine_finder){ 0 };
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+        int32_t x = *(const int32_t *) a, y = *(const int32_t *) b;
+
+        return x < y ? -1 : x > y;
+}
+
+static bool list_pids(struct engine_finder *finder, const struct infp_env *env)
+{
+        size_t n = infp_target_pids(env->target, finder->pids, finder->cap_pids);
+
+        n = n < PIDS_MAX ? n : PIDS_MAX;
+        if (n > finder->cap_pids) {
+                int32_t *grown = realloc(finder->pids, (n + n / 2) * sizeof(*grown));
+
+                if (!grown)
+                        return false;
+                finder->pids = grown;
+                finder->cap_pids = n + n / 2;
+                n = infp_target_pids(env->target, finder->pids, finder->cap_pids);
+                n = n < finder->cap_pids ? n : finder->cap_pids;
+        }
+        finder->n_pids = n;
+        infp_sort(finder->pids, n, sizeof(finder->pids[0]), compare_pids);
+        return true;
+}
+
+static struct engine_process *process_of(const struct engine_finder *finder, int32_t pid)
+{
+        size_t low = 0, high = finder->n_processes;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (finder->processes[middle].pid < pid)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low < finder->n_processes && finder->processes[low].pid == pid ? &finder->processes[low] : NULL;
+}
+
+/* What is known goes over to the new list of pids. */
+static bool merge(struct engine_finder *finder)
+{
+        struct engine_process *swap;
+        size_t cap = finder->cap_processes;
+
+        if (finder->n_pids > finder->cap_merged) {
+                swap = realloc(finder->merged, finder->cap_pids * sizeof(*swap));
+                if (!swap)
+                        return false;
+                finder->merged = swap;
+                finder->cap_merged = finder->cap_pids;
+        }
+        for (size_t i = 0; i < finder->n_pids; i++) {
+                const struct engine_process *known = process_of(finder, finder->pids[i]);
+
+                finder->merged[i] = known ? *known : (struct engine_process){ .pid = finder->pids[i] };
+        }
+        swap = finder->processes;
+        finder->processes = finder->merged;
+        finder->n_processes = finder->n_pids;
+        finder->cap_processes = finder->cap_merged;
+        finder->merged = swap;
+        finder->cap_merged = cap;
+        return true;
+}
+
+static ssize_t read_command(const struct infp_env *env, struct engine_finder *finder, int32_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/cmdline", pid);
+        return infp_read_at(env->root_fd, path, finder->buffer, ENGINE_BUFFER);
+}
+
+/* A process is looked at when it is new, and again at growing distance: it may exec. */
+static void look_at(struct engines *all, struct engine_process *process, uint64_t now)
+{
+        struct engine_command command;
+        ssize_t size;
+
+        if (process->look_ns > now)
+                return;
+        size = read_command(all->env, &all->finder, process->pid);
+        process->look_ns = now + (process->n_looks < LOOKS_DOUBLE ? (UINT64_C(1) << process->n_looks) * INFP_NS_PER_S
+                                                                  : look_again_ns);
+        process->n_looks += process->n_looks < LOOKS_DOUBLE;
+        /* A server that writes a title over its arguments ("VLLM::EngineCore") is what it was. */
+        if (size <= 0 || process->engine)
+                return;
+        infp_engine_command_read(all->finder.buffer, (size_t) size, &command);
+        if (command.make != process->command.make)
+                process->check_ns = 0;
+        process->command = command;
+}
+
+/* Does the URL lead to where the process listens? An engine must not be read, and added up, twice. */
+static bool leads_to(const char *url, const struct engine_listener *listener, unsigned port)
+{
+        char host[256], bare[64];
+        unsigned url_port;
+
+        if (!infp_http_url_host(url, host, &url_port) || url_port != port)
+                return false;
+        if (infp_listen_is_loopback(host))
+                return true;
+        snprintf(bare, sizeof(bare), "%s", listener->host + (listener->host[0] == '['));
+        bare[strcspn(bare, "]")] = 0;
+        return !strcmp(host, bare) || infp_listen_is_own_name(host) ||
+               (listener->is_any && infp_listen_is_own_address(host));
+}
+
+static struct engine *engine_at(struct engines *all, const char *url, const struct engine_listener *listener,
+                                unsigned port)
+{
+        for (unsigned i = 0; i < all->n_engines; i++)
+                if (!strcmp(all->engine[i]->url, url) || leads_to(all->engine[i]->url, listener, port))
+                        return all->engine[i];
+        return NULL;
+}
+
+static void attach(struct engine *engine, int32_t pid, uint64_t now)
+{
+        struct engines *all = engine->all;
+        uint64_t id = infp_engine_process_id(all->env, pid);
+        ssize_t size = read_command(all->env, &all->finder, pid);
+
+        if (!engine->is_there && engine->due_ns > now)
+                engine->due_ns = now;
+        engine->is_new_process = engine->process_id && engine->process_id != id;
+        engine->is_there = engine->is_listed = true;
+        engine->pid = pid;
+        engine->process_id = id;
+        engine->about.keeps_secrets = all->keeps_secrets;
+        if (size > 0)
+                infp_engine_about_command(&engine->about, all->finder.buffer, (size_t) size);
+}
+
+static void say(const struct engines *all, const struct engine_process *process, enum infp_source_state state,
+                const char *reason, const char *fix)
+{
+        char instance[64];
+
+        snprintf(instance, sizeof(instance), "%s, port %u", infp_engine_makes[process->command.make].name,
+                 process->command.port);
+        infp_emit_source(all->emit, NULL, -1, instance, state, reason, fix);
+}
+
+static void serve(struct engines *all, struct engine_process *process, const struct engine_listener *listener,
+                  uint64_t now)
+{
+        const struct engine_command *command = &process->command;
+        char url[ENGINE_URL_MAX];
+        struct infp_err err = { "" };
+
+        snprintf(url, sizeof(url), "%s://%s:%u%s%s", command->is_https ? "https" : "http",
+                 command->is_https && !strcmp(listener->host, "127.0.0.1") ? "localhost" : listener->host,
+                 command->port, command->prefix, infp_engine_makes[command->make].path);
+        process->engine = engine_at(all, url, listener, command->port);
+        if (!process->engine && infp_engine_new(all, url, ENGINE_FOUND, &process->engine, &err) < 0) {
+                process->engine = NULL;
+                process->check_ns = now + check_again_ns;
+                say(all, process, INFP_BROKEN, err.text, NULL);
+                return;
+        }
+        attach(process->engine, listener->pid, now);
+        process->engine->about.commanded_make = command->make;
+        process->engine->sleep_page = command->may_sleep ? infp_engine_makes[command->make].sleep_page : NULL;
+        say(all, process, INFP_OK, NULL, NULL);
+}
+
+static bool is_served_by_another(const struct engines *all, const struct engine_process *process)
+{
+        for (size_t i = 0; i < all->finder.n_processes; i++) {
+                const struct engine_process *other = &all->finder.processes[i];
+
+                if (other != process && other->engine && other->engine->is_there &&
+                    other->command.port == process->command.port)
+                        return true;
+        }
+        return false;
+}
+
+/* An engine by its command line: is it there yet? */
+static void check(struct engines *all, struct engine_process *process, uint64_t now)
+{
+        const struct engine_command *command = &process->command;
+        struct engine_listener listener;
+        struct infp_err err = { "" };
+        char text[160];
+        const char *fix = NULL;
+        int r;
+
+        if (command->make == INFP_ENGINE_UNKNOWN || process->check_ns > now)
+                return;
+        if ((process->engine && process->engine->is_there) || is_served_by_another(all, process))
+                return;
+        if (command->missing_flag) {
+                snprintf(text, sizeof(text),
+                         "the command line of process %" PRId32 " has no %s, without which there is no metrics page",
+                         process->pid, command->missing_flag);
+                say(all, process, INFP_ABSENT, text, "start the server with that flag, or name a page by --engine URL");
+                process->check_ns = now + check_again_ns;
+                return;
+        }
+        r = infp_engine_listens(all->env, process->pid, command->port, &all->finder, &listener, &err, &fix);
+        if (r == 0) {
+                serve(all, process, &listener, now);
+        } else if (r == -ENOENT) {
+                /* Without the process: several of one command line (workers) would contradict one another at each look. */
+                say(all, process, INFP_ABSENT, "its process does not listen on that port yet", NULL);
+        } else {
+                say(all, process, infp_source_state_of(r) == INFP_DENIED ? INFP_DENIED : INFP_ABSENT, err.text, fix);
+                process->check_ns = now + check_again_ns;
+        }
+}
+
+/* Engines whose process has ended are not asked: the port may be anybody's by now. */
+static void see_ends(struct engines *all)
+{
+        for (unsigned i = 0; i < all->n_engines; i++) {
+                struct engine *engine = all->engine[i];
+
+                if (!engine->is_there || process_of(&all->finder, engine->pid))
+                        continue;
+                engine->is_there = false;
+                snprintf(engine->why_not, sizeof(engine->why_not), "its process %" PRId32 " has ended", engine->pid);
+        }
+}
+
+void infp_engine_find(struct engines *all, uint64_t now)
+{
+        const struct infp_env *env = all->env;
+        struct engine_finder *finder = &all->finder;
+
+        if (!env->is_live || !env->target || infp_target_mode(env->target) == INFP_MODE_HOST)
+                return;
+        if (!finder->buffer && !(finder->buffer = malloc(ENGINE_BUFFER)))
+                return;
+        if (!list_pids(finder, env) || !merge(finder))
+                return;
+        see_ends(all);
+        for (size_t i = 0; i < finder->n_processes; i++) {
+                look_at(all, &finder->processes[i], now);
+                check(all, &finder->processes[i], now);
+        }
+}

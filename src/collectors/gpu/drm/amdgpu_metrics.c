@@ -1,0 +1,302 @@
+/* Offsets by the layouts that Linux has had from 5.9 to 7.0; fields that nothing here uses are not named. */
+#include "collectors/gpu/drm/amdgpu_metrics.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* n values of `width` bytes, one behind the other: the largest of them counts, or their sum. */
+struct field {
+        uint8_t metric, width;
+        uint16_t n, offset;
+        double scale;
+        bool is_sum;
+};
+
+// clang-format off
+#define U8(metric, offset)        { metric, 1, 1, offset, 1 }
+#define U16(metric, offset)       { metric, 2, 1, offset, 1 }
+#define U16S(metric, offset, n)   { metric, 2, n, offset, 1 }
+#define U32(metric, offset)       { metric, 4, 1, offset, 1 }
+#define U64(metric, offset)       { metric, 8, 1, offset, 1 }
+#define CENTI(metric, offset)     { metric, 2, 1, offset, 0.01 }
+#define MILLI(metric, w, offset)  { metric, w, 1, offset, 0.001 }
+
+#define CLOCKS(at) U16S(AMD_CLOCK_GFX, at, 8), U16S(AMD_CLOCK_SOC, (at) + 16, 4), U16S(AMD_CLOCK_VIDEO, (at) + 24, 4), \
+        U16(AMD_CLOCK_MEM, (at) + 40)
+#define PCIE(at) U16(AMD_PCIE_WIDTH, at), U16(AMD_PCIE_SPEED, (at) + 2)
+#define XGMI(at) { AMD_XGMI_READ, 8, 8, at, 1, true }, { AMD_XGMI_WRITE, 8, 8, (at) + 64, 1, true }
+#define RESIDENCIES(at) U32(AMD_ACCUMULATION, at), U32(AMD_RESIDENCY_PROCHOT, (at) + 4), U32(AMD_RESIDENCY_POWER, (at) + 8), \
+        U32(AMD_RESIDENCY_SOCKET_THERMAL, (at) + 12), U32(AMD_RESIDENCY_VR_THERMAL, (at) + 16), \
+        U32(AMD_RESIDENCY_HBM_THERMAL, (at) + 20)
+
+static const struct field v1_0[] = {
+        U16(AMD_TEMPERATURE_EDGE, 16), U16(AMD_TEMPERATURE_HOTSPOT, 18), U16(AMD_TEMPERATURE_MEM, 20),
+        U16(AMD_ACTIVITY_GFX, 28), U16(AMD_ACTIVITY_UMC, 30), U16(AMD_ACTIVITY_MEDIA, 32), U16(AMD_POWER, 34),
+        U16(AMD_CLOCK_GFX, 54), U16(AMD_CLOCK_SOC, 56), U16(AMD_CLOCK_MEM, 58), U16(AMD_CLOCK_VIDEO, 60),
+        U16(AMD_FAN_RPM, 72), U8(AMD_PCIE_WIDTH, 74), U8(AMD_PCIE_SPEED, 75),
+};
+#define V1_1 U16(AMD_TEMPERATURE_EDGE, 4), U16(AMD_TEMPERATURE_HOTSPOT, 6), U16(AMD_TEMPERATURE_MEM, 8), \
+        U16(AMD_ACTIVITY_GFX, 16), U16(AMD_ACTIVITY_UMC, 18), U16(AMD_ACTIVITY_MEDIA, 20), U16(AMD_POWER, 22), \
+        U64(AMD_ENERGY, 24), U16(AMD_CLOCK_GFX, 54), U16(AMD_CLOCK_SOC, 56), U16(AMD_CLOCK_MEM, 58), \
+        U16(AMD_CLOCK_VIDEO, 60), U16(AMD_FAN_RPM, 72), PCIE(74), U32(AMD_ACTIVITY_GFX_SUM, 80)
+static const struct field v1_1[] = { V1_1 };
+static const struct field v1_3[] = { V1_1, U64(AMD_THROTTLE, 112) };
+#define V1_4 U16(AMD_TEMPERATURE_HOTSPOT, 4), U16(AMD_TEMPERATURE_MEM, 6), U16(AMD_POWER, 10), \
+        U16(AMD_ACTIVITY_GFX, 12), U16(AMD_ACTIVITY_UMC, 14)
+static const struct field v1_4[] = {
+        V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U64(AMD_ENERGY, 24), PCIE(48), U64(AMD_PCIE_REPLAYS, 88), XGMI(104), CLOCKS(240),
+};
+static const struct field v1_5[] = {
+        V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U16S(AMD_ACTIVITY_JPEG, 24, 32), U64(AMD_ENERGY, 88), PCIE(112),
+        U64(AMD_PCIE_REPLAYS, 152), XGMI(176), CLOCKS(312),
+};
+static const struct field v1_6_first[] = {
+        V1_4, U16S(AMD_ACTIVITY_MEDIA, 16, 4), U16S(AMD_ACTIVITY_JPEG, 24, 32), U64(AMD_ENERGY, 88), RESIDENCIES(104),
+        PCIE(136), U64(AMD_PCIE_REPLAYS, 176), XGMI(200), CLOCKS(336),
+};
+static const struct field v1_6[] = {
+        V1_4, U64(AMD_ENERGY, 16), RESIDENCIES(32), PCIE(60), U64(AMD_PCIE_REPLAYS, 104), XGMI(128), CLOCKS(264),
+};
+/* 1.8 differs from 1.7 behind these alone. */
+static const struct field v1_7[] = {
+        V1_4, U64(AMD_BANDWIDTH_MAX, 16), U64(AMD_ENERGY, 24), RESIDENCIES(40), PCIE(68), U64(AMD_PCIE_REPLAYS, 112), XGMI(136), CLOCKS(296),
+};
+/* Of APUs. The units of temperatures, activity and power are stated from 2.4 on; before, chips differ, and they are left out. */
+static const struct field v2_0[] = {
+        U16(AMD_CLOCK_GFX, 80), U16(AMD_CLOCK_SOC, 82), U16(AMD_CLOCK_MEM, 84), U16(AMD_CLOCK_VIDEO, 88),
+};
+#define V2_1 U16(AMD_CLOCK_GFX, 76), U16(AMD_CLOCK_SOC, 78), U16(AMD_CLOCK_MEM, 80), U16(AMD_CLOCK_VIDEO, 84)
+static const struct field v2_1[] = { V2_1 };
+static const struct field v2_2[] = { V2_1, U64(AMD_THROTTLE, 120) };
+static const struct field v2_4[] = {
+        V2_1, U64(AMD_THROTTLE, 120), CENTI(AMD_TEMPERATURE_EDGE, 4), CENTI(AMD_ACTIVITY_GFX, 28), CENTI(AMD_ACTIVITY_MEDIA, 30),
+        MILLI(AMD_POWER, 2, 40), MILLI(AMD_POWER_GFX, 2, 46),
+};
+static const struct field v3_0[] = {
+        CENTI(AMD_TEMPERATURE_EDGE, 4), U16(AMD_ACTIVITY_GFX, 42), U16(AMD_ACTIVITY_MEDIA, 44), U16(AMD_DRAM_READ, 94),
+        U16(AMD_DRAM_WRITE, 96), MILLI(AMD_POWER, 4, 112), MILLI(AMD_POWER_GFX, 4, 124), U16(AMD_CLOCK_GFX, 174),
+        U16(AMD_CLOCK_SOC, 176), U16(AMD_CLOCK_VIDEO, 184), U16(AMD_CLOCK_MEM, 186), U32(AMD_RESIDENCY_PROCHOT, 228),
+        U32(AMD_RESIDENCY_SPL, 232), U32(AMD_RESIDENCY_FPPT, 236), U32(AMD_RESIDENCY_SPPT, 240),
+        U32(AMD_RESIDENCY_CORE_THERMAL, 244), U32(AMD_RESIDENCY_GFX_THERMAL, 248), U32(AMD_RESIDENCY_SOC_THERMAL, 252),
+};
+// clang-format on
+
+#define LAYOUT(format, content, size, fields)                               \
+        {                                                                   \
+                format, content, (uint8_t) INFP_COUNT(fields), size, fields \
+        }
+
+static const struct layout {
+        uint8_t format, content, n;
+        uint16_t size;
+        const struct field *fields;
+} layouts[] = {
+        LAYOUT(1, 0, 80, v1_0),
+        LAYOUT(1, 1, 96, v1_1),
+        LAYOUT(1, 2, 104, v1_1),
+        LAYOUT(1, 3, 120, v1_3),
+        LAYOUT(1, 4, 288, v1_4),
+        LAYOUT(1, 5, 360, v1_5),
+        /* Two layouts bear this number: that of Linux 6.12, of exactly 384 bytes, and the one since 6.14. */
+        LAYOUT(1, 6, 1664, v1_6),
+        LAYOUT(1, 7, 2208, v1_7),
+        LAYOUT(1, 8, 3872, v1_7),
+        LAYOUT(2, 0, 120, v2_0),
+        LAYOUT(2, 1, 120, v2_1),
+        LAYOUT(2, 2, 128, v2_2),
+        LAYOUT(2, 3, 152, v2_2),
+        LAYOUT(2, 4, 168, v2_4),
+        LAYOUT(3, 0, 264, v3_0),
+};
+enum { V1_6_FIRST_SIZE = 384 };
+static const struct layout layout_1_6_first = LAYOUT(1, 6, V1_6_FIRST_SIZE, v1_6_first);
+
+/* 1.9 is a list of attributes that describe themselves, packed: 64 bits {unit, type, id, how many}, then the values. */
+enum { HEADER = 4, ATTRIBUTES_AT = 8, ATTRIBUTE_HEAD = 8, UNIT_GT_PER_S = 6 };
+
+static const struct {
+        uint16_t id;
+        uint8_t metric;
+} attributes[] = {
+        { 0, AMD_TEMPERATURE_HOTSPOT },
+        { 1, AMD_TEMPERATURE_MEM },
+        { 3, AMD_POWER },
+        { 4, AMD_ACTIVITY_GFX },
+        { 5, AMD_ACTIVITY_UMC },
+        { 6, AMD_BANDWIDTH_MAX },
+        { 7, AMD_ENERGY },
+        { 9, AMD_ACCUMULATION },
+        { 10, AMD_RESIDENCY_PROCHOT },
+        { 11, AMD_RESIDENCY_POWER },
+        { 12, AMD_RESIDENCY_SOCKET_THERMAL },
+        { 13, AMD_RESIDENCY_VR_THERMAL },
+        { 14, AMD_RESIDENCY_HBM_THERMAL },
+        { 16, AMD_PCIE_WIDTH },
+        { 17, AMD_PCIE_SPEED },
+        { 25, AMD_PCIE_REPLAYS },
+        { 29, AMD_XGMI_READ },
+        { 30, AMD_XGMI_WRITE },
+        { 33, AMD_CLOCK_GFX },
+        { 34, AMD_CLOCK_SOC },
+        { 35, AMD_CLOCK_VIDEO },
+        { 37, AMD_CLOCK_MEM },
+        { 41, AMD_ACTIVITY_JPEG },
+        { 42, AMD_ACTIVITY_MEDIA },
+};
+
+_Static_assert(AMD_N <= 64, "a bit for each");
+
+static uint64_t get(const uint8_t *at, unsigned width)
+{
+        uint64_t v = 0;
+
+        for (unsigned i = width; i-- > 0;)
+                v = v << 8 | at[i];
+        return v;
+}
+
+/* What no such chip has is a fault of its firmware, and no value. */
+static bool is_possible(enum amdgpu_metric metric, double v)
+{
+        switch (metric) {
+        case AMD_TEMPERATURE_EDGE:
+        case AMD_TEMPERATURE_HOTSPOT:
+        case AMD_TEMPERATURE_MEM:
+                return v <= 250;
+        case AMD_ACTIVITY_GFX:
+        case AMD_ACTIVITY_UMC:
+        case AMD_ACTIVITY_MEDIA:
+        case AMD_ACTIVITY_JPEG:
+                return v <= 100;
+        case AMD_POWER:
+        case AMD_POWER_GFX:
+                return v <= 5000;
+        case AMD_PCIE_WIDTH:
+                return v >= 1 && v <= 32;
+        default:
+                return true;
+        }
+}
+
+static void take(struct amdgpu_metrics *ret, const struct field *field, const uint8_t *at)
+{
+        const uint64_t none = UINT64_MAX >> (64 - 8 * field->width);
+        const enum amdgpu_metric metric = field->metric;
+
+        for (unsigned i = 0; i < field->n; i++) {
+                uint64_t raw = get(at + (size_t) i * field->width, field->width);
+                const bool has = amdgpu_has(ret, metric);
+
+                if (raw == none || !is_possible(metric, (double) raw * field->scale))
+                        continue;
+                if (has && field->is_sum)
+                        raw += ret->raw[metric];
+                else if (has && raw <= ret->raw[metric])
+                        continue;
+                ret->has |= UINT64_C(1) << metric;
+                ret->raw[metric] = raw;
+                ret->value[metric] = (double) raw * field->scale;
+        }
+}
+
+static void drop(struct amdgpu_metrics *ret, enum amdgpu_metric metric)
+{
+        ret->has &= ~(UINT64_C(1) << metric);
+}
+
+/* Consumer chips of 1.1 to 1.3 count energy in an unknown unit, and in 32 bits that wrap within minutes. Those of data centres,
+ * which alone add up their activity, count it as all do from 1.4 on. */
+static void drop_unsure_energy(struct amdgpu_metrics *ret)
+{
+        if (ret->format == 1 && ret->content <= 3 && !amdgpu_has(ret, AMD_ACTIVITY_GFX_SUM))
+                drop(ret, AMD_ENERGY);
+}
+
+static int metric_of_attribute(unsigned id)
+{
+        for (size_t i = 0; i < INFP_COUNT(attributes); i++)
+                if (attributes[i].id == id)
+                        return attributes[i].metric;
+        return -1;
+}
+
+static int parse_attributes(const uint8_t *data, size_t size, struct amdgpu_metrics *ret, struct infp_err *err)
+{
+        size_t at = ATTRIBUTES_AT;
+        uint64_t n = size >= ATTRIBUTES_AT ? get(data + HEADER, 4) : 0;
+
+        for (uint64_t i = 0; i < n; i++) {
+                uint64_t head, type, count;
+                struct field field;
+                unsigned width;
+                int metric;
+
+                if (size - at < ATTRIBUTE_HEAD)
+                        return infp_fail(err, -EBADMSG, "gpu_metrics 1.9 ends within an attribute");
+                head = get(data + at, ATTRIBUTE_HEAD);
+                type = head >> 20 & 0xf;
+                count = head & 0x3ff;
+                width = 1u << (type / 2); /* U8, S8, U16, S16 ... S64 */
+                at += ATTRIBUTE_HEAD;
+                if (type > 7 || count > (size - at) / width)
+                        return infp_fail(err, -EBADMSG, "gpu_metrics 1.9 has an attribute that cannot be");
+                metric = metric_of_attribute(head >> 10 & 0x3ff);
+                field = (struct field){
+                        .metric = (uint8_t) (metric < 0 ? 0 : metric),
+                        .width = (uint8_t) width,
+                        .n = (uint16_t) count,
+                        .scale = metric == AMD_PCIE_SPEED && (head >> 24 & 0xff) == UNIT_GT_PER_S ? 10 : 1,
+                        .is_sum = metric == AMD_XGMI_READ || metric == AMD_XGMI_WRITE,
+                };
+                if (metric >= 0)
+                        take(ret, &field, data + at);
+                at += count * width;
+        }
+        return 0;
+}
+
+static const struct layout *find(unsigned format, unsigned content, size_t size)
+{
+        if (format == 1 && content == 6 && size == V1_6_FIRST_SIZE)
+                return &layout_1_6_first;
+        for (size_t i = 0; i < INFP_COUNT(layouts); i++)
+                if (layouts[i].format == format && layouts[i].content == content)
+                        return &layouts[i];
+        return NULL;
+}
+
+int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metrics *ret, struct infp_err *err)
+{
+        const uint8_t *bytes = data;
+        const struct layout *layout;
+        struct amdgpu_metrics m = { 0 };
+        size_t said;
+
+        *ret = m;
+        if (size < HEADER)
+                return infp_fail(err, -EBADMSG, "gpu_metrics has %zu bytes: no version", size);
+        said = get(bytes, 2);
+        m.format = bytes[2];
+        m.content = bytes[3];
+        if (said > size)
+                return infp_fail(err, -EBADMSG, "gpu_metrics is cut: %zu of %zu bytes", size, said);
+        if (m.format == 1 && m.content == 9) {
+                INFP_TRY(parse_attributes(bytes, said, &m, err));
+                *ret = m;
+                return 0;
+        }
+        layout = find(m.format, m.content, said);
+        if (!layout)
+                return infp_fail(err, -ENOTSUP, "this infprof does not know gpu_metrics version %u.%u", m.format,
+                                 m.content);
+        if (said < layout->size)
+                return infp_fail(err, -EBADMSG, "gpu_metrics %u.%u has %zu bytes, not %u", m.format, m.content, said,
+                                 layout->size);
+        for (unsigned i = 0; i < layout->n; i++)
+                take(&m, &layout->fields[i], bytes + layout->fields[i].offset);
+        drop_unsure_energy(&m);
+        *ret = m;
+        return 0;
+}

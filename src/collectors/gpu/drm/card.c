@@ -1,0 +1,389 @@
+/* Which cards there are. The kernel numbers them as drivers find them; what names a card for good is its PCI address. */
+#include "collectors/gpu/drm/card.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "base/procfile.h"
+#include "base/sort.h"
+#include "base/time.h"
+
+#define CARDS "sys/class/drm"
+
+static const uint64_t find_period_ns = 10 * INFP_NS_PER_S;
+/* Idle for so long, its clocks and temperatures are no news, and it may go to sleep. */
+static const uint64_t idle_ns = 10 * INFP_NS_PER_S;
+enum { NAMES_MAX = 4 << 20, AUTOSUSPEND_DEFAULT_MS = 5000, AUTOSUSPEND_MARGIN_MS = 2000 };
+
+int infp_gpu_read_line(int dir_fd, const char *name, char *ret, size_t cap)
+{
+        ssize_t n = infp_read_at(dir_fd, name, ret, cap);
+
+        ret[n > 0 ? strcspn(ret, "\n") : 0] = 0;
+        return n < 0 ? (int) n : 0;
+}
+
+int infp_gpu_read_i64(int dir_fd, const char *name, int64_t *ret)
+{
+        char text[64];
+        int r = infp_gpu_read_line(dir_fd, name, text, sizeof(text));
+
+        if (r < 0)
+                return r;
+        return infp_parse_i64(text, strcspn(text, " \t"), ret) ? -EBADMSG : 0;
+}
+
+/* "card12" and nothing behind it: "card12-DP-1" is a connector. */
+static bool card_number(const char *name, unsigned *ret)
+{
+        unsigned n = 0, digits = 0;
+
+        if (strncmp(name, "card", 4))
+                return false;
+        for (name += 4; isdigit((unsigned char) *name) && digits < 6; name++, digits++)
+                n = n * 10 + (unsigned) (*name - '0');
+        *ret = n;
+        return digits && !*name;
+}
+
+static int compare(const void *a, const void *b)
+{
+        unsigned x = *(const unsigned *) a, y = *(const unsigned *) b;
+
+        return x < y ? -1 : x > y;
+}
+
+/* The numbers of cards, sorted. 0 where there are none; -EMFILE, -ENFILE. */
+static int list_cards(int root_fd, unsigned numbers[GPU_CARDS])
+{
+        infp_autoclose int fd = openat(root_fd, CARDS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _Alignas(struct dirent64) char buffer[8192];
+        int n_numbers = 0;
+        ssize_t n;
+
+        if (fd < 0)
+                return errno == EMFILE || errno == ENFILE ? -errno : 0;
+        while ((n = getdents64(fd, buffer, sizeof(buffer))) > 0)
+                for (ssize_t at = 0; at < n;) {
+                        const struct dirent64 *entry = (const void *) (buffer + at);
+                        unsigned number;
+
+                        /* bound: minors of DRM cards: the kernel has 64 */
+                        if (card_number(entry->d_name, &number) && n_numbers < GPU_CARDS)
+                                numbers[n_numbers++] = number;
+                        at += entry->d_reclen;
+                }
+        infp_sort(numbers, (size_t) n_numbers, sizeof(*numbers), compare);
+        return n_numbers;
+}
+
+static void take_ids(struct gpu_card *card, struct infp_span ids, uint32_t *ret_vendor)
+{
+        unsigned vendor, device;
+        char text[16];
+
+        snprintf(text, sizeof(text), "%.*s", (int) (ids.size < 15 ? ids.size : 15), ids.at);
+        if (sscanf(text, "%x:%x", &vendor, &device) != 2)
+                return;
+        *ret_vendor = vendor;
+        card->device_id = device;
+        card->has_device_id = true;
+}
+
+static void take_text(char *ret, size_t cap, struct infp_span s)
+{
+        snprintf(ret, cap, "%.*s", (int) (s.size < cap ? s.size : cap - 1), s.at);
+}
+
+/* False: none of ours, or it vanished. */
+static bool identify(const struct gpu_cards *cards, int root_fd, unsigned number, struct gpu_card *ret)
+{
+        struct infp_span rest, line, value, key;
+        char path[GPU_CARD_PATH + 32], text[2048];
+        uint32_t vendor = 0;
+        ssize_t n;
+
+        *ret = (struct gpu_card){ .number = number, .place_fd = { -1, -1, -1 }, .numa_node = -1 };
+        snprintf(ret->path, sizeof(ret->path), CARDS "/card%u/device", number);
+        snprintf(path, sizeof(path), "%s/uevent", ret->path);
+        n = infp_read_at(root_fd, path, text, sizeof(text));
+        if (n <= 0)
+                return false;
+        rest = (struct infp_span){ text, (size_t) n };
+        while (infp_span_line(&rest, &line)) {
+                key = infp_span_cut(line, '=', &value);
+                if (infp_span_is(key, "DRIVER"))
+                        take_text(ret->driver, sizeof(ret->driver), value);
+                else if (infp_span_is(key, "PCI_SLOT_NAME"))
+                        take_text(ret->pci, sizeof(ret->pci), value);
+                else if (infp_span_is(key, "PCI_ID"))
+                        take_ids(ret, value, &vendor);
+        }
+        if (!*ret->pci)
+                snprintf(ret->pci, sizeof(ret->pci), "card%u", number);
+        for (const char *const *driver = cards->drivers; *driver; driver++)
+                if (!strcmp(ret->driver, *driver))
+                        return !vendor || vendor == cards->vendor_id;
+        return false;
+}
+
+static void close_card(struct gpu_card *card)
+{
+        for (int i = 0; i < GPU_PLACES; i++)
+                card->place_fd[i] = infp_close(card->place_fd[i]);
+}
+
+/* i915 has one of the device, and one of each part (i915_gt0) beside. */
+static void find_hwmon(struct gpu_card *card)
+{
+        infp_autoclose int fd = openat(card->place_fd[GPU_DEVICE], "hwmon", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _Alignas(struct dirent64) char buffer[2048];
+        ssize_t n = fd >= 0 ? getdents64(fd, buffer, sizeof(buffer)) : 0;
+
+        for (ssize_t at = 0; at < n && card->place_fd[GPU_HWMON] < 0;) {
+                const struct dirent64 *entry = (const void *) (buffer + at);
+                char path[300], name[64];
+
+                at += entry->d_reclen;
+                if (strncmp(entry->d_name, "hwmon", 5))
+                        continue;
+                snprintf(path, sizeof(path), "%s/name", entry->d_name);
+                if (infp_gpu_read_line(fd, path, name, sizeof(name)) == 0 && !strcmp(name, card->driver))
+                        card->place_fd[GPU_HWMON] = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        }
+}
+
+static int open_card(struct gpu_card *card, int root_fd)
+{
+        char path[GPU_CARD_PATH];
+
+        close_card(card);
+        card->place_fd[GPU_DEVICE] = openat(root_fd, card->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (card->place_fd[GPU_DEVICE] < 0)
+                return errno == EMFILE || errno == ENFILE ? -errno : -ENODEV;
+        snprintf(path, sizeof(path), CARDS "/card%u", card->number);
+        card->place_fd[GPU_CARD] = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        find_hwmon(card);
+        card->no_file = 0;
+        return 0;
+}
+
+/* "744C,	C8,	AMD Radeon RX 7900 XTX" in libdrm's list of AMD. */
+static bool name_by_amdgpu_ids(struct infp_span text, struct gpu_card *card)
+{
+        struct infp_span line, rest;
+        char device[16], revision[16];
+
+        snprintf(device, sizeof(device), "%04X", card->device_id);
+        snprintf(revision, sizeof(revision), "%02X", card->revision);
+        while (infp_span_line(&text, &line)) {
+                if (!infp_span_is(infp_span_trim(infp_span_cut(line, ',', &rest)), device) ||
+                    !infp_span_is(infp_span_trim(infp_span_cut(rest, ',', &rest)), revision))
+                        continue;
+                take_text(card->name, sizeof(card->name), infp_span_trim(rest));
+                return true;
+        }
+        return false;
+}
+
+/* "8086  Intel Corporation", below it "<tab>56a0  DG2 [Arc A770]". */
+static bool name_by_pci_ids(struct infp_span text, uint32_t vendor, struct gpu_card *card)
+{
+        struct infp_span line;
+        char want_vendor[16], want_device[16];
+        bool is_vendor = false;
+
+        snprintf(want_vendor, sizeof(want_vendor), "%04x ", vendor);
+        snprintf(want_device, sizeof(want_device), "\t%04x ", card->device_id);
+        while (infp_span_line(&text, &line)) {
+                if (!line.size || line.at[0] == '#')
+                        continue;
+                if (line.at[0] != '\t')
+                        is_vendor = infp_span_starts(line, want_vendor);
+                else if (is_vendor && infp_span_starts(line, want_device)) {
+                        line.at += 6;
+                        line.size -= 6;
+                        take_text(card->name, sizeof(card->name), infp_span_trim(line));
+                        return true;
+                }
+        }
+        return false;
+}
+
+static void name_it(const struct gpu_cards *cards, int root_fd, struct gpu_card *card)
+{
+        static const char *const lists[] = { "usr/share/libdrm/amdgpu.ids", "usr/share/misc/pci.ids",
+                                             "usr/share/hwdata/pci.ids" };
+
+        infp_gpu_read_line(card->place_fd[GPU_DEVICE], "product_name", card->name, sizeof(card->name));
+        if (*card->name || !card->has_device_id)
+                return;
+        for (size_t i = 0; i < INFP_COUNT(lists); i++) {
+                infp_autofree char *text = NULL;
+                ssize_t size = infp_read_all_at(root_fd, lists[i], NAMES_MAX, &text);
+                struct infp_span all = { text, size > 0 ? (size_t) size : 0 };
+
+                if (size > 0 && (i ? name_by_pci_ids(all, cards->vendor_id, card)
+                                   : cards->vendor_id == 0x1002 && name_by_amdgpu_ids(all, card)))
+                        return;
+        }
+        snprintf(card->name, sizeof(card->name), "%04x:%04x", cards->vendor_id, card->device_id);
+}
+
+static void read_facts(const struct gpu_cards *cards, int root_fd, struct gpu_card *card)
+{
+        char text[64];
+        int64_t v;
+
+        if (infp_gpu_read_line(card->place_fd[GPU_DEVICE], "revision", text, sizeof(text)) == 0)
+                card->revision = (uint32_t) strtoul(text, NULL, 16);
+        if (infp_gpu_read_i64(card->place_fd[GPU_DEVICE], "numa_node", &v) == 0 && v >= 0 && v < 4096)
+                card->numa_node = (int) v;
+        if (infp_gpu_read_line(card->place_fd[GPU_DEVICE], "unique_id", text, sizeof(text)) == 0 && *text)
+                snprintf(card->uuid, sizeof(card->uuid), "GPU-%.55s", text);
+        else
+                snprintf(card->uuid, sizeof(card->uuid), "%s", card->pci);
+        name_it(cards, root_fd, card);
+}
+
+struct gpu_card *infp_gpu_card_by_pci(const struct gpu_cards *cards, const char *pci)
+{
+        for (unsigned i = 0; i < cards->n; i++)
+                if (!strcasecmp(cards->list[i]->pci, pci))
+                        return cards->list[i];
+        return NULL;
+}
+
+static int add(struct gpu_cards *cards, int root_fd, const struct gpu_card *found)
+{
+        struct gpu_card *card = infp_gpu_card_by_pci(cards, found->pci);
+        int r;
+
+        if (card) {
+                card->is_seen = true;
+                if (!card->is_gone && card->number == found->number && card->place_fd[GPU_DEVICE] >= 0) {
+                        if (card->place_fd[GPU_HWMON] < 0)
+                                find_hwmon(card);
+                        card->no_file = 0;
+                        return 0;
+                }
+                card->number = found->number;
+                memcpy(card->path, found->path, sizeof(card->path));
+                cards->anew(card);
+        } else {
+                if (cards->n == GPU_CARDS) /* bound: minors of DRM cards: the kernel has 64 */
+                        return 0;
+                card = calloc(1, cards->card_size);
+                if (!card)
+                        return -ENOMEM;
+                *card = *found;
+                card->index = cards->n;
+                card->is_seen = true;
+                cards->list[cards->n++] = card;
+        }
+        r = open_card(card, root_fd);
+        card->is_gone = r < 0;
+        if (r < 0)
+                return r == -ENODEV ? 0 : r;
+        read_facts(cards, root_fd, card);
+        return 0;
+}
+
+static void lose(struct gpu_card *card)
+{
+        card->is_gone = true;
+        close_card(card);
+}
+
+int infp_gpu_cards_find(struct gpu_cards *cards, const struct infp_env *env)
+{
+        unsigned numbers[GPU_CARDS];
+        int n = list_cards(env->root_fd, numbers), r = 0;
+
+        if (n < 0)
+                return n;
+        for (unsigned i = 0; i < cards->n; i++)
+                cards->list[i]->is_seen = false;
+        for (int i = 0; i < n && r == 0; i++) {
+                struct gpu_card found;
+
+                if (identify(cards, env->root_fd, numbers[i], &found))
+                        r = add(cards, env->root_fd, &found);
+        }
+        for (unsigned i = 0; i < cards->n && r == 0; i++)
+                if (!cards->list[i]->is_seen)
+                        lose(cards->list[i]);
+        return r;
+}
+
+int infp_gpu_cards_refresh(struct gpu_cards *cards, const struct infp_env *env, uint64_t now_ns)
+{
+        if (now_ns - cards->found_ns < find_period_ns)
+                return 0;
+        cards->found_ns = now_ns;
+        return infp_gpu_cards_find(cards, env);
+}
+
+void infp_gpu_cards_done(struct gpu_cards *cards)
+{
+        for (unsigned i = 0; i < cards->n; i++) {
+                close_card(cards->list[i]);
+                free(cards->list[i]);
+        }
+        cards->n = 0;
+}
+
+/* These files are the kernel's own, and reading them asks nothing of the card. */
+int infp_gpu_card_look(struct gpu_card *card, uint64_t now_ns)
+{
+        char status[32];
+        int r;
+
+        if (card->is_gone)
+                return -ENODEV;
+        r = infp_gpu_read_line(card->place_fd[GPU_DEVICE], "power/runtime_status", status, sizeof(status));
+        if (r == -ENODEV || (r == -ENOENT && faccessat(card->place_fd[GPU_DEVICE], "uevent", F_OK, 0) < 0)) {
+                card->is_gone = true;
+                return -ENODEV;
+        }
+        if (!strcmp(status, "suspended") || !strcmp(status, "suspending")) {
+                card->state = GPU_ASLEEP;
+                card->alone_until_ns = 0;
+        } else if (now_ns < card->alone_until_ns) {
+                card->state = GPU_LEFT_ALONE;
+        } else {
+                card->state = GPU_AWAKE;
+        }
+        return 0;
+}
+
+/* Each reading counts as use, and puts off the moment at which the kernel lets it sleep. */
+void infp_gpu_card_note_idle(struct gpu_card *card, bool is_idle, uint64_t now_ns)
+{
+        char control[16];
+        int64_t delay_ms = AUTOSUSPEND_DEFAULT_MS;
+
+        if (!is_idle || !card->idle_since_ns) {
+                card->idle_since_ns = is_idle ? now_ns : 0;
+                return;
+        }
+        if (now_ns - card->idle_since_ns < idle_ns)
+                return;
+        card->idle_since_ns = 0;
+        infp_gpu_read_line(card->place_fd[GPU_DEVICE], "power/control", control, sizeof(control));
+        if (strcmp(control, "auto"))
+                return;
+        infp_gpu_read_i64(card->place_fd[GPU_DEVICE], "power/autosuspend_delay_ms", &delay_ms);
+        if (delay_ms >= 0 && delay_ms <= 60000) /* negative: it never sleeps */
+                card->alone_until_ns = now_ns + (uint64_t) (delay_ms + AUTOSUSPEND_MARGIN_MS) * INFP_NS_PER_MS;
+}

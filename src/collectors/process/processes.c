@@ -1,0 +1,326 @@
+/* Processes: those of the target's tree, or with -p all of the machine. The target has read /proc/PID/stat of all of them at
+ * this tick; the other files are read here, of those whose stat has changed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "collectors/process/state.h"
+
+/* A row at least this often, so that whoever reads a part of the recording need not look back further. */
+#define ROW_AT_LEAST_NS (60 * INFP_NS_PER_S)
+/* What runs without using up a tick of its time can do io all the same: looked at this often. */
+#define DETAILS_NS (900 * INFP_NS_PER_MS)
+
+static void read_boot_time(struct processes *s, const struct infp_env *env)
+{
+        struct infp_procfile file = INFP_PROCFILE_INIT;
+        struct infp_span text, line;
+
+        if (infp_procfile_read(&file, env->root_fd, "proc/stat") >= 0) {
+                text = infp_procfile_text(&file);
+                while (infp_span_line(&text, &line)) {
+                        if (!infp_span_starts(line, "btime "))
+                                continue;
+                        infp_span_word(&line);
+                        s->has_boot =
+                                !infp_span_i64(infp_span_word(&line), &s->boot_unix_ns) &&
+                                !__builtin_mul_overflow(s->boot_unix_ns, (int64_t) INFP_NS_PER_S, &s->boot_unix_ns);
+                }
+        }
+        infp_procfile_done(&file);
+}
+
+static int processes_open(void *state, const struct infp_env *env, struct infp_err *err)
+{
+        struct processes *s = state;
+
+        if (!env->target || (infp_target_mode(env->target) == INFP_MODE_HOST && !infp_target_all(env->target)))
+                return infp_fail(err, -ENODEV,
+                                 "no process is the target: the machine is recorded; -p records all its processes");
+        infp_fields_init(&s->status_fields, &infp_table_processes, "status", "/proc/PID/status", 0);
+        infp_fields_init(&s->io_fields, &infp_table_processes, "io", "/proc/PID/io", 0);
+        s->is_live = env->is_live;
+        s->has_io_files = !faccessat(env->root_fd, "proc/self/io", F_OK, 0);
+        s->wants_pss = infp_env_flag(env, "pss");
+        s->keeps_secrets = infp_env_flag(env, "keep-secrets");
+        s->total.is_ours_known = infp_target_mode(env->target) == INFP_MODE_RUN;
+        s->total.ticks_per_s = env->ticks_per_s;
+        read_boot_time(s, env);
+        return 0;
+}
+
+static void check_settings(struct processes *s, const struct infp_env *env)
+{
+        char text[16];
+
+        if (s->now_ns < s->next_check_ns)
+                return;
+        s->next_check_ns = s->now_ns + ROW_AT_LEAST_NS;
+        s->has_delays =
+                infp_read_at(env->root_fd, "proc/sys/kernel/task_delayacct", text, sizeof(text)) > 0 && text[0] == '1';
+}
+
+static bool in_scope(const struct infp_env *env, const struct infp_process *p)
+{
+        return p->in_tree || infp_target_mode(env->target) == INFP_MODE_HOST;
+}
+
+static bool is_same(const struct process_cells *a, const struct process_cells *b)
+{
+        return a->valid == b->valid && !memcmp(a->v, b->v, sizeof(a->v));
+}
+
+static void emit_row(struct infp_emit *emit, const struct infp_process *p, const struct process_cells *c, uint64_t t_ns)
+{
+        struct infp_row *row = infp_emit_begin(emit, &infp_table_processes, t_ns);
+        char state[2] = { p->is_gone ? 'X' : (char) c->v[PROCESS_STATE], 0 };
+
+        infp_row_id(row, PROCESS_ID, p->id);
+        infp_row_bytes(row, PROCESS_STATE, state, 1);
+        infp_row_bool(row, PROCESS_IN_TREE, c->v[PROCESS_IN_TREE]);
+        for (unsigned i = PROCESS_PARENT; i < PROCESS_N; i++)
+                if (c->valid >> i & 1)
+                        infp_row_i64(row, i, c->v[i]);
+        infp_emit_commit(emit);
+}
+
+/* The worst of two: what one process does not give, the sum does not have. */
+static enum process_access worst(enum process_access a, enum process_access b)
+{
+        return a == ACCESS_DENIED || b == ACCESS_DENIED ? ACCESS_DENIED : a > b ? a : b;
+}
+
+/* What was known of it once is not what it has now. */
+static int64_t known(const struct process_cells *c, unsigned cell)
+{
+        return c->valid >> cell & 1 ? c->v[cell] : 0;
+}
+
+static int add_up(struct processes *s, const struct infp_env *env, const struct infp_process *p, struct process_user *u)
+{
+        const struct process_cells *c = &u->cells;
+        bool is_alive;
+
+        s->gauges.n_all++;
+        s->io = worst(s->io, u->io);
+        s->pss = worst(s->pss, u->pss);
+        if (!in_scope(env, p))
+                return 0;
+        s->tree_io = worst(s->tree_io, u->io);
+        s->status = worst(s->status, u->status);
+        s->gauges.n++;
+        is_alive = (p->state != 'Z' && p->state != 'X') || p->n_threads > 1;
+        s->gauges.n_alive += is_alive;
+        s->gauges.n_unmeasured += is_alive && !(c->valid >> PROCESS_RSS & 1);
+        s->gauges.n_threads += c->v[PROCESS_THREADS];
+        s->gauges.rss += known(c, PROCESS_RSS);
+        s->gauges.vms += known(c, PROCESS_VMS);
+        s->gauges.swap += known(c, PROCESS_SWAP);
+        s->gauges.rss_peak = c->v[PROCESS_RSS_PEAK] > s->gauges.rss_peak ? c->v[PROCESS_RSS_PEAK] : s->gauges.rss_peak;
+        s->has_seen_io = s->has_seen_io || u->io == ACCESS_OK;
+        return process_total_live(&s->total, p, &u->gain, &u->share);
+}
+
+/* Was it looked at in this refresh? */
+static bool is_read(const struct infp_env *env, const struct infp_process *p)
+{
+        return p->in_tree || infp_target_is_full(env->target);
+}
+
+/* Of the tree every nanosecond counts; of strangers what shows in stat. */
+static bool has_run(const struct infp_process *p, const struct process_user *u)
+{
+        return p->in_tree && p->cpu_ns != u->cells.v[PROCESS_CPU_NS] && p->cpu_ns >= 0;
+}
+
+static int sample_live(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p)
+{
+        struct process_user *u = p->user;
+        struct process_cells now;
+        bool is_due, details;
+
+        if (!u) {
+                INFP_TRY(process_first_sight(s, env, p));
+                u = p->user;
+        }
+        is_due = !u->row_ns || (s->now_ns - u->row_ns >= ROW_AT_LEAST_NS && is_read(env, p));
+        details = p->is_changed || is_due || p->is_found || (has_run(p, u) && s->now_ns - u->details_ns >= DETAILS_NS);
+        if (details || has_run(p, u) || u->n_checks) {
+                process_read(s, env, p, u, details, &now);
+                INFP_TRY(process_entity(s, env, emit, p, is_due));
+                u = p->user;
+                process_share_update(env, p, u, &now);
+                if (p->is_found)
+                        memcpy(u->share.base, u->share.v, sizeof(u->share.base));
+                if (is_due || !is_same(&now, &u->cells)) {
+                        emit_row(emit, p, &now, p->t_ns);
+                        u->row_ns = s->now_ns;
+                }
+                if (details)
+                        u->details_ns = s->now_ns;
+                u->cells = now;
+        }
+        s->has_clocks = s->has_clocks || p->cpu_ns >= 0;
+        return s->has_totals ? add_up(s, env, p, u) : 0;
+}
+
+static int take_last_look(struct processes *s, const struct infp_env *env, struct infp_emit *emit,
+                          struct infp_process *p)
+{
+        if (!p->user)
+                INFP_TRY(process_first_sight(s, env, p));
+        process_read_last(s, env, p, p->user);
+        return process_entity(s, env, emit, p, false);
+}
+
+/* What is told of an ended process once, and never again. */
+static void add_ended(struct processes *s, const struct infp_process *p, const struct process_user *u)
+{
+        const int64_t own = u->cells.v[PROCESS_RSS_PEAK], all = p->last ? (int64_t) p->last->rss_peak_bytes : 0;
+
+        s->ended_io = u->io > ACCESS_UNSEEN ? worst(s->ended_io, u->io) : s->ended_io;
+        s->n_io_unseen += u->io == ACCESS_UNSEEN;
+        s->has_seen_io = s->has_seen_io || u->io == ACCESS_OK;
+        s->ended_rss_peak = own > s->ended_rss_peak ? own : s->ended_rss_peak;
+        s->ended_rss_peak = all > s->ended_rss_peak ? all : s->ended_rss_peak;
+}
+
+static int sample_gone(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p)
+{
+        struct process_user *u;
+
+        if (p->last)
+                INFP_TRY(take_last_look(s, env, emit, p));
+        u = p->user;
+        if (!u)
+                return 0;
+        emit_row(emit, p, &u->cells, s->now_ns);
+        if (p->in_tree)
+                add_ended(s, p, u);
+        return in_scope(env, p) ? process_total_ended(&s->total, p, &u->gain, &u->share) : 0;
+}
+
+static int64_t to_cs(const struct processes *s, int64_t ticks)
+{
+        uint32_t per_s = s->total.ticks_per_s;
+
+        return per_s == 100 ? ticks : ticks / per_s * 100 + ticks % per_s * 100 / per_s;
+}
+
+static void fill_tree(const struct processes *s, struct infp_row *row, const struct process_share *total)
+{
+        static const struct {
+                enum tree_cell cell;
+                enum process_counter counter;
+        } io[] = { { TREE_READ_CHARS, COUNTER_READ_CHARS },
+                   { TREE_WRITE_CHARS, COUNTER_WRITE_CHARS },
+                   { TREE_READ_BYTES, COUNTER_READ_BYTES },
+                   { TREE_WRITE_BYTES, COUNTER_WRITE_BYTES } };
+
+        infp_row_i64(row, TREE_ALL, s->gauges.n_all);
+        infp_row_i64(row, TREE_PROCESSES, s->gauges.n);
+        infp_row_i64(row, TREE_CPU_NS, total->v[COUNTER_CPU_NS]);
+        infp_row_i64(row, TREE_USER, to_cs(s, total->v[COUNTER_USER]));
+        infp_row_i64(row, TREE_SYSTEM, to_cs(s, total->v[COUNTER_SYSTEM]));
+        infp_row_i64(row, TREE_MINOR_FAULTS, total->v[COUNTER_MINOR_FAULTS]);
+        infp_row_i64(row, TREE_MAJOR_FAULTS, total->v[COUNTER_MAJOR_FAULTS]);
+        if (s->status != ACCESS_MISSING) {
+                infp_row_i64(row, TREE_VOLUNTARY, total->v[COUNTER_VOLUNTARY]);
+                infp_row_i64(row, TREE_INVOLUNTARY, total->v[COUNTER_INVOLUNTARY]);
+        }
+        /* What was never seen of anybody is not 0. */
+        for (size_t i = 0; s->tree_io <= ACCESS_UNSEEN && (s->has_seen_io || !s->n_io_unseen) && i < INFP_COUNT(io);
+             i++)
+                infp_row_i64(row, io[i].cell, total->v[io[i].counter]);
+}
+
+/* Of a tree without a live process (the command has not begun or has ended, nobody was found to attach to) there is nothing to
+ * measure. tree_processes shows that, and whom we look for process_explain says: no word for each column. */
+static void fill_gauges(const struct processes *s, struct infp_emit *emit, struct infp_row *row)
+{
+        const int64_t peak = s->gauges.rss_peak > s->ended_rss_peak ? s->gauges.rss_peak : s->ended_rss_peak;
+
+        if (peak)
+                infp_row_i64(row, TREE_RSS_PEAK, peak);
+        else
+                infp_emit_quiet(emit, TREE_RSS_PEAK);
+        if (!s->gauges.n_alive) {
+                for (unsigned cell = TREE_THREADS; cell <= TREE_SWAP; cell++)
+                        infp_emit_quiet(emit, cell);
+                return;
+        }
+        infp_row_i64(row, TREE_THREADS, s->gauges.n_threads);
+        if (s->gauges.n_unmeasured) /* a sum without them would say too little */
+                return;
+        infp_row_i64(row, TREE_RSS, s->gauges.rss);
+        infp_row_i64(row, TREE_VMS, s->gauges.vms);
+        if (s->status != ACCESS_MISSING)
+                infp_row_i64(row, TREE_SWAP, s->gauges.swap);
+}
+
+static int sample_all(struct processes *s, const struct infp_env *env, struct infp_emit *emit)
+{
+        for (size_t i = 0; i < infp_target_count(env->target); i++) {
+                struct infp_process *p = infp_target_at(env->target, i);
+
+                INFP_TRY(p->is_gone ? sample_gone(s, env, emit, p) : sample_live(s, env, emit, p));
+        }
+        return 0;
+}
+
+static int processes_sample(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err)
+{
+        struct processes *s = state;
+        struct infp_reaped reaped = infp_target_reaped_at_refresh(env->target);
+        struct process_share total;
+        struct infp_row *row;
+        int r;
+
+        s->now_ns = env->now_ns(env);
+        s->gauges = (struct process_gauges){ 0 };
+        s->has_clocks = false;
+        s->status = s->io = s->pss = ACCESS_UNKNOWN;
+        s->tree_io = s->ended_io;
+        check_settings(s, env);
+        /* Without a target the tree is all processes, and of most ticks they are not all read. */
+        s->has_totals = infp_target_mode(env->target) != INFP_MODE_HOST || infp_target_is_full(env->target);
+        if (s->has_totals)
+                process_total_begin(&s->total, &reaped);
+        r = sample_all(s, env, emit);
+        if (r < 0)
+                return infp_fail(err, r, "no memory for the processes");
+        if (!s->has_totals)
+                return 0;
+        process_total_end(&s->total, &total);
+        row = infp_emit_begin(emit, &infp_table_tree, s->now_ns);
+        fill_gauges(s, emit, row);
+        fill_tree(s, row, &total);
+        process_explain(s, env, emit);
+        infp_emit_commit(emit);
+        return 0;
+}
+
+static void processes_close(void *state)
+{
+        struct processes *s = state;
+
+        process_total_done(&s->total);
+}
+
+static const struct infp_table *const tables[] = { &infp_table_process, &infp_table_processes, &infp_table_tree, NULL };
+
+const struct infp_collector infp_collector_processes = {
+        .name = "processes",
+        .help = "Processes of the command or of the attached tree, with -p of the whole machine, and the tree's "
+                "totals.",
+        .tables = tables,
+        .flags = INFP_WALKS_TARGET,
+        .state_size = sizeof(struct processes),
+        .open = processes_open,
+        .sample = processes_sample,
+        .close = processes_close,
+};

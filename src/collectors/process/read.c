@@ -1,0 +1,294 @@
+/* The values of one process: stat was read by the target, the other files are read here. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/procfile.h"
+#include "base/time.h"
+#include "collectors/process/state.h"
+
+static void set(struct process_cells *cells, unsigned cell, int64_t v)
+{
+        cells->valid |= UINT64_C(1) << cell;
+        cells->v[cell] = v;
+}
+
+static void set_u64(struct process_cells *cells, unsigned cell, uint64_t v)
+{
+        if (v <= INT64_MAX)
+                set(cells, cell, (int64_t) v);
+}
+
+static void set_ticks(struct process_cells *cells, unsigned cell, const struct infp_env *env, uint64_t ticks)
+{
+        uint64_t cs;
+
+        if (!__builtin_mul_overflow(ticks, 100, &cs))
+                set_u64(cells, cell, cs / env->ticks_per_s);
+}
+
+static void set_pages(struct process_cells *cells, unsigned cell, const struct infp_env *env, uint64_t pages)
+{
+        uint64_t bytes;
+
+        if (!__builtin_mul_overflow(pages, env->page_size, &bytes))
+                set_u64(cells, cell, bytes);
+}
+
+/* A main thread that has ended before the others shows no memory, though the process has all of it. */
+static bool shows_memory(const struct infp_process *p)
+{
+        return (p->state != 'Z' && p->state != 'X') || p->n_threads <= 1;
+}
+
+ssize_t process_read_memory(const struct infp_env *env, struct infp_process *p, const char *name, char *buffer,
+                            size_t cap)
+{
+        int32_t thread = shows_memory(p) ? p->pid : infp_proc_thread(env->root_fd, "proc/", p->pid);
+        char path[64];
+
+        if (thread == p->pid)
+                return shows_memory(p) ? infp_process_read(env->target, env, p, name, buffer, cap) : -ESRCH;
+        snprintf(path, sizeof(path), "task/%d/%s", (int) thread, name);
+        return infp_process_read(env->target, env, p, path, buffer, cap);
+}
+
+static void forget(struct process_cells *cells, unsigned first, unsigned last)
+{
+        for (unsigned i = first; i <= last; i++)
+                cells->valid &= ~(UINT64_C(1) << i);
+}
+
+static void fill_counters(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                          struct process_cells *cells)
+{
+        set(cells, PROCESS_PARENT, p->ppid);
+        set_ticks(cells, PROCESS_USER, env, p->utime);
+        set_ticks(cells, PROCESS_KERNEL, env, p->stime);
+        set_ticks(cells, PROCESS_CHILDREN_USER, env, (uint64_t) p->cutime);
+        set_ticks(cells, PROCESS_CHILDREN_KERNEL, env, (uint64_t) p->cstime);
+        set_u64(cells, PROCESS_MINOR_FAULTS, p->minor_faults);
+        set_u64(cells, PROCESS_MAJOR_FAULTS, p->major_faults);
+        set_u64(cells, PROCESS_CHILDREN_MINOR, p->child_minor_faults);
+        set_u64(cells, PROCESS_CHILDREN_MAJOR, p->child_major_faults);
+        set(cells, PROCESS_CPU, p->processor);
+        if (s->has_delays)
+                set_ticks(cells, PROCESS_BLOCK_DELAY, env, p->blkio_ticks);
+}
+
+static void fill_stat(const struct processes *s, const struct infp_env *env, const struct infp_process *p,
+                      struct process_cells *cells)
+{
+        set(cells, PROCESS_STATE, (unsigned char) p->state);
+        set(cells, PROCESS_THREADS, p->n_threads);
+        fill_counters(s, env, p, cells);
+}
+
+/* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm sums up. */
+static void fill_sizes(const struct infp_env *env, struct infp_process *p, struct process_cells *cells)
+{
+        char text[256];
+        ssize_t n = process_read_memory(env, p, "statm", text, sizeof(text));
+        struct infp_span line = { text, n > 0 ? (size_t) n : 0 };
+        const struct infp_span size = infp_span_word(&line), rss = infp_span_word(&line);
+        uint64_t pages;
+
+        forget(cells, PROCESS_VMS, PROCESS_RSS);
+        if (shows_memory(p))
+                set_u64(cells, PROCESS_VMS, p->vsize_bytes);
+        else if (size.size && infp_span_u64(size, &pages) == 0)
+                set_pages(cells, PROCESS_VMS, env, pages);
+        if (rss.size && infp_span_u64(rss, &pages) == 0)
+                set_pages(cells, PROCESS_RSS, env, pages);
+        else if (!rss.size && shows_memory(p))
+                set_pages(cells, PROCESS_RSS, env, p->rss_pages);
+}
+
+/* Moves what the fields found from the row to the cells; what they did not find is absent. */
+static void take_fields(struct processes *s, const struct infp_fields *fields, struct process_cells *cells)
+{
+        for (unsigned i = 0; i < fields->n; i++) {
+                unsigned cell = fields->field[i].cell;
+
+                cells->valid &= ~(UINT64_C(1) << cell);
+                if (infp_row_has(&s->row, cell))
+                        set(cells, cell, s->row.cell[cell].i64);
+        }
+}
+
+static void parse_uid(struct process_user *u, struct infp_span line)
+{
+        int64_t uid;
+
+        infp_span_word(&line);
+        infp_span_word(&line); /* the real one */
+        if (infp_span_i64(infp_span_word(&line), &uid) < 0)
+                return;
+        u->has_changed = u->has_changed || !u->has_uid || u->uid != uid;
+        u->uid = uid;
+        u->has_uid = true;
+}
+
+/* What the main thread's status no longer has; the counts in another one's are its own. */
+static void fill_status_memory(struct processes *s, const struct infp_env *env, struct infp_process *p,
+                               struct process_cells *cells)
+{
+        ssize_t n = process_read_memory(env, p, "status", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line))
+                infp_fields_named(&s->status_fields, &s->row, line);
+        for (unsigned cell = PROCESS_RSS_ANON; cell <= PROCESS_SWAP; cell++)
+                if (infp_row_has(&s->row, cell))
+                        set(cells, cell, s->row.cell[cell].i64);
+}
+
+static void fill_status(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                        struct process_cells *cells)
+{
+        ssize_t n = infp_process_read(env->target, env, p, "status", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        if (n < 0) {
+                if (!s->is_live)
+                        u->status = ACCESS_MISSING;
+                return; /* else it has just ended: what was known stands */
+        }
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line)) {
+                if (infp_span_starts(line, "Uid:"))
+                        parse_uid(u, line);
+                else
+                        infp_fields_named(&s->status_fields, &s->row, line);
+        }
+        take_fields(s, &s->status_fields, cells);
+        if (!shows_memory(p))
+                fill_status_memory(s, env, p, cells);
+        u->status = ACCESS_OK;
+}
+
+static enum process_access access_of(const struct processes *s, ssize_t r, enum process_access before)
+{
+        if (r == -EACCES || r == -EPERM)
+                return ACCESS_DENIED;
+        /* The machine has such files, so the process has just ended, or something passes. */
+        return s->has_io_files ? before : ACCESS_MISSING;
+}
+
+static void fill_io(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                    struct process_cells *cells)
+{
+        const enum process_access before = u->io;
+        ssize_t n = infp_process_read(env->target, env, p, "io", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+
+        if (n < 0) {
+                u->io = access_of(s, n, u->io);
+                /* The files of an ended one are root's: that says nothing of the time when it lived. */
+                if (u->io == ACCESS_DENIED && before != ACCESS_DENIED && (p->last || p->state == 'Z'))
+                        u->io = ACCESS_UNSEEN;
+                return;
+        }
+        infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
+        while (infp_span_line(&text, &line))
+                infp_fields_named(&s->io_fields, &s->row, line);
+        take_fields(s, &s->io_fields, cells);
+        u->io = ACCESS_OK;
+}
+
+static void fill_pss(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                     struct process_cells *cells)
+{
+        ssize_t n = process_read_memory(env, p, "smaps_rollup", s->text, sizeof(s->text));
+        struct infp_span text = { s->text, n > 0 ? (size_t) n : 0 }, line;
+        uint64_t kib;
+
+        if (n < 0) {
+                u->pss = n == -EACCES || n == -EPERM ? ACCESS_DENIED : u->pss;
+                return;
+        }
+        u->pss = ACCESS_OK;
+        while (infp_span_line(&text, &line)) {
+                if (!infp_span_starts(line, "Pss:"))
+                        continue;
+                infp_span_word(&line);
+                if (!infp_span_u64(infp_span_word(&line), &kib) && kib <= INT64_MAX / 1024)
+                        set(cells, PROCESS_PSS, (int64_t) kib * 1024);
+                return;
+        }
+}
+
+void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
+                  bool details, struct process_cells *ret)
+{
+        *ret = u->cells;
+        set(ret, PROCESS_IN_TREE, p->in_tree);
+        if (details) {
+                if (!s->has_delays)
+                        ret->valid &= ~(UINT64_C(1) << PROCESS_BLOCK_DELAY);
+                fill_stat(s, env, p, ret);
+                fill_sizes(env, p, ret);
+                fill_status(s, env, p, u, ret);
+                fill_io(s, env, p, u, ret);
+                if (s->wants_pss)
+                        fill_pss(s, env, p, u, ret);
+        }
+        if (p->cpu_ns >= 0)
+                set(ret, PROCESS_CPU_NS, p->cpu_ns);
+}
+
+void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u)
+{
+        const struct process_cells before = u->cells;
+        struct process_cells *c = &u->cells;
+
+        set(c, PROCESS_IN_TREE, p->in_tree);
+        fill_status(s, env, p, u, c);
+        for (unsigned i = PROCESS_VMS; i <= PROCESS_SWAP; i++) { /* an ended one has none of it */
+                c->v[i] = before.v[i];
+                c->valid = (c->valid & ~(UINT64_C(1) << i)) | (before.valid & UINT64_C(1) << i);
+        }
+        fill_counters(s, env, p, c);
+        fill_io(s, env, p, u, c);
+        if (p->cpu_ns >= 0)
+                set(c, PROCESS_CPU_NS, p->cpu_ns);
+        /* The kernel's peak is that of whatever it waited for as well: its own where it waited for nobody. */
+        if (!p->child_minor_faults && (int64_t) p->last->rss_peak_bytes > c->v[PROCESS_RSS_PEAK])
+                set(c, PROCESS_RSS_PEAK, (int64_t) p->last->rss_peak_bytes);
+        process_share_update(env, p, u, c);
+}
+
+static int64_t plus(uint64_t a, uint64_t b)
+{
+        return (int64_t) (a + b);
+}
+
+/* 0 for more than 292 years of one core: that is no time. */
+static int64_t ticks_to_ns(const struct infp_env *env, uint64_t ticks)
+{
+        int64_t ns;
+
+        return __builtin_mul_overflow(ticks, INFP_NS_PER_S / env->ticks_per_s, &ns) ? 0 : ns;
+}
+
+void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
+                          const struct process_cells *c)
+{
+        int64_t own = ticks_to_ns(env, p->utime + p->stime), *v = u->share.v;
+
+        if (p->cpu_ns > own)
+                own = p->cpu_ns;
+        v[COUNTER_USER] = plus(p->utime, (uint64_t) p->cutime);
+        v[COUNTER_SYSTEM] = plus(p->stime, (uint64_t) p->cstime);
+        v[COUNTER_CPU_NS] =
+                plus((uint64_t) own, (uint64_t) ticks_to_ns(env, (uint64_t) p->cutime + (uint64_t) p->cstime));
+        v[COUNTER_MINOR_FAULTS] = plus(p->minor_faults, p->child_minor_faults);
+        v[COUNTER_MAJOR_FAULTS] = plus(p->major_faults, p->child_major_faults);
+        v[COUNTER_READ_CHARS] = c->v[PROCESS_READ_CHARS]; /* 0 where there is none */
+        v[COUNTER_WRITE_CHARS] = c->v[PROCESS_WRITE_CHARS];
+        v[COUNTER_READ_BYTES] = c->v[PROCESS_READ_BYTES];
+        v[COUNTER_WRITE_BYTES] = c->v[PROCESS_WRITE_BYTES];
+        v[COUNTER_VOLUNTARY] = c->v[PROCESS_VOLUNTARY];
+        v[COUNTER_INVOLUNTARY] = c->v[PROCESS_NONVOLUNTARY];
+}

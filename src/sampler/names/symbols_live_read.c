@@ -1,0 +1,372 @@
+/* The thread that reads files which name code, beside the recording. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/procfile.h"
+#include "base/sort.h"
+#include "base/time.h"
+#include "sampler/names/symbols_live_parts.h"
+#include "symbols/debug_file.h"
+
+enum { NICE = 10 };
+/* Of the recorder's memory, for all that is read of a file: what is larger is left without names. */
+static const uint64_t most_bytes = UINT64_C(32) << 20;
+/* A program goes on writing its map: names that are not there yet come with a later reading. */
+static const uint64_t again_ns = 10 * INFP_NS_PER_S;
+/* The table of symbols of a large library takes tens of milliseconds to read, whatever it is read for. */
+static const uint64_t files_again_ns = 60 * INFP_NS_PER_S;
+
+void infp_live_unref(struct infp_live_shared *shared)
+{
+        bool is_last;
+
+        pthread_mutex_lock(&shared->lock);
+        is_last = --shared->n_refs == 0;
+        pthread_mutex_unlock(&shared->lock);
+        if (!is_last)
+                return;
+        for (size_t i = 0; i < shared->n_objects; i++) {
+                free(shared->objects[i].path);
+                free(shared->objects[i].build_id);
+                infp_close(shared->objects[i].fd);
+        }
+        for (size_t i = 0; i < shared->n_names; i++) {
+                free(shared->names[i].name);
+                free(shared->names[i].file);
+        }
+        for (unsigned i = 0; i < shared->n_jitdumps; i++)
+                free(shared->jitdumps[i].path);
+        free(shared->frames);
+        free(shared->objects);
+        free(shared->names);
+        infp_close(shared->root_fd);
+        pthread_cond_destroy(&shared->news);
+        pthread_cond_destroy(&shared->done);
+        pthread_mutex_destroy(&shared->lock);
+        free(shared);
+}
+
+static void put_name(struct infp_live_shared *shared, uint64_t frame, const struct infp_symbol *symbol)
+{
+        struct infp_live_name name = { .frame = frame,
+                                       .name = strdup(symbol->name),
+                                       .file = symbol->file ? strdup(symbol->file) : NULL,
+                                       .line = symbol->line,
+                                       .function_line = symbol->function_line,
+                                       .from = symbol->from };
+
+        pthread_mutex_lock(&shared->lock);
+        if (name.name && infp_live_room(&shared->names, &shared->cap_names, shared->n_names, sizeof(name))) {
+                shared->names[shared->n_names++] = name;
+                name = (struct infp_live_name){ 0 };
+        }
+        pthread_mutex_unlock(&shared->lock);
+        free(name.name);
+        free(name.file);
+}
+
+/* The process's number in its own namespace, which is the one in its files' names. */
+static int32_t own_number(int root_fd, int32_t pid)
+{
+        char path[64], text[4096];
+        const char *at;
+        int32_t own = pid;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", pid);
+        n = infp_read_at(root_fd, path, text, sizeof(text));
+        at = n > 0 ? strstr(text, "\nNSpid:") : NULL;
+        for (at = at ? at + 7 : NULL; at && (*at == ' ' || *at == '\t');) {
+                char *end;
+                const long number = strtol(at, &end, 10);
+
+                if (end == at)
+                        break;
+                own = (int32_t) number;
+                at = end;
+        }
+        return own;
+}
+
+static int open_root(int root_fd, int32_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "proc/%d/root", infp_proc_thread(root_fd, "proc/", pid));
+        return openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* /tmp is everybody's: another user could leave a file of wrong names there, or a link to what we alone may read. */
+static int open_map(int root, int proc_root, int32_t pid, const char *path)
+{
+        infp_autoclose int fd = infp_open_in_root(root, path);
+        const char *name = strrchr(path, '/');
+        const size_t size = strlen(name);
+        char link[64], found[PATH_MAX];
+        struct stat file, process;
+        ssize_t n = 0;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        if (fd >= 0)
+                n = readlink(link, found, sizeof(found));
+        if (n < (ssize_t) size || memcmp(found + n - size, name, size) != 0 || fstat(fd, &file) < 0)
+                return -1;
+        snprintf(link, sizeof(link), "proc/%d", pid);
+        if (file.st_uid != 0 && file.st_uid != geteuid() &&
+            (fstatat(proc_root, link, &process, 0) < 0 || process.st_uid != file.st_uid))
+                return -1;
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* A file stays readable by its descriptor when it, or the process, is gone. */
+static void open_files(const struct infp_live_shared *shared, struct infp_live_process *process, const char *jitdump)
+{
+        const int32_t own = own_number(shared->root_fd, process->pid);
+        infp_autoclose int root = open_root(shared->root_fd, process->pid);
+        char path[64];
+
+        if (process->perf_map < 0 && root >= 0) {
+                snprintf(path, sizeof(path), "/tmp/perf-%d.map", own);
+                process->perf_map = open_map(root, shared->root_fd, process->pid, path);
+        }
+        if (process->perf_map < 0) {
+                snprintf(path, sizeof(path), "/tmp/perf-%d.map", process->pid);
+                process->perf_map = open_map(shared->root_fd, shared->root_fd, process->pid, path);
+        }
+        if (process->jitdump < 0 && jitdump)
+                process->jitdump = infp_open_in_root(root >= 0 ? root : shared->root_fd, jitdump);
+}
+
+static void close_process(struct infp_live_process *process)
+{
+        infp_close(process->perf_map);
+        infp_close(process->jitdump);
+        infp_jit_symbols_free(process->symbols);
+}
+
+/* The process, made when it is new. Those that came first give way. */
+static struct infp_live_process *find_process(struct infp_live_reader *reader, int32_t pid)
+{
+        struct infp_live_process *process;
+
+        for (unsigned i = 0; i < reader->n_processes; i++)
+                if (reader->processes[i].pid == pid)
+                        return &reader->processes[i];
+        if (reader->n_processes == INFP_LIVE_MAX_PROCESSES) {
+                close_process(&reader->processes[0]);
+                memmove(reader->processes, reader->processes + 1,
+                        (INFP_LIVE_MAX_PROCESSES - 1) * sizeof(*reader->processes));
+                reader->n_processes--;
+        }
+        process = &reader->processes[reader->n_processes];
+        *process = (struct infp_live_process){ .pid = pid, .perf_map = -1, .jitdump = -1 };
+        if (infp_jit_symbols_new(&process->symbols) < 0)
+                return NULL;
+        reader->n_processes++;
+        return process;
+}
+
+/* Copies the path: the list is changed by the other thread. */
+static char *jitdump_of(struct infp_live_shared *shared, int32_t pid)
+{
+        char *ret = NULL;
+
+        pthread_mutex_lock(&shared->lock);
+        for (unsigned i = 0; i < shared->n_jitdumps; i++)
+                if (shared->jitdumps[i].pid == pid)
+                        ret = strdup(shared->jitdumps[i].path);
+        pthread_mutex_unlock(&shared->lock);
+        return ret;
+}
+
+static void wait_for_name(struct infp_live_shared *shared, struct infp_live_reader *reader,
+                          const struct infp_live_frame *frame)
+{
+        struct infp_live_process *process = find_process(reader, frame->pid);
+        infp_autofree char *jitdump = jitdump_of(shared, frame->pid);
+
+        if (!process)
+                return;
+        open_files(shared, process, jitdump);
+        if (infp_live_room(&reader->waiting, &reader->cap_waiting, reader->n_waiting, sizeof(*frame)))
+                reader->waiting[reader->n_waiting++] = *frame;
+}
+
+struct naming {
+        struct infp_live_shared *shared;
+        const struct infp_live_frame *frames;
+};
+
+static void take_name(void *context, size_t index, const struct infp_symbol *symbol)
+{
+        const struct naming *naming = context;
+
+        put_name(naming->shared, naming->frames[index].frame, symbol);
+}
+
+/* n frames of one object, by address. */
+static void name_in_file(struct infp_live_shared *shared, struct infp_live_reader *reader,
+                         const struct infp_live_object *object, const struct infp_live_frame *frames, size_t n)
+{
+        infp_autofree uint64_t *addresses = malloc(n * sizeof(*addresses));
+        struct naming naming = { shared, frames };
+
+        if (!addresses)
+                return;
+        for (size_t i = 0; i < n; i++)
+                addresses[i] = frames[i].address;
+        infp_symbols_all(reader->symbols, object->path, object->fd, object->build_id, addresses, n, take_name, &naming,
+                         NULL);
+}
+
+static int by_object(const void *left, const void *right)
+{
+        const struct infp_live_frame *a = left, *b = right;
+
+        if (a->object != b->object)
+                return a->object < b->object ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static bool was_removed(int fd)
+{
+        struct stat status;
+
+        return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* One object after the other, so that the memory for it is that of one. What lies under its path is left to `finish`. */
+static void name_in_files(struct infp_live_shared *shared, struct infp_live_reader *reader)
+{
+        const size_t n = reader->n_in_files;
+        struct infp_live_frame *all = reader->in_files;
+        size_t end, kept = 0;
+
+        infp_sort(all, n, sizeof(*all), by_object);
+        for (size_t i = 0; i < n; i = end) {
+                struct infp_live_object object;
+
+                for (end = i + 1; end < n && all[end].object == all[i].object;)
+                        end++;
+                pthread_mutex_lock(&shared->lock);
+                object = shared->objects[all[i].object]; /* its texts stay */
+                pthread_mutex_unlock(&shared->lock);
+                if (!object.is_reachable || was_removed(object.fd)) {
+                        name_in_file(shared, reader, &object, all + i, end - i);
+                        continue;
+                }
+                memmove(all + kept, all + i, (end - i) * sizeof(*all));
+                kept += end - i;
+        }
+        reader->n_in_files = kept;
+}
+
+/* Reads on in all files, and names what waits; what has no name waits on. */
+static void name_waiting(struct infp_live_shared *shared, struct infp_live_reader *reader)
+{
+        size_t kept = 0;
+
+        for (unsigned i = 0; i < reader->n_processes && reader->n_waiting; i++) {
+                struct infp_live_process *process = &reader->processes[i];
+
+                open_files(shared, process, NULL);
+                if (process->perf_map >= 0)
+                        infp_jit_symbols_read_perf_map(process->symbols, process->perf_map, NULL);
+                if (process->jitdump >= 0)
+                        infp_jit_symbols_read_jitdump(process->symbols, process->jitdump, NULL);
+        }
+        for (size_t i = 0; i < reader->n_waiting; i++) {
+                const struct infp_live_frame *frame = &reader->waiting[i];
+                struct infp_symbol symbol;
+                bool is_named = false;
+
+                for (unsigned j = 0; j < reader->n_processes && !is_named; j++)
+                        is_named =
+                                reader->processes[j].pid == frame->pid &&
+                                infp_jit_symbols_at(reader->processes[j].symbols, frame->address, frame->t_ns, &symbol);
+                if (is_named)
+                        put_name(shared, frame->frame, &symbol);
+                else
+                        reader->waiting[kept++] = *frame;
+        }
+        reader->n_waiting = kept;
+}
+
+/* What was handed over, or nothing when it is time. True: the end was asked for. */
+static bool take_frames(struct infp_live_shared *shared, uint64_t due_ns, struct infp_live_frame **ret, size_t *ret_n)
+{
+        const struct timespec due = infp_timespec(due_ns);
+        bool is_ending;
+
+        pthread_mutex_lock(&shared->lock);
+        while (!shared->n_frames && !shared->is_ending)
+                if (pthread_cond_timedwait(&shared->news, &shared->lock, &due) == ETIMEDOUT)
+                        break;
+        *ret = INFP_TAKE(shared->frames);
+        *ret_n = shared->n_frames;
+        shared->n_frames = shared->cap_frames = 0;
+        is_ending = shared->is_ending;
+        pthread_mutex_unlock(&shared->lock);
+        return is_ending;
+}
+
+static void read_all(struct infp_live_shared *shared, struct infp_live_reader *reader)
+{
+        uint64_t due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns, files_due = due + files_again_ns;
+        bool is_ending = false;
+
+        while (!is_ending) {
+                struct infp_live_frame *frames;
+                size_t n;
+
+                is_ending = take_frames(shared, due, &frames, &n);
+                for (size_t i = 0; i < n; i++)
+                        if (frames[i].object == UINT32_MAX)
+                                wait_for_name(shared, reader, &frames[i]);
+                        else if (infp_live_room(&reader->in_files, &reader->cap_in_files, reader->n_in_files,
+                                                sizeof(*frames)))
+                                reader->in_files[reader->n_in_files++] = frames[i];
+                free(frames);
+                if (!is_ending && infp_clock_ns(CLOCK_MONOTONIC) < due)
+                        continue;
+                name_waiting(shared, reader);
+                if (is_ending || infp_clock_ns(CLOCK_MONOTONIC) >= files_due) {
+                        name_in_files(shared, reader);
+                        files_due = infp_clock_ns(CLOCK_MONOTONIC) + files_again_ns;
+                }
+                due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns;
+        }
+}
+
+void *infp_live_main(void *context)
+{
+        struct infp_live_shared *shared = context;
+        struct infp_live_reader reader = { .root_fd = shared->root_fd };
+        const struct infp_symbols_options options = {
+                .root_fd = shared->root_fd, .most_bytes = most_bytes, .no_lines = true, .no_demangling = true
+        };
+
+        setpriority(PRIO_PROCESS, (id_t) gettid(), NICE);
+        if (infp_symbols_new(&options, &reader.symbols, NULL) == 0)
+                read_all(shared, &reader);
+        for (unsigned i = 0; i < reader.n_processes; i++)
+                close_process(&reader.processes[i]);
+        free(reader.waiting);
+        free(reader.in_files);
+        infp_symbols_free(reader.symbols);
+        pthread_mutex_lock(&shared->lock);
+        shared->is_ended = true;
+        pthread_cond_broadcast(&shared->done);
+        pthread_mutex_unlock(&shared->lock);
+        infp_live_unref(shared);
+        return NULL;
+}

@@ -1,0 +1,133 @@
+#include "sampler/objects/open.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "sampler/objects/memory.h"
+
+enum { MAX_FDS = 1024 };
+
+/* The inode as mappings show it, which on overlay and btrfs file systems is not always that of stat. 0: not shown (before 5.14). */
+static uint64_t inode_of_mappings(int fd)
+{
+        char path[48], text[512];
+        const char *at;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        if (infp_read_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+                return 0;
+        at = strstr(text, "\nino:");
+        return at ? strtoull(at + 5, NULL, 10) : 0;
+}
+
+/* fd is open with O_PATH. With a build id alone the caller has to compare that. */
+static bool is_it(int fd, const struct stat *status, const struct infp_object_place *place)
+{
+        if (!place->inode)
+                return place->build_id_size > 0;
+        if (status->st_ino == place->inode && major(status->st_dev) == place->major &&
+            minor(status->st_dev) == place->minor)
+                return true;
+        return inode_of_mappings(fd) == place->inode;
+}
+
+/* What O_PATH found is looked at before it is opened: opening a device or a pipe may do something. */
+static int open_if_it(int path_fd, const struct infp_object_place *place, struct infp_file_identity *ret)
+{
+        char path[48];
+        struct stat status;
+        int fd;
+
+        if (fstat(path_fd, &status) < 0)
+                return -errno;
+        if (!S_ISREG(status.st_mode) || !is_it(path_fd, &status, place))
+                return -ESTALE;
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+                return -errno;
+        *ret = (struct infp_file_identity){ status.st_dev, status.st_ino, (uint64_t) status.st_size,
+                                            (uint64_t) status.st_ctim.tv_sec * INFP_NS_PER_S +
+                                                    (uint64_t) status.st_ctim.tv_nsec };
+        return fd;
+}
+
+static int open_at(int dir_fd, const char *path, const struct infp_object_place *place, struct infp_file_identity *ret)
+{
+        infp_autoclose int path_fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
+
+        return path_fd < 0 ? -errno : open_if_it(path_fd, place, ret);
+}
+
+static int open_in_root(const struct infp_object_place *place, struct infp_file_identity *ret)
+{
+        char path[48];
+        infp_autoclose int root = -1;
+
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) place->pid);
+        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return root < 0 ? -errno : open_at(root, infp_relative(place->path), place, ret);
+}
+
+/* A program that made a file in memory, or deleted one, may still have it open. */
+static int open_held(const struct infp_object_place *place, struct infp_file_identity *ret)
+{
+        char path[48];
+        const struct dirent *entry;
+        unsigned n = 0;
+        DIR *held;
+        int r = -ENOENT;
+
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int) place->pid);
+        held = opendir(path);
+        if (!held)
+                return -errno;
+        while (r < 0 && n++ < MAX_FDS && (entry = readdir(held))) {
+                struct stat status;
+
+                if (entry->d_name[0] != '.' && fstatat(dirfd(held), entry->d_name, &status, 0) == 0 &&
+                    S_ISREG(status.st_mode) && status.st_ino == place->inode)
+                        r = open_at(dirfd(held), entry->d_name, place, ret);
+        }
+        closedir(held);
+        return r;
+}
+
+int infp_object_open(int root_fd, const struct infp_object_place *place, enum infp_object_way way,
+                     struct infp_file_identity *ret)
+{
+        const bool has_path = place->path[0] == '/' && place->path[1] != '/';
+        char path[80];
+
+        if (!place->inode && !place->build_id_size)
+                return -ENOENT;
+        switch (way) {
+        case INFP_BY_OUR_ROOT:
+                return has_path ? open_at(root_fd, infp_relative(place->path), place, ret) : -ENOENT;
+        case INFP_BY_ITS_ROOT:
+                return has_path ? open_in_root(place, ret) : -ENOENT;
+        case INFP_BY_MAP_FILES:
+                snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int) place->pid, place->begin,
+                         place->end);
+                return open_at(AT_FDCWD, path, place, ret);
+        case INFP_BY_EXE:
+                snprintf(path, sizeof(path), "/proc/%d/exe", (int) place->pid);
+                return open_at(AT_FDCWD, path, place, ret);
+        case INFP_BY_FD:
+                return place->inode ? open_held(place, ret) : -ENOENT;
+        case INFP_BY_MEMORY:
+                return infp_object_from_memory(root_fd, place, ret);
+        default:
+                return -EINVAL;
+        }
+}

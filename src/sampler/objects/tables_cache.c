@@ -1,0 +1,291 @@
+#include "sampler/objects/tables_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/new_file.h"
+#include "base/sort.h"
+#include "sampler/objects/image.h"
+
+enum {
+        NAME_BYTES = 2 * INFP_MAX_BUILD_ID + 32,
+        USED_S = 3600,        /* the time of last use is no more exact than this */
+        LEFT_BEHIND_S = 3600, /* a temporary file that is older has no writer */
+        MAX_ENTRIES = 8192,
+};
+#define MAGIC \
+        UINT64_C(0x32454c4241544e49) /* "INTABLE2": another one whenever tables of the same file become other ones */
+
+struct infp_tables_cache {
+        int fd;
+        uint64_t max_bytes;
+        atomic_uint_least64_t bytes; /* since they were counted last; UINT64_MAX: not counted yet */
+        pthread_mutex_t trim_lock;
+};
+
+/* What stands before the table in a file: all of it must be as it is to be. */
+struct head {
+        uint64_t magic;
+        struct infp_file_identity identity;
+        uint64_t build_id_hash, table_size, table_hash;
+};
+
+static int make_directories(const char *path)
+{
+        char part[PATH_MAX];
+
+        if (strlen(path) >= sizeof(part))
+                return -ENAMETOOLONG;
+        for (const char *slash = path; slash;) {
+                slash = strchr(slash + 1, '/');
+                memcpy(part, path, slash ? (size_t) (slash - path) : strlen(path));
+                part[slash ? (size_t) (slash - path) : strlen(path)] = 0;
+                if (part[0] && mkdir(part, 0700) < 0 && errno != EEXIST && !slash)
+                        return -errno;
+        }
+        return 0;
+}
+
+int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct infp_tables_cache **ret,
+                           struct infp_err *err)
+{
+        infp_autoclose int fd = -1;
+        struct infp_tables_cache *cache;
+        struct stat status;
+        int r = make_directories(directory);
+
+        fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return infp_fail_errno(err, r < 0 ? r : -errno, "cannot open %s, which keeps unwind tables", directory);
+        if (fstat(fd, &status) < 0)
+                return infp_fail_errno(err, -errno, "cannot read %s, which keeps unwind tables", directory);
+        if (status.st_uid != geteuid() || (status.st_mode & 077))
+                return infp_fail(err, -EPERM,
+                                 "%s is not used to keep unwind tables: it must belong to this user and have mode 0700",
+                                 directory);
+        cache = calloc(1, sizeof(*cache));
+        if (!cache)
+                return infp_fail(err, -ENOMEM, "no memory for the cache of unwind tables");
+        cache->fd = fd;
+        fd = -1;
+        cache->max_bytes = max_bytes;
+        atomic_init(&cache->bytes, UINT64_MAX);
+        pthread_mutex_init(&cache->trim_lock, NULL);
+        *ret = cache;
+        return 0;
+}
+
+struct infp_tables_cache *infp_tables_cache_close(struct infp_tables_cache *cache)
+{
+        if (cache) {
+                infp_close(cache->fd);
+                pthread_mutex_destroy(&cache->trim_lock);
+                free(cache);
+        }
+        return NULL;
+}
+
+/* Two files of one build id (one of them not stripped, or a forgery) do not push each other out. */
+static void name_of(char *ret, const uint8_t *build_id, uint32_t size, const struct infp_file_identity *identity)
+{
+        for (uint32_t i = 0; i < size; i++)
+                sprintf(ret + (size_t) 2 * i, "%02x", build_id[i]);
+        sprintf(ret + (size_t) 2 * size, "-%016llx", (unsigned long long) infp_hash64(identity, sizeof(*identity), 0));
+}
+
+static struct head head_of(const uint8_t *build_id, uint32_t size, const struct infp_file_identity *identity)
+{
+        return (struct head){ .magic = MAGIC, .identity = *identity, .build_id_hash = infp_hash64(build_id, size, 0) };
+}
+
+static bool is_whole(int fd, struct head *wanted)
+{
+        struct stat status;
+        struct head head;
+
+        if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+            (status.st_mode & 022) || pread(fd, &head, sizeof(head), 0) != (ssize_t) sizeof(head))
+                return false;
+        wanted->table_size = head.table_size;
+        wanted->table_hash = head.table_hash;
+        return memcmp(&head, wanted, sizeof(head)) == 0 && status.st_size > (off_t) sizeof(head) &&
+               head.table_size == (uint64_t) status.st_size - sizeof(head) && head.table_size <= UINT32_MAX;
+}
+
+static bool read_whole(int fd, char *into, uint64_t size, uint64_t at)
+{
+        while (size) {
+                const ssize_t n = pread(fd, into, size, (off_t) at);
+
+                if (n <= 0)
+                        return false;
+                into += n;
+                at += (uint64_t) n;
+                size -= (uint64_t) n;
+        }
+        return true;
+}
+
+/* What is used stays. */
+static void note_use(int fd)
+{
+        struct timespec now[2] = { { 0, UTIME_OMIT }, { 0, UTIME_NOW } };
+        struct stat status;
+
+        if (fstat(fd, &status) == 0 && time(NULL) - status.st_mtime > USED_S)
+                futimens(fd, now);
+}
+
+int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
+                          const struct infp_file_identity *identity, struct infp_cached_table *ret)
+{
+        struct head head = head_of(build_id, build_id_size, identity);
+        infp_autoclose int fd = -1;
+        char name[NAME_BYTES];
+        void *memory;
+
+        if (build_id_size > INFP_MAX_BUILD_ID)
+                return -EINVAL;
+        name_of(name, build_id, build_id_size, identity);
+        fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        if (!is_whole(fd, &head))
+                return -EBADMSG;
+        memory = mmap(NULL, head.table_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+                return -ENOMEM;
+        if (!read_whole(fd, memory, head.table_size, sizeof(head)) ||
+            infp_hash64(memory, head.table_size, 0) != head.table_hash ||
+            infp_unwind_table_check(memory, head.table_size, &ret->table) < 0) {
+                munmap(memory, head.table_size);
+                return -EBADMSG;
+        }
+        note_use(fd);
+        ret->memory = memory;
+        ret->memory_size = head.table_size;
+        return 0;
+}
+
+/* One file of the directory. */
+struct entry {
+        char name[NAME_BYTES];
+        uint64_t size;
+        int64_t used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+        const struct entry *x = a, *y = b;
+
+        return (x->used > y->used) - (x->used < y->used);
+}
+
+static bool take_entry(int fd, const char *name, time_t now, struct entry *ret)
+{
+        struct stat status;
+
+        if (strlen(name) >= sizeof(ret->name) || fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(status.st_mode))
+                return false;
+        if (name[0] == '.') { /* a writer that was killed left it */
+                if (now - status.st_mtime > LEFT_BEHIND_S)
+                        unlinkat(fd, name, 0);
+                return false;
+        }
+        *ret = (struct entry){ .size = (uint64_t) status.st_size, .used = status.st_mtime };
+        strcpy(ret->name, name);
+        return true;
+}
+
+/* The files by their last use, and their size. NULL: no memory, or it cannot be read. */
+static struct entry *list(int directory, size_t *ret_n, uint64_t *ret_bytes)
+{
+        const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *files = fd < 0 ? NULL : fdopendir(fd);
+        struct entry *entries = files ? malloc(MAX_ENTRIES * sizeof(*entries)) : NULL;
+        const time_t now = time(NULL);
+        const struct dirent *file;
+
+        *ret_n = *ret_bytes = 0;
+        while (entries && *ret_n < MAX_ENTRIES && (file = readdir(files)))
+                if (take_entry(fd, file->d_name, now, &entries[*ret_n]))
+                        *ret_bytes += entries[(*ret_n)++].size;
+        if (files)
+                closedir(files);
+        else
+                infp_close(fd);
+        infp_sort(entries, *ret_n, sizeof(*entries), by_use);
+        return entries;
+}
+
+/* Removes what was not used for longest, down to nine tenths. */
+static void trim(struct infp_tables_cache *cache)
+{
+        infp_autofree struct entry *entries = NULL;
+        uint64_t bytes;
+        size_t n;
+
+        if (pthread_mutex_trylock(&cache->trim_lock) != 0)
+                return;
+        entries = list(cache->fd, &n, &bytes);
+        if (entries && (bytes > cache->max_bytes || n == MAX_ENTRIES)) {
+                const size_t first_kept = n == MAX_ENTRIES ? MAX_ENTRIES / 10 : 0;
+
+                for (size_t i = 0; i < n && (i < first_kept || bytes > cache->max_bytes / 10 * 9); i++)
+                        if (unlinkat(cache->fd, entries[i].name, 0) == 0)
+                                bytes -= entries[i].size;
+        }
+        if (entries)
+                atomic_store(&cache->bytes, bytes);
+        pthread_mutex_unlock(&cache->trim_lock);
+}
+
+static int write_file(int dir_fd, const char *name, const struct head *head, const struct infp_unwind_table *table)
+{
+        infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
+        int r = infp_new_file_at(&file, dir_fd, name, 0600);
+
+        if (r == 0)
+                r = infp_write_all(file.fd, head, sizeof(*head), NULL);
+        if (r == 0)
+                r = infp_write_all(file.fd, table, table->size, NULL);
+        return r < 0 ? r : infp_new_file_commit(&file, false);
+}
+
+int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
+                          const struct infp_file_identity *identity, const struct infp_unwind_table *table)
+{
+        struct head head = head_of(build_id, build_id_size, identity);
+        char name[NAME_BYTES];
+        int r;
+
+        if (build_id_size > INFP_MAX_BUILD_ID)
+                return -EINVAL;
+        if (table->size > cache->max_bytes / 4)
+                return -EFBIG;
+        head.table_size = table->size;
+        head.table_hash = infp_hash64(table, table->size, 0);
+        name_of(name, build_id, build_id_size, identity);
+        r = write_file(cache->fd, name, &head, table);
+        if (r < 0)
+                return r;
+        if (atomic_load(&cache->bytes) == UINT64_MAX ||
+            atomic_fetch_add(&cache->bytes, table->size + sizeof(head)) > cache->max_bytes)
+                trim(cache);
+        return 0;
+}

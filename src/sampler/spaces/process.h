@@ -1,0 +1,62 @@
+/* The processes and threads that records tell of: who they are, and their spaces. What was not told is read from /proc when a
+ * sample names it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "collect/env.h"
+#include "sampler/perf/perf.h"
+#include "sampler/spaces/space.h"
+#include "sampler/spaces/thread.h"
+
+struct infp_space_process {
+        int32_t pid;
+        uint64_t id;       /* 0: not asked yet */
+        uint64_t begin_ns; /* as the record of its fork says; 0: it was there before */
+        uint64_t read_ns;  /* when /proc/PID/maps was read; records of before are in it */
+        uint64_t asked_ns; /* when that was tried last */
+        unsigned n_moves;  /* times that it was, since memory was put in the place of a file's code */
+        uint64_t pause_ns; /* until it may be tried again, without a reason that is sure to be one */
+        uint64_t lost;     /* as of infp_processes.lost, then */
+        uint64_t exec_ns;  /* of its last exec that was told of; 0: none */
+        uint64_t ended_ns; /* 0: its first thread has not ended */
+        struct infp_space *space;
+        char *jitdump; /* path; NULL: none was seen */
+};
+
+struct infp_processes {
+        const struct infp_env *env;
+        struct infp_objects *objects;
+        struct infp_map by_pid;
+        struct infp_threads threads;
+        uint64_t lost; /* times that records were lost */
+        uint64_t n_mappings_missed;
+        uint64_t swept_ns;
+        int64_t boottime_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
+};
+
+int infp_processes_init(struct infp_processes *all, const struct infp_env *env, struct infp_objects *objects);
+void infp_processes_done(struct infp_processes *all);
+
+/* Records. */
+void infp_processes_map(struct infp_processes *all, const struct infp_perf_mapping *mapping);
+void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, const char *name,
+                         bool is_exec);
+void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid,
+                         int32_t parent_tid);
+void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid);
+
+/* The process, with its space and id, known or read now. NULL: no memory. */
+struct infp_space_process *infp_processes_get(struct infp_processes *all, int32_t pid, uint64_t t_ns);
+/* Reads its mappings again, since code of t_ns is in none of them; less and less often. True: they were read. */
+bool infp_processes_reread(struct infp_processes *all, struct infp_space_process *process, uint64_t t_ns);
+/* The thread with a name and an id. name NULL: as records or /proc say. NULL: no memory. */
+struct infp_space_thread *infp_processes_thread(struct infp_processes *all, const struct infp_space_process *process,
+                                                int32_t tid, const char *name);
+/* Forgets those that have ended for a while. */
+void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns);

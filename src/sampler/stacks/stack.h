@@ -1,0 +1,128 @@
+/* From moments of threads to rows: which code each process has where, its unwind tables, and the frames, nodes, threads and samples
+ * that are written of it. Takes the records of perf.h in the order in which they happened.
+ *
+ * All of this belongs to one thread, that which reads the records; nothing here waits for a file or for another process, apart from
+ * short reads of /proc. Files are opened, and tables built, by helper threads; samples that need them wait in a bounded queue. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "collect/env.h"
+#include "model/row.h"
+#include "model/stack_tables.h"
+#include "sampler/perf/perf.h"
+
+/* What a sample is of; its name is stack_samples.mode. Counts are kept apart. */
+enum infp_stack_mode { INFP_STACK_CPU, INFP_STACK_WALL, INFP_STACK_OFF_CPU, INFP_STACK_MODES };
+const char *infp_stack_mode_name(enum infp_stack_mode mode);
+
+struct infp_stacks_options {
+        const struct infp_env *env;  /* root_fd and boot_id are used */
+        uint32_t max_depth;          /* frames of a stack; 0: the default */
+        const char *cache_directory; /* of unwind tables; NULL: none on disk (infp_stacks_cache_directory) */
+        size_t waiting_bytes;        /* of stacks that wait for a table; 0: 8 MiB */
+        /* Takes a row away: 0, or -ENOSPC (no room: entities are tried again with the next sample that names them). */
+        int (*put)(void *context, const struct infp_row *row);
+        void *put_context;
+};
+
+struct infp_stacks;
+
+int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stacks **ret, struct infp_err *err);
+/* Does not wait for a helper that hangs in a file system. NULL is fine; returns NULL. */
+struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks);
+
+/* The handler of all records. Its sample() puts rows of mode cpu and leaves samples of switches alone: whoever wants these calls
+ * infp_stacks_take from a handler of his own. run is NULL. */
+struct infp_perf_handler infp_stacks_handler(struct infp_stacks *stacks);
+
+/* A process that existed before the events did: its mappings by /proc. After the events are enabled: records of before are known to
+ * be old then. Processes that were never told of are read when a sample names them. */
+void infp_stacks_seed(struct infp_stacks *stacks, pid_t pid);
+/* The kernel lost records: mappings may be missing. They are read again, when a sample names the process. */
+void infp_stacks_lost(struct infp_stacks *stacks);
+
+/* A moment whose stack is known. */
+struct infp_stack_found {
+        uint64_t t_ns;
+        uint64_t process, thread,
+                stack;         /* ids; stack 0: there is none (a kernel thread whose frames may not be seen) */
+        int32_t pid, tid, cpu; /* cpu -1: not told */
+        uint32_t depth; /* of the stack's innermost node, as in stacks.depth; what infp_stacks_extend counts on */
+        enum infp_stack_mode mode;
+        bool is_truncated; /* outer frames are missing */
+        uint32_t samples;  /* of the row: 1; more where a thread did not run between several (wall.h) */
+};
+
+/* Makes a stack of a sample, now or when the tables that it needs are there (a few ms to seconds later; moments of one thread then
+ * stay in order). found is called exactly once for each that was taken, at the latest in infp_stacks_end. */
+typedef void infp_stack_found_fn(void *context, uint64_t cookie, const struct infp_stack_found *found);
+void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample *sample, enum infp_stack_mode mode,
+                      infp_stack_found_fn *found, void *context, uint64_t cookie);
+
+/* Who a thread is, without a stack; writes the entity. name NULL: as the records or /proc say. */
+void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, const char *name,
+                        struct infp_stack_found *ret);
+
+/* Puts a frame that has a name alone (a system call, a wait channel, as /proc says them) below a stack, or makes it the root where
+ * there is none. Its name is written into `symbols`, from "proc". */
+void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *found, enum infp_frame_kind kind,
+                        const char *name);
+
+/* A row of stack_samples. weight in seconds; state NULL: none. 0 or -ENOSPC (counted as dropped). */
+int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *found, double weight, const char *state);
+
+/* Takes what the helpers have finished, and lets go on what waited for it. Call it after each reading of the buffers. */
+void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns);
+/* Readable when a turn has something to do: to be polled with the buffers. */
+int infp_stacks_wake_fd(const struct infp_stacks *stacks);
+/* Waits for tables until deadline_ns (CLOCK_MONOTONIC) and makes stacks of all that waits, with what is there then. */
+void infp_stacks_end(struct infp_stacks *stacks, uint64_t deadline_ns);
+
+/* Sums since the start. */
+struct infp_stack_counts {
+        uint64_t taken;      /* rows of stack_samples */
+        uint64_t dropped;    /* rows that found no room */
+        uint64_t truncated;  /* of stacks that were larger than their copy, or too deep */
+        uint64_t incomplete; /* that ended for another reason before the outermost frame */
+        uint64_t
+                hurried; /* of those: without a table that was still to be built, since the queue was full or the end came */
+        uint64_t frames, guessed_frames; /* user frames */
+};
+struct infp_stacks_counts {
+        struct infp_stack_counts modes[INFP_STACK_MODES];
+        uint64_t n_waiting, waiting_bytes;
+        uint64_t n_processes, n_threads, n_objects; /* that are known now */
+        uint64_t n_tables, table_bytes;             /* in memory now */
+        uint64_t n_built, n_from_cache;
+        uint64_t helper_cpu_ns; /* of the threads that open files and build tables */
+        uint64_t n_unread; /* objects that samples hit and that could not be read: gone, not allowed, no ELF file */
+        uint64_t n_mappings_missed; /* too many for one process */
+        uint64_t n_frame_rows, n_stack_rows;
+};
+void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_counts *ret);
+
+/* Frames whose names may be out of reach when the recording has ended: code made at run time, and objects that are not below the
+ * root under their path (other mount namespaces, deleted files, memory files) or may be removed from there. In the order of their first sample; each once.
+ * What the texts and the descriptor refer to stays until infp_stacks_free. The list is bounded (65,536). */
+struct infp_stack_nameless {
+        uint64_t frame; /* id, as in `frames` and symbols.frame */
+        uint64_t address, t_ns;
+        enum infp_frame_kind
+                kind; /* INFP_FRAME_JIT: address is that of the process; it may have a perf map or a jitdump */
+        int32_t pid;
+        const char *object;   /* as in frames.fObject */
+        const char *build_id; /* hexadecimal; NULL: none */
+        int fd;               /* of the object; -1: none is kept */
+        bool is_reachable;    /* it was under its path, and is named at the end unless it is removed before */
+        const char
+                *jitdump; /* path of the process's jitdump file as it sees it (/proc/PID/root); NULL: none was seen */
+};
+bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct infp_stack_nameless *ret);
+
+/* XDG_CACHE_HOME/infprof/unwind, else ~/.cache/infprof/unwind; NULL when neither is set. free() it. */
+char *infp_stacks_cache_directory(void);

@@ -1,0 +1,61 @@
+/* Where threads wait: the time between the loss of a CPU and the next one, by the records of switches, with the stack of that moment.
+ * The stack comes from perf, taken as the thread left its CPU, where that is allowed; else from the reader of wall_reader.h, if it
+ * read the thread during that very wait. A wait that nobody has a stack of is told without one.
+ * Belongs to the thread that makes stacks. */
+#pragma once
+
+#include "base/map.h"
+#include "sampler/stacks/stack.h"
+#include "sampler/waits/wall_queue.h"
+
+struct infp_off_cpu_wait;
+struct infp_off_cpu_place;
+
+struct infp_off_cpu_waits {
+        struct infp_stacks *stacks;
+        uint64_t least_ns;                           /* shorter waits are told in sums, without stacks */
+        void (*enlarge)(void *context, int32_t tid); /* a stack was larger than its copy; may be NULL */
+        void *enlarge_context;
+        struct infp_map threads;           /* tid -> struct sleeper */
+        struct infp_map words;             /* hash -> text */
+        struct infp_map states;            /* stack -> text: what those who wait there wait for */
+        struct infp_off_cpu_wait *open;    /* a thread waits */
+        struct infp_off_cpu_wait *closed;  /* over; what was read during it may still come */
+        struct infp_off_cpu_wait *telling; /* over; their stacks are not known yet */
+        struct infp_off_cpu_place *places; /* all that infp_stacks or a thread has */
+        uint32_t n_waits, n_copies, n_places;
+        uint64_t told_ns;                  /* last look at sums */
+        uint64_t round_ns;                 /* of the reader, that ended last */
+        uint64_t n_taken, n_short, n_lost; /* waits: told, too short, with a begin or end that is missing */
+        uint64_t n_switches, switched_ns;  /* threads lost a CPU so often; the last time */
+        uint64_t n_refused;                /* threads and waits for which there was no room */
+};
+
+enum { INFP_OFF_CPU_MAX_THREADS = 65536, INFP_OFF_CPU_MAX_WAITS = 65536, INFP_OFF_CPU_MAX_COPIES = 512 };
+
+void infp_off_cpu_waits_init(struct infp_off_cpu_waits *waits, struct infp_stacks *stacks, uint64_t least_ns);
+void infp_off_cpu_waits_done(struct infp_off_cpu_waits *waits); /* not before infp_stacks_end */
+
+/* Records, in the order of time. A sample comes just before the record of its switch. */
+void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample);
+void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in,
+                      bool is_preempted);
+void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid);
+void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid);
+/* What the reader tells. */
+void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message);
+
+/* What recording costs the target. Zeroed at first. */
+struct infp_off_cpu_cost {
+        double rate, share; /* between the last two looks: switches a second, CPUs */
+        double said_share, looked_cpu_s;
+        uint64_t looked_ns, looked_switches;
+};
+/* Looks once a second, with sums since the beginning: cpu_s is what recording has cost. True: that is more than a twentieth of a CPU,
+ * and news: the first time, or half as much more than the last one. now_ns 0: nothing happened yet. */
+bool infp_off_cpu_is_costly(struct infp_off_cpu_cost *cost, uint64_t n_switches, double cpu_s, uint64_t now_ns);
+
+/* Behind the records and messages of one reading: what is over becomes rows. */
+void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns);
+/* The recording ends: what is still open gets its time until now. */
+void infp_off_cpu_end(struct infp_off_cpu_waits *waits, uint64_t now_ns);

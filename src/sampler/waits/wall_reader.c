@@ -1,0 +1,357 @@
+#include "sampler/waits/wall_reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "sampler/waits/wall_threads.h"
+
+enum {
+        QUEUE_BYTES = 2 << 20,
+        TIDS = 4096, /* slots of sizes of stacks; threads may share one */
+        MAX_DOUBLINGS = 8,
+        HINTS = 64,
+        MAX_HINTED = 4096,
+        WHOLE_COST = 8, /* reading a thread that has run costs so many reads of one that has not */
+        JOIN_S = 2,
+};
+#define ROOM_NAP_NS (INFP_NS_PER_MS)
+
+struct infp_wall_reader {
+        struct infp_wall_reader_options options;
+        pthread_t thread;
+        bool is_started, is_left; /* is_left: it hangs in a read, and its memory stays */
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        _Atomic bool is_stopped; /* set under lock */
+        int32_t hints[HINTS];    /* under lock */
+        unsigned n_hints;
+        struct infp_map hinted; /* pids that were named; of the thread that names them */
+
+        struct infp_wall_queue *queue;
+        struct infp_wall_threads threads;
+        uint64_t random, begin_ns, period_ns; /* of the running stretch */
+        uint64_t n_whole;                     /* threads of the running round that were read whole */
+        _Atomic uint8_t doublings[TIDS];
+
+        _Atomic uint64_t wanted, lost, n_torn, n_threads, own_cpu_ns, shown_period_ns;
+        _Atomic int refused_call, refused_stack, refused_pid;
+};
+
+/* Waits until deadline_ns; true: it was told to stop. */
+static bool wait_until(struct infp_wall_reader *reader, uint64_t deadline_ns)
+{
+        const struct timespec until = infp_timespec(deadline_ns);
+        int r = 0;
+
+        pthread_mutex_lock(&reader->lock);
+        while (!reader->is_stopped && r != ETIMEDOUT)
+                r = pthread_cond_timedwait(&reader->changed, &reader->lock, &until);
+        pthread_mutex_unlock(&reader->lock);
+        return reader->is_stopped;
+}
+
+/* Room for a message, however long that takes: rounds come later then. NULL: it is to stop. */
+static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t stack_bytes)
+{
+        struct infp_wall_message *message;
+
+        while (!(message = infp_wall_queue_begin(reader->queue, stack_bytes))) {
+                if (reader->is_stopped) /* whom to wake is not there any more, if we hung in a read until now */
+                        return NULL;
+                reader->options.wake(reader->options.wake_context);
+                if (wait_until(reader, infp_clock_ns(CLOCK_MONOTONIC) + ROOM_NAP_NS))
+                        return NULL;
+        }
+        return message;
+}
+
+static void tell_gone(void *context, int32_t tid)
+{
+        struct infp_wall_reader *reader = context;
+        struct infp_wall_message *message = begin(reader, 0);
+
+        if (!message)
+                return;
+        message->kind = INFP_WALL_MESSAGE_GONE;
+        message->tid = tid;
+        infp_wall_queue_commit(reader->queue, message);
+}
+
+/* Stacks that proved larger are read again, with more room. */
+static void choose_size(struct infp_wall_reader *reader, struct infp_wall_thread *thread)
+{
+        const unsigned doublings = atomic_load_explicit(&reader->doublings[thread->tid % TIDS], memory_order_relaxed);
+        uint32_t bytes = reader->options.stack_bytes;
+
+        for (unsigned i = 0; i < doublings && bytes < INFP_WALL_MAX_STACK_BYTES; i++)
+                bytes *= 2;
+        if (bytes > INFP_WALL_MAX_STACK_BYTES)
+                bytes = INFP_WALL_MAX_STACK_BYTES;
+        if (bytes == thread->stack_bytes)
+                return;
+        thread->stack_bytes = bytes;
+        thread->is_known = false;
+}
+
+static void refuse(struct infp_wall_reader *reader, const struct infp_wall_refused *refused)
+{
+        if (!refused->call && !refused->stack)
+                return;
+        atomic_store(&reader->refused_pid, refused->pid);
+        if (refused->call)
+                atomic_store(&reader->refused_call, refused->call);
+        if (refused->stack)
+                atomic_store(&reader->refused_stack, refused->stack);
+}
+
+/* Reads a thread. False: it has ended. */
+static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread *thread)
+{
+        struct infp_wall_refused refused = { 0 };
+        struct infp_wall_message *message;
+        enum infp_wall_found found;
+
+        choose_size(reader, thread);
+        message = begin(reader, thread->stack_bytes);
+        if (!message)
+                return true;
+        found = infp_wall_thread_read(&reader->threads.keeper, reader->threads.proc_fd, thread, &message->moment,
+                                      thread->stack_bytes ? message->stack : NULL, thread->stack_bytes,
+                                      &message->stack_size, &refused);
+        refuse(reader, &refused);
+        if (found == INFP_WALL_GONE)
+                return false;
+        if (found == INFP_WALL_FAILED) { /* what it does now is not known */
+                atomic_fetch_add(&reader->lost, 1);
+                thread->is_known = false;
+                tell_gone(reader, thread->tid);
+        }
+        if (found != INFP_WALL_CHANGED && found != INFP_WALL_TORN)
+                return true;
+        reader->n_whole++;
+        message->kind = INFP_WALL_MESSAGE_MOMENT;
+        message->pid = thread->pid;
+        message->tid = thread->tid;
+        message->is_torn = found == INFP_WALL_TORN;
+        message->is_whole = message->stack_size == thread->stack_bytes;
+        if (message->is_torn)
+                atomic_fetch_add(&reader->n_torn, 1);
+        infp_wall_queue_commit(reader->queue, message);
+        return true;
+}
+
+static void read_process(struct infp_wall_reader *reader, struct infp_wall_process *process)
+{
+        for (uint32_t i = 0; i < process->n_threads && !reader->is_stopped;)
+                if (read_thread(reader, &process->threads[i]))
+                        i++;
+                else
+                        infp_wall_threads_ended(&reader->threads, process, i);
+}
+
+static void take_hints(struct infp_wall_reader *reader, uint64_t now_ns)
+{
+        pthread_mutex_lock(&reader->lock);
+        for (unsigned i = 0; i < reader->n_hints; i++)
+                infp_wall_threads_hint(&reader->threads, reader->hints[i], now_ns);
+        reader->n_hints = 0;
+        pthread_mutex_unlock(&reader->lock);
+}
+
+void infp_wall_reader_hint(struct infp_wall_reader *reader, int32_t pid)
+{
+        if (infp_map_get(&reader->hinted, (uint64_t) pid))
+                return;
+        if (reader->hinted.n >= MAX_HINTED)
+                infp_map_done(&reader->hinted); /* numbers are given anew */
+        if (infp_map_put(&reader->hinted, (uint64_t) pid, 1) < 0)
+                return;
+        pthread_mutex_lock(&reader->lock);
+        if (reader->n_hints < HINTS)
+                reader->hints[reader->n_hints++] = pid;
+        pthread_mutex_unlock(&reader->lock);
+}
+
+static void run_round(struct infp_wall_reader *reader)
+{
+        const uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        struct infp_wall_threads *threads = &reader->threads;
+        struct infp_wall_message *message;
+
+        reader->n_whole = 0;
+        take_hints(reader, t_ns);
+        if (infp_wall_threads_refresh(threads, reader->options.env, t_ns) < 0)
+                return;
+        for (uint32_t i = 0; i < threads->n_processes; i++)
+                read_process(reader, &threads->processes[i]);
+        if (reader->is_stopped || !(message = begin(reader, 0)))
+                return;
+        message->kind = INFP_WALL_MESSAGE_ROUND;
+        message->moment.t_ns = t_ns;
+        message->period_ns = reader->period_ns;
+        message->n_threads = threads->n_threads;
+        infp_wall_queue_commit(reader->queue, message);
+        reader->options.wake(reader->options.wake_context);
+        atomic_fetch_add(&reader->wanted, threads->n_threads);
+        atomic_store(&reader->n_threads, threads->n_threads);
+        atomic_store(&reader->own_cpu_ns, infp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+static double next_random(struct infp_wall_reader *reader)
+{
+        reader->random ^= reader->random << 13;
+        reader->random ^= reader->random >> 7;
+        reader->random ^= reader->random << 17;
+        return (double) (reader->random >> 11) * 0x1p-53;
+}
+
+/* The next stretch: as long as asked for, or longer where so many threads would cost too many reads. */
+static void next_stretch(struct infp_wall_reader *reader)
+{
+        const uint64_t cost = reader->threads.n_threads + (WHOLE_COST - 1) * reader->n_whole;
+        const uint64_t asked = (uint64_t) (1e9 / reader->options.rate_hz);
+        const uint64_t least = cost * INFP_NS_PER_S / reader->options.reads_per_s;
+        const uint64_t now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        uint64_t n_missed;
+
+        reader->begin_ns += reader->period_ns;
+        reader->period_ns = least > asked ? least : asked;
+        atomic_store(&reader->shown_period_ns, reader->period_ns);
+        if (now_ns < reader->begin_ns + reader->period_ns)
+                return;
+        n_missed = (now_ns - reader->begin_ns) / reader->period_ns;
+        reader->begin_ns += n_missed * reader->period_ns;
+        atomic_fetch_add(&reader->wanted, n_missed * reader->threads.n_threads);
+        atomic_fetch_add(&reader->lost, n_missed * reader->threads.n_threads);
+}
+
+static void *run(void *context)
+{
+        struct infp_wall_reader *reader = context;
+        uint64_t due_ns;
+
+        reader->begin_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        reader->random = reader->begin_ns | 1;
+        for (;;) {
+                next_stretch(reader);
+                due_ns = reader->begin_ns + (uint64_t) (next_random(reader) * (double) reader->period_ns);
+                if (wait_until(reader, due_ns))
+                        return NULL;
+                run_round(reader);
+        }
+}
+
+static int start_thread(struct infp_wall_reader *reader, struct infp_err *err)
+{
+        int r = infp_thread_start(&reader->thread, "infprof-wall", 0, run, reader);
+
+        if (r < 0)
+                return infp_fail_errno(err, r, "cannot start the thread that reads the target's threads");
+        reader->is_started = true;
+        return 0;
+}
+
+int infp_wall_reader_start(const struct infp_wall_reader_options *options, struct infp_wall_reader **ret,
+                           struct infp_err *err)
+{
+        struct infp_wall_reader *reader = calloc(1, sizeof(*reader));
+        int r;
+
+        if (!reader)
+                return infp_fail(err, -ENOMEM, "no memory for reading threads");
+        reader->options = *options;
+        if (!reader->options.reads_per_s)
+                reader->options.reads_per_s = INFP_WALL_READS_PER_S;
+        pthread_mutex_init(&reader->lock, NULL);
+        infp_cond_init(&reader->changed);
+        reader->threads.stack_bytes = options->stack_bytes;
+        reader->threads.gone = tell_gone;
+        reader->threads.gone_context = reader;
+        r = infp_wall_queue_new(QUEUE_BYTES, &reader->queue);
+        if (r < 0)
+                infp_fail(err, r, "no memory for what is read of threads");
+        if (r == 0)
+                r = infp_wall_threads_open(&reader->threads, options->env, err);
+        if (r == 0)
+                r = start_thread(reader, err);
+        if (r < 0) {
+                infp_wall_reader_free(reader);
+                return r;
+        }
+        *ret = reader;
+        return 0;
+}
+
+void infp_wall_reader_stop(struct infp_wall_reader *reader)
+{
+        if (!reader->is_started)
+                return;
+        pthread_mutex_lock(&reader->lock);
+        reader->is_stopped = true;
+        pthread_cond_broadcast(&reader->changed);
+        pthread_mutex_unlock(&reader->lock);
+        reader->is_started = false;
+        if (!infp_thread_join_until(reader->thread, infp_clock_ns(CLOCK_MONOTONIC) + JOIN_S * INFP_NS_PER_S)) {
+                pthread_detach(reader->thread);
+                reader->is_left = true;
+        }
+}
+
+struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
+{
+        if (!reader)
+                return NULL;
+        infp_wall_reader_stop(reader);
+        if (reader->is_left)
+                return NULL;
+        infp_wall_threads_close(&reader->threads);
+        infp_wall_queue_free(reader->queue);
+        infp_map_done(&reader->hinted);
+        pthread_cond_destroy(&reader->changed);
+        pthread_mutex_destroy(&reader->lock);
+        free(reader);
+        return NULL;
+}
+
+bool infp_wall_reader_drain(struct infp_wall_reader *reader,
+                            void (*take)(void *context, const struct infp_wall_message *message), void *context)
+{
+        for (unsigned i = 0; i < INFP_WALL_MESSAGES_A_TURN; i++) {
+                const struct infp_wall_message *message = infp_wall_queue_next(reader->queue);
+
+                if (!message)
+                        return false;
+                take(context, message);
+        }
+        return true;
+}
+
+void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid)
+{
+        _Atomic uint8_t *doublings = &reader->doublings[tid % TIDS];
+
+        if (atomic_load_explicit(doublings, memory_order_relaxed) < MAX_DOUBLINGS)
+                atomic_fetch_add_explicit(doublings, 1, memory_order_relaxed);
+}
+
+void infp_wall_reader_counts(const struct infp_wall_reader *reader, struct infp_wall_reader_counts *ret)
+{
+        const uint64_t period_ns = atomic_load(&reader->shown_period_ns);
+
+        *ret = (struct infp_wall_reader_counts){
+                .rate_hz = period_ns ? 1e9 / (double) period_ns : reader->options.rate_hz,
+                .wanted = atomic_load(&reader->wanted),
+                .lost = atomic_load(&reader->lost),
+                .n_torn = atomic_load(&reader->n_torn),
+                .n_threads = atomic_load(&reader->n_threads),
+                .own_cpu_ns = atomic_load(&reader->own_cpu_ns),
+                .refused = { atomic_load(&reader->refused_call), atomic_load(&reader->refused_stack),
+                             atomic_load(&reader->refused_pid) },
+        };
+}

@@ -1,0 +1,51 @@
+/* The thread that reads all threads of the target, round after round. Of each stretch of a period it takes a random moment, so that
+ * what the target does at a rhythm of its own is seen in its true share. Its reads may wait for the kernel; those who take
+ * what it tells do not. */
+#pragma once
+
+#include "base/err.h"
+#include "collect/env.h"
+#include "sampler/waits/wall_queue.h"
+
+enum {
+        INFP_WALL_READS_PER_S = 20000,
+        INFP_WALL_MESSAGES_A_TURN = 512,
+        INFP_WALL_MAX_STACK_BYTES = 256 * 1024,
+};
+
+struct infp_wall_reader_options {
+        const struct infp_env *env; /* with target */
+        double rate_hz;
+        uint32_t stack_bytes; /* copied of each stack at first; of one that goes on, more; 0: none */
+        uint32_t reads_per_s; /* at most; where that is not enough there are fewer rounds; 0: INFP_WALL_READS_PER_S */
+        void (*wake)(void *context); /* something was told; any thread */
+        void *wake_context;
+};
+
+struct infp_wall_reader;
+int infp_wall_reader_start(const struct infp_wall_reader_options *options, struct infp_wall_reader **ret,
+                           struct infp_err *err);
+/* Reads no more. Does not wait for a read that hangs. What was told can still be taken. */
+void infp_wall_reader_stop(struct infp_wall_reader *reader);
+struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader); /* NULL is fine; returns NULL */
+
+/* Gives what was told to `take`, in order, at most INFP_WALL_MESSAGES_A_TURN messages. True: there may be more. */
+bool infp_wall_reader_drain(struct infp_wall_reader *reader,
+                            void (*take)(void *context, const struct infp_wall_message *message), void *context);
+/* The copy of this thread's stack was too small: the next one is larger, if it may. */
+void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid);
+
+/* A process of the target that may be new: it is read from the next round on, before the target's own scan has found it. Cheap
+ * when it was named before. */
+void infp_wall_reader_hint(struct infp_wall_reader *reader, int32_t pid);
+
+struct infp_wall_reader_counts {
+        double rate_hz;  /* of rounds, now */
+        uint64_t wanted; /* threads times rounds */
+        uint64_t lost;   /* of those: in rounds that were not made, since we were late */
+        uint64_t n_torn; /* stacks that moved while they were read */
+        uint64_t n_threads, own_cpu_ns;
+        struct infp_wall_refused refused;
+};
+void infp_wall_reader_counts(const struct infp_wall_reader *reader,
+                             struct infp_wall_reader_counts *ret); /* any thread */

@@ -1,0 +1,339 @@
+#include "sampler/waits/wall_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+
+enum { MAX_RUNS = 65536, MAX_RUNNING = 16384, STATE_TEXT = 96 };
+#define FLUSH_NS INFP_NS_PER_S   /* the longest stretch that one row stands for */
+#define RUNNING_NS INFP_NS_PER_S /* threads without a CPU stay where they were; those with one are seen more often */
+
+/* A stretch in which a thread stays where it is. */
+struct infp_wall_run {
+        struct infp_wall_rows *rows;
+        struct infp_wall_run *next, *previous;
+        int32_t pid, tid;
+        uint64_t t_ns;                   /* of its first moment */
+        const char *state;               /* NULL: it runs */
+        const char *call, *wchan;        /* frames below the stack; NULL: not told */
+        uint64_t n_told, told_weight_ns; /* rounds that its rows stand for, and those before it */
+        uint64_t n_rounds, weight_ns;    /* when it ended */
+        bool is_found, is_closed;
+        bool is_whole; /* the copy of its stack is as large as was asked for */
+        struct infp_stack_found found;
+};
+
+/* Where a thread ran when perf looked. */
+struct running {
+        struct infp_wall_rows *rows;
+        uint64_t asked_ns, t_ns; /* of the newest sample that was given in; of the newest that is known */
+        uint64_t blocked_ns;     /* when it was last seen to wait */
+        bool is_waiting;         /* its stack is not known yet */
+        bool is_gone;
+        struct infp_stack_found found;
+};
+
+void infp_wall_rows_init(struct infp_wall_rows *rows, struct infp_stacks *stacks)
+{
+        *rows = (struct infp_wall_rows){ .stacks = stacks };
+}
+
+static void free_list(struct infp_wall_run *run)
+{
+        while (run) {
+                struct infp_wall_run *next = run->next;
+
+                free(run);
+                run = next;
+        }
+}
+
+static void free_values(struct infp_map *map)
+{
+        for (size_t i = 0; i < map->cap; i++)
+                if (map->slots[i].key)
+                        free((void *) (uintptr_t) map->slots[i].value);
+        infp_map_done(map);
+}
+
+void infp_wall_rows_done(struct infp_wall_rows *rows)
+{
+        free_list(rows->all);
+        free_list(rows->free);
+        free_values(&rows->running);
+        infp_wall_words_done(&rows->words);
+        infp_map_done(&rows->open);
+        *rows = (struct infp_wall_rows){ 0 };
+}
+
+/* ---- runs ---- */
+
+static struct infp_wall_run *new_run(struct infp_wall_rows *rows)
+{
+        struct infp_wall_run *run = rows->free;
+
+        if (run)
+                rows->free = run->next;
+        else if (rows->n_runs < MAX_RUNS && (run = malloc(sizeof(*run))))
+                rows->n_runs++;
+        if (!run)
+                return NULL;
+        *run = (struct infp_wall_run){ .rows = rows, .next = rows->all };
+        if (rows->all)
+                rows->all->previous = run;
+        rows->all = run;
+        return run;
+}
+
+static void release(struct infp_wall_run *run)
+{
+        struct infp_wall_rows *rows = run->rows;
+
+        if (run->previous)
+                run->previous->next = run->next;
+        else
+                rows->all = run->next;
+        if (run->next)
+                run->next->previous = run->previous;
+        run->next = rows->free;
+        run->previous = NULL;
+        rows->free = run;
+}
+
+/* The row of the rounds that were not told yet. */
+static void tell(struct infp_wall_run *run)
+{
+        struct infp_wall_rows *rows = run->rows;
+        const uint64_t n_rounds = run->is_closed ? run->n_rounds : rows->n_rounds;
+        const uint64_t weight_ns = run->is_closed ? run->weight_ns : rows->weight_ns;
+
+        if (n_rounds == run->n_told)
+                return;
+        run->found.samples = (uint32_t) (n_rounds - run->n_told);
+        infp_stacks_put(rows->stacks, &run->found, (double) (weight_ns - run->told_weight_ns) / 1e9, run->state);
+        run->n_told = n_rounds;
+        run->told_weight_ns = weight_ns;
+        run->found.t_ns = rows->round_ns; /* of what the next row stands for, the first was the round after this */
+}
+
+static void close_run(struct infp_wall_run *run)
+{
+        run->is_closed = true;
+        run->n_rounds = run->rows->n_rounds;
+        run->weight_ns = run->rows->weight_ns;
+        infp_map_delete(&run->rows->open, (uint64_t) run->tid);
+        if (!run->is_found) /* infp_stacks has it */
+                return;
+        tell(run);
+        release(run);
+}
+
+/* What the kernel says of a blocked thread stands below its own frames. */
+static void on_found(void *context, uint64_t cookie, const struct infp_stack_found *found)
+{
+        struct infp_wall_run *run = (struct infp_wall_run *) (uintptr_t) cookie;
+        struct infp_wall_rows *rows = context;
+
+        run->found = *found;
+        run->found.mode = INFP_STACK_WALL;
+        run->found.cpu = -1;
+        run->found.t_ns = run->t_ns;
+        run->is_found = true;
+        if (found->is_truncated && run->is_whole)
+                rows->enlarge(rows->enlarge_context, run->tid);
+        if (run->call)
+                infp_stacks_extend(rows->stacks, &run->found, INFP_FRAME_KERNEL, run->call);
+        if (run->wchan)
+                infp_stacks_extend(rows->stacks, &run->found, INFP_FRAME_KERNEL, run->wchan);
+        if (!run->found.stack)
+                infp_stacks_extend(rows->stacks, &run->found, INFP_FRAME_UNKNOWN,
+                                   run->state ? "[blocked]" : "[running]");
+        if (!run->is_closed)
+                return;
+        tell(run);
+        release(run);
+}
+
+static void find_without_stack(struct infp_wall_run *run)
+{
+        struct infp_stack_found found = { .cpu = -1 };
+
+        infp_stacks_thread(run->rows->stacks, run->pid, run->tid, NULL, &found);
+        found.stack = 0;
+        on_found(run->rows, (uint64_t) (uintptr_t) run, &found);
+}
+
+/* Of a thread that runs, or waits for a CPU: where perf saw it last, if it has not been seen to wait since. */
+static void find_running(struct infp_wall_run *run)
+{
+        const uint64_t *value = infp_map_get(&run->rows->running, (uint64_t) run->tid);
+        const struct running *running = value ? (const struct running *) (uintptr_t) *value : NULL;
+
+        if (running && running->t_ns > running->blocked_ns && running->found.pid == run->pid &&
+            running->t_ns + RUNNING_NS >= run->t_ns)
+                on_found(run->rows, (uint64_t) (uintptr_t) run, &running->found);
+        else
+                find_without_stack(run);
+}
+
+static void find_blocked(struct infp_wall_run *run, const struct infp_wall_message *message)
+{
+        const struct infp_perf_sample sample = infp_wall_sample(message);
+
+        run->is_whole = message->is_whole;
+        infp_stacks_take(run->rows->stacks, &sample, INFP_STACK_WALL, on_found, run->rows, (uint64_t) (uintptr_t) run);
+}
+
+static void describe(struct infp_wall_run *run, const struct infp_wall_moment *moment)
+{
+        char text[STATE_TEXT];
+
+        infp_wall_state(moment, text, sizeof(text));
+        run->state = infp_wall_word(&run->rows->words, text);
+        if (!run->state)
+                run->state = "blocked";
+        infp_wall_call_name(moment, text, sizeof(text));
+        if (*text)
+                run->call = infp_wall_word(&run->rows->words, text);
+        if (*moment->wchan)
+                run->wchan = infp_wall_word(&run->rows->words, moment->wchan);
+}
+
+static void note_blocked(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const uint64_t *value = infp_map_get(&rows->running, (uint64_t) message->tid);
+
+        if (value)
+                ((struct running *) (uintptr_t) *value)->blocked_ns = message->moment.t_ns;
+}
+
+static void take_moment(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        const uint64_t *open = infp_map_get(&rows->open, (uint64_t) message->tid);
+        struct infp_wall_run *run;
+
+        if (open)
+                close_run((struct infp_wall_run *) (uintptr_t) *open);
+        run = new_run(rows);
+        if (!run || infp_map_put(&rows->open, (uint64_t) message->tid, (uint64_t) (uintptr_t) run) < 0) {
+                if (run)
+                        release(run);
+                rows->n_refused++;
+                return;
+        }
+        run->pid = message->pid;
+        run->tid = message->tid;
+        run->t_ns = message->moment.t_ns;
+        run->n_told = rows->n_rounds;
+        run->told_weight_ns = rows->weight_ns;
+        if (message->moment.letter == 'R') {
+                find_running(run);
+                return;
+        }
+        note_blocked(rows, message);
+        describe(run, &message->moment);
+        if (message->moment.has_registers && message->stack_size)
+                find_blocked(run, message);
+        else
+                find_without_stack(run);
+}
+
+static void end_round(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        rows->n_rounds++;
+        rows->round_ns = message->moment.t_ns;
+        rows->period_ns = message->period_ns;
+        rows->weight_ns += message->period_ns;
+        if (rows->round_ns - rows->flushed_ns < FLUSH_NS)
+                return;
+        rows->flushed_ns = rows->round_ns;
+        for (struct infp_wall_run *run = rows->all; run; run = run->next)
+                if (run->is_found && !run->is_closed)
+                        tell(run);
+}
+
+void infp_wall_rows_exited(struct infp_wall_rows *rows, int32_t tid)
+{
+        const uint64_t *value = infp_map_get(&rows->running, (uint64_t) tid);
+        struct running *running = value ? (struct running *) (uintptr_t) *value : NULL;
+
+        if (!running)
+                return;
+        infp_map_delete(&rows->running, (uint64_t) tid);
+        if (running->is_waiting)
+                running->is_gone = true;
+        else
+                free(running);
+}
+
+static void forget(struct infp_wall_rows *rows, int32_t tid)
+{
+        const uint64_t *open = infp_map_get(&rows->open, (uint64_t) tid);
+
+        if (open)
+                close_run((struct infp_wall_run *) (uintptr_t) *open);
+        infp_wall_rows_exited(rows, tid);
+}
+
+void infp_wall_rows_take(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+{
+        switch (message->kind) {
+        case INFP_WALL_MESSAGE_MOMENT:
+                take_moment(rows, message);
+                break;
+        case INFP_WALL_MESSAGE_GONE:
+                forget(rows, message->tid);
+                break;
+        case INFP_WALL_MESSAGE_ROUND:
+                end_round(rows, message);
+                break;
+        default:
+                break;
+        }
+}
+
+/* ---- threads that run ---- */
+
+static void on_ran(void *context, uint64_t cookie, const struct infp_stack_found *found)
+{
+        struct running *running = (struct running *) (uintptr_t) cookie;
+
+        (void) context;
+        running->is_waiting = false;
+        running->found = *found;
+        running->t_ns = running->asked_ns;
+        if (running->is_gone)
+                free(running);
+}
+
+void infp_wall_rows_ran(struct infp_wall_rows *rows, const struct infp_perf_sample *sample)
+{
+        const uint64_t *value = infp_map_get(&rows->running, (uint64_t) sample->tid);
+        struct running *running = value ? (struct running *) (uintptr_t) *value : NULL;
+
+        /* Two a period are enough. */
+        if (running && (running->is_waiting || sample->t_ns - running->asked_ns < rows->period_ns / 2))
+                return;
+        if (!running) {
+                if (rows->running.n >= MAX_RUNNING || !(running = calloc(1, sizeof(*running))))
+                        return;
+                if (infp_map_put(&rows->running, (uint64_t) sample->tid, (uint64_t) (uintptr_t) running) < 0) {
+                        free(running);
+                        return;
+                }
+                running->rows = rows;
+        }
+        running->asked_ns = sample->t_ns;
+        running->is_waiting = true;
+        infp_stacks_take(rows->stacks, sample, INFP_STACK_WALL, on_ran, rows, (uint64_t) (uintptr_t) running);
+}
+
+void infp_wall_rows_end(struct infp_wall_rows *rows)
+{
+        for (struct infp_wall_run *run = rows->all, *next; run; run = next) {
+                next = run->next;
+                if (!run->is_closed)
+                        close_run(run);
+        }
+}

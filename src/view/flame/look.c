@@ -1,0 +1,246 @@
+/* Names of looks, and the sentences that both pictures say. */
+#include "view/flame/look.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/mem.h"
+#include "view/flame/words.h"
+
+static const char *const themes[INFP_FLAME_THEMES] = {
+        [INFP_FLAME_BY_KIND] = "kind",    [INFP_FLAME_HOT] = "hot",   [INFP_FLAME_COLD] = "cold",
+        [INFP_FLAME_RAINBOW] = "rainbow", [INFP_FLAME_MONO] = "mono",
+};
+
+const char *infp_flame_theme_name(enum infp_flame_theme theme)
+{
+        return (unsigned) theme < INFP_FLAME_THEMES ? themes[theme] : themes[INFP_FLAME_BY_KIND];
+}
+
+int infp_flame_theme_by_name(const char *name)
+{
+        for (unsigned i = 0; i < INFP_FLAME_THEMES; i++)
+                if (!strcmp(themes[i], name))
+                        return (int) i;
+        /* Words that people and other tools have for them. */
+        if (!strcmp(name, "monochrome"))
+                return INFP_FLAME_MONO;
+        return -ENOENT;
+}
+
+void infp_flame_title(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look)
+{
+        static const struct {
+                const char *mode, *title;
+        } titles[] = { { "cpu", "CPU" },
+                       { "wall", "Wall-clock" },
+                       { "off_cpu", "Off-CPU" },
+                       { "off-cpu", "Off-CPU" },
+                       { "heap", "Heap" } };
+        const char *what = flame->mode;
+
+        if (look->title) {
+                infp_str_puts(out, look->title);
+                return;
+        }
+        for (unsigned i = 0; i < INFP_COUNT(titles); i++)
+                if (!strcmp(titles[i].mode, flame->mode))
+                        what = titles[i].title;
+        infp_str_printf(out, "%s%sflame graph%s%s", what, *what ? " " : "", look->is_reversed ? ", leaf first" : "",
+                        flame->base ? ", what changed" : "");
+}
+
+/* "12,345" */
+void infp_flame_count(struct infp_str *out, uint64_t n)
+{
+        char digits[24];
+        const int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long) n);
+
+        for (int i = 0; i < size; i++) {
+                if (i && (size - i) % 3 == 0)
+                        infp_str_putc(out, ',');
+                infp_str_putc(out, digits[i]);
+        }
+}
+
+bool infp_flame_figure(struct infp_str *out, double weight, const char *unit)
+{
+        if (unit && !strcmp(unit, "seconds"))
+                infp_human_seconds(out, weight);
+        else if (unit && !strcmp(unit, "nanoseconds"))
+                infp_human_seconds(out, weight / 1e9);
+        else if (unit && !strcmp(unit, "bytes"))
+                infp_human_bytes(out, weight);
+        else {
+                infp_human_number(out, weight);
+                return false;
+        }
+        return true;
+}
+
+void infp_flame_weight(struct infp_str *out, double weight, const char *unit)
+{
+        if (!infp_flame_figure(out, weight, unit) && unit && *unit)
+                infp_str_printf(out, " %s", unit);
+}
+
+/* "4,950 samples, 50 s, over 12.5 s" */
+void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_flame_count(out, flame->samples);
+        infp_str_puts(out, flame->samples == 1 ? " sample" : " samples");
+        if (flame->unit && *flame->unit && strcmp(flame->unit, "samples") != 0) {
+                infp_str_puts(out, ", ");
+                infp_flame_weight(out, flame->weight, flame->unit);
+        }
+        if (flame->t1 > flame->t0) {
+                infp_str_puts(out, ", over ");
+                infp_human_seconds(out, (double) (flame->t1 - flame->t0) / 1e9);
+        }
+        if (flame->base) {
+                infp_str_puts(out, "; before: ");
+                infp_flame_count(out, flame->base_samples);
+                infp_str_puts(out, flame->base_samples == 1 ? " sample" : " samples");
+        }
+}
+
+void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame)
+{
+        if (flame->base_samples)
+                infp_str_puts(out, "All samples are in the older run.");
+        else if (flame->all_samples) {
+                infp_str_puts(out, "None of the ");
+                infp_flame_count(out, flame->all_samples);
+                infp_str_puts(out, " samples is left by the filter.");
+        } else
+                infp_str_puts(out, "No samples were taken here.");
+}
+
+void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_str_printf(
+                out,
+                "Stacks cut short: %s %% before, %s %% now, so frames stand in other places; compare functions (%s)",
+                infp_fixed(100.0 * (double) flame->base_truncated_samples / (double) flame->base_samples, 1).text,
+                infp_fixed(100.0 * (double) flame->truncated_samples / (double) flame->samples, 1).text,
+                "the table, or `infprof flamegraph --diff RUN --top`");
+}
+
+void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
+{
+        const struct {
+                uint64_t samples;
+                const char *what;
+        } parts[] = { { flame->truncated_samples, "cut short" },
+                      { flame->guessed_samples, "with a guessed frame" },
+                      { flame->unnamed_samples, "end without a name" } };
+        bool is_first = true;
+
+        if (infp_flame_cuts_differ(flame)) {
+                infp_flame_cuts(out, flame);
+                return;
+        }
+        for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
+                if (!parts[i].samples || !flame->samples)
+                        continue;
+                infp_str_printf(out, "%s%s %% %s", is_first ? "Of all samples " : ", ",
+                                infp_fixed(100.0 * (double) parts[i].samples / (double) flame->samples, 1).text,
+                                parts[i].what);
+                is_first = false;
+        }
+        if (is_first && flame->samples)
+                infp_str_puts(out, "No sample was cut short or guessed, and all have names");
+}
+
+static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame *flame, const char *rest)
+{
+        if (!k || !flame->samples)
+                return false;
+        infp_flame_count(out, k);
+        infp_str_puts(out, " of ");
+        infp_flame_count(out, flame->samples);
+        infp_str_printf(out, " samples (%s %%) %s", infp_fixed(100.0 * (double) k / (double) flame->samples, 1).text,
+                        rest);
+        return true;
+}
+
+bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_look *look,
+                      unsigned i)
+{
+        infp_str_clear(out);
+        switch (i) {
+        case 0:
+                return put_share(
+                        out, flame->truncated_samples, flame,
+                        "were cut short: their outer frames are missing, since the stack was deeper than its copy or "
+                        "could not be followed further.");
+        case 1:
+                return put_share(out, flame->guessed_samples, flame,
+                                 "have a frame that was guessed, for want of unwind tables.");
+        case 2:
+                return put_share(out, flame->unnamed_samples, flame,
+                                 "end in code without a name: its object has no symbols here.");
+        case 3:
+                return put_share(out, flame->cut_samples, flame,
+                                 "lost a part of their stack with a torn table of the run.");
+        case 4:
+                if (flame->all_samples <= flame->samples)
+                        return false;
+                infp_flame_count(out, flame->all_samples - flame->samples);
+                infp_str_puts(out, " of ");
+                infp_flame_count(out, flame->all_samples);
+                infp_str_puts(out, " samples are left out by the filter.");
+                return true;
+        default:
+                if (i - INFP_FLAME_DOUBTS >= look->n_notes)
+                        return false;
+                infp_str_puts(out, look->notes[i - INFP_FLAME_DOUBTS]);
+                return true;
+        }
+}
+
+enum { LONGEST_NAME = 2000 }; /* of longer ones nothing is taken out: it is not worth the time */
+
+/* Innermost pairs without another pair in them; a "(" behind a blank begins no parameters. True: some were taken out. */
+static bool take_out(char *text, char opening, char closing)
+{
+        char *open = NULL;
+        bool any = false;
+
+        for (char *at = text; *at; at++) {
+                if (*at == opening) {
+                        open = at;
+                } else if (*at == closing && open && !(opening == '(' && open > text && open[-1] == ' ')) {
+                        memmove(open, at + 1, strlen(at + 1) + 1);
+                        at = open - 1;
+                        open = NULL;
+                        any = true;
+                } else if (*at == closing) {
+                        open = NULL;
+                }
+        }
+        return any;
+}
+
+void infp_flame_short_name(struct infp_str *out, const char *name)
+{
+        static const char anonymous[] = "(anonymous namespace)::", is_const[] = " const";
+        const size_t skip = strncmp(name, anonymous, strlen(anonymous)) ? 0 : strlen(anonymous);
+        infp_autofree char *text = strlen(name) > LONGEST_NAME ? NULL : strdup(name + skip);
+        size_t size;
+
+        if (!text || strncmp(name, "operator", 8) == 0) {
+                infp_str_puts(out, name);
+                return;
+        }
+        while (take_out(text, '(', ')') || take_out(text, '<', '>'))
+                ;
+        size = strlen(text);
+        if (size >= strlen(is_const) && !strcmp(text + size - strlen(is_const), is_const))
+                text[size - strlen(is_const)] = 0;
+        infp_str_puts(out,
+                      strpbrk(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ? text : name);
+}

@@ -1,0 +1,16 @@
+/* A flame graph's tree as few bytes of text: varint columns and prefix-coded names, deflated, in base 64. Layout: web/flame/README.md. */
+#pragma once
+
+#include "analyze/profile/flame.h"
+#include "base/str.h"
+
+struct infp_flame_packing {
+        bool has_weights; /* else each sample weighs the same: weight / samples of the whole */
+        bool has_lines;
+        double step; /* of weights: a power of ten, at most 1e-9 of the whole */
+        uint32_t n_strings;
+};
+
+/* Appends to `out`. 0 or a negative errno. */
+int infp_flame_pack(struct infp_str *out, const struct infp_flame *flame, struct infp_flame_packing *ret,
+                    struct infp_err *err);

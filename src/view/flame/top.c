@@ -1,0 +1,402 @@
+#include "view/flame/top.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/profile/profile.h"
+#include "base/human.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "view/flame/words.h"
+#include "view/report/parts.h"
+
+enum { FIGURES_WIDTH = 47, NARROWEST = 24, MOST_PASSAGES = 64 };
+
+/* Of a guess the share, where it is not all. */
+void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
+{
+        if (is_short)
+                infp_flame_short_name(out, f->name);
+        else
+                infp_str_puts(out, f->name);
+        if (f->guessed_samples && f->guessed_samples >= f->total_samples)
+                infp_str_puts(out, " (guessed)");
+        else if (infp_flame_is_guessed(f))
+                infp_str_printf(out, " (%s %% guessed)",
+                                infp_fixed(100.0 * (double) f->guessed_samples / (double) f->total_samples, 0).text);
+        else if (f->is_inlined)
+                infp_str_puts(out, " (inlined)");
+        if (f->object && !f->is_unnamed)
+                infp_str_printf(out, "  %s", f->object);
+        if (f->file)
+                infp_str_printf(out, "  %s", infp_base_name(f->file));
+        if (f->file && f->line > 0)
+                infp_str_printf(out, ":%lld", (long long) f->line);
+}
+
+static unsigned room_of(unsigned width)
+{
+        return width > FIGURES_WIDTH + NARROWEST ? width - FIGURES_WIDTH : UINT_MAX;
+}
+
+/* For want of room by the short name. */
+static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
+{
+        infp_flame_top_words(out, f, false);
+        if (infp_text_width(out->data ? out->data : "", out->size) <= room)
+                return;
+        infp_str_clear(out);
+        infp_flame_top_words(out, f, true);
+}
+
+static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
+                    bool by_total, unsigned width)
+{
+        const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
+        const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
+        const struct infp_flame_share *by = by_total ? &total : &self;
+        const unsigned room = room_of(width);
+        infp_autostr struct infp_str words = { 0 }, weight = { 0 };
+
+        infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
+        put_fitting(&words, f, room);
+        infp_report_put(out, "  %6s %%  %6s %%  %6s to %6s  %9s  ", infp_fixed(self.percent, 2).text,
+                        infp_fixed(total.percent, 2).text, infp_fixed(by->low, 2).text, infp_fixed(by->high, 2).text,
+                        weight.data ? weight.data : "");
+        infp_report_put_padded(out, words.data ? words.data : "", room, true);
+        infp_report_end(out);
+}
+
+/* "+1.20" */
+static void put_points(struct infp_str *out, double points)
+{
+        if (points >= 0)
+                infp_str_putc(out, '+');
+        infp_str_puts(out, infp_fixed(points, 2).text);
+}
+
+/* A difference's function: its share before and now, and by how many points it changed. */
+static void put_change(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
+                       bool by_total, unsigned width)
+{
+        const struct infp_flame_change change = infp_flame_change(flame, f, by_total);
+        const unsigned room = room_of(width);
+        infp_autostr struct infp_str words = { 0 }, points = { 0 }, interval = { 0 };
+
+        put_fitting(&words, f, room);
+        put_points(&points, change.points.percent);
+        put_points(&interval, change.points.low);
+        infp_str_puts(&interval, " to ");
+        put_points(&interval, change.points.high);
+        infp_report_put(out, "  %6s %%  %6s %%  %7s  %16s  ", infp_fixed(change.before.percent, 2).text,
+                        infp_fixed(change.now.percent, 2).text, points.data, interval.data);
+        infp_report_put_padded(out, words.data ? words.data : "", room, true);
+        infp_report_end(out);
+}
+
+/* _start, main, Py_RunMain ...: nearly every stack passes it and it does nothing itself, so its total says nothing. */
+static bool is_passage(const struct infp_flame *flame, const struct infp_flame_function *f)
+{
+        return !flame->base && f->total_weight > 0.95 * flame->weight && f->self_weight < 0.01 * flame->weight;
+}
+
+/* Takes passages off a list of n, and leaves `most` at most. Returns how many passages there were. */
+static uint32_t drop_passages(const struct infp_flame *flame, uint32_t *top, uint32_t *n, uint32_t most)
+{
+        uint32_t kept = 0, dropped = 0;
+
+        for (uint32_t i = 0; i < *n; i++)
+                if (is_passage(flame, &flame->functions[top[i]]))
+                        dropped++;
+                else if (kept < most)
+                        top[kept++] = top[i];
+        *n = kept;
+        return dropped;
+}
+
+uint32_t infp_flame_top_room(uint32_t most)
+{
+        return most + MOST_PASSAGES + 1;
+}
+
+uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint32_t most, uint32_t *ret,
+                             uint32_t *ret_all, uint32_t *ret_passages)
+{
+        uint32_t n = infp_flame_top(flame, by_total, most + (by_total ? MOST_PASSAGES : 0), ret, ret_all);
+
+        *ret_passages = by_total ? drop_passages(flame, ret, &n, most) : 0;
+        return n;
+}
+
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
+                         unsigned width)
+{
+        infp_autofree uint32_t *top = calloc(infp_flame_top_room(most), sizeof(*top));
+        uint32_t n, all, n_passages;
+
+        if (!top)
+                return -ENOMEM;
+        n = infp_flame_top_list(flame, by_total, most, top, &all, &n_passages);
+        if (flame->base)
+                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
+                                by_total ? "function with what it calls" : "function");
+        else
+                infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total",
+                                by_total ? "95 % of total" : "95 % of self", flame->unit,
+                                by_total ? "function with what it calls" : "function");
+        infp_report_end(out);
+        for (uint32_t i = 0; i < n; i++)
+                (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
+        if (all > n) {
+                infp_report_put(out, "  ... and %u more", all - n);
+                if (n_passages)
+                        infp_report_put(out, ", %u of which over 95 %% of the samples pass through", n_passages);
+                infp_report_end(out);
+        }
+        return 0;
+}
+
+static void put_count(struct infp_str *out, double v, const char *one, const char *many)
+{
+        infp_human_number(out, v);
+        infp_str_printf(out, " %s", v == 1 ? one : many);
+}
+
+static void put_share(struct infp_str *out, double part, double whole)
+{
+        infp_str_printf(out, "%s %%",
+                        infp_fixed(whole > 0 ? 100 * part / whole : 0, part > 0 && part / whole < 0.001 ? 3 : 1).text);
+}
+
+static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        if (isnan(s->taken))
+                return;
+        infp_str_puts(out, "Taken: ");
+        put_count(out, s->taken, "sample", "samples");
+        if (!isnan(s->wanted) && s->wanted > 0) {
+                infp_str_puts(out, " of ");
+                infp_human_number(out, s->wanted);
+                infp_str_puts(out, " wanted (");
+                put_share(out, s->taken, s->wanted);
+                infp_str_putc(out, ')');
+        }
+        if (!isnan(s->rate_hz)) {
+                infp_str_puts(out, " at ");
+                infp_human_number(out, s->rate_hz);
+                infp_str_puts(out, " Hz");
+        }
+        if (*s->method)
+                infp_str_printf(out, " by %s", s->method);
+        infp_str_puts(out, ". ");
+}
+
+/* The kernel gives each thread a whole period of its own before its first sample (docs/cpu.md). */
+static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s, bool is_nothing_lost)
+{
+        if (is_nothing_lost && s->rate_hz > 0 && s->taken < 0.9 * s->wanted && s->wanted - s->taken >= 10)
+                infp_str_printf(
+                        out,
+                        "What is missing is time in which no sample can be taken: of threads and processes that "
+                        "live for less than %s ms (a higher rate shows them), and in the kernel where that "
+                        "may not be looked at. ",
+                        infp_number(1000 / s->rate_hz).text);
+}
+
+static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        const bool is_wall = !strcmp(s->mode, "wall"); /* threads are read in rounds, without records of the kernel */
+        const struct {
+                double n;
+                const char *one, *many;
+        } losses[] = {
+                { s->lost, is_wall ? "round that came too late" : "record lost by the kernel",
+                  is_wall ? "rounds that came too late" : "records lost by the kernel" },
+                { s->dropped, "dropped for want of room", "dropped for want of room" },
+                { s->throttled, "pause by the kernel", "pauses by the kernel" },
+                { s->skipped_threads, "thread not sampled", "threads not sampled" },
+        };
+        bool is_first = true;
+
+        for (unsigned i = 0; i < INFP_COUNT(losses); i++)
+                if (losses[i].n > 0) {
+                        infp_str_puts(out, is_first ? "Missing: " : ", ");
+                        put_count(out, losses[i].n, losses[i].one, losses[i].many);
+                        is_first = false;
+                }
+        infp_str_puts(out, is_first && !isnan(s->lost) ? "Nothing was lost. " : is_first ? "" : ". ");
+        put_unseen(out, s, is_first);
+}
+
+/* "Stacks without their outer frames: 7.7 %." */
+static void put_ends(struct infp_str *out, const struct infp_flame *f)
+{
+        const uint64_t truncated = f->truncated_samples - f->cut_samples;
+
+        if (!f->truncated_samples) {
+                infp_str_puts(out, "Every stack reaches its outermost frame. ");
+                return;
+        }
+        infp_str_puts(out, "Stacks without their outer frames: ");
+        put_share(out, (double) truncated, (double) f->samples);
+        if (f->cut_samples) {
+                infp_str_puts(out, ", cut, since the run's tables are torn: ");
+                put_share(out, (double) f->cut_samples, (double) f->samples);
+        }
+        infp_str_puts(out, ". ");
+}
+
+/* Of those: where a larger copy would not have helped. */
+static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        if (!(s->taken > 0 && s->incomplete > 0))
+                return;
+        infp_str_puts(out, "Stacks that could not be followed to their end though they were copied: ");
+        put_share(out, s->incomplete, s->taken);
+        infp_str_puts(out, ". ");
+}
+
+static void put_names(struct infp_str *out, const struct infp_flame *f, const struct infp_sampling_mode *s)
+{
+        if (f->guessed_samples) {
+                infp_str_puts(out, "Samples with a guessed frame: ");
+                put_share(out, (double) f->guessed_samples, (double) f->samples);
+                if (s && s->frames > 0 && s->guessed_frames > 0) {
+                        infp_str_puts(out, " (of all frames ");
+                        put_share(out, s->guessed_frames, s->frames);
+                        infp_str_puts(out, " are guesses)");
+                }
+                infp_str_puts(out, ". ");
+        } else {
+                infp_str_puts(out, "No frame was guessed. ");
+        }
+        if (f->unnamed_samples) {
+                infp_str_puts(out, "Samples whose innermost function has no name: ");
+                put_share(out, (double) f->unnamed_samples, (double) f->samples);
+                infp_str_puts(out, ". ");
+        } else {
+                infp_str_puts(out, "Every innermost function has a name. ");
+        }
+}
+
+/* Python's functions are in no stack of native code but where the interpreter names them for perf. */
+static void put_python(struct infp_str *out, const struct infp_flame *f)
+{
+        uint64_t evaluated = 0;
+
+        for (uint32_t i = 0; i < f->n_functions; i++) {
+                const struct infp_flame_function *function = &f->functions[i];
+
+                if (function->kind == INFP_FRAME_PYTHON && !function->is_group)
+                        return;
+                if (!strcmp(function->name, "_PyEval_EvalFrameDefault") && function->total_samples > evaluated)
+                        evaluated = function->total_samples;
+        }
+        if (20 * evaluated > f->samples)
+                infp_str_puts(
+                        out,
+                        "Functions of Python are not named: Python 3.12 and later names them where it runs with -X "
+                        "perf, and for any version `py-spy record -f raw` and `infprof import` do. ");
+}
+
+void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
+{
+        if (s) {
+                put_taken(out, s);
+                put_lost(out, s);
+        }
+        if (flame && flame->samples)
+                put_ends(out, flame);
+        if (s)
+                put_incomplete(out, s);
+        if (flame && flame->samples) {
+                put_names(out, flame, s);
+                put_python(out, flame);
+        }
+        if (s && !isnan(s->own_cpu_s)) {
+                infp_str_puts(out, "Sampling took ");
+                infp_human_seconds(out, s->own_cpu_s);
+                infp_str_puts(out, " of CPU.");
+        }
+        while (out->size && out->data[out->size - 1] == ' ')
+                out->data[--out->size] = 0;
+}
+
+void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
+{
+        const struct infp_flame_folded *folded = &flame->folded;
+        uint64_t rest = folded->samples;
+
+        if (!folded->threads)
+                return;
+        put_count(out, (double) folded->samples, "sample", "samples");
+        infp_str_puts(out, " (");
+        put_share(out, (double) folded->samples, (double) (folded->samples + flame->samples));
+        infp_str_puts(out, ") of ");
+        put_count(out, folded->threads, "thread", "threads");
+        infp_str_puts(out, " that waited 95 % of their time or more, folded: ");
+        for (unsigned i = 0; i < INFP_FLAME_FOLDED_STATES && folded->states[i].state; i++) {
+                infp_str_puts(out, i ? ", " : "");
+                infp_human_number(out, (double) folded->states[i].samples);
+                infp_str_printf(out, " %s", folded->states[i].state);
+                rest -= folded->states[i].samples;
+        }
+        if (rest) {
+                infp_str_puts(out, ", ");
+                infp_human_number(out, (double) rest);
+                infp_str_puts(out, " others");
+        }
+        infp_str_puts(out, ". Percentages are of the other samples.");
+}
+
+static const struct infp_sampling_mode *sampling_of(const struct infp_flame_top_view *view)
+{
+        return view->sampling ? infp_sampling_find(view->sampling, view->flame->mode) : NULL;
+}
+
+int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view)
+{
+        const struct infp_flame *f = view->flame;
+        infp_autostr struct infp_str words = { 0 }, head = { 0 }, folded = { 0 };
+
+        infp_str_printf(&head, "Mode %s: ", *f->mode ? f->mode : "unknown");
+        put_count(&head, (double) f->samples, "sample", "samples");
+        if (f->all_samples > f->samples) {
+                infp_str_puts(&head, " of ");
+                infp_human_number(&head, (double) f->all_samples);
+        }
+        if (strcmp(f->unit, "samples") != 0) {
+                infp_str_puts(&head, ", ");
+                infp_flame_weight(&head, f->weight, f->unit);
+        }
+        if (f->base) {
+                infp_str_puts(&head, "; before ");
+                put_count(&head, (double) f->base_samples, "sample", "samples");
+        }
+        infp_report_put(out, "%s", head.data ? head.data : "");
+        infp_report_end(out);
+        infp_flame_top_folded(&folded, f);
+        if (folded.size)
+                infp_report_wrap(out, folded.data, 0, 0);
+        infp_report_end(out);
+        INFP_TRY(infp_flame_top_table(out, f, false, view->most, out->width));
+        infp_report_end(out);
+        INFP_TRY(infp_flame_top_table(out, f, true, view->most, out->width));
+        infp_report_end(out);
+        infp_sampling_words(&words, f, sampling_of(view));
+        infp_report_wrap(out, words.data ? words.data : "", 0, 0);
+        return head.failed || words.failed || out->text.failed ? -ENOMEM : 0;
+}
+
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s)
+{
+        infp_str_puts(out, "no samples of stacks, of ");
+        infp_human_number(out, s->wanted);
+        infp_str_puts(out,
+                      " that the target's time on CPUs asks for: it waited (`infprof record --wall` shows where), or "
+                      "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
+}

@@ -1,0 +1,40 @@
+/* Functions by self and by total: for people, and as one JSON object. */
+#pragma once
+
+#include "analyze/profile/flame_top.h"
+#include "analyze/sampling.h"
+#include "base/json.h"
+#include "view/format.h"
+
+struct infp_flame_top_view {
+        const struct infp_flame *flame;
+        const struct infp_sampling *sampling; /* may be NULL */
+        const char *run;                      /* uuid */
+        uint32_t most;                        /* functions a list */
+        double seconds;                       /* of the range */
+};
+
+/* Two tables, and how far they can be trusted. 0 or -ENOMEM. */
+int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view);
+int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *view);
+
+/* Parts of it, for reports: one table of functions (width 0: as wide as names are); the lists into an open object: total_samples, top_functions ...; sentences. */
+int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
+                         unsigned width);
+/* Waits of threads that did little else, which are in none of the tables: a sentence, "" when nothing is folded. */
+void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
+/* What such a table has: as infp_flame_top, but functions that nearly all samples pass and that do nothing themselves (main,
+ * _start; *ret_passages of them) are left out by total. ret has room for infp_flame_top_room(most). */
+uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint32_t most, uint32_t *ret,
+                             uint32_t *ret_all, uint32_t *ret_passages);
+uint32_t infp_flame_top_room(uint32_t most);
+/* "name (object) file:line", guesses are called guesses; short: of templates and parameters only what tells them apart. */
+void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *function, bool is_short);
+int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
+/* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the
+ * sampler says alone, beside pictures, which tell of their own samples (words.h). */
+void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
+                         const struct infp_sampling_mode *sampling);
+
+/* Of a run that has none although the clock of the kernel asks for some: how many, and why. */
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling);

@@ -1,0 +1,168 @@
+/* Where the time went, by functions and by spans of programs, as tables that read without script. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/mem.h"
+#include "view/flame/top.h"
+#include "view/flame/words.h"
+#include "view/html/parts.h"
+#include "view/report/parts.h"
+
+enum { FUNCTIONS = 10, SPANS = 50 };
+
+static void begin_table(struct infp_str *out, const char *label, const char *first, const char *const *numbers)
+{
+        infp_str_puts(out, "\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: ");
+        infp_html_text(out, label);
+        infp_str_printf(out, "\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+        for (; *numbers; numbers++)
+                infp_str_printf(out, "<th scope=\"col\" class=\"number\">%s</th>", *numbers);
+        infp_str_puts(out, "</tr></thead><tbody>");
+}
+
+static void begin_row(struct infp_str *out, const char *name)
+{
+        infp_str_puts(out, "\n<tr><th scope=\"row\">");
+        infp_html_text(out, name);
+        infp_str_puts(out, "</th>");
+}
+
+static void put_cell(struct infp_str *out, const char *text)
+{
+        infp_str_puts(out, "<td class=\"number\">");
+        infp_html_text(out, text);
+        infp_str_puts(out, "</td>");
+}
+
+static void put_function(struct infp_str *out, const struct infp_flame *flame, const struct infp_flame_function *f,
+                         bool by_total)
+{
+        const struct infp_flame_share self = infp_flame_share(flame, f->self_weight),
+                                      total = infp_flame_share(flame, f->total_weight);
+        infp_autostr struct infp_str name = { 0 };
+        char cell[80];
+
+        infp_flame_top_words(&name, f, true);
+        begin_row(out, name.data ? name.data : "");
+        snprintf(cell, sizeof(cell), "%s %%", infp_fixed(self.percent, 2).text);
+        put_cell(out, cell);
+        snprintf(cell, sizeof(cell), "%s %%", infp_fixed(total.percent, 2).text);
+        put_cell(out, cell);
+        snprintf(cell, sizeof(cell), "%s to %s %%", infp_fixed(by_total ? total.low : self.low, 2).text,
+                 infp_fixed(by_total ? total.high : self.high, 2).text);
+        put_cell(out, cell);
+        infp_str_puts(out, "</tr>");
+}
+
+static int put_functions(struct infp_str *out, const struct infp_flame *flame, bool by_total)
+{
+        static const char *const self[] = { "self", "total", "95 % of self", NULL };
+        static const char *const total[] = { "self", "total", "95 % of total", NULL };
+        infp_autofree uint32_t *top = calloc(infp_flame_top_room(FUNCTIONS), sizeof(*top));
+        uint32_t n, all, n_passages;
+
+        if (!top)
+                return -ENOMEM;
+        n = infp_flame_top_list(flame, by_total, FUNCTIONS, top, &all, &n_passages);
+        begin_table(out, by_total ? "functions with what they call" : "functions",
+                    by_total ? "function with what it calls" : "function", by_total ? total : self);
+        for (uint32_t i = 0; i < n; i++)
+                put_function(out, flame, &flame->functions[top[i]], by_total);
+        infp_str_puts(out, "\n</tbody></table></div>");
+        return 0;
+}
+
+/* How far it can be trusted, and what draws all of it. */
+static void put_notes(struct infp_str *out, const struct infp_report *report, const struct infp_flame *flame)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
+        infp_str_puts(out, "\n<p class=\"note\">");
+        infp_html_text(out, words.data ? words.data : "");
+        infp_str_puts(out, "</p>\n<p class=\"note\">All of it, as a flame graph: <code>infprof flamegraph -r ");
+        infp_html_text(out, report->run->info.uuid);
+        if (strcspn(flame->mode, " \t'\"\\$`;&|<>()*?") == strlen(flame->mode) && *flame->mode) {
+                infp_str_puts(out, " --mode ");
+                infp_html_text(out, flame->mode);
+        }
+        infp_str_puts(out, " --html -o flame.html</code></p>\n");
+}
+
+static void put_folded(struct infp_str *out, const struct infp_flame *flame)
+{
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_flame_top_folded(&words, flame);
+        if (!words.size)
+                return;
+        infp_str_puts(out, "<p class=\"note\">");
+        infp_html_text(out, words.data);
+        infp_str_puts(out, "</p>");
+}
+
+int infp_html_functions(struct infp_str *out, const struct infp_report *report)
+{
+        if (!report->functions.n)
+                return 0;
+        infp_str_puts(out, "<section id=\"functions\" aria-labelledby=\"functions-title\">"
+                           "<h2 id=\"functions-title\">Functions</h2>\n");
+        for (unsigned i = 0; i < report->functions.n; i++) {
+                const struct infp_flame *flame = &report->functions.flames[i];
+
+                infp_str_puts(out, "<div class=\"card wide\"><h3>");
+                infp_html_text(out, infp_report_mode_title(flame->mode));
+                infp_str_puts(out, "</h3>");
+                put_folded(out, flame);
+                INFP_TRY(put_functions(out, flame, false));
+                INFP_TRY(put_functions(out, flame, true));
+                put_notes(out, report, flame);
+                infp_str_puts(out, "</div>\n");
+        }
+        infp_str_puts(out, "</section>\n");
+        return 0;
+}
+
+static void put_span(struct infp_str *out, struct infp_program_span *span)
+{
+        const struct infp_program_span_times times = infp_program_span_times(span);
+        char name[64] = "";
+
+        begin_row(out, span->name);
+        put_cell(out, infp_count(span->n).text);
+        put_cell(out, infp_report_seconds(times.total_s).text);
+        put_cell(out, infp_report_seconds(times.mean_s).text);
+        put_cell(out, infp_report_seconds(times.p50_s).text);
+        put_cell(out, infp_report_seconds(times.p99_s).text);
+        if (span->n_errors)
+                snprintf(name, sizeof(name), "%s", infp_count(span->n_errors).text);
+        put_cell(out, name);
+        infp_str_puts(out, "</tr>");
+}
+
+void infp_html_program_spans(struct infp_str *out, const struct infp_report *report)
+{
+        static const char *const heads[] = { "count", "total", "mean", "p50", "p99", "with an error", NULL };
+        const struct infp_program_spans *spans = &report->program_spans;
+        uint64_t n_shown = 0;
+
+        if (!spans->n)
+                return;
+        infp_str_puts(out, "<section id=\"program-spans\" aria-labelledby=\"program-spans-title\">"
+                           "<h2 id=\"program-spans-title\">Spans of programs, by name</h2>\n"
+                           "<div class=\"card wide\">");
+        begin_table(out, "spans of programs", "name", heads);
+        for (unsigned i = 0; i < spans->n && i < SPANS; i++) { /* bound: the rest is counted below */
+                put_span(out, &spans->list[i]);
+                n_shown += spans->list[i].n;
+        }
+        infp_str_puts(out, "\n</tbody></table></div>");
+        if (n_shown < spans->n_rows)
+                infp_str_printf(out, "\n<p class=\"note\">%s more of other names.</p>",
+                                infp_count(spans->n_rows - n_shown).text);
+        infp_str_puts(out, "</div></section>\n");
+}

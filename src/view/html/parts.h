@@ -1,0 +1,42 @@
+/* What the files html*.c share, and view/flame/html.c with them. */
+#pragma once
+
+#include "analyze/timeline/timeline.h"
+#include "base/json.h"
+#include "view/html/html.h"
+
+/* infp_markup_text, whole and with its lines. */
+void infp_html_text(struct infp_str *out, const char *text);
+
+/* A page that asks nothing of anybody, up to its <body>: report and flame graph have the same head around a script and a style of
+ * their own. */
+struct infp_html_own {
+        const char *script_hash, *style_hash; /* "sha256-..." */
+        const char *style;
+        size_t style_size;
+};
+void infp_html_head(struct infp_str *out, const char *title, const struct infp_html_own *own);
+
+/* What limited the run, and the figures that are asked first: all of the page that needs no script. */
+void infp_html_summary(struct infp_str *out, const struct infp_report *report);
+
+/* A table of what happened between labels, where the report has any. */
+void infp_html_labels(struct infp_str *out, const struct infp_report *report);
+
+/* Functions that the time went to, a mode after the other, and spans of programs by name; where the run has any. -ENOMEM. */
+int infp_html_functions(struct infp_str *out, const struct infp_report *report);
+void infp_html_program_spans(struct infp_str *out, const struct infp_report *report);
+
+/* The data, at most about `room` bytes: then buckets are joined and metrics that are in no panel left out, and it says so. Coarsens
+ * the timeline. 0 or -ENOMEM. */
+int infp_html_data(struct infp_str *out, const struct infp_report *report, struct infp_timeline *timeline, size_t room);
+/* events.c: processes, requests, marks, spans, gaps: members of the data. */
+void infp_html_events(struct infp_json *json, const struct infp_timeline *timeline);
+/* JSON as it may stand in a script element: < becomes \u003c. */
+void infp_html_json(struct infp_str *out, const char *json, size_t size);
+
+/* series.c: numbers as short as the picture needs them. */
+void infp_html_series(struct infp_json *json, const struct infp_timeline_series *series, unsigned n,
+                      bool is_downsampled);
+/* A number to a multiple of step (a power of ten); null when it is none. */
+void infp_html_number(struct infp_json *json, double value, double step);

@@ -1,0 +1,70 @@
+/* Functions that the time went to, a mode after the other. */
+#include <string.h>
+
+#include "analyze/profile/flame_top.h"
+#include "view/flame/top.h"
+#include "view/report/parts.h"
+
+enum { MOST = 10, MOST_JSON = 50 };
+
+const char *infp_report_mode_title(const char *mode)
+{
+        if (!strcmp(mode, "cpu"))
+                return "Functions by CPU time";
+        if (!strcmp(mode, "wall"))
+                return "Functions by wall-clock time of all threads";
+        if (!strcmp(mode, "off-cpu"))
+                return "Functions by time that threads waited";
+        return "Functions of the imported profile";
+}
+
+/* Asked for, and not one was taken: nothing is said of a target that did not run. */
+static void put_none(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
+        infp_autostr struct infp_str words = { 0 };
+
+        if (!cpu || !(cpu->wanted >= 1) || cpu->taken > 0)
+                return;
+        infp_report_title(out, infp_report_mode_title("cpu"));
+        infp_sampling_none(&words, cpu);
+        infp_report_line(out, "none", "%s", words.data ? words.data : "");
+}
+
+void infp_report_functions(struct infp_out *out, const struct infp_report *report)
+{
+        put_none(out, report);
+        for (unsigned i = 0; i < report->functions.n; i++) {
+                const struct infp_flame *flame = &report->functions.flames[i];
+                infp_autostr struct infp_str words = { 0 }, folded = { 0 };
+
+                infp_report_title(out, infp_report_mode_title(flame->mode));
+                infp_flame_top_folded(&folded, flame);
+                if (folded.size)
+                        infp_report_line(out, "waiting", "%s", folded.data);
+                infp_flame_top_table(out, flame, false, MOST, infp_report_width(out));
+                infp_report_end(out);
+                infp_flame_top_table(out, flame, true, MOST, infp_report_width(out));
+                infp_report_end(out);
+                infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
+                infp_report_line(out, "trust", "%s", words.data ? words.data : "");
+        }
+}
+
+/* A member each mode: "cpu", as in the mission's report. */
+void infp_report_json_functions(struct infp_json *json, const struct infp_report *report)
+{
+        infp_json_key(json, "functions");
+        infp_json_object(json);
+        for (unsigned i = 0; i < report->functions.n; i++) {
+                const struct infp_flame_top_view view = { .flame = &report->functions.flames[i],
+                                                          .sampling = &report->functions.sampling,
+                                                          .most = MOST_JSON };
+
+                infp_json_key(json, *view.flame->mode ? view.flame->mode : "unknown");
+                infp_json_object(json);
+                infp_flame_top_members(json, &view);
+                infp_json_object_end(json);
+        }
+        infp_json_object_end(json);
+}

@@ -1,0 +1,72 @@
+/* What limited the run: first in the report, since it is what people ask first. */
+#include <string.h>
+
+#include "base/json.h"
+#include "view/report/parts.h"
+
+static bool has(const struct infp_limits *limits, enum infp_limit_state state)
+{
+        for (unsigned i = 0; i < limits->n; i++)
+                if (limits->list[i].state == state)
+                        return true;
+        return false;
+}
+
+static void put_names(struct infp_out *out, const struct infp_limits *limits, const char *label,
+                      enum infp_limit_state state)
+{
+        char text[512] = "";
+
+        for (unsigned i = 0; i < limits->n; i++) {
+                const struct infp_limit *l = &limits->list[i];
+
+                if (l->state != state)
+                        continue;
+                if (*text)
+                        strcat(text, ", ");
+                strcat(text, infp_limit_resource_name(l->resource));
+        }
+        infp_report_line(out, label, "%s", text);
+}
+
+void infp_report_limits(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_limits *limits = &report->limits;
+
+        if (!limits->n)
+                return;
+        infp_report_title(out, "What limited it");
+        if (report->run->info.exit_signal)
+                infp_report_line(out, "ended", "the command, by signal %d (%s)", report->run->info.exit_signal,
+                                 strsignal(report->run->info.exit_signal));
+        for (unsigned i = 0; i < limits->n && limits->list[i].state <= INFP_LIMIT_NEAR; i++)
+                infp_report_line(out, infp_limit_state_name(limits->list[i].state), "%s: %s",
+                                 infp_limit_resource_name(limits->list[i].resource), limits->list[i].text);
+        if (limits->list[0].state > INFP_LIMIT_NEAR && has(limits, INFP_LIMIT_FREE))
+                infp_report_line(out, "limited", "nothing that was checked");
+        if (has(limits, INFP_LIMIT_FREE))
+                put_names(out, limits, infp_limit_state_name(INFP_LIMIT_FREE), INFP_LIMIT_FREE);
+        if (has(limits, INFP_LIMIT_NOT_CHECKED))
+                put_names(out, limits, infp_limit_state_name(INFP_LIMIT_NOT_CHECKED), INFP_LIMIT_NOT_CHECKED);
+}
+
+void infp_report_json_limits(struct infp_json *json, const struct infp_report *report)
+{
+        const struct infp_limits *limits = &report->limits;
+
+        infp_json_member_str(json, "headline", limits->n ? limits->headline : NULL);
+        infp_json_key(json, "limits");
+        infp_json_array(json);
+        for (unsigned i = 0; i < limits->n; i++) {
+                const struct infp_limit *l = &limits->list[i];
+
+                infp_json_object(json);
+                infp_json_member_str(json, "resource", infp_limit_resource_name(l->resource));
+                infp_json_member_str(json, "state", infp_limit_state_name(l->state));
+                infp_json_member_f64(json, "share", l->share);
+                infp_json_member_bool(json, "estimated", l->is_estimated);
+                infp_json_member_str(json, "text", l->text);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+}

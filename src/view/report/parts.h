@@ -1,0 +1,66 @@
+/* What the files of the text report share. */
+#pragma once
+
+#include "base/human.h"
+#include "base/json.h"
+#include "view/report/report.h"
+
+struct human infp_report_bytes(double v);
+struct human infp_report_seconds(double v);
+struct human infp_report_joules(double v);
+struct human infp_report_watts(double v);
+
+/* Lines (lines.c). What stands in them may come from outside: it is escaped there, line ends too. */
+void infp_report_put(struct infp_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void infp_report_end(struct infp_out *out);                      /* of the line */
+void infp_report_style(struct infp_out *out, const char *style); /* SGR, "1": bold, "0": plain; where colours may be */
+void infp_report_title(struct infp_out *out, const char *title);
+/* "  label       text", the text wrapped below itself. */
+void infp_report_line(struct infp_out *out, const char *label, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+/* A text broken at blanks; `used` columns of the line are taken already, the lines after the first begin at `indent`. */
+void infp_report_wrap(struct infp_out *out, const char *text, unsigned used, unsigned indent);
+/* Shortened to `width` columns; padded to them unless it is the last of its line. */
+void infp_report_put_padded(struct infp_out *out, const char *text, unsigned width, bool is_last);
+
+unsigned infp_report_width(const struct infp_out *out);     /* of the terminal, within reason */
+bool infp_report_is_host(const struct infp_report *report); /* no command and no process: the machine */
+
+void infp_report_memory(struct infp_out *out, const struct infp_report *report);
+void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
+void infp_report_processes(struct infp_out *out, const struct infp_report *report);
+void infp_report_containers(struct infp_out *out, const struct infp_report *report);
+void infp_report_energy(struct infp_out *out, const struct infp_report *report);
+void infp_report_gpus(struct infp_out *out, const struct infp_report *report);
+/* What that section says in place of figures; NULL: it has figures, or says nothing. */
+const struct infp_absence *infp_report_energy_absence(const struct infp_report *report);
+void infp_report_engines(struct infp_out *out, const struct infp_report *report);
+const char *infp_report_make_name(const char *make); /* "llama.cpp" of "llamacpp" */
+void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
+void infp_report_requests(struct infp_out *out, const struct infp_report *report);
+void infp_report_output(struct infp_out *out, const struct infp_report *report);
+void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
+void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
+void infp_report_program_spans(struct infp_out *out, const struct infp_report *report);
+struct infp_program_span_times { /* of those that ended; NAN: none did */
+        double total_s, mean_s, p50_s, p99_s, max_s;
+};
+struct infp_program_span_times infp_program_span_times(struct infp_program_span *span);
+void infp_report_functions(struct infp_out *out, const struct infp_report *report);
+const char *infp_report_mode_title(const char *mode); /* "Functions by CPU time" */
+void infp_report_limits(struct infp_out *out, const struct infp_report *report);
+void infp_report_facts(struct infp_out *out, const struct infp_report *report);
+void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
+void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all);
+
+struct infp_json;
+/* Of the object that report --json is, which the caller begins and ends. */
+void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_functions(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_limits(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_energy(struct infp_json *json, const struct infp_report *report);
+void infp_report_json_gpus(struct infp_json *json, const struct infp_report *report);
