@@ -19,6 +19,14 @@ if DUCKDB.exists():
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_generate_tests(metafunc):
+    """`tools/check --repeat` runs each test in so many rounds."""
+    rounds = int(os.environ.get("INFPROF_TEST_ROUNDS", 1))
+    if rounds > 1:
+        metafunc.fixturenames.append("test_round")
+        metafunc.parametrize("test_round", [f"round{number}" for number in range(1, rounds + 1)])
+
+
 @pytest.fixture(scope="session")
 def infprof():
     """The path of the binary under test."""
