@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -51,6 +53,19 @@ static void make_part_name(char ret[NAME_MAX + 1], const char *path)
                  (unsigned long long) number);
 }
 
+static int open_named(struct infp_new_file *file, mode_t mode)
+{
+        int fd = -EEXIST;
+
+        for (unsigned i = 0; fd == -EEXIST && i < MAX_TRIES; i++) {
+                make_part_name(file->part, file->name);
+                fd = infp_make_file_at(file->dir_fd, file->part, O_RDWR, mode);
+        }
+        if (fd < 0)
+                file->part[0] = 0;
+        return fd;
+}
+
 static int open_part(struct infp_new_file *file, mode_t mode)
 {
         const char *slash = strchr(file->name, '/');
@@ -60,16 +75,7 @@ static int open_part(struct infp_new_file *file, mode_t mode)
         if (slash)
                 snprintf(folder, sizeof(folder), "%.*s", (int) (slash - file->name), file->name);
         fd = open_unnamed(file->dir_fd, folder, mode);
-
-        for (unsigned i = 0; fd < 0 && i < MAX_TRIES; i++) {
-                make_part_name(file->part, file->name);
-                fd = infp_make_file_at(file->dir_fd, file->part, O_RDWR, mode);
-                if (fd < 0)
-                        file->part[0] = 0;
-                if (fd != -EEXIST)
-                        break;
-        }
-        return fd;
+        return fd < 0 ? open_named(file, mode) : fd;
 }
 
 /* Opens the directory of a path and writes the name in it into ret. */
@@ -243,18 +249,53 @@ static int link_part(struct infp_new_file *file)
         return r;
 }
 
+/* A security policy, or a file system in user space, may create a file without a name and yet refuse linkat(2). */
+static int copy_part(struct infp_new_file *file)
+{
+        infp_autoclose int named = -1;
+        struct stat st;
+
+        if (fstat(file->fd, &st) < 0)
+                return -errno;
+        named = open_named(file, st.st_mode & 0777);
+        if (named < 0)
+                return named;
+        if (fchmod(named, st.st_mode & 0777) < 0)
+                return -errno;
+        for (off_t at = 0; at < st.st_size;) {
+                ssize_t n = sendfile(named, file->fd, &at, (size_t) (st.st_size - at));
+
+                if (n == 0 || (n < 0 && errno != EINTR))
+                        return n == 0 ? -EIO : -errno;
+        }
+        return dup3(named, file->fd, O_CLOEXEC) < 0 ? -errno : 0; /* the caller keeps the number */
+}
+
+static int name_part(struct infp_new_file *file)
+{
+        int r = link_part(file); /* replaces nothing: rename(2) does that */
+
+        switch (r) {
+        case -EPERM:
+        case -EACCES:
+        case -EXDEV:
+        case -ENOENT:
+        case -ENOSYS:
+        case -EOPNOTSUPP:
+                return copy_part(file);
+        default:
+                return r;
+        }
+}
+
 int infp_new_file_commit(struct infp_new_file *file, bool is_synced)
 {
         if (file->is_direct)
                 return 0;
+        if (!file->part[0])
+                INFP_TRY(name_part(file));
         if (is_synced && fsync(file->fd) < 0 && errno != EINVAL)
                 return -errno;
-        if (!file->part[0]) { /* linkat(2) replaces nothing, rename(2) does */
-                int r = link_part(file);
-
-                if (r < 0)
-                        return r;
-        }
         if (renameat(file->dir_fd, file->part, file->dir_fd, file->name) < 0)
                 return -errno;
         file->part[0] = 0;

@@ -1,6 +1,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,13 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 #include "skip_because.h"
 
@@ -273,6 +278,42 @@ static void does_without_unnamed_files(void **state)
         assert_int_equal(count_entries(), 1);
 }
 
+/* A policy refuses hard links: seccomp(2) stands for it. */
+static void does_without_hard_links(void **state)
+{
+        static struct sock_filter instructions[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_linkat, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog filter = { .len = 4, .filter = instructions };
+        int status;
+
+        (void) state;
+        const pid_t pid = fork();
+
+        if (pid == 0) {
+                infp_cleanup(infp_new_file_done) struct infp_new_file file;
+
+                if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+                    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
+                        _exit(77);
+                if (write_to(in_root("file"), "one") < 0 || infp_new_file_open(&file, in_root("file"), 0640) < 0)
+                        _exit(1);
+                if (infp_write_all(file.fd, "two", 3, NULL) < 0 || infp_new_file_commit(&file, true) < 0)
+                        _exit(2);
+                _exit(infp_write_all(file.fd, " and more", 9, NULL) < 0); /* it is still the same file */
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+                SKIP_BECAUSE("seccomp is not to be had here");
+        assert_int_equal(status, 0);
+        check("file", "two and more");
+        assert_int_equal(mode_of("file") & 07777, 0644); /* that of the file which it replaced */
+        assert_int_equal(count_entries(), 1);
+}
+
 static void makes_a_file_only_once(void **state)
 {
         int fd = infp_make_file_at(root, "out.txt", O_WRONLY | O_APPEND, 0600);
@@ -300,6 +341,7 @@ int main(void)
                 TEST(writes_into_pipes),
                 TEST(is_led_astray_by_nobody),
                 TEST(does_without_unnamed_files),
+                TEST(does_without_hard_links),
                 TEST(makes_a_file_only_once),
         };
 
