@@ -329,6 +329,50 @@ static void test_switches_are_counted(void **state)
         close_world(&w);
 }
 
+/* Each wait for which there is no room is counted once, however often the room is missed. */
+static void test_refused(void **state)
+{
+        struct infp_perf_sample sample = { .t_ns = BEGIN, .tid = TID };
+        const uint32_t places = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS;
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        sample.pid = w.pid;
+        w.waits.n_places += places; /* none for a stack */
+        infp_off_cpu_moved(&w.waits, &sample);
+        out(&w, 0, TID, false);
+        for (uint64_t i = 1; i < 20; i++)
+                turn(&w, i * 50 * MS);
+        assert_int_equal(w.waits.n_refused, 0); /* there may yet be room */
+        in(&w, 1000 * MS, TID);
+        turn(&w, 1001 * MS);
+        assert_int_equal(w.waits.n_refused, 1);
+        w.waits.n_places -= places;
+
+        w.waits.n_waits += INFP_OFF_CPU_MAX_WAITS;
+        for (uint64_t i = 0; i < 20; i++)
+                read_at(&w, (1100 + i) * MS, OTHER, 'S', SYS_read); /* it waits since before the recording */
+        assert_int_equal(w.waits.n_refused, 2);
+        out(&w, 1200 * MS, TID, false);
+        in(&w, 1300 * MS, TID);
+        assert_int_equal(w.waits.n_refused, 3);
+        w.waits.n_waits -= INFP_OFF_CPU_MAX_WAITS;
+
+        const size_t n_threads = w.waits.threads.n;
+
+        w.waits.threads.n = INFP_OFF_CPU_MAX_THREADS;
+        sample.tid = OTHER + 1;
+        infp_off_cpu_moved(&w.waits, &sample);
+        out(&w, 1400 * MS, OTHER + 1, false);
+        read_at(&w, 1450 * MS, OTHER + 1, 'S', SYS_read);
+        in(&w, 1500 * MS, OTHER + 1);
+        assert_int_equal(w.waits.n_refused, 4);
+        w.waits.threads.n = n_threads;
+        infp_off_cpu_end(&w.waits, BEGIN + 2000 * MS);
+        close_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -343,6 +387,7 @@ int main(void)
                 cmocka_unit_test(test_many_closed),
                 cmocka_unit_test(test_cost),
                 cmocka_unit_test(test_switches_are_counted),
+                cmocka_unit_test(test_refused),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,10 +49,8 @@ struct infp_off_cpu_place *infp_off_cpu_place_new(struct infp_off_cpu_waits *wai
 {
         struct infp_off_cpu_place *place = waits->n_places < MAX_PLACES ? calloc(1, sizeof(*place)) : NULL;
 
-        if (!place) {
-                waits->n_refused++;
+        if (!place)
                 return NULL;
-        }
         waits->n_places++;
         place->next = waits->places;
         if (waits->places)

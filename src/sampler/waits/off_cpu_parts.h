@@ -38,6 +38,7 @@ struct infp_off_cpu_wait {
 struct infp_off_cpu_thread {
         int32_t pid, tid;
         bool has_records;                 /* perf sees it */
+        bool is_refused;                  /* there was no room for its wait, which is counted */
         uint64_t in_ns, dead_ns, gone_ns; /* it got a CPU last; it ended, by perf; by the reader */
         struct infp_off_cpu_wait *wait;   /* open */
         struct infp_off_cpu_wait *closed; /* the newest */

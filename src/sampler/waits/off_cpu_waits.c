@@ -40,7 +40,6 @@ static struct infp_off_cpu_thread *get_thread(struct infp_off_cpu_waits *waits, 
                 thread = calloc(1, sizeof(*thread));
         if (!thread || infp_map_put(&waits->threads, (uint64_t) tid, (uint64_t) (uintptr_t) thread) < 0) {
                 free(thread);
-                waits->n_refused++;
                 return NULL;
         }
         thread->pid = pid;
@@ -57,10 +56,10 @@ static void begin_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thr
         struct infp_off_cpu_place *place = thread->place;
 
         thread->wait = wait;
-        if (!wait) {
-                waits->n_refused++;
+        waits->n_refused += !wait && !thread->is_refused;
+        thread->is_refused = !wait;
+        if (!wait)
                 return;
-        }
         wait->out_ns = wait->told_ns = t_ns;
         wait->is_preempted = is_preempted;
         wait->copy = thread->copy;
@@ -101,10 +100,12 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
 {
         struct infp_off_cpu_thread *thread = get_thread(waits, pid, tid);
 
+        waits->n_refused += !thread && !is_in;
         if (!thread || thread->dead_ns)
                 return;
         thread->has_records = true;
         if (is_in) {
+                thread->is_refused = false;
                 if (thread->wait)
                         end_wait(waits, thread, t_ns);
                 thread->in_ns = t_ns;
@@ -112,6 +113,7 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                 thread->copy = NULL;
                 return;
         }
+        thread->is_refused = false;
         if (thread->wait) { /* when it got its CPU was lost: so is the wait */
                 waits->n_lost++;
                 infp_off_cpu_wait_free(waits, thread->wait);
@@ -219,7 +221,7 @@ static void place_moment(struct infp_off_cpu_waits *waits, struct infp_off_cpu_t
                 return;
         infp_off_cpu_place_drop(waits, thread->place);
         thread->place = read_place(waits, message);
-        if (thread->has_records || !thread->place)
+        if (thread->has_records)
                 return;
         /* It has waited since before the recording, or perf does not see it: it does so from now on at least. */
         begin_wait(waits, thread, t_ns, false);

@@ -28,7 +28,7 @@ struct infp_off_cpu_waits {
         uint64_t round_ns;                 /* of the reader, that ended last */
         uint64_t n_taken, n_short, n_lost; /* waits: told, too short, with a begin or end that is missing */
         uint64_t n_switches, switched_ns;  /* threads lost a CPU so often; the last time */
-        uint64_t n_refused;                /* threads and waits for which there was no room */
+        uint64_t n_refused;                /* waits for which there was no room: each once */
 };
 
 enum { INFP_OFF_CPU_MAX_THREADS = 65536, INFP_OFF_CPU_MAX_WAITS = 65536, INFP_OFF_CPU_MAX_COPIES = 512 };
