@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/time.h"
 #include "collect/listen.h"
 #include "collect/target.h"
 #include "fetch/http.h"
@@ -15,6 +16,7 @@
 #include "record/session_parts.h"
 
 enum { GENERATIONS_MAX = 64 };
+#define LOOK_NS (100 * INFP_NS_PER_MS)
 
 struct server {
         char host[256]; /* "" of a socket in the file system */
@@ -59,16 +61,25 @@ static bool is_named(const struct infp_env *env, const struct server *server)
         return false;
 }
 
-/* The pids of the last refresh, and what has been started since: it descends from one of them, or, in mode run, from us. */
+/* The pids of the last refresh, and what has been started since: it descends from one of them, or, in mode run, from us. The
+ * recorder's thread looks: on a machine with very many processes it must go on. */
 struct owner {
         const struct infp_env *env;
         const struct infp_listen *listen;
         const int32_t *pids;
         size_t n_pids;
-        bool is_found;
+        uint64_t end_ns;
+        bool is_found, is_late;
 };
 
-static bool is_of_target(const struct owner *owner, int32_t pid)
+static bool is_open(struct owner *owner, int32_t pid)
+{
+        owner->is_found = infp_listen_open(owner->env, pid, owner->listen) >= 0;
+        owner->is_late = !owner->is_found && owner->env->now_ns(owner->env) >= owner->end_ns;
+        return owner->is_found || owner->is_late;
+}
+
+static bool is_among(const struct owner *owner, int32_t pid)
 {
         for (size_t i = 0; i < owner->n_pids; i++)
                 if (owner->pids[i] == pid)
@@ -76,38 +87,45 @@ static bool is_of_target(const struct owner *owner, int32_t pid)
         return infp_target_mode(owner->env->target) == INFP_MODE_RUN && pid == getpid();
 }
 
+static bool is_of_target(const struct owner *owner, const struct infp_process *process)
+{
+        struct infp_process parent = { .pid = process->ppid };
+
+        for (unsigned i = 0; parent.pid > 1 && i < GENERATIONS_MAX; i++) {
+                if (is_among(owner, parent.pid))
+                        return true;
+                if (!infp_process_look(owner->env->root_fd, parent.pid, &parent))
+                        break;
+                parent.pid = parent.ppid;
+        }
+        return false;
+}
+
 static bool look(void *context, const struct infp_process *process)
 {
         struct owner *owner = context;
-        struct infp_process parent = *process;
-        int32_t pid = process->pid;
 
-        if (pid == getpid() || infp_listen_open(owner->env, pid, owner->listen) < 0)
-                return true;
-        for (unsigned i = 0; !owner->is_found && pid > 1 && i < GENERATIONS_MAX; i++) {
-                owner->is_found = is_of_target(owner, pid);
-                if (!infp_process_look(owner->env->root_fd, pid, &parent))
-                        break;
-                pid = parent.ppid;
-        }
-        return !owner->is_found;
+        owner->is_late = owner->env->now_ns(owner->env) >= owner->end_ns;
+        return !owner->is_late && (process->pid == getpid() || is_among(owner, process->pid) ||
+                                   !is_of_target(owner, process) || !is_open(owner, process->pid));
 }
 
-static bool is_open_in_target(const struct infp_env *env, const struct infp_listen *listen)
+static void find_owner(struct owner *owner)
 {
+        const struct infp_env *env = owner->env;
         const size_t cap = infp_target_pids(env->target, NULL, 0) + 64;
         infp_autofree int32_t *pids = malloc(cap * sizeof(*pids));
-        struct owner owner = { .env = env, .listen = listen, .pids = pids };
 
         if (!pids)
-                return false;
-        owner.n_pids = infp_target_pids(env->target, pids, cap);
-        owner.n_pids = owner.n_pids < cap ? owner.n_pids : cap;
-        for (size_t i = 0; !owner.is_found && i < owner.n_pids; i++)
-                owner.is_found = infp_listen_open(env, pids[i], listen) >= 0;
-        if (!owner.is_found)
-                infp_process_each(env->root_fd, look, &owner);
-        return owner.is_found;
+                return;
+        owner->end_ns = env->now_ns(env) + LOOK_NS;
+        owner->pids = pids;
+        owner->n_pids = infp_target_pids(env->target, pids, cap);
+        owner->n_pids = owner->n_pids < cap ? owner->n_pids : cap;
+        for (size_t i = 0; i < owner->n_pids; i++)
+                if (is_open(owner, pids[i]))
+                        return;
+        infp_process_each(env->root_fd, look, owner);
 }
 
 int infp_session_serves(void *context, const char *url, struct infp_err *err)
@@ -115,8 +133,8 @@ int infp_session_serves(void *context, const char *url, struct infp_err *err)
         const struct infp_session *s = context;
         const struct infp_env *env = s->options->env;
         struct infp_listen listen = { .n = 0 };
+        struct owner owner = { .env = env, .listen = &listen };
         struct server server;
-        bool is_ours;
 
         if (!read_url(url, &server))
                 return infp_fail(err, -EINVAL, "%.200s names no server", url);
@@ -129,9 +147,15 @@ int infp_session_serves(void *context, const char *url, struct infp_err *err)
                 infp_listen_port(env, 0, server.port, &listen);
         else
                 return infp_fail(err, -ENOENT, "%.200s is on another machine", url);
-        is_ours = listen.n && (infp_target_mode(env->target) == INFP_MODE_HOST || is_open_in_target(env, &listen));
+        owner.is_found = listen.n && infp_target_mode(env->target) == INFP_MODE_HOST;
+        if (listen.n && !owner.is_found)
+                find_owner(&owner);
         infp_listen_done(&listen);
-        if (is_ours)
+        if (owner.is_found)
                 return 0;
+        if (owner.is_late)
+                return infp_fail(err, -EAGAIN,
+                                 "100 ms were not enough to see whether a process of the target listens at %.200s",
+                                 url);
         return infp_fail(err, -ENOENT, "no process of the target is seen to listen at %.200s", url);
 }
