@@ -233,7 +233,7 @@ def test_broken_tables(infprof, recorded, tmp_path):
         for path in output.glob(f"*.infprof/{table}/*"):
             path.write_bytes(b"no table" * 40)
         page, _ = page_of(infprof, output)
-        assert table in [broken["table"] for broken in page.data["report"]["broken"]]
+        assert table in [broken["table_name"] for broken in page.data["report"]["broken"]]
         assert any(f"Table {table} cannot be read" in note for note in page.data["notes"]) or table == "cpu_core", table
         assert series(page.data, metric) and panel not in [p["id"] for p in page.data["panels"]]
 
@@ -308,7 +308,7 @@ def test_ten_gpus(infprof, record, machine):  # noqa: F811
     use = panels["gpus-utilization"]["series"]
     assert [one["instance"] for one in use] == [f"GPU {i} NVIDIA H100 80GB HBM3" for i in range(10)]
     for i, one in enumerate(use):
-        assert {v for v in one["v"] if v is not None} == {10 * i} and one["metric"] == "gUtilizationGpu" and one["table"] == "nvidia"
+        assert {v for v in one["v"] if v is not None} == {10 * i} and one["metric"] == "gUtilizationGpu" and one["table_name"] == "nvidia"
     assert [(limit["name"], limit["value"]) for limit in panels["gpus-memory"]["limits"]] == [("total", 81559 << 20)]
     assert panels["gpus-power"]["limits"][0]["name"] == "limit" and panels["gpus-power"]["unit"] == "W"
     assert {v for one in panels["gpus-power"]["series"] for v in one["v"] if v is not None} == {512.34}

@@ -66,6 +66,7 @@ def test_schema_keeps_its_promise(infprof):
     assert len(lock) > 10
     assert tool.broken(lock, now) == [], "readers of old recordings rely on these columns"
     assert tool.missing(lock, now) == [], "new columns: run tools/lock-schema"
+    assert tool.LOCK.read_text().startswith(tool.HEAD)
 
 
 @pytest.mark.parametrize("change, said", [

@@ -283,7 +283,7 @@ class SeriesChart extends Plot {
   }
 
   helpOf(series) {
-    const parts = [series.help, series.metric && series.table ? `${series.table}.${series.metric}` : null,
+    const parts = [series.help, series.metric && series.table_name ? `${series.table_name}.${series.metric}` : null,
       series.quality, series.is_rate ? 'rate of a counter' : null];
     return parts.filter(Boolean).join(' · ');
   }

@@ -16,7 +16,7 @@ function absencesTable(absent) {
 
 function absencesSection(data) {
   const { absent, broken } = data.report;
-  return [(broken || []).length ? h('p', { class: 'notice wide' }, broken.map((one) => `Table ${one.table} could not be read: ${one.reason}`).join(' ')) : null,
+  return [(broken || []).length ? h('p', { class: 'notice wide' }, broken.map((one) => `Table ${one.table_name} could not be read: ${one.reason}`).join(' ')) : null,
     absent?.length ? absencesTable(absent) : null];
 }
 

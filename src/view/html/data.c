@@ -132,7 +132,7 @@ static void put_series(struct infp_json *json, const struct infp_timeline_series
         infp_json_object(json);
         infp_json_member_str(json, "name", series->name);
         infp_json_member_str(json, "metric", series->metric);
-        infp_json_member_str(json, "table", series->table);
+        infp_json_member_str(json, "table_name", series->table);
         infp_json_member_str(json, "instance", series->instance);
         infp_json_member_str(json, "quality", infp_quality_name(series->quality));
         infp_json_member_bool(json, "is_rate", series->is_rate);

@@ -15,7 +15,7 @@
  *   "panels": [ { "id": "cpu", "group": "tree|host|pressure|container|engine|gpu|energy|io|net|process|program|all", "title": "CPU of the target",
  *                 "unit": "%", "kind": "line|area|stack", "note": text or null, "max": 100 or null, "left_out": series that there is no room for,
  *                 "limits": [ { "name": "quota", "value": 200 } ],
- *                 "series": [ { "name": "user", "metric": "tree_cpu_ns", "table": "tree", "instance": null or "gpu 0 NVIDIA H100",
+ *                 "series": [ { "name": "user", "metric": "tree_cpu_ns", "table_name": "tree", "instance": null or "gpu 0 NVIDIA H100",
  *                               "quality": "measured|derived|estimated", "is_rate": true, "help": text,
  *                               "v": [..n..] (one sample a bucket, or equal ones) or "min": [..], "max": [..], "mean": [..] } ] } ],
  *   Unit: "%" (0..100), "bytes", "bytes/s", "s", "W", "J", "C", "Hz", "/s", "tokens/s", "" (plain numbers).
