@@ -15,10 +15,12 @@
 #include "base/number.h"
 #include "cli/one_shot.h"
 #include "collect/run_one.h"
+#include "fetch/http.h"
 #include "model/tables.h"
 #include "query/duck.h"
 #include "store/live.h"
 #include "store/run.h"
+#include "symbols/symbols.h"
 
 void infp_findings_done(struct infp_findings *findings)
 {
@@ -306,26 +308,30 @@ static void find_library(const char *name, char *ret, size_t cap)
         }
 }
 
-static void check_duck(struct infp_findings *findings)
+/* A library that infprof loads when a verb needs it, and now has loaded if it is there. */
+static void add_library(struct infp_findings *findings, const char *name, const char *file, bool is_there,
+                        const char *why, const char *fix)
 {
-        struct infp_err err = { "" };
-        char path[512];
+        char path[512] = "";
 
-        if (!infp_duck_available(&err)) {
-                infp_findings_add(findings, "program", "DuckDB", "absent", false, err.text, NULL);
-                return;
-        }
-        find_library("libduckdb", path, sizeof(path));
-        infp_findings_add(findings, "program", "DuckDB", "ok", false, *path ? path : "found", NULL);
+        if (is_there)
+                find_library(file, path, sizeof(path));
+        infp_findings_add(findings, "program", name, is_there ? "ok" : "absent", false,
+                          !is_there ? why
+                          : *path   ? path
+                                    : "found",
+                          is_there ? NULL : fix);
 }
 
-static void check_curl(struct infp_findings *findings)
+static void check_libraries(struct infp_findings *findings)
 {
-        char path[512];
+        struct infp_err err = { "" };
 
-        find_library("libcurl", path, sizeof(path));
-        infp_findings_add(findings, "program", "libcurl", "ok", false, *path ? path : "linked into infprof itself",
-                          NULL);
+        add_library(findings, "DuckDB", "libduckdb", infp_duck_available(&err), err.text, NULL);
+        add_library(findings, "libcurl", "libcurl", infp_http_available(&err) >= 0, err.text, NULL);
+        add_library(findings, "libdw", "libdw", infp_symbols_have_lines(),
+                    "libdw.so.1 is not here: names of code have no files, lines and inlined functions",
+                    "apt-get install libdw1 (Debian)");
 }
 
 static void check_descriptors(struct infp_findings *findings)
@@ -347,7 +353,6 @@ void infp_doctor_program(struct infp_findings *findings)
 {
         check_output(findings);
         check_live(findings);
-        check_duck(findings);
-        check_curl(findings);
+        check_libraries(findings);
         check_descriptors(findings);
 }

@@ -37,6 +37,7 @@ enum infp_source_state infp_source_state_of(int r)
         switch (r) {
         case -ENOENT:
         case -ENODEV:
+        case -ENOPKG:
                 return INFP_ABSENT;
         case -EACCES:
         case -EPERM:

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +16,6 @@
 #include "fetch/http_inner.h"
 
 enum { EVENTS = 64 };
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode global_code;
-
-static void start_library(void)
-{
-        global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 /* Writing to a closed TLS connection can raise SIGPIPE (OpenSSL uses write(2)), and libcurl with CURLOPT_NOSIGNAL leaves that to
  * its caller: blocked meanwhile, and taken away when it came. */
@@ -77,7 +68,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void
         if (epoll_ctl(http->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) < 0 &&
             epoll_ctl(http->epoll_fd, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) < 0)
                 return -1;
-        curl_multi_assign(http->multi, fd, http);
+        infp_curl.multi_assign(http->multi, fd, http);
         return 0;
 }
 
@@ -94,14 +85,12 @@ int infp_http_new(struct infp_http **ret, struct infp_err *err)
 {
         struct infp_http *http;
 
-        pthread_once(&once, start_library);
-        if (global_code)
-                return infp_fail(err, -EIO, "libcurl cannot be started: %s", curl_easy_strerror(global_code));
+        INFP_TRY(infp_http_available(err));
         http = calloc(1, sizeof(*http));
         if (!http)
                 return infp_fail_errno(err, -ENOMEM, "HTTP client");
         http->due_ns = UINT64_MAX;
-        http->multi = curl_multi_init();
+        http->multi = infp_curl.multi_init();
         http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (!http->multi || http->epoll_fd < 0) {
                 const int r = http->epoll_fd < 0 ? -errno : -ENOMEM;
@@ -109,10 +98,10 @@ int infp_http_new(struct infp_http **ret, struct infp_err *err)
                 infp_http_free(http);
                 return infp_fail_errno(err, r, "HTTP client");
         }
-        curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-        curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-        curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-        curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+        infp_curl.multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+        infp_curl.multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+        infp_curl.multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+        infp_curl.multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
         *ret = http;
         return 0;
 }
@@ -138,17 +127,17 @@ static void finish(struct infp_http_transfer *transfer, CURLcode code)
 
         result->done_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         if (transfer->is_added) {
-                curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &result->status);
-                curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
-                curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_TYPE, &type);
-                curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+                infp_curl.easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &result->status);
+                infp_curl.easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
+                infp_curl.easy_getinfo(transfer->easy, CURLINFO_CONTENT_TYPE, &type);
+                infp_curl.easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
         }
         result->n_wire_bytes = (uint64_t) came;
         result->content_type = type ? type : "";
         result->is_whole = announced >= 0 || transfer->is_chunked;
         infp_http_explain(transfer, code);
         if (transfer->is_added)
-                curl_multi_remove_handle(http->multi, transfer->easy);
+                infp_curl.multi_remove_handle(http->multi, transfer->easy);
         unlink_transfer(http, transfer);
         http->n_happened++;
         if (transfer->done)
@@ -166,7 +155,7 @@ struct infp_http *infp_http_free(struct infp_http *http)
         while (http->first)
                 infp_http_cancel(http, http->first);
         if (http->multi)
-                curl_multi_cleanup(http->multi);
+                infp_curl.multi_cleanup(http->multi);
         guard_end(&guard);
         infp_close(http->epoll_fd);
         free(http);
@@ -208,7 +197,7 @@ static void add_new(struct infp_http *http)
                 next = transfer->next;
                 if (transfer->is_added)
                         continue;
-                transfer->is_added = curl_multi_add_handle(http->multi, transfer->easy) == CURLM_OK;
+                transfer->is_added = infp_curl.multi_add_handle(http->multi, transfer->easy) == CURLM_OK;
                 if (transfer->is_added)
                         continue;
                 finish(transfer, CURLE_OUT_OF_MEMORY);
@@ -230,12 +219,12 @@ static void take_ends(struct infp_http *http)
         CURLMsg *message;
         int n;
 
-        while ((message = curl_multi_info_read(http->multi, &n))) {
+        while ((message = infp_curl.multi_info_read(http->multi, &n))) {
                 CURLcode code = message->data.result;
 
                 if (message->msg != CURLMSG_DONE)
                         continue;
-                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **) &transfer);
+                infp_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **) &transfer);
                 if (transfer->is_cancelled)
                         transfer->stop_r = -ECANCELED;
                 finish(transfer, code);
@@ -250,7 +239,7 @@ static CURLMcode act(struct infp_http *http, curl_socket_t fd, int what)
         int n;
 
         http->is_inside = true;
-        code = curl_multi_socket_action(http->multi, fd, what, &n);
+        code = infp_curl.multi_socket_action(http->multi, fd, what, &n);
         http->is_inside = false;
         return code;
 }

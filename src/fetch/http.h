@@ -1,4 +1,4 @@
-/* HTTP(S) client over libcurl: transfers of one thread side by side. The only file pair that includes curl.h.
+/* HTTP(S) client over libcurl, which is loaded when it is needed: transfers of one thread side by side.
  *
  * Redirects are refused, cookies and proxies of the environment are not used, nothing is sent but what the request says; TLS is
  * verified. URLs: http://, https://, http://[::1]:8000/x, unix:///path/to/socket:/metrics (path behind the last ':'). */
@@ -52,6 +52,10 @@ struct infp_http_request {
         bool (*is_stop)(void *context); /* infp_http_get asks it ten times a second: true is -ECANCELED; may be NULL */
         void *stop_context;
 };
+
+/* Loads and starts libcurl at the first call, from any thread: 0, -ENOPKG when it is not on this machine, -EIO when it does not
+ * start. Functions that take a URL return the same errors. */
+int infp_http_available(struct infp_err *err);
 
 int infp_http_new(struct infp_http **ret, struct infp_err *err);
 struct infp_http *infp_http_free(struct infp_http *http); /* cancels what runs; NULL is fine */

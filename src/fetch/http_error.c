@@ -24,7 +24,7 @@ static int explain_connect(struct infp_http_transfer *transfer)
 {
         long number = 0;
 
-        curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
         switch (number) {
         case ECONNREFUSED:
                 return infp_fail(&transfer->err, -ECONNREFUSED, "%s: connection refused, nothing listens there",
@@ -47,8 +47,8 @@ static int explain_cut(struct infp_http_transfer *transfer)
 {
         curl_off_t announced = -1, came = 0;
 
-        curl_easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
-        curl_easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
         if (announced > came)
                 return infp_fail(&transfer->err, -EBADMSG,
                                  "%s: the answer was cut short: %" PRId64 " of %" PRId64 " bytes are missing",
@@ -65,7 +65,7 @@ static int explain_redirect(struct infp_http_transfer *transfer)
 
         if (transfer->result.status < 300 || transfer->result.status > 399)
                 return 0;
-        curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &target);
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &target);
         if (!target)
                 return 0;
         infp_http_url_show(target, shown, sizeof(shown));
@@ -90,7 +90,7 @@ static int explain_headers(struct infp_http_transfer *transfer)
 
 static int explain_other(struct infp_http_transfer *transfer, CURLcode code)
 {
-        const char *why = transfer->message[0] ? transfer->message : curl_easy_strerror(code);
+        const char *why = transfer->message[0] ? transfer->message : infp_curl.easy_strerror(code);
 
         switch (code) {
 #if LIBCURL_VERSION_NUM >= 0x080600

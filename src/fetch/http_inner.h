@@ -1,9 +1,8 @@
 /* The inside of the HTTP client, shared by its files alone: http.c (the context), http_transfer.c (one request), http_url.c
- * (what a URL may be), http_error.c (what went wrong, in words). */
+ * (what a URL may be), http_error.c (what went wrong, in words), curl.c (libcurl). */
 #pragma once
 
-#include <curl/curl.h>
-
+#include "fetch/curl.h"
 #include "fetch/http.h"
 
 enum { HTTP_URL_MAX = 2048, HTTP_SOCKET_MAX = 108, HTTP_TOKEN_MAX = 16384, HTTP_HEADERS_MAX = 256 * 1024 };

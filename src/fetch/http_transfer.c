@@ -105,7 +105,7 @@ static int read_token(const char *path, struct infp_str *ret, struct infp_err *e
 
 static bool add_header(struct infp_http_transfer *transfer, const char *line)
 {
-        struct curl_slist *grown = curl_slist_append(transfer->headers, line);
+        struct curl_slist *grown = infp_curl.slist_append(transfer->headers, line);
 
         if (grown)
                 transfer->headers = grown;
@@ -160,7 +160,7 @@ static CURLcode set_guards(CURL *easy)
 {
         CURLcode r = CURLE_OK;
 
-#define SET(option, value) r = r ? r : curl_easy_setopt(easy, option, value)
+#define SET(option, value) r = r ? r : infp_curl.easy_setopt(easy, option, value)
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_PROXY, "");
@@ -226,7 +226,7 @@ int infp_http_transfer_new(struct infp_http *http, const struct infp_http_reques
                 return infp_fail_errno(err, -ENOMEM, "HTTP client");
         infp_http_url_show(request->url, transfer->shown, sizeof(transfer->shown));
         transfer->http = http;
-        transfer->easy = curl_easy_init();
+        transfer->easy = infp_curl.easy_init();
         transfer->timeout_ms = request->timeout_ms;
         transfer->max_bytes = request->max_bytes;
         transfer->data = request->data;
@@ -242,7 +242,7 @@ int infp_http_transfer_new(struct infp_http *http, const struct infp_http_reques
                 code = set_request(transfer, request, &url);
                 if (code)
                         r = infp_fail(err, code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EINVAL, "%s: %s", transfer->shown,
-                                      curl_easy_strerror(code));
+                                      infp_curl.easy_strerror(code));
         }
         if (r < 0)
                 transfer = infp_http_transfer_free(transfer);
@@ -255,8 +255,8 @@ struct infp_http_transfer *infp_http_transfer_free(struct infp_http_transfer *tr
 {
         if (!transfer)
                 return NULL;
-        curl_easy_cleanup(transfer->easy);
-        curl_slist_free_all(transfer->headers);
+        infp_curl.easy_cleanup(transfer->easy);
+        infp_curl.slist_free_all(transfer->headers);
         free(transfer);
         return NULL;
 }

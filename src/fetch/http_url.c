@@ -47,25 +47,27 @@ static int parse_unix(const char *url, const char *shown, struct http_url *ret, 
 
 static int check(const char *text, const char *shown, struct infp_err *err)
 {
-        CURLU *handle = curl_url();
         char *scheme = NULL, *host = NULL;
         CURLUcode code;
+        CURLU *handle;
         int r = 0;
 
+        INFP_TRY(infp_http_available(err));
+        handle = infp_curl.url();
         if (!handle)
                 return infp_fail_errno(err, -ENOMEM, "%s", shown);
-        code = curl_url_set(handle, CURLUPART_URL, text, 0);
+        code = infp_curl.url_set(handle, CURLUPART_URL, text, 0);
         if (code == CURLUE_OK)
-                code = curl_url_get(handle, CURLUPART_SCHEME, &scheme, 0);
+                code = infp_curl.url_get(handle, CURLUPART_SCHEME, &scheme, 0);
         if (code == CURLUE_OK)
-                code = curl_url_get(handle, CURLUPART_HOST, &host, 0);
+                code = infp_curl.url_get(handle, CURLUPART_HOST, &host, 0);
         if (code == CURLUE_UNSUPPORTED_SCHEME || (scheme && strcmp(scheme, "http") && strcmp(scheme, "https")))
                 r = infp_fail(err, -EINVAL, "%s: a URL begins with http://, https:// or unix://", shown);
         else if (code != CURLUE_OK)
-                r = infp_fail(err, -EINVAL, "%s is no URL: %s", shown, curl_url_strerror(code));
-        curl_free(scheme);
-        curl_free(host);
-        curl_url_cleanup(handle);
+                r = infp_fail(err, -EINVAL, "%s is no URL: %s", shown, infp_curl.url_strerror(code));
+        infp_curl.free(scheme);
+        infp_curl.free(host);
+        infp_curl.url_cleanup(handle);
         return r;
 }
 

@@ -33,8 +33,8 @@ static void own_directory(char *ret, size_t cap)
                 ret[0] = 0;
 }
 
-/* Its own symbols before those of the thirty libraries that HTTP brings along: 40,000 names are looked up. The sanitizers, which
- * replace functions, do not allow it. */
+/* Look up its own symbols before those of infprof and of the C library: there are 40,000, and this saves 10 of 118 ms of CPU. The
+ * sanitizers, which replace functions, do not allow it. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif

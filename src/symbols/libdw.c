@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+#include "symbols/symbols.h"
+
 static struct infp_libdw functions;
 
 static bool load(void)
@@ -26,4 +28,9 @@ const struct infp_libdw *infp_libdw(void)
         if (state == NEW)
                 state = load() ? THERE : MISSING;
         return state == THERE ? &functions : NULL;
+}
+
+bool infp_symbols_have_lines(void)
+{
+        return infp_libdw() != NULL;
 }

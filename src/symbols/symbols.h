@@ -34,6 +34,8 @@ struct infp_symbols_options {
 struct infp_symbols;
 int infp_symbols_new(const struct infp_symbols_options *options, struct infp_symbols **ret, struct infp_err *err);
 struct infp_symbols *infp_symbols_free(struct infp_symbols *symbols); /* NULL is fine; returns NULL */
+/* libdw is on this machine; it is loaded. Without it names have no files, lines and inlined functions. */
+bool infp_symbols_have_lines(void);
 
 /* What was found of an object. */
 struct infp_symbols_about {

@@ -79,8 +79,10 @@ def main():
     options = parser.parse_args()
     rounds, seconds = ("1", "5") if options.quick else ("3", "15")
 
+    title("Starting (CPU time of `infprof --version`)")
+    code = run([sys.executable, HERE / "bench_start.py", "--infprof", options.infprof])
     title("What a recording costs (CPU of infprof's own threads, median of interleaved rounds)")
-    code = run([sys.executable, HERE / "bench_cost.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds])
+    code |= run([sys.executable, HERE / "bench_cost.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds])
     title("All sources: an engine with 300 series that change, 50 containers")
     code |= run([sys.executable, HERE / "bench_sources.py", "--infprof", options.infprof, "-r", rounds, "-s", seconds,
                  *(["--hour", "600", "--segments", "30"] if options.quick else [])])

@@ -1,0 +1,48 @@
+/* Finds libcurl's functions. The library stays loaded. */
+#include "fetch/curl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+
+#include "fetch/http.h"
+
+struct infp_curl infp_curl;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int load_r;
+static struct infp_err load_err;
+
+static int load(struct infp_err *err)
+{
+        void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+        CURLcode code;
+
+        if (!library) {
+                infp_fail(err, -ENOPKG, "HTTP needs libcurl.so.4 (Debian: apt-get install libcurl4): %s", dlerror());
+                library = dlopen("libcurl-gnutls.so.4",
+                                 RTLD_NOW | RTLD_LOCAL); /* Debian's other build, which git needs */
+        }
+        if (!library)
+                return -ENOPKG;
+#define X(name)                                                     \
+        *(void **) &infp_curl.name = dlsym(library, "curl_" #name); \
+        if (!infp_curl.name)                                        \
+                return infp_fail(err, -ENOPKG,                      \
+                                 "libcurl.so.4 has no curl_" #name "; infprof needs version 7.87 or later");
+        INFP_CURL_FUNCTIONS(X)
+#undef X
+        code = infp_curl.global_init(CURL_GLOBAL_DEFAULT);
+        return code ? infp_fail(err, -EIO, "libcurl cannot be started: %s", infp_curl.easy_strerror(code)) : 0;
+}
+
+static void load_once(void)
+{
+        load_r = load(&load_err);
+}
+
+int infp_http_available(struct infp_err *err)
+{
+        pthread_once(&once, load_once);
+        return load_r < 0 ? infp_fail(err, load_r, "%s", load_err.text) : 0;
+}
