@@ -184,7 +184,7 @@ static void test_sample(void **state)
         assert_memory_equal(heard.sample.registers, expected, sizeof(expected));
         assert_int_equal(heard.sample.stack_size, 24);
         assert_int_equal(heard.stack[8], 0x22);
-        assert_false(heard.sample.is_cut);
+        assert_true(heard.sample.is_cut);
         assert_int_equal(reader.n_samples, 1);
 }
 
@@ -195,9 +195,9 @@ static void test_sample_of_less(void **state)
                 bool has_registers, is_cut, is_switch;
         } cases[] = {
                 { { 3, PERF_SAMPLE_REGS_ABI_NONE, 1000, 0, 0 }, false, false, false }, /* a thread of the kernel */
-                { { 0, PERF_SAMPLE_REGS_ABI_32, 1000, 16, 8 }, false, false, false },  /* a program of 32 bits */
+                { { 0, PERF_SAMPLE_REGS_ABI_32, 1000, 16, 8 }, false, true, false },   /* a program of 32 bits */
                 { { 0, PERF_SAMPLE_REGS_ABI_64, 1000, 16, 16 }, true, true, false },
-                { { 1, PERF_SAMPLE_REGS_ABI_64, INFP_PERF_SWITCH_PERIOD, 16, 8 }, true, false, true },
+                { { 1, PERF_SAMPLE_REGS_ABI_64, INFP_PERF_SWITCH_PERIOD, 16, 8 }, true, true, true },
         };
 
         (void) state;

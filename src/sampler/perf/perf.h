@@ -28,7 +28,7 @@ struct infp_perf_sample {
         uint32_t unknown;
         const uint8_t *stack; /* copy from the stack pointer on */
         uint32_t stack_size;
-        bool is_cut; /* the copy is as large as was asked for: the stack may go on above it */
+        bool is_cut; /* the stack may go on above the copy */
 };
 
 struct infp_perf_mapping {

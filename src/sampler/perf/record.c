@@ -116,7 +116,8 @@ static bool take_stack(struct part *part, struct infp_perf_sample *sample)
         if (!sample->stack || !take_u64(part, &used) || used > size)
                 return false;
         sample->stack_size = (uint32_t) used;
-        sample->is_cut = used == size;
+        sample->is_cut =
+                true; /* a short copy, too: the kernel stops at a page of the stack that is not in memory yet */
         return true;
 }
 
