@@ -17,3 +17,9 @@ int infp_thread_start(pthread_t *ret, const char *name, size_t stack_bytes, void
 bool infp_thread_join_until(pthread_t thread, uint64_t deadline_ns);
 /* Waits with a time limit on it count by CLOCK_MONOTONIC, too. */
 void infp_cond_init(pthread_cond_t *cond);
+
+/* A thread hangs in somebody else's library and will not be waited for. */
+void infp_thread_leave_behind(void);
+/* How the program ends. Returns code. With a thread left behind it does not return: the end of libraries may wait for what that
+ * thread holds. */
+int infp_thread_exit_code(int code);

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/doctor.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/doctor.h"
 #include "cli/output.h"
 #include "cli/source_options.h"
 #include "view/report/parts.h"

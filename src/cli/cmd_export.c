@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "analyze/range.h"
+#include "app/export_page.h"
+#include "app/open_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/export_page.h"
 #include "cli/output.h"
-#include "cli/reader.h"
 #include "query/duck.h"
 #include "query/scan.h"
 #include "query/series.h"
@@ -130,7 +130,7 @@ static int export(const char *spec, const struct request *request, struct infp_e
                 r = infp_range_find(run, request->from, request->to, 0, &range, err);
         if (r == 0)
                 r = request->table ? export_rows(run, request, &range, err) : export_page(run, request, &range, err);
-        infp_reader_close(run);
+        infp_reader_close(run, &infp_said);
         infp_close(reader);
         return r;
 }

@@ -1,6 +1,5 @@
 /* infprof finish: what `record` starts when the recording has ended. */
 #include "cli/command.h"
-#include "cli/finish_notices.h"
 #include "cli/output.h"
 #include "finish/finish.h"
 
@@ -48,9 +47,9 @@ static int run(const struct infp_arguments *arguments)
                 infp_say("the recording of run %s broke off: it is mended first, as by `infprof recover`",
                          finish.run->info.uuid);
         if (finish.run->state == INFP_RUN_INTERRUPTED)
-                r = infp_recover(finish.run, &infp_said_notices, NULL, &finish.finished, &err);
+                r = infp_recover(finish.run, &infp_said, NULL, &finish.finished, &err);
         else
-                r = infp_finish(finish.run, &infp_said_notices, &finish.finished, &err);
+                r = infp_finish(finish.run, &infp_said, &finish.finished, &err);
         if (r >= 0 && (infp_argument_given(arguments, "json") || path))
                 r = infp_output_object(path, put_json, &finish, &err);
         infp_run_close(finish.run);

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "analyze/range.h"
+#include "app/flame_formats.h"
+#include "app/flame_write.h"
+#include "app/open_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
-#include "cli/flame_formats.h"
-#include "cli/flame_write.h"
 #include "cli/output.h"
-#include "cli/reader.h"
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
@@ -215,6 +215,43 @@ static int check(const struct infp_arguments *arguments, struct infp_flame_reque
         return refuse(arguments, ret);
 }
 
+/* On a terminal, what is not for reading goes into a file beside the run. */
+static int choose_path(const struct infp_run *run, const struct infp_flame_request *request, char **ret,
+                       struct infp_err *err)
+{
+        const struct infp_flame_format_is *is = &infp_flame_formats[request->format];
+
+        *ret = NULL;
+        if (request->path || is->is_for_reading || !isatty(STDOUT_FILENO))
+                return 0;
+        if (asprintf(ret, "%s/%s_%s%.*s", run->output, run->info.uuid, is->is_picture ? "flamegraph" : "profile",
+                     (int) strcspn(is->extensions, " "), is->extensions) < 0) {
+                *ret = NULL;
+                return infp_fail(err, -ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+static int write_file(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)
+{
+        infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
+        infp_autofree char *beside = NULL;
+        int r = choose_path(run, request, &beside, err);
+
+        if (r >= 0)
+                r = infp_output_open_as(&output, beside ? beside : request->path,
+                                        beside ? infp_run_file_mode(run) : 0666, "csv", err);
+        if (r < 0 && beside && err)
+                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
+        if (r >= 0)
+                r = infp_flame_write(run, request, &output.out, &infp_said, err);
+        if (r >= 0)
+                r = infp_output_finish(&output, err);
+        if (r >= 0 && beside)
+                infp_print("%s", beside);
+        return r;
+}
+
 static int run(const struct infp_arguments *arguments)
 {
         struct infp_flame_request request;
@@ -227,8 +264,8 @@ static int run(const struct infp_arguments *arguments)
                 return r;
         r = infp_reader_open(request.run, &recording, &lock, &err);
         if (r >= 0)
-                r = infp_flame_write(recording, &request, &err);
-        infp_reader_close(recording);
+                r = write_file(recording, &request, &err);
+        infp_reader_close(recording, &infp_said);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

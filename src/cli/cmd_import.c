@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/import_run.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/import_run.h"
 #include "cli/output.h"
 #include "import/format.h"
 
@@ -85,6 +85,7 @@ static int run(const struct infp_arguments *arguments)
 {
         const char *output = infp_argument(arguments, "output");
         const struct infp_import_wishes wishes = { .path = arguments->n_rest == 1 ? arguments->rest[0] : NULL,
+                                                   .notices = &infp_said,
                                                    .output = output ? output : INFP_DEFAULT_OUTPUT,
                                                    .format = infp_argument(arguments, "format"),
                                                    .name = infp_argument(arguments, "name") };

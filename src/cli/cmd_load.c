@@ -7,13 +7,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "app/load_record.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/load_options.h"
-#include "cli/load_record.h"
 #include "cli/output.h"
 #include "load/target.h"
 #include "model/mask.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "app/run_words.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -11,7 +12,6 @@
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/run_words.h"
 #include "store/live.h"
 
 enum { MAX_TAG = 4096, ANSWER_MS = 10000, WORDS = 60 };

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "analyze/absent.h"
+#include "app/open_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
-#include "cli/reader.h"
 #include "view/figure/figure.h"
 
 static const struct infp_option options[] = {
@@ -195,7 +195,7 @@ static int plot(const struct request *request, struct infp_err *err)
                 r = request->is_json
                             ? infp_output_object(request->path, put_json, &(struct values){ run, &figure }, err)
                             : draw(request, run, &figure, err);
-        infp_reader_close(run);
+        infp_reader_close(run, &infp_said);
         return r;
 }
 

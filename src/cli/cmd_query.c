@@ -7,13 +7,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "app/open_run.h"
+#include "app/ring_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/reader.h"
-#include "cli/ring_run.h"
 #include "collect/collector.h"
 #include "query/duck.h"
 
@@ -132,7 +132,7 @@ static int query(const char *spec, const struct request *request, struct infp_er
                 r = answer(duck, request, err);
         running = NULL;
         infp_duck_close(duck);
-        infp_reader_close(run);
+        infp_reader_close(run, &infp_said);
         infp_close(reader);
         return r;
 }
@@ -176,7 +176,7 @@ static int query_pid(pid_t pid, const struct request *request, struct infp_err *
         int r = open_duck(&duck, err);
 
         if (r == 0)
-                r = infp_ring_run_open(pid, &run, err);
+                r = infp_ring_run_open(pid, &infp_said, &run, err);
         if (r == 0)
                 r = infp_duck_attach(duck, run.run, err);
         if (r == 0)

@@ -9,17 +9,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "app/discard.h"
+#include "app/finish_child.h"
+#include "app/record_info.h"
+#include "app/static_sink.h"
 #include "base/fd.h"
 #include "base/human.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "cli/command.h"
-#include "cli/discard.h"
-#include "cli/leave.h"
-#include "cli/record_finish.h"
-#include "cli/record_info.h"
 #include "cli/record_options.h"
 #include "cli/record_output.h"
-#include "cli/static_sink.h"
 #include "collect/target.h"
 #include "record/jit_names.h"
 #include "record/own_cgroup.h"
@@ -250,7 +250,8 @@ static int run_session(struct record *r, struct infp_err *err)
                 .duration_ns = r->options.duration_ns,
                 .baseline_ns = r->options.baseline_ns,
                 .child_only = r->options.child_only,
-                .notices = { .say = say, .stats = &r->stats },
+                .notices = { .say = say, .n = &r->stats.notices },
+                .stats = &r->stats,
         };
 
         return infp_session_run(&options, &r->result, err);
@@ -288,7 +289,7 @@ static void close_run(struct record *r)
         r->run = infp_run_close(r->run); /* unlocks it: finish may begin */
         infp_own_cgroup_remove(&r->own_cgroup, &r->env);
         if (r->result.is_hung) {
-                infp_leave_behind();
+                infp_thread_leave_behind();
         } else {
                 r->env.target = infp_target_free(r->env.target);
                 infp_env_close(&r->env);
@@ -333,7 +334,7 @@ static void finish(struct record *r)
                 say_unsaved(r, lasted.text);
         else if (r->options.no_finish)
                 infp_say("%s s recorded; `infprof finish -r %s` makes its files", lasted.text, r->path);
-        else if (r->result.skip_finish || !infp_record_finish(r->path, &r->signals))
+        else if (r->result.skip_finish || !infp_finish_child(r->path, &r->signals, &infp_said))
                 infp_say("%s s recorded, but not finished: `infprof finish -r %s` makes its files", lasted.text,
                          r->path);
         else
@@ -347,6 +348,24 @@ static void end_output(struct record *r, bool shown)
                 infp_record_show_output(r->capture, &r->signals, LAST_PATIENCE_MS);
         infp_record_say_output(r->capture, r->result.is_child_left);
         r->capture = infp_capture_free(r->capture);
+}
+
+/* The recording is over and the command goes on, but we are process 1 of a container, which would end with us: waits for the
+ * command, passing signals on. Its exit code. */
+static int stay(struct infp_child *child, struct infp_signals *signals)
+{
+        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
+        struct infp_signal signal;
+
+        for (;;) {
+                infp_child_reap(child, NULL);
+                if (child->state == INFP_CHILD_ENDED)
+                        return infp_child_exit_code(child);
+                poll(&fd, 1, 1000);
+                while (infp_signals_next(signals, &signal))
+                        if (signal.number != SIGCHLD && signal.by_process)
+                                kill(child->pid, signal.number);
+        }
 }
 
 static int record_it(struct record *r)
@@ -382,7 +401,7 @@ static int record_it(struct record *r)
                 end_output(r, shown);
         /* Process 1 of a container: with us the whole container would end, and the command with it. */
         if (r->result.is_child_left && getpid() == 1)
-                code = infp_record_stay(&r->child, &r->signals);
+                code = stay(&r->child, &r->signals);
         return code;
 }
 

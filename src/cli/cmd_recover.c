@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "cli/finish_notices.h"
 #include "cli/output.h"
 #include "finish/finish.h"
 #include "view/report/parts.h"
@@ -93,7 +92,7 @@ static void recover(struct recovery *recovery, struct infp_run *run)
                 recovery->n_live++;
                 return;
         }
-        if (infp_recover(run, &infp_said_notices, &mend, &finished, &err) < 0) {
+        if (infp_recover(run, &infp_said, &mend, &finished, &err) < 0) {
                 infp_say("run %s: %s", run->info.uuid, err.text);
                 recovery->n_failed++;
                 return;

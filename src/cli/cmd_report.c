@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "analyze/timeline/timeline.h"
+#include "app/open_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/reader.h"
 #include "view/html/html.h"
 #include "view/report/report.h"
 
@@ -152,7 +152,7 @@ static int run(const struct infp_arguments *arguments)
                         r = print_to(infp_argument(arguments, "output"), &report, arguments, &err);
                 infp_report_done(&report);
         }
-        infp_reader_close(recording);
+        infp_reader_close(recording, &infp_said);
         return r < 0 ? infp_say_failure(&err) : INFP_EXIT_OK;
 }
 

@@ -5,11 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/run_words.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/run_words.h"
 #include "model/builder.h"
 
 enum { UUID, STARTED, DURATION, STATE, MODE, COMMAND, N };

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "app/one_shot.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/one_shot.h"
 #include "cli/output.h"
-#include "cli/prom_page.h"
 #include "cli/source_options.h"
 #include "view/format.h"
+#include "view/prom.h"
 #include "view/snapshot/snapshot.h"
 
 static const struct infp_option options[] = {

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "cli/finish_notices.h"
 #include "cli/output.h"
 #include "finish/symbolize.h"
 #include "view/report/parts.h"
@@ -129,7 +128,7 @@ static int run(const struct infp_arguments *arguments)
                           &symbolizing.run, &err);
         if (r < 0)
                 return infp_say_failure(&err);
-        r = infp_symbolize(symbolizing.run, &wanted, &infp_said_notices, &symbolizing.symbolized, &err);
+        r = infp_symbolize(symbolizing.run, &wanted, &infp_said, &symbolizing.symbolized, &err);
         if (r == 0 && infp_output_is_json(arguments))
                 r = infp_output_object(path, put_json, &symbolizing, &err);
         else if (r == 0)

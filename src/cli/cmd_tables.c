@@ -3,12 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/open_run.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
-#include "cli/reader.h"
 #include "collect/collector.h"
 #include "model/builder.h"
 #include "query/joins.h"
@@ -296,7 +296,7 @@ static int show(struct listing *l, const char *spec, const char *table, struct i
                                 : list_tables(l, run, &catalog, err);
         }
         infp_builder_free(l->builder);
-        infp_reader_close(run);
+        infp_reader_close(run, &infp_said);
         infp_close(reader);
         if (r < 0)
                 return infp_say_failure(err);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/notice.h"
 
 enum {
         INFP_EXIT_OK = 0,
@@ -62,6 +63,7 @@ extern const struct infp_command *const infp_commands[]; /* ended by NULL */
 /* One line each, in which control characters are escaped. */
 /* On stderr: "infprof: text". */
 void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+extern const struct infp_notices infp_said; /* notices by infp_say */
 /* On a terminal, in place of the one before; "" clears it. */
 void infp_say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* On stdout: what a verb answers in one line. */

@@ -246,7 +246,8 @@ static int take_words(const struct infp_arguments *arguments, struct infp_load_w
         ret->endpoint = infp_argument(arguments, "endpoint");
         ret->model = infp_argument(arguments, "model");
         ret->is_json = infp_argument_given(arguments, "json");
-        ret->record = (struct infp_load_record_options){ .output = infp_argument(arguments, "output"),
+        ret->record = (struct infp_load_record_options){ .notices = &infp_said,
+                                                         .output = infp_argument(arguments, "output"),
                                                          .run = infp_argument(arguments, "run"),
                                                          .no_record = infp_argument_given(arguments, "no-record") };
         ret->load.ignore_eos = infp_argument_given(arguments, "ignore-eos");

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "analyze/requests.h"
+#include "app/load_record.h"
 #include "cli/command.h"
-#include "cli/load_record.h"
 #include "load/load.h"
 
 enum { INFP_LOAD_HEADERS = 32 };

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/thread.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "cli/leave.h"
 #include "cli/nearest.h"
 
 static const struct infp_command *find_command(const char *name)
@@ -28,7 +28,7 @@ static int end(int code)
                 infp_say("cannot write to standard output: %s", strerror(-r));
                 code = INFP_EXIT_FAILURE;
         }
-        return infp_leave(code);
+        return infp_thread_exit_code(code);
 }
 
 static int run_command(const struct infp_command *command, int argc, char **argv)

@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/time.h"
+#include "cli/sampler_options.h"
+#include "cli/source_options.h"
 #include "store/run.h"
 
 enum { MIN_PERIOD_MS = 10, MAX_PERIOD_MS = 24 * 3600 * 1000 };
@@ -205,9 +207,4 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(infp_source_settings(arguments, ret->settings, err));
         add_port(ret);
         return 0;
-}
-
-bool infp_record_attaches(const struct infp_record_options *options)
-{
-        return options->follow.n_pids || options->follow.name || options->follow.port;
 }

@@ -1,39 +1,12 @@
-/* What the user asked `record` for, checked. */
+/* The options of `record`. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
+#include "app/record_options.h"
 #include "base/err.h"
 #include "cli/command.h"
-#include "cli/sampler_options.h"
-#include "cli/source_options.h"
-#include "collect/env.h"
-#include "record/follow.h"
-
-struct infp_record_options {
-        const char *output, *format, *root;
-        uint32_t period_ms;
-        uint64_t duration_ns;    /* 0: no end */
-        uint64_t snapshot_limit; /* 0: the default */
-        bool all_processes, no_snapshots, no_finish, child_only, keep_secrets, is_shared;
-        char **command; /* NULL: none */
-        struct infp_follow_options follow;
-        pid_t pids[INFP_FOLLOW_PIDS];
-        struct infp_setting settings[INFP_SOURCE_SETTINGS + 1]; /* for collectors, ended by a NULL name */
-        char port[12];                                          /* text of --port: one of them */
-        bool capture;                                           /* the child's output goes to <uuid>_output.txt */
-        uint64_t capture_limit;                                 /* bytes kept of it; 0: all */
-        bool own_cgroup;                                        /* the child runs in a cgroup that we make */
-        bool jit_names;                                         /* it has variables of record/jit_names.h */
-        struct infp_sampler_options sampler;                    /* stacks; asked for or not: infp_sampler_is_asked */
-        uint64_t baseline_ns; /* quiet time before the child starts, for the idle power; 0: none */
-};
 
 extern const struct infp_option infp_record_option_table[];
 
 /* 0 or -EINVAL with the sentence. */
 int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
                              struct infp_err *err);
-bool infp_record_attaches(const struct infp_record_options *options);

@@ -54,11 +54,6 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         return 0;
 }
 
-bool infp_sampler_is_asked(const struct infp_sampler_options *options)
-{
-        return options->cpu_hz > 0 || options->wall_hz > 0 || options->off_cpu;
-}
-
 int infp_sampler_options_read(const struct infp_arguments *arguments, struct infp_sampler_options *ret,
                               struct infp_err *err)
 {

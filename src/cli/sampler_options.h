@@ -17,4 +17,3 @@
 /* Fills what the user can choose. 0, or -EINVAL with the sentence. */
 int infp_sampler_options_read(const struct infp_arguments *arguments, struct infp_sampler_options *ret,
                               struct infp_err *err);
-bool infp_sampler_is_asked(const struct infp_sampler_options *options);

@@ -41,6 +41,14 @@ void infp_say(const char *format, ...)
         va_end(ap);
 }
 
+static void say_notice(void *context, const char *text)
+{
+        (void) context;
+        infp_say("%s", text);
+}
+
+const struct infp_notices infp_said = { .say = say_notice };
+
 void infp_say_progress(const char *format, ...)
 {
         va_list ap;

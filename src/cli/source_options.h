@@ -1,6 +1,7 @@
 /* Options of sources that several verbs take (record, snapshot, doctor): they become settings of the environment. */
 #pragma once
 
+#include "app/record_options.h"
 #include "base/err.h"
 #include "cli/command.h"
 #include "collect/env.h"
@@ -16,8 +17,6 @@
         { 0, "containers", NULL, "every container of the machine, not only the target's", false },                                  \
         { 0, "gpu-pcie", NULL, "PCIe traffic of NVIDIA's GPUs, which takes 40 ms of waiting for each GPU at each sample", false }
 // clang-format on
-
-enum { INFP_SOURCE_SETTINGS = 40 };
 
 /* Is it one line "Name: value"? 0, or -EINVAL with the sentence. */
 int infp_header_check(const char *line, struct infp_err *err);

@@ -17,6 +17,16 @@ struct infp_stats {
         uint64_t ring_rows, ring_dropped; /* of spans, marks and counters of programs: taken; no room in their files */
 };
 
+/* Own figures are read by the collector `self` in another thread. */
+static inline void infp_stats_add(uint64_t *counter, uint64_t n)
+{
+        __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+static inline void infp_stats_set(uint64_t *counter, uint64_t n)
+{
+        __atomic_store_n(counter, n, __ATOMIC_RELAXED);
+}
+
 struct infp_setting {
         const char *name, *value;
 };

@@ -6,8 +6,8 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/notice.h"
 #include "finish/lock.h"
-#include "finish/say.h"
 #include "finish/symbolize.h"
 #include "finish/tables.h"
 #include "finish/timeseries.h"
@@ -43,7 +43,7 @@ static int explain(int r, const struct infp_run *run, struct infp_err *err)
 
 /* Before DuckDB has threads, since a child is made for it; and before Parquet, which is to have the names. A recording without names
  * is worth having: only a full disk ends it here. */
-static int name_code(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_err *err)
+static int name_code(struct infp_run *run, const struct infp_notices *notices, struct infp_err *err)
 {
         struct infp_err why = { "" };
         const int r =
@@ -52,12 +52,12 @@ static int name_code(struct infp_run *run, const struct infp_finish_notices *not
         if (r == -ENOSPC || r == -EDQUOT)
                 return infp_fail(err, r, "%s", why.text);
         if (r < 0)
-                infp_finish_say(notices, "code has no names: %s; `infprof symbolize -r %s` tries it again", why.text,
-                                run->info.uuid);
+                infp_notice(notices, "code has no names: %s; `infprof symbolize -r %s` tries it again", why.text,
+                            run->info.uuid);
         return 0;
 }
 
-static int do_all(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
+static int do_all(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
                   struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
@@ -73,7 +73,7 @@ static int do_all(struct infp_run *run, const struct infp_finish_notices *notice
         if (r < 0 && strcmp(format, "parquet") == 0)
                 format = "csv";
         if (r < 0)
-                infp_finish_say(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
+                infp_notice(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
         /* First, while the tables are Arrow: to read them as Parquet takes a connection and its buffers for each. */
         INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
         malloc_trim(0); /* no table is as wide */
@@ -83,7 +83,7 @@ static int do_all(struct infp_run *run, const struct infp_finish_notices *notice
         return infp_run_save(run, err);
 }
 
-int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
+int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
                 struct infp_err *err)
 {
         infp_autoclose int fd = -1;
@@ -97,7 +97,7 @@ int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices,
                 return fd;
         r = do_all(run, notices, &finished, err);
         for (unsigned i = 0; i < run->notes.n; i++)
-                infp_finish_say(notices, "%s", run->notes.list[i]);
+                infp_notice(notices, "%s", run->notes.list[i]);
         if (ret)
                 *ret = finished;
         return explain(r, run, err);

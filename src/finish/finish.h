@@ -5,14 +5,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/notice.h"
 #include "store/run.h"
 #include "store/store.h"
-
-/* Sentences for the user that are no errors: what could not be done and what was done instead. */
-struct infp_finish_notices {
-        void (*say)(void *context, const char *text);
-        void *context;
-};
 
 struct infp_finished {
         unsigned n_segments; /* made Parquet now */
@@ -24,10 +19,10 @@ struct infp_finished {
 /* Segments to zstd Parquet, <uuid>.<format of the run>, run.json. Without DuckDB segments stay Arrow and a series that was to be
  * Parquet is CSV. -EBUSY while the run is recorded, -ENOTRECOVERABLE when its recorder died (infp_recover); -ENOSPC: nothing is lost,
  * finish it again. ret may be NULL. */
-int infp_finish(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_finished *ret,
+int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
                 struct infp_err *err);
 
 /* Makes a run whole whose recorder died: mends its segments, ends it at its last tick, finishes it. One that ended but was not
  * finished is finished, a finished one is left alone. -EBUSY while it is recorded. Both results may be NULL. */
-int infp_recover(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret_mend,
+int infp_recover(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret_mend,
                  struct infp_finished *ret, struct infp_err *err);

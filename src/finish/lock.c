@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "base/new_file.h"
-#include "finish/say.h"
+#include "base/notice.h"
 #include "store/path.h"
 
 /* Not run.json: anybody can lock what he can open, also for reading, and this is a file that only its owner can open. */
@@ -46,7 +46,7 @@ static int holder_of(int fd)
         return sscanf(text, "%d", &pid) == 1 && pid > 0 ? pid : 0;
 }
 
-int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const struct infp_finish_notices *notices,
+int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const struct infp_notices *notices,
                      struct infp_err *err)
 {
         infp_autoclose int fd = open_lock(run->fd);
@@ -54,8 +54,8 @@ int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const str
         char text[16];
 
         if (r == -EWOULDBLOCK && patience_ms > SILENT_MS) {
-                infp_finish_say(notices, "waiting for process %d, which works on the files of run %s", holder_of(fd),
-                                run->info.uuid);
+                infp_notice(notices, "waiting for process %d, which works on the files of run %s", holder_of(fd),
+                            run->info.uuid);
                 r = infp_lock(fd, LOCK_EX, patience_ms - SILENT_MS);
         }
         if (r == -EWOULDBLOCK)

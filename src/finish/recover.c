@@ -1,9 +1,9 @@
 #include <errno.h>
 
 #include "base/fd.h"
+#include "base/notice.h"
 #include "finish/finish.h"
 #include "finish/lock.h"
-#include "finish/say.h"
 #include "model/tables.h"
 #include "query/scan.h"
 
@@ -28,8 +28,7 @@ static int find_end(struct infp_run *run, struct infp_err *err)
 }
 
 /* Locked: a mender removes what is half written, also what another one's finishing writes just now. */
-static int mend(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret,
-                struct infp_err *err)
+static int mend(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret, struct infp_err *err)
 {
         infp_autoclose int fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
 
@@ -39,14 +38,14 @@ static int mend(struct infp_run *run, const struct infp_finish_notices *notices,
         if (run->state != INFP_RUN_INTERRUPTED)
                 return 0;
         if (run->problem)
-                infp_finish_say(notices, "%s; it is written anew from what the directory says", run->problem);
+                infp_notice(notices, "%s; it is written anew from what the directory says", run->problem);
         INFP_TRY(infp_store_mend_run(run, ret, err));
         INFP_TRY(find_end(run, err));
         run->state = INFP_RUN_ENDED;
         return infp_run_save(run, err); /* from now on `finish` will do */
 }
 
-int infp_recover(struct infp_run *run, const struct infp_finish_notices *notices, struct infp_mend *ret_mend,
+int infp_recover(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret_mend,
                  struct infp_finished *ret, struct infp_err *err)
 {
         struct infp_mend counts = { 0 };

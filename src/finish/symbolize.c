@@ -9,10 +9,10 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/notice.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "finish/lock.h"
-#include "finish/say.h"
 #include "finish/symbolize_parts.h"
 #include "finish/tables.h"
 
@@ -156,7 +156,7 @@ static int name_all(struct infp_naming *naming, struct infp_symbolized *ret, str
 }
 
 int infp_symbolize_frames(struct infp_run *run, const struct infp_symbolize_options *options,
-                          const struct infp_finish_notices *notices, struct infp_symbolized *ret, struct infp_err *err)
+                          const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err)
 {
         struct infp_symbolize_options own = *options;
         struct infp_naming naming = { .run = run, .options = &own, .notices = notices };
@@ -184,7 +184,7 @@ static void free_duck(struct infp_duck **duck)
 }
 
 int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *options,
-                   const struct infp_finish_notices *notices, struct infp_symbolized *ret, struct infp_err *err)
+                   const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
         infp_autoclose int fd = -1;

@@ -32,9 +32,9 @@ void infp_symbolized_done(struct infp_symbolized *symbolized);
  * infp_finish_tables. What cannot be named is said in notices and in table `sources`, and is no error: errors are those of reading
  * and writing the run. ret may be NULL. */
 int infp_symbolize_frames(struct infp_run *run, const struct infp_symbolize_options *options,
-                          const struct infp_finish_notices *notices, struct infp_symbolized *ret, struct infp_err *err);
+                          const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err);
 
 /* The same of any run that has ended: takes the lock, and turns what was written into Parquet where the run is Parquet. -EBUSY
  * while it is recorded, -ENOTRECOVERABLE when its recorder died (infp_recover does both). */
 int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *options,
-                   const struct infp_finish_notices *notices, struct infp_symbolized *ret, struct infp_err *err);
+                   const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err);

@@ -46,7 +46,7 @@ struct infp_asked_object {
 struct infp_naming {
         struct infp_run *run;
         const struct infp_symbolize_options *options;
-        const struct infp_finish_notices *notices;
+        const struct infp_notices *notices;
         struct infp_asked_frame *frames;
         uint32_t n_frames, cap_frames;
         struct infp_map by_id; /* frame id to index */

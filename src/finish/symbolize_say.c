@@ -6,9 +6,9 @@
 
 #include "base/human.h"
 #include "base/mem.h"
+#include "base/notice.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "finish/say.h"
 #include "finish/symbolize_parts.h"
 
 enum { MOST_LISTED = 3, MOST_SOURCES = 20 };
@@ -79,7 +79,7 @@ static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struc
                                 naming->run->info.uuid);
         if (text.failed || fix.failed)
                 return 0;
-        infp_finish_say(naming->notices, "%s; %s", text.data, fix.data);
+        infp_notice(naming->notices, "%s; %s", text.data, fix.data);
         return infp_naming_put_source(naming, NULL, "absent", text.data, fix.data, err);
 }
 
@@ -107,7 +107,7 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
                         continue;
                 said = object->problem;
                 if (n_said < MOST_LISTED || object->is_kernel)
-                        infp_finish_say(naming->notices, "%s", object->problem);
+                        infp_notice(naming->notices, "%s", object->problem);
                 else
                         n_more++;
                 if (n_said++ < MOST_SOURCES)
@@ -115,8 +115,7 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
                                                         NULL, err));
         }
         if (n_more)
-                infp_finish_say(naming->notices, "%u more files have no names for such reasons: see table sources",
-                                n_more);
+                infp_notice(naming->notices, "%u more files have no names for such reasons: see table sources", n_more);
         return 0;
 }
 
@@ -187,7 +186,7 @@ static int say_made(struct infp_naming *naming, struct infp_err *err)
         infp_str_puts(&fix, ") or a jitdump, which are read while it is recorded");
         if (fix.failed)
                 return 0;
-        infp_finish_say(naming->notices, "%s; %s", text, fix.data);
+        infp_notice(naming->notices, "%s; %s", text, fix.data);
         return infp_naming_put_source(naming, "jit", "absent", text, fix.data, err);
 }
 

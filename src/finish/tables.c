@@ -7,8 +7,8 @@
 
 #include "base/human.h"
 #include "base/mem.h"
+#include "base/notice.h"
 #include "base/str.h"
-#include "finish/say.h"
 #include "query/parts.h"
 
 struct copy {
@@ -93,7 +93,7 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
 }
 
 static int convert_table(struct infp_run *run, struct infp_duck *duck, const char *table,
-                         const struct infp_finish_notices *notices, struct infp_finished *ret, struct infp_err *err)
+                         const struct infp_notices *notices, struct infp_finished *ret, struct infp_err *err)
 {
         infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
 
@@ -110,14 +110,14 @@ static int convert_table(struct infp_run *run, struct infp_duck *duck, const cha
                 r = parts.parts[i].is_parquet ? drop(run, arrow.data, &why)
                                               : convert(run, duck, &parts.parts[i], ret, &why);
                 if (r == -EBADMSG)
-                        infp_finish_say(notices, "%s; it stays as it is", why.text);
+                        infp_notice(notices, "%s; it stays as it is", why.text);
                 else if (r < 0)
                         return infp_fail(err, r, "%s", why.text);
         }
         return 0;
 }
 
-int infp_finish_tables(struct infp_run *run, struct infp_duck *duck, const struct infp_finish_notices *notices,
+int infp_finish_tables(struct infp_run *run, struct infp_duck *duck, const struct infp_notices *notices,
                        struct infp_finished *ret, struct infp_err *err)
 {
         char **names;

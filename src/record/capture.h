@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/notice.h"
 #include "record/label_line.h"
-#include "record/notice.h"
 
 /* Rows at most, each second: what comes within one gap is one event. Labels beyond their number in a second are counted. */
 enum { INFP_CAPTURE_GAP_MS = 20, INFP_CAPTURE_LABELS = 1000 };

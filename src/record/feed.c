@@ -35,8 +35,7 @@ static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, cons
 {
         const char *text = err->text[0] ? err->text : strerror(-r);
 
-        if (feed->notices->stats)
-                infp_stat_add(&feed->notices->stats->write_errors, 1);
+        infp_stats_add(&feed->stats->write_errors, 1);
         s->has_failed = true;
         if (is_news(s, r))
                 infp_notice(feed->notices, "%s: %s%s", s->sink->name, text, more);
@@ -90,8 +89,8 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
                 if (r >= 0)
                         continue;
                 s->n_lost += batch->n_rows;
-                if (!each_tick && feed->notices->stats) /* the views' rows are in the files all the same */
-                        infp_stat_add(&feed->notices->stats->rows_lost, batch->n_rows);
+                if (!each_tick) /* the views' rows are in the files all the same */
+                        infp_stats_add(&feed->stats->rows_lost, batch->n_rows);
                 failed(feed, s, r, &own, goes_on);
                 if (first == 0 && err)
                         *err = own;
@@ -102,8 +101,7 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
 
 static void skip(struct infp_feed *feed, struct infp_feed_sink *s)
 {
-        if (feed->notices->stats)
-                infp_stat_add(&feed->notices->stats->snapshots_skipped, 1);
+        infp_stats_add(&feed->stats->snapshots_skipped, 1);
         if (!s->said_skipping)
                 infp_notice(feed->notices,
                             "%s are left out while the recorder is behind, so that no rows are lost (they are counted "

@@ -1,13 +1,15 @@
 /* The sinks of a recording and what is said when one of them fails: each kind of failure once, then counted; the others go on. */
 #pragma once
 
+#include "base/notice.h"
+#include "collect/env.h"
 #include "model/sink.h"
-#include "record/notice.h"
 
 enum { INFP_FEED_SINKS = 8, INFP_FEED_SAID = 8 };
 
 struct infp_feed {
         const struct infp_notices *notices;
+        struct infp_stats *stats;
         unsigned n_sinks;
         struct infp_feed_sink {
                 struct infp_sink *sink;

@@ -53,8 +53,9 @@ int infp_recorder_new(const struct infp_recorder_options *options, struct infp_r
         recorder->segment = 1;
         recorder->row.text = recorder->text;
         recorder->row.text_cap = sizeof recorder->text;
-        recorder->stats = options->notices.stats ? options->notices.stats : &recorder->own_stats;
+        recorder->stats = options->stats ? options->stats : &recorder->own_stats;
         recorder->feed.notices = &recorder->options.notices;
+        recorder->feed.stats = recorder->stats;
         r = infp_builders_init(&recorder->builders, options->tables, err);
         if (r >= 0 && infp_intern_new(options->entity_bytes ? options->entity_bytes : DEFAULT_ENTITY_BYTES,
                                       &recorder->intern) < 0)
@@ -109,7 +110,7 @@ static int flush_buffer(struct infp_recorder *recorder, struct infp_buffer *buff
         tell(recorder, buffer);
         batch = infp_builder_batch(buffer->builder, 0);
         r = infp_feed_batch(&recorder->feed, false, &batch, err);
-        infp_stat_add(&recorder->stats->batches, 1);
+        infp_stats_add(&recorder->stats->batches, 1);
         infp_builder_reset(buffer->builder);
         buffer->n_told = 0;
         return r;
@@ -181,7 +182,7 @@ static void append(struct infp_recorder *recorder, struct infp_buffer *buffer, c
                 r = infp_builder_append(buffer->builder, row, unix_ns);
         if (r == -ENOSPC)
                 r = append_to_full(recorder, buffer, row, unix_ns);
-        infp_stat_add(r < 0 ? &recorder->stats->rows_dropped : &recorder->stats->rows, 1);
+        infp_stats_add(r < 0 ? &recorder->stats->rows_dropped : &recorder->stats->rows, 1);
 }
 
 /* Marks all that the row names as named; what has to be written now is put before *list. -ENOSPC: not all. */
@@ -248,7 +249,7 @@ void infp_recorder_put_at(struct infp_recorder *recorder, const struct infp_row 
         struct infp_buffer *buffer = infp_builders_find(&recorder->builders, row->table);
 
         if (!buffer) {
-                infp_stat_add(&recorder->stats->rows_dropped, 1);
+                infp_stats_add(&recorder->stats->rows_dropped, 1);
                 return;
         }
         for (unsigned turn = 0; turn < 2; turn++) {

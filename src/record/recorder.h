@@ -2,9 +2,9 @@
  * stamps `time`, keeps rows in builders and feeds sinks. One thread uses it. Between flushes nothing is allocated. */
 #pragma once
 
+#include "base/notice.h"
 #include "model/sink.h"
 #include "record/anchors.h"
-#include "record/notice.h"
 #include "ring/rowring.h"
 
 enum { INFP_RECORDER_SINKS = 8 };
@@ -19,6 +19,7 @@ struct infp_recorder_options {
         uint64_t rotate_ns;  /* 0: 15 minutes */
         size_t entity_bytes; /* bound of kept entities; 0: 8 MiB */
         struct infp_notices notices;
+        struct infp_stats *stats; /* own figures; NULL: not wanted */
 };
 
 struct infp_recorder;

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
+#include "base/notice.h"
 #include "collect/env.h"
-#include "record/notice.h"
 #include "record/recorder.h"
 
 struct infp_rings_options {
@@ -18,6 +18,7 @@ struct infp_rings_options {
         struct infp_recorder *recorder;
         const char *run; /* uuid that the command's environment names; "": none */
         struct infp_notices notices;
+        struct infp_stats *stats; /* may be NULL */
 };
 
 struct infp_rings;

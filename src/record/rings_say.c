@@ -161,15 +161,15 @@ void rings_say_losses(struct infp_rings *rings, struct ring_entry *entry)
 
 void rings_count(struct infp_rings *rings, struct ring_entry *entry)
 {
-        struct infp_stats *stats = rings->options.notices.stats;
+        struct infp_stats *stats = rings->options.stats;
         const struct infp_ring_counts *c = infp_ring_counts(entry->ring);
         const uint64_t rows = c->rows[0] + c->rows[1] + c->rows[2], dropped = c->dropped_full + c->dropped_busy -
                                                                               entry->first.dropped_full -
                                                                               entry->first.dropped_busy;
 
         if (stats && dropped >= entry->dropped) {
-                infp_stat_add(&stats->ring_rows, rows - entry->rows);
-                infp_stat_add(&stats->ring_dropped, dropped - entry->dropped);
+                infp_stats_add(&stats->ring_rows, rows - entry->rows);
+                infp_stats_add(&stats->ring_dropped, dropped - entry->dropped);
         }
         entry->rows = rows;
         entry->dropped = dropped;

@@ -62,7 +62,7 @@ static void serve_live(struct infp_session *s)
 
 static void drain(struct infp_session *s)
 {
-        struct infp_stats *stats = s->options->notices.stats;
+        struct infp_stats *stats = s->options->stats;
         struct infp_rowring *ring;
         uint64_t dropped;
 
@@ -77,7 +77,7 @@ static void drain(struct infp_session *s)
         if (s->n_ring_drops == 0)
                 infp_notice(&s->options->notices, "rows were dropped: they came faster than they could be taken (they "
                                                   "are counted in table self)");
-        infp_stat_add(&stats->rows_dropped, dropped - s->n_ring_drops);
+        infp_stats_add(&stats->rows_dropped, dropped - s->n_ring_drops);
         s->n_ring_drops = dropped;
 }
 
@@ -148,8 +148,7 @@ static void work(struct infp_session *s)
         infp_recorder_turn(s->recorder);
         look_for_readers(s);
         if (s->options->bytes_written)
-                infp_stat_set(&s->options->notices.stats->bytes_written,
-                              s->options->bytes_written(s->options->bytes_context));
+                infp_stats_set(&s->options->stats->bytes_written, s->options->bytes_written(s->options->bytes_context));
 }
 
 /* Everything was sampled for the first time, or had its time for that. */
@@ -211,13 +210,14 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                 .period_ns = options->env->period_ms * INFP_NS_PER_MS,
                 .entity_bytes = options->sampler ? stack_entity_bytes : 0,
                 .notices = options->notices,
+                .stats = options->stats,
         };
         const struct infp_sched_options sched_options = {
                 .env = options->env,
                 .collectors = infp_collectors,
                 .ring_bytes = options->ring_bytes,
                 .wake_fd = s->wake_fd,
-                .stats = options->notices.stats,
+                .stats = options->stats,
                 .notice = notice,
                 .notice_context = (void *) &options->notices,
         };
@@ -231,7 +231,8 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
         INFP_TRY(infp_rings_new(&(struct infp_rings_options){ .env = options->env,
                                                               .recorder = s->recorder,
                                                               .run = options->run,
-                                                              .notices = options->notices },
+                                                              .notices = options->notices,
+                                                              .stats = options->stats },
                                 &s->rings, err));
         INFP_TRY(infp_session_start_output(s, err));
         infp_session_follow_target(s); /* the first sample is of the target already */
@@ -262,7 +263,7 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
         int r = s.wake_fd < 0 ? infp_fail_errno(err, -errno, "cannot make an eventfd") : 0;
 
         *ret = (struct infp_session_result){ 0 };
-        options->env->stats = options->notices.stats;
+        options->env->stats = options->stats;
         if (r >= 0)
                 r = open_parts(&s, err);
         if (r >= 0) {

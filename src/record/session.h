@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/notice.h"
 #include "collect/collector.h"
 #include "model/sink.h"
 #include "record/capture.h"
 #include "record/child.h"
 #include "record/follow.h"
-#include "record/notice.h"
 #include "record/signals.h"
 #include "sampler/sampler.h"
 #include "store/live.h"
@@ -35,7 +35,8 @@ struct infp_session_options {
         uint64_t duration_ns;        /* 0: until the end of the target, or a signal */
         uint64_t baseline_ns;        /* quiet time before the command goes, for the idle power; 0: none */
         bool child_only;             /* ends with the command itself, not with its whole tree */
-        struct infp_notices notices; /* with stats; say may be called from any thread */
+        struct infp_notices notices; /* say may be called from any thread */
+        struct infp_stats *stats;
 };
 
 struct infp_session_result {

@@ -18,7 +18,7 @@ void infp_session_start_sampler(struct infp_session *s)
         options = *s->options->sampler;
         options.env = s->options->env;
         options.wake_fd = s->wake_fd;
-        options.stats = s->options->notices.stats;
+        options.stats = s->options->stats;
         options.notice = notice;
         options.notice_context = (void *) &s->options->notices;
         if (infp_sampler_start(&options, &s->sampler, &err) < 0)

@@ -39,6 +39,12 @@ struct infp_sampler_options {
         void *notice_context;
 };
 
+/* Are stacks asked for? */
+static inline bool infp_sampler_is_asked(const struct infp_sampler_options *options)
+{
+        return options->cpu_hz > 0 || options->wall_hz > 0 || options->off_cpu;
+}
+
 struct infp_sampler;
 
 /* Opens what it may and starts the threads. In mode run nothing is sampled before infp_sampler_launch; in mode pid before

@@ -19,3 +19,6 @@ struct infp_prom *infp_prom_free(struct infp_prom *prom); /* returns NULL */
  * what exceeds 1 MiB a name waits in an unlinked temporary file. 0 or a negative errno. */
 int infp_prom_add(struct infp_prom *prom, const struct infp_batch *batch, const struct infp_last *last);
 int infp_prom_write(struct infp_prom *prom, struct infp_out *out);
+
+/* The last rows of all tables but entities, as one page. */
+int infp_prom_page(struct infp_out *out, const struct infp_last *last);

@@ -45,7 +45,7 @@ static pid_t hold(const struct infp_run *run)
 
 static void waits_for_one_and_says_for_whom(void **state)
 {
-        const struct infp_finish_notices notices = { say, NULL };
+        const struct infp_notices notices = { .say = say };
         struct test_run t = test_run_open(NULL);
         pid_t pid = hold(t.run);
         char want[160];

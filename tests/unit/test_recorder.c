@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "collect/env.h"
 #include "model/tables.h"
 #include "record/recorder.h"
 
@@ -192,7 +193,8 @@ static int begin(void **state)
                                                  .clock_context = w,
                                                  .tables = tables,
                                                  .period_ns = S,
-                                                 .notices = { say, w, &w->stats } };
+                                                 .notices = { say, w, &w->stats.notices },
+                                                 .stats = &w->stats };
 
         w->now_ns = 100 * S;
         w->offset_ns = 900 * (int64_t) S;

@@ -1,0 +1,364 @@
+#include "app/load_record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/finish_child.h"
+#include "app/load_run.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "store/live.h"
+#include "store/run.h"
+
+enum { MAX_WAITING = 1 << 16, MESSAGE_FULL = 150 << 10, ANSWER_MS = 15000 };
+/* Rows go in batches, since each one is brought to the disk before it is answered. */
+static const uint64_t batch_ns = INFP_NS_PER_S / 2;
+
+struct infp_load_record {
+        const struct infp_notices *notices;
+        struct infp_live_entry live; /* uuid "": a run of its own */
+        struct infp_load_run *own;
+        pthread_t thread;
+        bool has_thread;
+
+        pthread_mutex_t lock;
+        pthread_cond_t wake;
+        struct infp_row **rows; /* that wait for the thread */
+        size_t n, cap;
+        bool is_over;
+        bool is_given_up; /* the recorder is gone, or hangs: nobody waits for it again */
+        uint64_t n_lost;
+        struct infp_err err; /* the first */
+        int r;
+};
+
+static struct infp_row *copy_row(const struct infp_row *row)
+{
+        struct infp_row *ret = malloc(sizeof(*ret) + row->text_size);
+
+        if (!ret)
+                return NULL;
+        *ret = *row;
+        ret->text = (char *) (ret + 1);
+        ret->text_cap = row->text_size;
+        if (row->text_size)
+                memcpy(ret->text, row->text, row->text_size);
+        return ret;
+}
+
+static void lose(struct infp_load_record *record, uint64_t n, int r, const struct infp_err *err)
+{
+        pthread_mutex_lock(&record->lock);
+        record->n_lost += n;
+        if (record->r == 0) {
+                record->r = r;
+                record->err = *err;
+        }
+        pthread_mutex_unlock(&record->lock);
+}
+
+static void put_cell(struct infp_json *json, const struct infp_row *row, unsigned cell,
+                     const struct infp_column *column)
+{
+        const char *text;
+        size_t size;
+
+        infp_json_key(json, column->name);
+        switch (column->type) {
+        case INFP_STR:
+                text = infp_row_text(row, cell, &size);
+                infp_json_strn(json, text, size);
+                return;
+        case INFP_BOOL:
+                infp_json_bool(json, row->cell[cell].b);
+                return;
+        case INFP_F64:
+                infp_json_f64(json, row->cell[cell].f64);
+                return;
+        case INFP_I64:
+        case INFP_TS_NS:
+                infp_json_i64(json, row->cell[cell].i64);
+                return;
+        case INFP_U64:
+        case INFP_ID64:
+                infp_json_u64(json, row->cell[cell].u64);
+                return;
+        }
+}
+
+static void put_row(struct infp_json *json, const struct infp_row *row)
+{
+        infp_json_object(json);
+        infp_json_key(json, "t_ns");
+        infp_json_u64(json, row->t_ns);
+        for (unsigned i = 0; i + INFP_FIXED_COLUMNS < infp_table_width(row->table); i++)
+                if (infp_row_has(row, i))
+                        put_cell(json, row, i, infp_table_column(row->table, i + INFP_FIXED_COLUMNS));
+        infp_json_object_end(json);
+}
+
+/* One message of rows first .. ; how many it holds. */
+static size_t make_message(struct infp_str *out, struct infp_row *const *rows, size_t n)
+{
+        struct infp_json json;
+        size_t i = 0;
+
+        infp_str_clear(out);
+        infp_json_begin(&json, out, 0);
+        infp_json_object(&json);
+        infp_json_key(&json, "table");
+        infp_json_str(&json, rows[0]->table->name);
+        infp_json_key(&json, "rows");
+        infp_json_array(&json);
+        do
+                put_row(&json, rows[i++]);
+        while (i < n && out->size + rows[i]->text_size + 2048 < MESSAGE_FULL);
+        infp_json_array_end(&json);
+        infp_json_object_end(&json);
+        return i;
+}
+
+static void send_rows(struct infp_load_record *record, struct infp_row *const *rows, size_t n)
+{
+        infp_autostr struct infp_str message = { 0 };
+
+        for (size_t i = 0; i < n;) {
+                const size_t part = record->is_given_up ? n - i : make_message(&message, rows + i, n - i);
+                struct infp_err err = { "" };
+                int r = record->is_given_up ? -ECANCELED
+                        : message.failed
+                                ? infp_fail(&err, -ENOMEM, "not enough memory for a message to the recorder")
+                                : infp_live_send(record->live.uuid, message.data, message.size, ANSWER_MS, &err);
+
+                if (r < 0)
+                        lose(record, part, r, &err);
+                record->is_given_up |= r == -ENOENT || r == -ETIMEDOUT || r == -ECONNREFUSED;
+                i += part;
+        }
+}
+
+static void store_rows(struct infp_load_record *record, struct infp_row *const *rows, size_t n)
+{
+        struct infp_err err = { "" };
+        int r;
+
+        if (!record->own) {
+                send_rows(record, rows, n);
+                return;
+        }
+        r = infp_load_run_put(record->own, rows, n, &err);
+        if (r < 0)
+                lose(record, n, r, &err);
+}
+
+/* Waits for rows, and a little longer for more; *ret_n may be 0. False: there will be no more. */
+static bool take_rows(struct infp_load_record *record, struct infp_row ***ret, size_t *ret_n)
+{
+        struct timespec until = infp_timespec(infp_clock_ns(CLOCK_MONOTONIC) + batch_ns);
+        bool goes_on;
+
+        pthread_mutex_lock(&record->lock);
+        while (!record->is_over && pthread_cond_timedwait(&record->wake, &record->lock, &until) != ETIMEDOUT)
+                ;
+        *ret = record->rows;
+        *ret_n = record->n;
+        record->rows = NULL;
+        record->n = record->cap = 0;
+        goes_on = !record->is_over;
+        pthread_mutex_unlock(&record->lock);
+        return goes_on;
+}
+
+static void *work(void *context)
+{
+        struct infp_load_record *record = context;
+        bool goes_on;
+
+        do {
+                struct infp_row **rows;
+                size_t n;
+
+                goes_on = take_rows(record, &rows, &n);
+                if (n || record->own) /* a recorder of our own also looks at its clocks */
+                        store_rows(record, rows, n);
+                for (size_t i = 0; i < n; i++)
+                        free(rows[i]);
+                free(rows);
+        } while (goes_on);
+        return NULL;
+}
+
+/* A directory whose newest run lives, or the beginning of a live run's uuid. */
+static int find_named(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
+{
+        struct infp_run *run;
+        struct stat st;
+        int r;
+
+        if (stat(spec, &st) < 0 || !S_ISDIR(st.st_mode))
+                return infp_live_find(spec, ret, err);
+        INFP_TRY(infp_run_open(spec, NULL, &run, err));
+        if (run->state == INFP_RUN_RECORDING)
+                r = infp_live_find(run->info.uuid, ret, err);
+        else
+                r = infp_fail(err, -ENOENT, "run %s in %s is recorded no more; -o %s makes a new one", run->info.uuid,
+                              spec, spec);
+        infp_run_close(run);
+        return r;
+}
+
+static int choose(struct infp_load_record *record, const struct infp_load_record_options *options, struct infp_err *err)
+{
+        const char *own = getenv("INFPROF_RUN");
+        char other[37];
+        unsigned n_others;
+
+        if (options->run)
+                return find_named(options->run, &record->live, err);
+        /* A directory that was named is meant, even while a run of another one lives. */
+        if (!options->output && own && *own && infp_live_find(NULL, &record->live, NULL) == 0)
+                return 0;
+        if (infp_live_find_server(options->server, options->output, &record->live, &n_others, other, NULL) == 0)
+                return 0;
+        if (n_others)
+                infp_notice(
+                        options->notices,
+                        "load: run %s is recorded now, but this server is not seen to be its target: the requests go "
+                        "into a run of "
+                        "their own (-r %.13s writes them there)",
+                        other, other);
+        return infp_load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
+}
+
+static int begin(struct infp_load_record *record)
+{
+        int r;
+
+        pthread_mutex_init(&record->lock, NULL);
+        infp_cond_init(&record->wake);
+        r = infp_thread_start(&record->thread, "infprof-load", 0, work, record);
+        record->has_thread = r == 0;
+        return r;
+}
+
+static void free_record(struct infp_load_record *record)
+{
+        free(record->live.output);
+        free(record->rows);
+        free(record);
+}
+
+int infp_load_record_open(const struct infp_load_record_options *options, struct infp_load_record **ret,
+                          struct infp_err *err)
+{
+        struct infp_load_record *record = calloc(1, sizeof(*record));
+        int r;
+
+        if (!record)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        record->notices = options->notices;
+        if (!options->no_record) {
+                r = choose(record, options, err);
+                if (r >= 0) {
+                        r = begin(record);
+                        if (r < 0)
+                                infp_fail_errno(err, r, "cannot start a thread for the recording");
+                }
+                if (r < 0) {
+                        infp_load_run_close(record->own, NULL, NULL, NULL);
+                        free_record(record);
+                        return r;
+                }
+        }
+        *ret = record;
+        return 0;
+}
+
+bool infp_load_record_is_live(const struct infp_load_record *record)
+{
+        return record->live.uuid[0];
+}
+
+const char *infp_load_record_uuid(const struct infp_load_record *record)
+{
+        return record->own ? infp_load_run_uuid(record->own) : record->live.uuid[0] ? record->live.uuid : NULL;
+}
+
+const char *infp_load_record_output(const struct infp_load_record *record)
+{
+        return record->own ? infp_load_run_output(record->own) : record->live.output;
+}
+
+static bool has_room(struct infp_load_record *record)
+{
+        const size_t cap = record->cap ? 2 * record->cap : 64;
+        struct infp_row **more;
+
+        if (record->n < record->cap)
+                return true;
+        more = cap <= MAX_WAITING ? reallocarray(record->rows, cap, sizeof(*more)) : NULL;
+        if (!more)
+                return false;
+        record->rows = more;
+        record->cap = cap;
+        return true;
+}
+
+void infp_load_record_put(struct infp_load_record *record, const struct infp_row *row)
+{
+        struct infp_err err = { "" };
+        struct infp_row *own;
+        bool is_taken;
+
+        if (!record->has_thread)
+                return;
+        own = copy_row(row);
+        pthread_mutex_lock(&record->lock);
+        is_taken = own && has_room(record);
+        if (is_taken)
+                record->rows[record->n++] = own;
+        pthread_mutex_unlock(&record->lock);
+        if (is_taken)
+                return;
+        /* Rare: the recorder has not answered for tens of thousands of requests. */
+        free(own);
+        infp_fail(&err, -ENOBUFS, "the recorder did not take the rows in time");
+        lose(record, 1, -ENOBUFS, &err);
+}
+
+int infp_load_record_close(struct infp_load_record *record, struct infp_signals *signals, uint64_t *ret_lost,
+                           struct infp_err *err)
+{
+        struct infp_err own = { "" };
+        int r;
+
+        *ret_lost = 0;
+        if (record->has_thread) {
+                pthread_mutex_lock(&record->lock);
+                record->is_over = true;
+                pthread_cond_signal(&record->wake);
+                pthread_mutex_unlock(&record->lock);
+                pthread_join(record->thread, NULL);
+        }
+        r = infp_load_run_close(record->own, signals, record->notices, &own);
+        if (r < 0)
+                lose(record, 0, r, &own);
+        if (record->has_thread) {
+                pthread_cond_destroy(&record->wake);
+                pthread_mutex_destroy(&record->lock);
+        }
+        *ret_lost = record->n_lost;
+        r = record->r;
+        if (r < 0)
+                *err = record->err;
+        free_record(record);
+        return r;
+}

@@ -1,0 +1,211 @@
+#include "app/ring_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/record_info.h"
+#include "base/fd.h"
+#include "base/human.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "collect/collector.h"
+#include "record/process_row.h"
+#include "record/recorder.h"
+#include "ring/find.h"
+#include "store/store.h"
+
+enum { DEPTH = 16 };
+
+struct reading {
+        const struct infp_notices *notices;
+        pid_t pid;
+        struct infp_env env;
+        struct infp_recorder *recorder;
+        struct infp_sink *store;
+        uint64_t now_ns;
+        struct infp_row row;
+        char text[8192];
+        unsigned n_read;
+        struct infp_err why; /* why one of the files could not be read */
+        int why_r;
+};
+
+static int put(void *context, const struct infp_row *row)
+{
+        struct reading *reading = context;
+
+        infp_recorder_put_at(reading->recorder, row, reading->now_ns);
+        return 0;
+}
+
+/* What the program could not write, or wrote over: the answer lacks it. */
+static void say_losses(const struct reading *reading, const struct infp_ring_counts *c)
+{
+        if (c->dropped_full)
+                infp_notice(reading->notices,
+                            "query: process %d has dropped %s spans, attributes and marks since its ring file is full: "
+                            "the newest are missing; record it "
+                            "(infprof record --pid %d), which makes room, or give it INFPROF_RING_BYTES=16m",
+                            (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
+        if (c->evicted_chunks)
+                infp_notice(
+                        reading->notices,
+                        "query: older changes of counters of process %d were overwritten (%s pieces of 4 KiB): their "
+                        "newest values are there",
+                        (int) reading->pid, infp_count(c->evicted_chunks).text);
+        if (c->broken || c->was_cut)
+                infp_notice(reading->notices,
+                            "query: a ring file of process %d is damaged: not all of it could be read",
+                            (int) reading->pid);
+        if (c->unknown)
+                infp_notice(reading->notices,
+                            "query: %s records of process %d are of kinds that this infprof does not know: use one "
+                            "as new as its library",
+                            infp_count(c->unknown).text, (int) reading->pid);
+}
+
+static int read_file(void *context, int file, const struct infp_ring_owner *owner, const char *name)
+{
+        struct reading *reading = context;
+        struct infp_ring *ring;
+        struct infp_err err = { "" };
+        int r = infp_ring_open(file, owner, false, &ring, &err);
+
+        if (r < 0) {
+                reading->why_r = r;
+                infp_fail(&reading->why, r, "the ring file %s of process %d %s", name, (int) reading->pid, err.text);
+                infp_close(file);
+                return 0;
+        }
+        reading->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        r = infp_ring_read(ring, true, put, reading, &err);
+        say_losses(reading, infp_ring_counts(ring));
+        infp_ring_close(ring);
+        infp_close(file);
+        reading->n_read += r >= 0;
+        return r < 0 ? infp_fail(&reading->why, r, "%s", err.text) : 0;
+}
+
+static int read_rings(struct reading *reading, struct infp_err *err)
+{
+        infp_autoclose int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct infp_ring_owner owner;
+        int r;
+
+        if (proc_fd < 0)
+                return infp_fail_errno(err, -errno, "/proc cannot be opened");
+        INFP_TRY(infp_ring_find(proc_fd, reading->pid, false, read_file, reading, err));
+        if (!reading->n_read)
+                return infp_fail(err, reading->why_r ? reading->why_r : -EBADMSG, "%s", reading->why.text);
+        if (reading->why_r)
+                infp_notice(reading->notices, "query: %s", reading->why.text);
+        r = infp_ring_owner_read(proc_fd, reading->pid, &owner, NULL);
+        if (r >= 0 && infp_process_row(&reading->row, &reading->env, reading->pid, owner.start_ticks))
+                infp_recorder_put(reading->recorder, &reading->row);
+        return 0;
+}
+
+static int record(struct reading *reading, const char *directory, struct infp_err *err)
+{
+        const struct infp_table *tables[] = { &infp_table_clock,
+                                              &infp_table_columns,
+                                              infp_table_by_name("process"),
+                                              &infp_table_marks,
+                                              &infp_table_spans,
+                                              &infp_table_counters,
+                                              NULL };
+        const struct infp_recorder_options options = { .tables = tables, .period_ns = INFP_NS_PER_S };
+        infp_cleanup(infp_run_info_done) struct infp_run_info info = { 0 };
+        struct infp_run *run = NULL;
+        int r = infp_record_info_alone("host", "", &info, err);
+
+        if (r >= 0)
+                r = infp_run_create(directory, &info, &run, err);
+        if (r >= 0)
+                r = infp_store_sink_new(run, NULL, &reading->store, err);
+        if (r >= 0)
+                r = infp_recorder_new(&options, &reading->recorder, err);
+        if (r >= 0) {
+                infp_recorder_add_sink(reading->recorder, reading->store);
+                infp_recorder_begin(reading->recorder);
+                r = read_rings(reading, err);
+                run->info.ended_t_ns = infp_recorder_end(reading->recorder);
+                run->info.ended_unix_ns = infp_recorder_unix_ns(reading->recorder, run->info.ended_t_ns);
+        }
+        if (r >= 0)
+                r = infp_run_save(run, err);
+        infp_recorder_free(reading->recorder);
+        infp_store_sink_free(reading->store);
+        infp_run_close(run);
+        return r;
+}
+
+/* In memory where that is a file system: it is read once and thrown away. */
+static char *make_directory(struct infp_err *err)
+{
+        const char *const places[] = { getenv("TMPDIR"), "/dev/shm", "/tmp" };
+
+        for (unsigned i = 0; i < INFP_COUNT(places); i++) {
+                char path[PATH_MAX];
+
+                if (!places[i] || places[i][0] != '/')
+                        continue;
+                snprintf(path, sizeof(path), "%s/infprof-query-XXXXXX", places[i]);
+                if (mkdtemp(path))
+                        return strdup(path);
+        }
+        infp_fail_errno(err, -errno, "cannot make a directory below TMPDIR, /dev/shm or /tmp");
+        return NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+        (void) status;
+        (void) type;
+        (void) place;
+        (void) !remove(path);
+        return 0;
+}
+
+void infp_ring_run_close(struct infp_ring_run *run)
+{
+        infp_run_close(run->run);
+        if (run->directory)
+                nftw(run->directory, remove_one, DEPTH, FTW_DEPTH | FTW_PHYS);
+        free(run->directory);
+        *run = (struct infp_ring_run){ 0 };
+}
+
+int infp_ring_run_open(pid_t pid, const struct infp_notices *notices, struct infp_ring_run *ret, struct infp_err *err)
+{
+        struct reading *reading = calloc(1, sizeof(*reading));
+        int r;
+
+        *ret = (struct infp_ring_run){ 0 };
+        if (!reading)
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        reading->pid = pid;
+        reading->notices = notices;
+        reading->row.text = reading->text;
+        reading->row.text_cap = sizeof(reading->text);
+        r = infp_env_open(&reading->env, "/", err);
+        if (r >= 0)
+                ret->directory = make_directory(err);
+        if (r >= 0 && !ret->directory)
+                r = -ENOSPC;
+        if (r >= 0)
+                r = record(reading, ret->directory, err);
+        if (r >= 0)
+                r = infp_run_open(ret->directory, NULL, &ret->run, err);
+        infp_env_close(&reading->env);
+        free(reading);
+        if (r < 0)
+                infp_ring_run_close(ret);
+        return r;
+}
