@@ -1,5 +1,4 @@
 #include "analyze/range.h"
-#include "base/human.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -7,6 +6,8 @@
 #include <string.h>
 
 #include "analyze/baseline.h"
+#include "analyze/run_clock.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
@@ -127,84 +128,6 @@ int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_
                 t += SECONDS_PER_DAY;
         *ret_unix_ns = (int64_t) t * ns_per_s + fraction;
         return 0;
-}
-
-void infp_anchors_done(struct infp_anchors *anchors)
-{
-        free(anchors->anchors);
-        *anchors = (struct infp_anchors){ 0 };
-}
-
-static int add_anchor(struct infp_anchors *anchors, uint64_t t_ns, int64_t unix_ns)
-{
-        struct infp_anchor *more = anchors->anchors;
-
-        if ((anchors->n & (anchors->n - 1)) == 0)
-                more = reallocarray(anchors->anchors, anchors->n ? 2 * (size_t) anchors->n : 1, sizeof(*more));
-        if (!more)
-                return -ENOMEM;
-        anchors->anchors = more;
-        more[anchors->n++] = (struct infp_anchor){ t_ns, unix_ns };
-        return 0;
-}
-
-static int read_clock(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err)
-{
-        static const char *const columns[] = { "realtime", NULL };
-        const struct infp_scan_options options = { .columns = columns };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_scan_open(run, "clock", &options, &scan, err), column;
-
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        column = infp_table_find(infp_scan_table(scan), "realtime");
-        while (column >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (infp_batch_has(&batch, (unsigned) column, row) &&
-                            add_anchor(ret, (uint64_t) infp_batch_i64(&batch, 0, row),
-                                       infp_batch_i64(&batch, (unsigned) column, row)) < 0)
-                                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
-        infp_scan_close(scan);
-        return r < 0 ? r : 0;
-}
-
-int infp_anchors_read(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err)
-{
-        int r;
-
-        *ret = (struct infp_anchors){ 0 };
-        r = read_clock(run, ret, err);
-        if (r >= 0 && !ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
-                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
-        if (r < 0)
-                infp_anchors_done(ret);
-        return r;
-}
-
-/* The newest anchor at or before the moment, as the recorder stamps `time`; before the first one, that. */
-int64_t infp_anchors_unix_ns(const struct infp_anchors *anchors, uint64_t t_ns)
-{
-        unsigned at = 0;
-
-        while (at + 1 < anchors->n && anchors->anchors[at + 1].t_ns <= t_ns)
-                at++;
-        return anchors->anchors[at].unix_ns + (int64_t) (t_ns - anchors->anchors[at].t_ns);
-}
-
-uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns)
-{
-        unsigned at = 0;
-
-        while (at + 1 < anchors->n && anchors->anchors[at + 1].unix_ns <= unix_ns)
-                at++;
-        const int64_t after = unix_ns - anchors->anchors[at].unix_ns;
-
-        if (after < 0 && (uint64_t) -after > anchors->anchors[at].t_ns)
-                return 0;
-        return anchors->anchors[at].t_ns + (uint64_t) after;
 }
 
 /* First and last moment of a table's rows, where they lie beyond what is known already. */
@@ -379,7 +302,7 @@ static int find_distance(const char *text, const struct infp_range *range, const
 static int find_moment(struct infp_run *run, const char *option, const char *text, uint64_t not_before,
                        const struct infp_range *range, uint64_t *ret, bool *ret_is_mark, struct infp_err *err)
 {
-        struct infp_anchors anchors;
+        struct infp_run_clock clock;
         struct marks marks = { 0 };
         int64_t unix_ns;
         int r;
@@ -397,10 +320,10 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                 infp_str_done(&marks.tags);
                 return r < 0 ? r : 0;
         }
-        r = infp_anchors_read(run, &anchors, err);
-        if (r >= 0 && infp_clock_parse(text, infp_anchors_unix_ns(&anchors, range->start),
-                                       infp_anchors_unix_ns(&anchors, range->end), &unix_ns) >= 0)
-                *ret = infp_anchors_t_ns(&anchors, unix_ns);
+        r = infp_run_clock_read(run, &clock, err);
+        if (r >= 0 && infp_clock_parse(text, infp_run_clock_unix_ns(&clock, range->start),
+                                       infp_run_clock_unix_ns(&clock, range->end), &unix_ns) >= 0)
+                *ret = infp_run_clock_t_ns(&clock, unix_ns);
         else if (r >= 0)
                 r = infp_fail(
                         err, -EINVAL,
@@ -408,7 +331,7 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                         "time like 14:05:00, -5m or +30s",
                         option, text, not_before ? " after --from" : "", marks.n_tags ? marks.tags.data : "it has none",
                         marks.n_tags > MAX_LISTED ? " ..." : "");
-        infp_anchors_done(&anchors);
+        infp_run_clock_done(&clock);
         infp_str_done(&marks.tags);
         return r < 0 ? r : 0;
 }

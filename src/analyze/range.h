@@ -24,16 +24,3 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
 /* A clock time in text to Unix ns. A time without a date is that of the day of first_unix_ns; when it lies before that, and
  * the next day's not after last_unix_ns, it is the next day's: a run may go past midnight. -EINVAL. */
 int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_ns, int64_t *ret_unix_ns);
-
-/* CLOCK_MONOTONIC of the run to UTC and back, by the anchors of its table `clock`. */
-struct infp_anchors {
-        struct infp_anchor {
-                uint64_t t_ns;
-                int64_t unix_ns;
-        } * anchors; /* by t_ns; at least one */
-        unsigned n;
-};
-int infp_anchors_read(struct infp_run *run, struct infp_anchors *ret, struct infp_err *err);
-void infp_anchors_done(struct infp_anchors *anchors);
-int64_t infp_anchors_unix_ns(const struct infp_anchors *anchors, uint64_t t_ns);
-uint64_t infp_anchors_t_ns(const struct infp_anchors *anchors, int64_t unix_ns);

@@ -7,6 +7,7 @@
 
 #include "analyze/report_scan.h"
 #include "analyze/report_uses.h"
+#include "analyze/run_clock.h"
 #include "base/mem.h"
 #include "model/tables.h"
 #include "query/scan.h"
@@ -370,7 +371,7 @@ static int find_times(struct infp_report *report, struct infp_run *run, const st
 {
         /* Instead of a clock that cannot be read. */
         struct infp_anchor start = { run->info.started_t_ns, run->info.started_unix_ns };
-        struct infp_anchors anchors;
+        struct infp_run_clock clock;
         int r;
 
         report->is_part = options->from || options->to || options->skip_ns;
@@ -383,15 +384,15 @@ static int find_times(struct infp_report *report, struct infp_run *run, const st
                 return infp_fail(err, -ENOMEM, "no memory for the report");
         const uint64_t end = report->range.t1 == report->range.end ? report->range.end - 1 : report->range.t1;
 
-        r = infp_anchors_read(run, &anchors, err);
+        r = infp_run_clock_read(run, &clock, err);
         INFP_TRY(pass(report, "clock", r, err));
         if (r < 0)
-                anchors = (struct infp_anchors){ .anchors = &start, .n = 1 };
-        report->from_unix_ns = infp_anchors_unix_ns(&anchors, report->range.t0);
-        report->to_unix_ns = infp_anchors_unix_ns(&anchors, end);
+                clock = (struct infp_run_clock){ .anchors = &start, .n = 1 };
+        report->from_unix_ns = infp_run_clock_unix_ns(&clock, report->range.t0);
+        report->to_unix_ns = infp_run_clock_unix_ns(&clock, end);
         report->wall_s = (double) (end - report->range.t0) / 1e9;
         if (r >= 0)
-                infp_anchors_done(&anchors);
+                infp_run_clock_done(&clock);
         return 0;
 }
 

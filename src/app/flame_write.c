@@ -7,6 +7,7 @@
 
 #include "analyze/absent.h"
 #include "analyze/range.h"
+#include "analyze/run_clock.h"
 #include "analyze/sampling.h"
 #include "app/open_run.h"
 #include "app/run_words.h"
@@ -184,16 +185,16 @@ static void describe(struct writing *w)
 
 static int prepare(struct writing *w, struct infp_err *err)
 {
-        struct infp_anchors anchors;
+        struct infp_run_clock clock;
 
         INFP_TRY(infp_range_find(w->run, w->request->from, w->request->to, 0, &w->range, err));
         w->options = w->request->flame;
         w->options.t0 = w->range.t0;
         w->options.t1 = w->range.t1;
         w->options.fold_waiting = w->request->format == INFP_FLAME_TOP && !w->options.filter && !w->request->older;
-        if (infp_anchors_read(w->run, &anchors, NULL) >= 0) {
-                w->begin_unix_ns = infp_anchors_unix_ns(&anchors, w->range.t0);
-                infp_anchors_done(&anchors);
+        if (infp_run_clock_read(w->run, &clock, NULL) >= 0) {
+                w->begin_unix_ns = infp_run_clock_unix_ns(&clock, w->range.t0);
+                infp_run_clock_done(&clock);
         }
         INFP_TRY(infp_sampling_read(w->run, w->range.t0, w->range.t1, &w->sampling, err));
         describe(w);

@@ -42,6 +42,16 @@ void infp_instance_key(struct infp_str *key, const struct infp_batch *batch, uin
         }
 }
 
+bool infp_instance_second(const struct infp_instance *instance, int64_t *ret)
+{
+        enum { NUMBER_SIZE = 1 + sizeof(uint64_t) + sizeof(size_t) }; /* of a key without text */
+
+        if (instance->key_size < 2 * NUMBER_SIZE)
+                return false;
+        memcpy(ret, instance->key + NUMBER_SIZE + 1, sizeof(*ret));
+        return true;
+}
+
 static int find(const struct infp_instances *instances, const struct infp_str *key)
 {
         for (unsigned i = 0; i < instances->n; i++)

@@ -24,5 +24,8 @@ void infp_instances_done(struct infp_instances *instances);
 /* The number of the instance that a row is about; -1: none (one that came later, or the second of a table under bare names). */
 int infp_instances_of(struct infp_instances *instances, const struct infp_batch *batch, uint32_t row);
 
+/* The second key of an instance, a number. False: it has none. */
+bool infp_instance_second(const struct infp_instance *instance, int64_t *ret);
+
 /* The key cells of a row, appended as bytes. */
 void infp_instance_key(struct infp_str *key, const struct infp_batch *batch, uint32_t row);

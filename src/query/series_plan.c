@@ -120,15 +120,13 @@ static int load_things(struct infp_run *run, const struct infp_series_plan *plan
         return r == -ENOENT ? 0 : r;
 }
 
-/* The slot of the whole, and which part: the second key, behind the first's 17 bytes and its own mark (query/instances.h). */
+/* The slot of the whole, and which part: the second key. */
 static int add_part(struct infp_series_plan *plan, unsigned feed, struct infp_instance *instance)
 {
-        enum { KEY_SIZE = 1 + sizeof(uint64_t) + sizeof(size_t) };
         int64_t part;
 
-        if (instance->key_size < 2 * KEY_SIZE)
+        if (!infp_instance_second(instance, &part))
                 return 0;
-        memcpy(&part, instance->key + KEY_SIZE + 1, sizeof(part));
         for (unsigned i = 0; i < plan->n_slots; i++) {
                 if (plan->slots[i].feed + 1 != plan->feeds[feed].whole || plan->slots[i].id != instance->id)
                         continue;

@@ -25,15 +25,15 @@ void infp_clocks_read(void *context, struct infp_clocks *ret)
                 if (after - before >= best)
                         continue;
                 best = after - before;
-                ret->t_ns = before + best / 2;
-                ret->unix_ns = (int64_t) unix_ns;
+                ret->at.t_ns = before + best / 2;
+                ret->at.unix_ns = (int64_t) unix_ns;
                 ret->boottime_ns = infp_clock_ns(CLOCK_BOOTTIME);
         }
 }
 
 static int64_t offset_of(const struct infp_clocks *clocks)
 {
-        return clocks->unix_ns - (int64_t) clocks->t_ns;
+        return clocks->at.unix_ns - (int64_t) clocks->at.t_ns;
 }
 
 void infp_anchors_begin(struct infp_anchors *anchors, void (*read)(void *context, struct infp_clocks *ret),
@@ -59,7 +59,7 @@ const char *infp_anchors_look(struct infp_anchors *anchors)
         step = offset_of(&now) - anchors->last_offset;
         if (step > set_ns || step < -set_ns)
                 reason = "clock_set";
-        else if (now.t_ns - anchors->newest.t_ns >= periodic_ns)
+        else if (now.at.t_ns - anchors->newest.at.t_ns >= periodic_ns)
                 reason = "periodic";
         anchors->last_offset = offset_of(&now);
         if (reason)
@@ -69,8 +69,8 @@ const char *infp_anchors_look(struct infp_anchors *anchors)
 
 void infp_anchors_row(const struct infp_anchors *anchors, const char *reason, struct infp_row *row)
 {
-        infp_row_begin(row, &infp_table_clock, anchors->newest.t_ns);
-        infp_row_ts(row, INFP_CLOCK_REALTIME, anchors->newest.unix_ns);
+        infp_row_begin(row, &infp_table_clock, anchors->newest.at.t_ns);
+        infp_row_ts(row, INFP_CLOCK_REALTIME, anchors->newest.at.unix_ns);
         if (anchors->newest.boottime_ns)
                 infp_row_i64(row, INFP_CLOCK_BOOTTIME, (int64_t) anchors->newest.boottime_ns);
         infp_row_str(row, INFP_CLOCK_REASON, reason);

@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/anchor.h"
 #include "model/row.h"
 
 struct infp_clocks {
-        uint64_t t_ns; /* CLOCK_MONOTONIC */
-        int64_t unix_ns;
+        struct infp_anchor at;
         uint64_t boottime_ns; /* 0: unknown */
 };
 
@@ -31,11 +31,6 @@ void infp_anchors_begin(struct infp_anchors *anchors, void (*read)(void *context
 const char *infp_anchors_look(struct infp_anchors *anchors);
 /* Takes a new one in any case. */
 void infp_anchors_take(struct infp_anchors *anchors);
-
-static inline int64_t infp_anchors_unix_ns(const struct infp_anchors *anchors, uint64_t t_ns)
-{
-        return anchors->newest.unix_ns + (int64_t) (t_ns - anchors->newest.t_ns);
-}
 
 /* Fills a row of `clock` from the newest anchor. */
 void infp_anchors_row(const struct infp_anchors *anchors, const char *reason, struct infp_row *row);

@@ -404,5 +404,5 @@ uint32_t infp_recorder_segment(const struct infp_recorder *recorder)
 
 int64_t infp_recorder_unix_ns(const struct infp_recorder *recorder, uint64_t t_ns)
 {
-        return infp_anchors_unix_ns(&recorder->anchors, t_ns);
+        return infp_anchor_unix_ns(recorder->anchors.newest.at, t_ns);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analyze/range.h"
+#include "analyze/run_clock.h"
 #include "base/mem.h"
 #include "query_sample.h"
 
@@ -174,7 +175,7 @@ static void test_bad_ranges(void **state)
 static void test_anchors(void **state)
 {
         struct sample_run *s = begin();
-        struct infp_anchors anchors;
+        struct infp_run_clock clock;
 
         (void) state;
         infp_row_ts(sample_row(s, &infp_table_clock, 10 * S), INFP_CLOCK_REALTIME, 1000 * (int64_t) S);
@@ -182,14 +183,14 @@ static void test_anchors(void **state)
         infp_row_ts(sample_row(s, &infp_table_clock, 20 * S), INFP_CLOCK_REALTIME, 5000 * (int64_t) S);
         sample_put(s);
         finish(s, 30 * S);
-        sample_check(s, infp_anchors_read(s->run, &anchors, &s->err));
-        assert_int_equal(anchors.n, 2);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 12 * S), 1002 * S);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 9 * S), 999 * S);
-        assert_int_equal(infp_anchors_unix_ns(&anchors, 21 * S), 5001 * S);
-        assert_int_equal(infp_anchors_t_ns(&anchors, 1003 * (int64_t) S), 13 * S);
-        assert_int_equal(infp_anchors_t_ns(&anchors, 5002 * (int64_t) S), 22 * S);
-        infp_anchors_done(&anchors);
+        sample_check(s, infp_run_clock_read(s->run, &clock, &s->err));
+        assert_int_equal(clock.n, 2);
+        assert_int_equal(infp_run_clock_unix_ns(&clock, 12 * S), 1002 * S);
+        assert_int_equal(infp_run_clock_unix_ns(&clock, 9 * S), 999 * S);
+        assert_int_equal(infp_run_clock_unix_ns(&clock, 21 * S), 5001 * S);
+        assert_int_equal(infp_run_clock_t_ns(&clock, 1003 * (int64_t) S), 13 * S);
+        assert_int_equal(infp_run_clock_t_ns(&clock, 5002 * (int64_t) S), 22 * S);
+        infp_run_clock_done(&clock);
         sample_free(s);
 }
 

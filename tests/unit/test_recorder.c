@@ -173,7 +173,7 @@ static void clocks(void *context, struct infp_clocks *ret)
 {
         struct world *w = context;
 
-        *ret = (struct infp_clocks){ .t_ns = w->now_ns, .unix_ns = (int64_t) w->now_ns + w->offset_ns };
+        *ret = (struct infp_clocks){ .at = { w->now_ns, (int64_t) w->now_ns + w->offset_ns } };
 }
 
 static void say(void *context, const char *text)

@@ -1,0 +1,84 @@
+#include "analyze/run_clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "query/scan.h"
+
+void infp_run_clock_done(struct infp_run_clock *clock)
+{
+        free(clock->anchors);
+        *clock = (struct infp_run_clock){ 0 };
+}
+
+static int add_anchor(struct infp_run_clock *clock, uint64_t t_ns, int64_t unix_ns)
+{
+        struct infp_anchor *more = clock->anchors;
+
+        if ((clock->n & (clock->n - 1)) == 0)
+                more = reallocarray(clock->anchors, clock->n ? 2 * (size_t) clock->n : 1, sizeof(*more));
+        if (!more)
+                return -ENOMEM;
+        clock->anchors = more;
+        more[clock->n++] = (struct infp_anchor){ t_ns, unix_ns };
+        return 0;
+}
+
+static int read_clock(struct infp_run *run, struct infp_run_clock *ret, struct infp_err *err)
+{
+        static const char *const columns[] = { "realtime", NULL };
+        const struct infp_scan_options options = { .columns = columns };
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int r = infp_scan_open(run, "clock", &options, &scan, err), column;
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        column = infp_table_find(infp_scan_table(scan), "realtime");
+        while (column >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
+                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
+                        if (infp_batch_has(&batch, (unsigned) column, row) &&
+                            add_anchor(ret, (uint64_t) infp_batch_i64(&batch, 0, row),
+                                       infp_batch_i64(&batch, (unsigned) column, row)) < 0)
+                                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
+        infp_scan_close(scan);
+        return r < 0 ? r : 0;
+}
+
+int infp_run_clock_read(struct infp_run *run, struct infp_run_clock *ret, struct infp_err *err)
+{
+        int r;
+
+        *ret = (struct infp_run_clock){ 0 };
+        r = read_clock(run, ret, err);
+        if (r >= 0 && !ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
+                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
+        if (r < 0)
+                infp_run_clock_done(ret);
+        return r;
+}
+
+/* The newest anchor at or before the moment, as the recorder stamps `time`; before the first one, that. */
+int64_t infp_run_clock_unix_ns(const struct infp_run_clock *clock, uint64_t t_ns)
+{
+        unsigned at = 0;
+
+        while (at + 1 < clock->n && clock->anchors[at + 1].t_ns <= t_ns)
+                at++;
+        return infp_anchor_unix_ns(clock->anchors[at], t_ns);
+}
+
+uint64_t infp_run_clock_t_ns(const struct infp_run_clock *clock, int64_t unix_ns)
+{
+        unsigned at = 0;
+
+        while (at + 1 < clock->n && clock->anchors[at + 1].unix_ns <= unix_ns)
+                at++;
+        const int64_t after = unix_ns - clock->anchors[at].unix_ns;
+
+        if (after < 0 && (uint64_t) -after > clock->anchors[at].t_ns)
+                return 0;
+        return clock->anchors[at].t_ns + (uint64_t) after;
+}
