@@ -2,11 +2,12 @@
 import bisect
 import collections
 import gzip
+import math
 import os
 import re
 import subprocess
 
-Sample = collections.namedtuple("Sample", "names tid process cpu weight state mode is_truncated is_guessed objects")
+Sample = collections.namedtuple("Sample", "names tid process cpu weight state mode is_truncated is_guessed objects address")
 
 
 class Names:
@@ -21,6 +22,19 @@ class Names:
     def __getitem__(self, address):
         index = bisect.bisect_right(self.begins, address) - 1
         return self.at[index][1] if index >= 0 else hex(address)
+
+
+def is_share(k, n, p, extra=0.0):
+    """Whether k of n independent draws may be those of a share within `extra` of p. By the exact binomial distribution: true values
+    fail once in a million times. Samples at even distances scatter less than independent ones."""
+    def chance(share, counts):
+        return sum(math.exp(math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(share) +
+                            (n - i) * math.log1p(-share)) for i in counts)
+
+    low, high = max(p - extra, 1e-9), min(p + extra, 1 - 1e-9)
+    if low * n <= k <= high * n:
+        return True
+    return (chance(low, range(k + 1)) if k < low * n else chance(high, range(k, n + 1))) >= 5e-7
 
 
 def object_name(path):
@@ -71,7 +85,11 @@ class Profile:
             assert row["samples"] == 1, row
             self.samples.append(Sample(tuple(text for text, _, _ in frames), row["tid"], row["process"], row["cpu"], row["weight"],
                                        row["state"], row["mode"], bool(row["is_truncated"]), any(guess for _, guess, _ in frames),
-                                       tuple(where for _, _, where in frames)))
+                                       tuple(where for _, _, where in frames), self.address(row["stack"])))
+
+    def address(self, node):
+        """Of the innermost instruction, in its object."""
+        return self.frames[self.nodes[node]["frame"]]["fAddress"] if node is not None else None
 
     def last(self, pattern):
         """Samples by the innermost function that matches; those without one are left out."""
