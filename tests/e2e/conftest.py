@@ -15,8 +15,10 @@ DUCKDB = TOP / ".deps" / "duckdb" / "libduckdb.so"
 # Builds in other folders than build/ have no library beside the binary.
 if DUCKDB.exists():
     os.environ.setdefault("INFPROF_LIBDUCKDB", str(DUCKDB))
-# Under nohup programs would inherit that hang-ups are ignored, and tests of those would wait for ever.
+# Under nohup, or in the background of a script, programs would inherit that these are ignored, and tests of them would wait for ever.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc):

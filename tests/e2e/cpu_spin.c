@@ -1,10 +1,12 @@
-/* Threads that burn CPU time in user mode: each so many seconds of its own clock. Prints what all took together.
+/* Threads that burn CPU time in user mode: each so many seconds of its own clock. Each prints "TID SECONDS" at its end; the last line
+ * is what all took together.
  *
  *   cpu_spin SECONDS [THREADS [LATE [IDLE]]]    LATE more threads begin when half of that has gone, IDLE ones wait */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,10 +31,16 @@ __attribute__((noinline)) static void spin(double until)
                         sink = sink * 6364136223846793005u + 1;
 }
 
+static void say(void)
+{
+        printf("%ld %f\n", syscall(SYS_gettid), now(CLOCK_THREAD_CPUTIME_ID));
+}
+
 static void *run(void *arg)
 {
         (void) arg;
         spin(seconds);
+        say();
         return NULL;
 }
 
@@ -63,6 +71,7 @@ int main(int argc, char **argv)
                 if (pthread_create(&threads[i], NULL, run, NULL))
                         return 1;
         spin(seconds);
+        say();
         for (int i = 1; i < n + late; i++)
                 pthread_join(threads[i], NULL);
         printf("%f\n", now(CLOCK_PROCESS_CPUTIME_ID));

@@ -7,7 +7,6 @@ import pathlib
 import resource
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -62,11 +61,12 @@ def samples(run, mode="cpu"):
     return [row for row in run.table("stack_samples") if row["mode"] == mode]
 
 
-def check_total(run, seconds, hz, share=0.02):
-    """Samples and their weights are those of so many seconds; each (thread, CPU) may end within a period."""
+def check_total(run, seconds, hz, stolen_s, kernel=0.02):
+    """Samples and their weights are those of so many seconds, of which a share may be the kernel's; each (thread, CPU) may end
+    within a period."""
     found = samples(run)
-    slack = 2 + len({(row["tid"], row["cpu"]) for row in found})
-    assert abs(len(found) - seconds * hz) <= share * seconds * hz + slack, (len(found), seconds * hz)
+    slack = 2 + len({(row["tid"], row["cpu"]) for row in found}) + stolen_s * hz
+    assert (1 - kernel) * seconds * hz - slack <= len(found) <= 1.02 * seconds * hz + slack, (len(found), seconds * hz, slack)
     assert abs(sum(row["weight"] for row in found) - len(found) / hz) < 1e-6 * len(found)
     assert last(run)["taken"] == len(found)
 
@@ -91,25 +91,25 @@ def test_bad_options(record, options, sentence):
     assert done.run is None
 
 
-def test_launched(record, spin):
+def test_launched(record, spin, stolen):
     done = record(f"--cpu={HZ}", "--stack-size", "16K", "--max-stack-depth", "128", command=[spin, 0.6, 2])
     assert done.returncode == 0, done.stderr
-    check_total(done.run, float(done.stdout), HZ)
+    check_total(done.run, seconds_of(done.stdout), HZ, stolen())
     row = last(done.run)
     assert row["method"] == "perf events of a tree"
     assert row["rate_hz"] == HZ
-    assert abs(row["wanted"] - row["taken"]) <= 0.02 * row["wanted"] + 4
+    assert abs(row["wanted"] - row["taken"]) <= 0.02 * row["wanted"] + 4 + stolen() * HZ
     assert row["lost"] == row["throttled"] == row["dropped"] == row["skipped_threads"] == 0
-    assert 0 < row["own_cpu_ns"] < 0.5e9
+    assert row["own_cpu_ns"] > 0
     assert sources(done.run)[None][0] == "ok"
     assert done.run.info["sampling"] == {"cpu_hz": HZ, "wall_hz": 0, "off_cpu": False, "stack_bytes": 16384, "max_depth": 128}
     assert len({row["tid"] for row in samples(done.run)}) == 2
 
 
-def test_the_default_rate(record, spin):
+def test_the_default_rate(record, spin, stolen):
     done = record("--cpu", "--no-finish", command=[spin, 0.5])
     assert last(done.run)["rate_hz"] == 99
-    check_total(done.run, float(done.stdout), 99)
+    check_total(done.run, seconds_of(done.stdout), 99, stolen())
     assert done.run.info["sampling"]["stack_bytes"] == 65528
 
 
@@ -125,22 +125,32 @@ def test_no_stacks_without_asking(record):
     assert "sampling" not in done.run.info
 
 
+def seconds_of(stdout):
+    """CPU seconds of all threads of cpu_spin."""
+    return float(stdout.splitlines()[-1])
+
+
+def seconds_of_threads(stdout):
+    """{tid: CPU seconds by its own clock} of cpu_spin."""
+    return {int(tid): float(seconds) for tid, seconds in (line.split() for line in stdout.splitlines()[:-1])}
+
+
 def attach(infprof, output, spin, *arguments, before=(), options=(), **keywords):
-    """Records a spinning program from its start to its end; (recorder, its seconds of CPU)."""
+    """Records a spinning program from its start to its end; (recorder, what the program printed)."""
     target = subprocess.Popen([*before, str(spin), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
     try:
         wait_for(lambda: pathlib.Path(f"/proc/{target.pid}/comm").read_text().strip() == "cpu_spin", "the target's start")
         done = run([*before, infprof, "record", "-o", output, *options, "--no-finish", "--pid", target.pid], **keywords)
-        return done, float(target.communicate()[0])
+        return done, target.communicate()[0]
     finally:
         target.kill()
         target.wait()
 
 
 @pytest.mark.san
-def test_attached(infprof, run_dir, spin):
+def test_attached(infprof, run_dir, spin, stolen):
     """Threads that were there, and those that begin later."""
-    done, seconds = attach(infprof, run_dir, spin, 0.4, 3, 2, options=[f"--cpu={HZ}", "-t", "100"])
+    done, said = attach(infprof, run_dir, spin, 0.4, 3, 2, options=[f"--cpu={HZ}", "-t", "100"])
     assert done.returncode == 0, done.stderr
     recorded = run_dir.run()
     assert last(recorded)["method"] == "perf events of threads"
@@ -148,12 +158,14 @@ def test_attached(infprof, run_dir, spin):
     for row in samples(recorded):
         counts[row["tid"]] = counts.get(row["tid"], 0) + 1
     assert len(counts) == 5
+    right, slack = seconds_of_threads(said), 3 + stolen() * HZ
+    assert set(right) == set(counts)
     late = sorted(counts)[-2:]  # numbers are given out upwards: these were seen from their first moment on
     for tid in late:
-        assert abs(counts[tid] - 0.4 * HZ) <= 0.03 * 0.4 * HZ + 3, counts
-    # Nobody is sampled twice: together not more than they have used.
-    assert len(samples(recorded)) <= seconds * HZ * 1.02 + 4
-    assert abs(last(recorded)["wanted"] - last(recorded)["taken"]) <= 0.03 * last(recorded)["wanted"] + 10
+        assert abs(counts[tid] - right[tid] * HZ) <= 0.03 * right[tid] * HZ + slack, (counts, right)
+    for tid, n in counts.items():  # nobody is sampled twice
+        assert n <= 1.02 * right[tid] * HZ + slack, (counts, right)
+    assert abs(last(recorded)["wanted"] - last(recorded)["taken"]) <= 0.03 * last(recorded)["wanted"] + 7 + slack
 
 
 @needs_root
@@ -164,26 +176,32 @@ def test_kernel_frames(record):
 
 
 @needs_root
-def test_the_machine(record, spin, run_dir):
+def test_the_machine(record, spin, run_dir, stolen):
     with subprocess.Popen([spin, "60"]) as target:
+        def used_s():
+            return int(pathlib.Path(f"/proc/{target.pid}/schedstat").read_text().split()[0]) / 1e9
+
         try:
+            wait_for(lambda: pathlib.Path(f"/proc/{target.pid}/comm").read_text().strip() == "cpu_spin", "the target's start")
+            begin = used_s()
             done = record("--cpu=500", "--no-finish", "--duration", "1s")
+            most = (used_s() - begin) * HZ
         finally:
             target.kill()
     assert done.returncode == 0, done.stderr
     assert last(done.run)["method"] == "perf events of CPUs"
     assert last(done.run)["wanted"] is None  # what others use is not measured
     mine = [row for row in samples(done.run) if row["tid"] == target.pid]
-    assert len(mine) > 50
+    assert 5 < len(mine) <= 1.02 * most + 4 + stolen() * HZ, (len(mine), most)
 
 
 @needs_root
 @needs_paranoid
-def test_normal_user(infprof, run_dir, spin, user):
+def test_normal_user(infprof, run_dir, spin, user, stolen):
     done = run([*user, infprof, "record", "-o", run_dir, f"--cpu={HZ}", "--no-finish", "--", spin, 0.5, 2])
     assert done.returncode == 0, done.stderr
     recorded = run_dir.run()
-    check_total(recorded, float(done.stdout), HZ, share=0.05)  # the kernel's own part is not seen
+    check_total(recorded, seconds_of(done.stdout), HZ, stolen(), kernel=0.1)  # its part is not seen
     state, reason, fix = sources(recorded)["kernel"]
     assert state == "denied" and "not sampled" in reason and "perf_event_paranoid" in fix
     assert done.stderr.count("allows no look into the kernel") == 1
@@ -192,11 +210,12 @@ def test_normal_user(infprof, run_dir, spin, user):
 
 @needs_root
 @needs_paranoid
-def test_normal_user_attaches(infprof, run_dir, spin, user):
-    done, seconds = attach(infprof, run_dir, spin, 0.4, 2, before=user, options=[f"--cpu={HZ}"])
+def test_normal_user_attaches(infprof, run_dir, spin, user, stolen):
+    done, said = attach(infprof, run_dir, spin, 0.4, 2, before=user, options=[f"--cpu={HZ}"])
     assert done.returncode == 0, done.stderr
     assert last(run_dir.run())["method"] == "perf events of threads"
-    assert 0.3 * seconds * HZ < len(samples(run_dir.run())) <= seconds * HZ * 1.02 + 4
+    # How much had gone before all events were open, depends on the machine.
+    assert 20 < len(samples(run_dir.run())) <= seconds_of(said) * HZ * 1.02 + 4 + stolen() * HZ
 
 
 @needs_root
@@ -219,7 +238,7 @@ def test_refused_by_a_filter(record, spin, code):
     done = record("--cpu", "--no-finish", command=[spin, 0.3], env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},  # which needs ptrace itself
                   preexec_fn=refused([PERF_EVENT_OPEN, PTRACE, BPF, PROCESS_VM_READV], code))
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) > 0.25  # the target is as it was
+    assert seconds_of(done.stdout) > 0.25  # the target is as it was
     sentence = "a seccomp filter of this container refuses perf_event_open"
     assert done.stderr.count(sentence) == 1
     assert "is sampled instead, as --wall does" in done.stderr
@@ -239,7 +258,7 @@ def limit(**limits):
 @needs_root
 @needs_paranoid
 def test_few_descriptors(infprof, run_dir, spin, user):
-    done, _ = attach(infprof, run_dir, spin, 1, 1, 0, 48, before=user, options=[f"--cpu={HZ}"], preexec_fn=limit(RLIMIT_NOFILE=64))
+    done, _ = attach(infprof, run_dir, spin, 1, 1, 0, 48, before=user, options=[f"--cpu={HZ}"], preexec_fn=limit(RLIMIT_NOFILE=96))
     assert done.returncode == 0, done.stderr
     recorded = run_dir.run()
     n = last(recorded)["skipped_threads"]
@@ -247,7 +266,7 @@ def test_few_descriptors(infprof, run_dir, spin, user):
     assert f"{n} threads of the target are not sampled" in done.stderr
     state, reason, fix = sources(recorded)["threads"]
     assert state == "denied" and reason.startswith(f"{n} threads") and "ulimit -n" in fix
-    assert len(samples(recorded)) > 0.3 * HZ  # of the one that works
+    assert len(samples(recorded)) > 20  # of the one that works
 
 
 @needs_root
@@ -280,16 +299,16 @@ def test_little_locked_memory(infprof, run_dir, spin, user):
         first.send_signal(signal.SIGTERM)
         first.wait()
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) > 0.25
+    assert seconds_of(done.stdout) > 0.25
     assert "KiB a CPU may be locked" in done.stderr and "ulimit -l" in done.stderr
 
 
 def test_the_target_survives(infprof, run_dir, spin):
     recorder = subprocess.Popen([infprof, "record", "-o", run_dir, "--cpu=4000", "--no-finish", "--", spin, "0.7"],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    time.sleep(0.4)
+    wait_for(lambda: list(run_dir.glob("*.infprof/sampler/*")), "samples")
     recorder.kill()
-    assert float(recorder.communicate()[0]) >= 0.7  # its pipe is the target's: this waits for that
+    assert seconds_of(recorder.communicate()[0]) >= 0.7  # its pipe is the target's: this waits for that
 
 
 @needs_root
@@ -312,12 +331,12 @@ def test_doctor(infprof, user):
 @pytest.mark.san
 def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
     """Each process gets a whole period before its first sample: what is not seen for that is no loss, and no mystery."""
-    done = record("--cpu", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done"])
+    done = record("--cpu=20", "--no-finish", command=["sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done"])
     assert done.returncode == 0, done.stderr
     row = last(done.run)
-    assert row["wanted"] > 20 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0
+    assert row["wanted"] > 5 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0  # none of /bin/true lives for 50 ms of CPU
     text = " ".join(run([infprof, "report", "-r", run_dir]).stdout.split())
     if row["taken"]:
-        assert "Nothing was lost. What is missing is time in which no sample can be taken: of threads and processes that live for less than 10.1 ms" in text
+        assert "Nothing was lost. What is missing is time in which no sample can be taken: of threads and processes that live for less than 50.0 ms" in text
     else:
         assert "Functions by CPU time none no samples of stacks, of" in text and "lived shorter than a period" in text
