@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from waiting import wait_for
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = TOP.parent / "shared" / "fixtures" / "reports"
 BUSY = "import time\nend = time.time() + {0}\nwhile time.time() < end: pass"
@@ -180,21 +182,29 @@ def test_live_a_cpu_quota_shows_its_throttling(groups, record, infprof):
     (cpu / "cpu.cfs_period_us").write_text("100000")
     (cpu / "cpu.cfs_quota_us").write_text("20000")
     busy = groups.run(cid, sys.executable, "-c", BUSY.format(60))
+
+    def stat():
+        return {name: int(value) for name, value in (line.split() for line in (cpu / "cpu.stat").read_text().splitlines())}
+
+    # How often it is throttled depends on what else runs: the kernel's own counts at both ends are the truth.
+    wait_for(lambda: stat()["nr_throttled"], "a throttled period")
+    before = stat()
     done = record("-t", "200", "--duration", "3s", "--pid", busy.pid)
+    after = stat()
     assert done.returncode == 0, done.stderr
     rows = rows_of(done.run, cid)
     assert len(rows) >= 10 and all(row["cIsTarget"] for row in rows)
     assert {(row["cCpuQuota"], row["cCpuPeriod"], row["cCpuLimit"]) for row in rows} == {(20000, 100000, 0.2)}
     periods = rows[-1]["cCpuPeriods"] - rows[0]["cCpuPeriods"]
     throttled = rows[-1]["cCpuThrottledPeriods"] - rows[0]["cCpuThrottledPeriods"]
-    assert periods >= 15 and throttled >= 0.5 * periods
-    assert rows[-1]["cCpuThrottledTime"] > rows[0]["cCpuThrottledTime"]
+    assert 0 < periods <= after["nr_periods"] - before["nr_periods"]
+    for row in rows:
+        assert before["nr_periods"] <= row["cCpuPeriods"] <= after["nr_periods"]
+        assert before["nr_throttled"] <= row["cCpuThrottledPeriods"] <= after["nr_throttled"]
+        assert before["throttled_time"] <= row["cCpuThrottledTime"] <= after["throttled_time"]
     seconds = (rows[-1]["t_ns"] - rows[0]["t_ns"]) / 1e9
     used = (rows[-1]["cCpuTime"] - rows[0]["cCpuTime"]) / 1e9
     assert used <= 0.2 * seconds + 0.06  # a quota and a slice more
-    stat = dict(line.split() for line in (cpu / "cpu.stat").read_text().splitlines())
-    assert rows[-1]["cCpuThrottledPeriods"] <= int(stat["nr_throttled"])
-    assert rows[-1]["cCpuThrottledTime"] <= int(stat["throttled_time"])
     done = subprocess.run([infprof, "report", "--json", "-r", str(done.run.path)], check=True, stdout=subprocess.PIPE, timeout=60)
     said = json.loads(done.stdout)["containers"][0]
     assert said["is_target"] and said["cpu_periods"] == periods and said["cpu_throttled_periods"] == throttled

@@ -473,7 +473,8 @@ def test_the_recorder_is_killed(infprof, truth, live, tmp_path):
     out, err = load.communicate(timeout=60)
     summary = json.loads(out)
     assert load.returncode == 1 and summary["completed"] == summary["requests"] > kept
-    assert err.count("were not recorded") == 1 and err.count(live.uuid) == 1 and len(err.splitlines()) == 1, err
+    assert err.count("were not recorded") == 1 and len(err.splitlines()) == 1, err
+    assert live.uuid in err or f"the recorder (pid {pid}) ended before it answered" in err, err  # where the answer was still on its way
 
 
 @pytest.mark.san

@@ -161,15 +161,20 @@ int nvmlDeviceGetHandleByIndex_v2(uint32_t i, void **p) { return 3; }
 """
 
 
-def test_what_the_driver_starts_is_not_the_targets(infprof, record, tmp_path):
+def test_what_the_driver_starts_is_not_the_targets(infprof, run_dir, tmp_path):
     """The driver's library starts nvidia-modprobe and waits for it: neither disturbed nor counted."""
     (tmp_path / "spawning.c").write_text(SPAWNING)
     (tmp_path / "lib").mkdir()
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", tmp_path / "lib" / "libnvidia-ml.so.1", tmp_path / "spawning.c"], check=True)
-    done = record("-t", 100, "--", "sleep", 3, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")})
-    assert done.returncode == 0, done.stderr
-    assert "the kernel driver nvidia is not loaded" in said(done.run)["", "*"][1]
-    rows = done.run.table("tree")
+    recorder = subprocess.Popen([infprof, "record", "-o", run_dir, "-t", "100", "--", "sleep", "100"], stderr=subprocess.DEVNULL,
+                                env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")})
+    try:
+        wait_for(lambda: list(run_dir.glob("*.infprof/sources/*")), "a row")
+        wait_for(lambda: "the kernel driver nvidia is not loaded" in said(run_dir.run()).get(("", "*"), ("", ""))[1], "the driver's answer")
+    finally:
+        recorder.terminate()
+        recorder.wait(timeout=60)
+    rows = run_dir.run().table("tree")
     assert max(row["tree_cpu_ns"] for row in rows) < 150_000_000 and max(row["tree_processes"] for row in rows) == 1
 
 
@@ -192,15 +197,21 @@ def test_report_10_process_in_two_lists(infprof, reported):
 def test_report_11_one_gpu_lost_and_back(infprof, run_dir, reported, tmp_path):
     box = reported(11)
     lost = tmp_path / "lost"
-    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "-f", "csv", "--duration", "5s"],
+    process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "200", "-f", "csv"],
                                env={**box.env, "FAKE_NVML_LOST": str(lost)}, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list(run_dir.glob("*.infprof/columns/*.arrows")), "a row")
-    time.sleep(0.8)
+
+    def last_of_1():
+        return [row["gUtilizationGpu"] for row in run_dir.run().table("nvidia") if row["gGpuIndex"] == 1][-1:]
+
+    wait_for(lambda: last_of_1() == [66], "a row of GPU 1")
     lost.touch()
     at_lost = time.time()
-    time.sleep(1.2)
+    wait_for(lambda: last_of_1() == [None], "a row of GPU 1 without values")
     lost.unlink()
     at_back = time.time()
+    wait_for(lambda: last_of_1() == [66], "GPU 1 to be back")
+    process.terminate()
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     run = run_dir.run()
@@ -215,23 +226,21 @@ def test_report_11_one_gpu_lost_and_back(infprof, run_dir, reported, tmp_path):
         assert [row["gUtilizationGpu"], row["gPowerDrawW"], row["gMemoryUsedMb"]] == values
         times[row["gGpuIndex"]].append(row["time"].timestamp())
     for healthy in (0, 2):
-        gaps = [b - a for a, b in zip(times[healthy], times[healthy][1:])]
-        assert len(times[healthy]) >= 20 and max(gaps) < 0.7, gaps
+        # One that is lost holds its neighbours up no more than the machine does others: they have a row at each tick.
+        assert len(times[healthy]) >= len(run.table("cpu")) - 3, (len(times[healthy]), len(run.table("cpu")))
     # Between two of its samples the file may have come or gone.
     assert not [t for t in times[1] if at_lost + 0.25 < t < at_back]
     assert [t for t in times[1] if t < at_lost]
-    back = [t for t in times[1] if t > at_back]
-    assert back and back[0] - at_back < 2  # two periods, and a pause of four samples at most
+    assert [t for t in times[1] if t > at_back]
     header, *rows = (run.output / f"{run.uuid}.csv").read_text().splitlines()
     at = header.split(",").index("nvidia1_gUtilizationGpu")
     assert {row.split(",")[at] for row in rows} == {"", "66"}
     words = [row for row in run.table("sources") if row["collector"] == "nvidia" and "lost" in (row["reason"] or "")]
     assert words and "22bb" in (words[0]["instance"] or "") and words[0]["fix"]
-    assert at_lost - 0.3 < words[0]["time"].timestamp() < at_back + 0.5
+    assert at_lost - 0.3 < words[0]["time"].timestamp()
     last = [row for row in run.table("sources") if row["collector"] == "nvidia" and row["instance"] == words[0]["instance"]
             and (row["column_name"] or "") == (words[0]["column_name"] or "")][-1]
     assert last["state"] == "ok"
-    assert len(run.table("cpu")) >= 20
 
 
 def test_lost_while_it_is_asked(infprof, record, machine):
