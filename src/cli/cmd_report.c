@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "view/html/html.h"
 #include "view/report/report.h"
@@ -27,7 +28,8 @@ static const struct infp_option options[] = {
           "list what happened between each two neighbouring labels (marks, and measure_label lines of a captured "
           "output)",
           false },
-        { 'a', "all", NULL, "list every metric: details of the machine, what did not change", false },
+        { 0, "full", NULL, "every section, not only what is asked first", false },
+        { 'a', "all", NULL, "every section, with every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "csv", NULL, "a line a metric: mean, std, min, max, total; with --labels a line for each pair of them",
@@ -61,7 +63,11 @@ static int print(struct infp_output *output, const struct infp_report *report, c
                 r = report->lists_labels ? infp_report_labels_table(out, report, &infp_format_csv)
                                          : infp_report_table(out, report, &infp_format_csv);
         } else
-                infp_report_text(out, report, infp_argument_given(arguments, "all"));
+                infp_report_text(out, report,
+                                 infp_argument_given(arguments, "all")    ? INFP_REPORT_ALL
+                                 : infp_argument_given(arguments, "full") ? INFP_REPORT_FULL
+                                                                          : INFP_REPORT_SHORT,
+                                 arguments->rest);
         return r < 0 ? infp_fail_errno(err, r, "cannot print the report") : infp_output_finish(output, err);
 }
 
@@ -107,6 +113,32 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
         return r;
 }
 
+static bool section_at(size_t i, struct infp_operand *ret)
+{
+        *ret = (struct infp_operand){ infp_report_sections[i].name, infp_report_sections[i].help };
+        return ret->name;
+}
+
+/* Says so where it is none. */
+static bool is_section(const char *word)
+{
+        infp_autostr struct infp_str names = { 0 };
+        struct infp_nearest nearest = { .word = word };
+
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++) {
+                if (!strcmp(section->name, word))
+                        return true;
+                infp_nearest_try(&nearest, section->name);
+                infp_str_printf(&names, "%s%s", names.size ? ", " : "", section->name);
+        }
+        if (nearest.best)
+                infp_say("report: there is no section '%s'; did you mean %s?", word, nearest.best);
+        else
+                infp_say("report: there is no section '%s', only %s; a run is given by -r", word,
+                         names.data ? names.data : "");
+        return false;
+}
+
 static int check(const struct infp_arguments *arguments, struct infp_report_options *ret)
 {
         const char *skip = infp_argument(arguments, "skip");
@@ -114,10 +146,9 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         *ret = (struct infp_report_options){ .from = infp_argument(arguments, "from"),
                                              .to = infp_argument(arguments, "to"),
                                              .labels = infp_argument_given(arguments, "labels") };
-        if (arguments->n_rest) {
-                infp_say("report: it takes no operand '%s'; a run is given by -r", arguments->rest[0]);
-                return INFP_EXIT_USAGE;
-        }
+        for (int i = 0; i < arguments->n_rest; i++)
+                if (!is_section(arguments->rest[i]))
+                        return INFP_EXIT_USAGE;
         if (skip && infp_parse_duration(skip, &ret->skip_ns) < 0) {
                 infp_say("report: --skip %s: not a duration; write it like 60s, 5m or 500ms", skip);
                 return INFP_EXIT_USAGE;
@@ -126,6 +157,12 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
                     infp_argument_given(arguments, "html") >
             1) {
                 infp_say("report: one of --json, --csv and --html, not two");
+                return INFP_EXIT_USAGE;
+        }
+        if (arguments->n_rest && (infp_output_is_json(arguments) || infp_argument_given(arguments, "csv") ||
+                                  infp_argument_given(arguments, "html"))) {
+                infp_say("report: %s is of the report as text; --json, --csv and --html have all of it",
+                         arguments->rest[0]);
                 return INFP_EXIT_USAGE;
         }
         return INFP_EXIT_OK;
@@ -158,13 +195,19 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_report = {
         .name = "report",
-        .summary = "what limited a run; time, CPU, memory, GPUs, energy, every metric, what was absent and why",
+        .summary =
+                "what limited a run; requests, engine, CPU, memory, GPUs, energy, functions, what was absent and why",
+        .operands = "[SECTION...]",
+        .operand_at = section_at,
+        .operands_title = "sections (each in whole)",
         .options = options,
         .more = "A run that is still recorded can be reported as well: all that has reached the disk, 5 s at most "
                 "behind.\n"
                 "Times without a zone are local (TZ). Rates come from the samples inside the range.\n\n"
                 "examples:\n"
-                "  infprof report                              the newest run\n"
+                "  infprof report                              what is asked first, of the newest run\n"
+                "  infprof report functions absent             two sections in whole\n"
+                "  infprof report --full                       all sections\n"
                 "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"
                 "  infprof report --labels                     between each two of them: CPU, memory, energy ...\n"

@@ -40,10 +40,18 @@ struct infp_arguments {
         bool has_dashes; /* a -- stood before the rest */
 };
 
+/* A word that an operand may be. */
+struct infp_operand {
+        const char *name, *help;
+};
+
 struct infp_command {
         const char *name;
-        const char *summary;               /* one line, as in `infprof help` */
-        const char *operands;              /* "[-- CMD...]", "SQL" */
+        const char *summary;  /* one line, as in `infprof help` */
+        const char *operands; /* "[-- CMD...]", "SQL" */
+        /* The words that it may be, in order, for -h, manual and completion; false: no more. NULL: anything. */
+        bool (*operand_at)(size_t i, struct infp_operand *ret);
+        const char *operands_title;        /* above them: "sections" */
         const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
         bool stop_at_operand; /* the first operand ends the options: what follows belongs to another program */
         int usage_code;       /* exit code of bad flags; 0: INFP_EXIT_USAGE */

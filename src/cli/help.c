@@ -129,6 +129,13 @@ void infp_help_command(const struct infp_command *command)
         for (const struct infp_option *option = command->options; option && option->name; option++)
                 put_option(option);
         put_option(&infp_help_option);
+        if (command->operand_at) {
+                struct infp_operand operand;
+
+                printf("\n%s:\n", command->operands_title);
+                for (size_t i = 0; command->operand_at(i, &operand); i++)
+                        put_behind(operand.name, VERB_COLUMN, operand.help);
+        }
         if (!command->more)
                 return;
         putchar('\n');

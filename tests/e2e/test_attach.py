@@ -229,7 +229,7 @@ def test_a_target_that_did_not_come_yet(infprof, recording, run_dir):
     said = [row for row in run.table("sources") if row["table_name"] == "tree" and row["instance"] == "target"]
     assert [(row["state"], row["reason"]) for row in said] == [("absent", reason)]
     assert not [row for row in run.table("sources") if row["column_name"] in ("tree_rss_bytes", "tree_threads")]
-    text = subprocess.run([infprof, "report", "-r", run_dir], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", run_dir], capture_output=True, text=True, check=True).stdout
     assert reason in text and f"nobody was found (by port: {port})" in " ".join(text.split())
 
 

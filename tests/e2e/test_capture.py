@@ -221,7 +221,7 @@ def test_limit(infprof, record):
     # Who reads the run is told of the hole.
     report = subprocess.run([infprof, "report", "-r", str(done.run.output), "--json"], stdout=subprocess.PIPE, check=True)
     assert json.loads(report.stdout)["output"] == {"bytes": size, "bytes_in_range": size, "removed_bytes": removed}
-    text = subprocess.run([infprof, "report", "-r", str(done.run.output)], stdout=subprocess.PIPE, check=True, text=True).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", str(done.run.output)], stdout=subprocess.PIPE, check=True, text=True).stdout
     assert f"{done.run.uuid}_output.txt" in text and "are removed" in text
 
 

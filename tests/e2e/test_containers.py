@@ -102,7 +102,7 @@ def test_report_sets_memory_against_the_machine_where_there_is_no_limit(infprof,
     b = found["26c55a95d1d4"]
     assert b["memory_limit_bytes"] == b["memory_allowed_bytes"] == 2147483648
     assert abs(b["memory_peak_ratio"] - 63488000 / 2147483648) < 1e-9
-    text = subprocess.run([infprof, "report", "-r", out], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", out], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
     assert "EiB" not in text and "Containers" in text
 
 

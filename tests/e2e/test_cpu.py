@@ -335,7 +335,7 @@ def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
     assert done.returncode == 0, done.stderr
     row = last(done.run)
     assert row["wanted"] > 5 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0  # none of /bin/true lives for 50 ms of CPU
-    text = " ".join(run([infprof, "report", "-r", run_dir]).stdout.split())
+    text = " ".join(run([infprof, "report", "--full", "-r", run_dir]).stdout.split())
     if row["taken"]:
         assert "Nothing was lost. What is missing is time in which no sample can be taken: of threads and processes that live for less than 50.0 ms" in text
     else:

@@ -200,7 +200,7 @@ def test_nothing_to_read(infprof, record, root):
     assert rows and {row.split(",")[at] for row in rows} == {""}
     energy = report(infprof, done.run)["energy"]
     assert energy["joules"] is None and energy["state"] == "absent" and "powercap" in energy["reason"]
-    assert "not measured: this machine shows no energy" in " ".join(ask(infprof, "report", "-r", done.run.path).split())
+    assert "not measured: this machine shows no energy" in " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())
     sample = json.loads(ask(infprof, "snapshot", "--root", root, "--json"))
     values = [cell["value"] if cell else None for cell in sample["energy_total"].values()]
     assert sample["energy"] == [] and set(values) == {None}
@@ -225,7 +225,7 @@ def test_unreadable_counters(infprof, root, tmp_path):
     energy = json.loads(ask(infprof, "report", "-r", own / "out", "--json", **options))["energy"]
     assert energy["joules"] is None and energy["state"] == "denied"
     assert FIX in energy["fix"] and "groupadd power" in energy["fix"] and "usermod -aG power" in energy["fix"]
-    text = " ".join(ask(infprof, "report", "-r", own / "out", **options).split())
+    text = " ".join(ask(infprof, "report", "--full", "-r", own / "out", **options).split())
     assert FIX in text
     findings = json.loads(subprocess.run([infprof, "doctor", "--root", str(root), "--json"], stdout=subprocess.PIPE, **options).stdout)
     (found,) = [f for f in findings["findings"] if f["group"] == "sources" and f["name"] == "energy"]
@@ -270,7 +270,7 @@ def test_baseline_comes_before_the_command(infprof, record, root, tmp_path):
     assert split["quality"] == "estimated"
     parts = split["target_joules"] + split["others_joules"] + split["idle_joules"] + split["residual_joules"]
     assert parts == pytest.approx(energy["joules"], rel=1e-9)
-    text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
+    text = " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())
     assert "before the command started" in text and "ESTIMATED by CPU time" in text
 
 
@@ -338,7 +338,7 @@ def test_joules_per_token(infprof, record, root, tmp_path):
     assert energy["tokens"]["joules_per_generated_token"] == pytest.approx(energy["tokens"]["joules"] / 240, rel=1e-9)
     tokens = energy["tokens"]["generated"] + energy["tokens"]["prompt"]
     assert energy["tokens"]["joules_per_token"] == pytest.approx(energy["tokens"]["joules"] / tokens, rel=1e-9)
-    text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
+    text = " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())
     assert "per generated token" in text and "all of package-0, idle included" in text
 
 

@@ -335,7 +335,7 @@ def test_down_idle_and_missing_pages(infprof, record, server):
     assert all("refused" in row["reason"] for row in engines.scrapes(closed))
     assert all(row["ok"] for row in engines.scrapes(one.url()))
     assert engines.vllm(one.url())[-1]["system_requests_running"] == 2
-    report = subprocess.run([infprof, "report", "-r", engines.run.path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    report = subprocess.run([infprof, "report", "--full", "-r", engines.run.path], stdout=subprocess.PIPE, text=True, check=True).stdout
     heading = report[report.index(one.url("/401")):]
     assert re.match(r".*\n  pages +none of \d+ was answered: .*(\n {14}.*)*\n  fix +--engine-token", heading), heading[:500]
 

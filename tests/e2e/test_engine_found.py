@@ -97,7 +97,7 @@ def test_a_server_that_is_not_known_is_named(record, tmp_path):
         pytest.skip("an engine runs on port 8000 of this machine")
     assert f"listens on port {port}" in row["reason"] and row["fix"] == f"if it is one: --engine http://127.0.0.1:{port}/metrics"
     assert log.read_text() == ""
-    report = subprocess.run([os.environ["INFPROF"], "report", "-r", str(done.run.path)], stdout=subprocess.PIPE, text=True, timeout=60)
+    report = subprocess.run([os.environ["INFPROF"], "report", "--full", "-r", str(done.run.path)], stdout=subprocess.PIPE, text=True, timeout=60)
     assert f"listens on port {port}" in " ".join(report.stdout.split())
 
 

@@ -77,7 +77,7 @@ wait(pages() + 2); time.sleep(0.3)
 
 
 def report(infprof, output, *options):
-    done = subprocess.run([infprof, "report", "-r", str(output), *options], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([infprof, "report", "--full", "-r", str(output), *options], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -290,7 +290,7 @@ def test_top(flamegraph):
 
 def test_report(infprof, known, imported):
     def report(run, *words):
-        return subprocess.run([infprof, "report", "-r", str(run), *words], check=True, capture_output=True, text=True).stdout
+        return subprocess.run([infprof, "report", "--full", "-r", str(run), *words], check=True, capture_output=True, text=True).stdout
 
     functions = json.loads(report(known, "--json"))["functions"]
     assert set(functions) == {"cpu", "wall"} and functions["cpu"]["top_functions"][0]["name"] == "work"

@@ -88,14 +88,14 @@ def test_marks_and_a_run_json_that_a_stranger_edited(infprof, live, tmp_path):
     assert done.returncode == 0, done.stderr
     copy = tmp_path / "copy"
     shutil.copytree(live.output, copy)
-    shown = run([infprof, "report", "-r", copy, "--from", "no such mark"])
+    shown = run([infprof, "report", "--full", "-r", copy, "--from", "no such mark"])
     assert "owned" in check_tame(shown.stderr, "marks")
     path = next(copy.glob("*.infprof")) / "run.json"
     info = json.loads(path.read_text())
     texts = [key for key in info if isinstance(info[key], str) and key not in ("uuid", "mode")]
     for keys in (texts, ["uuid"], ["mode"]):
         path.write_text(json.dumps({**info, **{key: info[key] + EVIL for key in keys}}))
-        for words in (["report", "-r", copy], ["runs", "-f", "table", copy], ["recover", copy]):
+        for words in (["report", "--full", "-r", copy], ["runs", "-f", "table", copy], ["recover", copy]):
             shown = run([infprof, *words])
             check_tame(shown.stdout + shown.stderr, (keys, words))
 
@@ -143,5 +143,5 @@ def test_an_engine_s_model(infprof, engine, run_dir):
     check_tame(done.stderr, "load")
     done = run([infprof, "record", "-o", run_dir, "-t", 100, "--engine", engine, "--", "sleep", 0.5])
     check_tame(done.stderr, "record")
-    report = run([infprof, "report", "-r", run_dir])
+    report = run([infprof, "report", "--full", "-r", run_dir])
     assert "owned" in check_tame(report.stdout, "report"), report.stdout

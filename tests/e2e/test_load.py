@@ -492,7 +492,7 @@ def test_rows_go_into_the_live_run(infprof, truth, live, tmp_path):
     report = json.loads(subprocess.run([infprof, "report", "-r", str(live.output), "--json"], stdout=subprocess.PIPE,
                                        timeout=60, check=True).stdout)
     assert report["requests"]["completed"] == 35 and report["requests"]["total_output_tokens"] == 140
-    text = subprocess.run([infprof, "report", "-r", str(live.output)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", str(live.output)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     assert "Requests (client-side)" in text and "phase two" in text and "CPU of the process tree" in text
     assert not (tmp_path / "profiler-output").exists()
     # A directory that is named is meant: a run of its own beside one that lives elsewhere.
@@ -549,7 +549,7 @@ def test_a_run_of_its_own_reads_like_any(infprof, truth, run_dir):
     url = truth("-t", "5", "-i", "2", "-n", "2")
     done = run_load(infprof, url, "-n", 4, "--output-tokens", 2, "-o", run_dir, "-H", "Authorization: Bearer sk-abc")
     assert done.returncode == 0, done.stderr
-    text = subprocess.run([infprof, "report", "-r", str(run_dir)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", str(run_dir)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     assert "Requests (client-side)" in text and "4 ok" in text and "not measured" not in text and "sk-abc" not in text
     assert "sk-abc" not in (run_dir.run().path / "run.json").read_text()
     tables = subprocess.run([infprof, "tables", "-r", str(run_dir)], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout

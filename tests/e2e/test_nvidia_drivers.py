@@ -154,7 +154,7 @@ def test_energy_without_a_counter(infprof, record, machine):
     assert rows[-1]["gEnergyJoules"] - rows[0]["gEnergyJoules"] == pytest.approx(300 * seconds, rel=1e-6)
     about = report(infprof, done.run)
     assert about["gpus"][0]["energy_quality"] == "estimated" and about["energy"]["gpu_quality"] == "estimated"
-    assert "ESTIMATED from power" in ask(infprof, "report", "-r", done.run.path)
+    assert "ESTIMATED from power" in ask(infprof, "report", "--full", "-r", done.run.path)
 
 
 @pytest.mark.san
@@ -228,7 +228,7 @@ def test_the_target_on_its_gpu(infprof, record, machine):
     first, second = report(infprof, done.run)["gpus"][0]["processes"]
     assert (first["pid"], first["is_target"], first["memory_peak_bytes"], first["sm_percent"]) == (target.pid, True, 64424509440, 85)
     assert second["pid"] == 4100 and not second["is_target"]
-    text = " ".join(ask(infprof, "report", "-r", done.run.path).split())
+    text = " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())
     assert f"({target.pid}), the target's, 60.0 GiB at most, busy for it 85.0 % of the time" in text
 
 

@@ -296,7 +296,7 @@ def test_without_duckdb(infprof, run_dir):
         assert done.returncode == 1 and "/nowhere/libduckdb.so" in done.stderr
     assert run([infprof, "finish", "-r", run_dir]).returncode == 0
     assert not list(run_dir.rglob("*.arrows")) and len(list(run_dir.glob("*.parquet"))) == 1
-    done = run([infprof, "report", "-r", run_dir], env=WITHOUT)
+    done = run([infprof, "report", "--full", "-r", run_dir], env=WITHOUT)
     assert done.returncode == 1 and "DuckDB" in done.stderr
 
 

@@ -35,7 +35,7 @@ def test_exit_code_is_the_commands(infprof, record, script, code):
     assert done.run.info["exit_signal"] == number
     assert ("was ended by signal" in done.stderr) == (number in (signal.SIGKILL, signal.SIGSEGV))
     if code in (137, 139):
-        text = subprocess.run([infprof, "report", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([infprof, "report", "--full", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
         assert f"exit code {code}{f' (signal {number})' if number else ''}\n" in text
         assert ("ended       the command, by signal" in text) == bool(number)
 
@@ -291,7 +291,7 @@ def test_a_command_between_two_samples_is_seen(infprof, record):
     last = [row for row in ours if row["process"] == command][-1]
     assert last["pState"] == "X" and last["pWriteCharsBytes"] >= 100 << 20 and last["pRssPeakBytes"] >= 100 << 20
     assert tree["tree_wchar"] >= 100 << 20 and tree["tree_process_rss_peak_bytes"] >= 100 << 20
-    text = subprocess.run([infprof, "report", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([infprof, "report", "--full", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
     memory = next(line for line in text.splitlines() if "tree: in RAM" in line).split()
     assert memory[-1] == "MiB" and float(memory[-2]) >= 100
     assert "0 B" not in next(line for line in text.splitlines() if "tree: by calls" in line)

@@ -59,7 +59,7 @@ def test_killed_run(infprof, killed):
     assert len(lines) - 1 == count(infprof, killed, "ticks")
     again = run([infprof, "recover", killed])
     assert (again.returncode, again.stdout) == (0, f"nothing to recover in {killed}\n")
-    assert run([infprof, "report", "-r", killed]).returncode == 0
+    assert run([infprof, "report", "--full", "-r", killed]).returncode == 0
 
 
 def test_finish_of_a_killed_run(infprof, killed):

@@ -16,7 +16,7 @@ BUSY = "import time\nend = time.process_time() + {0}\nwhile time.process_time() 
 
 
 def report(infprof, output, *words, check=True, **arguments):
-    done = subprocess.run([infprof, "report", "-r", str(output), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([infprof, "report", "--full", "-r", str(output), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=60, **arguments)
     if check:
         assert done.returncode == 0, done.stderr
@@ -97,7 +97,7 @@ def test_csv_and_json_agree(infprof, record, run_dir):
 def columns_of(infprof, output, columns):
     """The text report on a terminal of that width."""
     master, slave = os.openpty()
-    with subprocess.Popen([infprof, "report", "-r", str(output)], stdout=slave, env={**os.environ, "COLUMNS": str(columns)}) as process:
+    with subprocess.Popen([infprof, "report", "--full", "-r", str(output)], stdout=slave, env={**os.environ, "COLUMNS": str(columns)}) as process:
         os.close(slave)
         text = b""
         while True:
@@ -126,6 +126,12 @@ def test_text(infprof, record, run_dir):
         assert "\033[1m" in shown
         for line in shown.splitlines():
             assert len(re.sub(r"\033\[\d*m", "", line)) <= width, line
+    # What is asked first fits on a screen; a section is found by its name.
+    first = subprocess.run([infprof, "report", "-r", str(run_dir)], capture_output=True, text=True, check=True).stdout
+    assert "What it used" in first and "Metrics" not in first and len(first.splitlines()) <= 45
+    assert all(len(line) <= 80 for line in first.splitlines())
+    one = subprocess.run([infprof, "report", "-r", str(run_dir), "cores", "memory"], capture_output=True, text=True, check=True).stdout
+    assert one.index("disparity") < one.index("in RAM (RSS)") and "What limited it" not in one
     # NO_COLOR is respected.
     os.environ["NO_COLOR"] = "1"
     try:
@@ -183,13 +189,25 @@ def test_the_machine(infprof, run_dir, form):
     found = as_json(infprof, run_dir)
     assert found["mode"] == "host" and found["command"] is None
     text = report(infprof, run_dir).stdout
-    assert "the machine" in text and "CPU of the machine" in text and "reason is below" not in text
+    assert "the machine" in text and "CPU of the machine" in text and "report absent` says why" not in text
 
 
 @pytest.mark.parametrize("words, code", [(["--json", "--csv"], 2), (["x"], 2), (["-r", "/no/such/run"], 1)])
 def test_usage(infprof, tmp_path, words, code):
     done = subprocess.run([infprof, "report", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == code and len(done.stderr.splitlines()) == 1
+
+
+def test_sections_have_names(infprof, tmp_path):
+    """-h, the error for an unknown one and the suggestion have them from one table."""
+    def say(*words):
+        return subprocess.run([infprof, "report", *words], cwd=tmp_path, capture_output=True, text=True)
+    listed = re.findall(r"^  (\w+) +\S", say("-h").stdout.split("sections")[1].split("\n\n")[0], re.M)
+    assert {"limits", "functions", "metrics", "absent"} <= set(listed)
+    unknown = say("x" * 30)
+    assert unknown.returncode == 2 and ", ".join(listed) in unknown.stderr
+    assert "did you mean functions?" in say("functoins").stderr
+    assert say("cpu", "--json").returncode == 2
 
 
 def test_no_run_at_all(infprof, tmp_path):

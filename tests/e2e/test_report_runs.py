@@ -14,7 +14,7 @@ BUSY = "import time\nend = time.process_time() + 30\nprint('up', flush=True)\nwh
 
 
 def report(infprof, output, *words, **arguments):
-    done = subprocess.run([infprof, "report", "-r", str(output), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([infprof, "report", "--full", "-r", str(output), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=60, **arguments)
     assert done.returncode == 0, done.stderr
     for word in ("nan", "inf"):  # no figure is better than a figure that is none
@@ -168,7 +168,7 @@ def test_nothing_can_be_read(infprof, record, run_dir):
     for path in pathlib.Path(run_dir.run().path).glob("*/*"):
         if path.parent.name != "columns":
             path.write_bytes(b"no such thing")
-    done = subprocess.run([infprof, "report", "-r", str(run_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([infprof, "report", "--full", "-r", str(run_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and not done.stdout and "nor any other" in done.stderr
 
 
@@ -223,7 +223,7 @@ def test_parquet_without_duckdb(infprof, record, run_dir, tmp_path):
     assert record("-t", "100", command=["sleep", "0.3"]).returncode == 0
     if not any(run_dir.run().path.glob("*/*.parquet")):
         pytest.skip("this machine has no DuckDB")
-    done = subprocess.run([infprof, "report", "-r", run_dir], env={**os.environ, "INFPROF_LIBDUCKDB": "/nonexistent"}, stdout=subprocess.PIPE,
+    done = subprocess.run([infprof, "report", "--full", "-r", run_dir], env={**os.environ, "INFPROF_LIBDUCKDB": "/nonexistent"}, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1 and "DuckDB" in done.stderr and len(done.stderr.splitlines()) == 1
 
@@ -256,7 +256,7 @@ def test_what_is_listed(infprof, record, run_dir):
 
 def test_first_metrics_are_there(infprof):
     """Names that the report knows are names of this build."""
-    source = (pathlib.Path(__file__).resolve().parents[2] / "src" / "view" / "view/report/metrics.c").read_text()
+    source = (pathlib.Path(__file__).resolve().parents[2] / "src" / "view" / "report" / "metrics.c").read_text()
     names = re.findall(r'"(v[A-Z]\w+)"', source)
     known = {row["name"] for row in json.loads(subprocess.run([infprof, "metrics", "--json"], stdout=subprocess.PIPE, check=True).stdout)}
     assert len(names) >= 16 and set(names) <= known

@@ -121,7 +121,7 @@ def test_the_report_has_the_spans(infprof, record, program, rings):
     assert (step["n"], step["errors"], step["open"]) == (5, 1, 0)
     assert step["total_s"] == pytest.approx(sum(steps)) and step["mean_s"] == pytest.approx(sum(steps) / 5)
     assert step["p50_s"] == pytest.approx(steps[2]) and step["max_s"] == pytest.approx(steps[4])
-    text = run([infprof, "report", "-r", done.run.path, "--labels"]).stdout
+    text = run([infprof, "report", "--full", "-r", done.run.path, "--labels"]).stdout
     assert re.search(r"^Spans of programs .*\n(.*\n)*?  step +5 .*1 with an error$", text, re.M), text
     # What lies between labels comes first, and the rest of the report after it.
     assert text.index("Between labels") < text.index("Spans of programs") < text.index("CPU of the process tree")

@@ -221,7 +221,7 @@ static inline char *text_of(const struct infp_report *report, unsigned width)
 
         infp_out_init(&out, -1, "nowhere");
         out.width = width;
-        infp_report_text(&out, report, false);
+        infp_report_text(&out, report, INFP_REPORT_FULL, NULL);
         ret = strdup(out.text.data);
         infp_out_done(&out);
         return ret;

@@ -240,7 +240,7 @@ static void test_nothing_was_recorded(void **state)
         finish(s, "run", 14 * S);
         make(s, NULL, NULL, 0, &report);
         infp_out_init(&out, -1, "nowhere");
-        infp_report_text(&out, &report, true);
+        infp_report_text(&out, &report, INFP_REPORT_ALL, NULL);
         infp_report_json(&out, &report);
         assert_non_null(strstr(out.text.data, "not measured"));
         assert_non_null(strstr(out.text.data, "\"tree_cpu_s\": null"));
@@ -395,7 +395,7 @@ static void test_text_fits(void **state)
 
                 infp_out_init(&out, -1, "nowhere");
                 out.width = widths[i];
-                infp_report_text(&out, &report, true);
+                infp_report_text(&out, &report, INFP_REPORT_ALL, NULL);
                 assert_null(strchr(out.text.data, '\033'));
                 for (char *line = strtok_r(out.text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
                         if (infp_text_width(line, strlen(line)) > widths[i])

@@ -48,7 +48,7 @@ static struct sample_run *begin_lists(void)
         return s;
 }
 
-static char *text_with(struct sample_run *s, bool all)
+static char *text_of_sections(struct sample_run *s, enum infp_report_size size, char *const *sections)
 {
         struct infp_report report;
         struct infp_out out;
@@ -57,7 +57,7 @@ static char *text_with(struct sample_run *s, bool all)
         make(s, NULL, NULL, 0, &report);
         infp_out_init(&out, -1, "nowhere");
         out.width = 80;
-        infp_report_text(&out, &report, all);
+        infp_report_text(&out, &report, size, sections);
         ret = strdup(out.text.data);
         infp_out_done(&out);
         infp_report_done(&report);
@@ -67,6 +67,11 @@ static char *text_with(struct sample_run *s, bool all)
                         fail_msg("longer than 80: %s", line);
         free(copy);
         return ret;
+}
+
+static char *text_with(struct sample_run *s, bool all)
+{
+        return text_of_sections(s, all ? INFP_REPORT_ALL : INFP_REPORT_FULL, NULL);
 }
 
 static void expect(const char *text, const char *line, bool there)
@@ -309,12 +314,59 @@ static void wide_labels(void **state)
         infp_out_done(&out);
 }
 
+static unsigned lines_of(const char *text)
+{
+        unsigned ret = 0;
+
+        for (; *text; text++)
+                ret += *text == '\n';
+        return ret;
+}
+
+/* What is asked first, and where the rest is. */
+static void short_report(void **state)
+{
+        struct sample_run *s = metrics_run();
+        char *text = text_of_sections(s, INFP_REPORT_SHORT, NULL);
+
+        (void) state;
+        expect(text, "What it used", true);
+        expect(text, "\nMetrics", false);
+        expect(text, "Absent, and why", false);
+        expect(text, "`infprof report SECTION` has more of each", true);
+        assert_true(lines_of(text) <= 40);
+        free(text);
+        sample_free(s);
+}
+
+/* Each by its name, and none of the others; what there is not is said. */
+static void sections_by_name(void **state)
+{
+        struct sample_run *s = metrics_run();
+
+        (void) state;
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++) {
+                char *names[] = { (char *) section->name, NULL };
+                char *text = text_of_sections(s, INFP_REPORT_SHORT, names);
+
+                expect(text, "Run ", true);
+                expect(text, "\nMetrics", !strcmp(section->name, "metrics"));
+                expect(text, "\nCost of infprof", !strcmp(section->name, "cost"));
+                if (!strcmp(section->name, "gpus"))
+                        expect(text, "nothing of it was recorded", true);
+                assert_true(lines_of(text) >= 3);
+                assert_non_null(section->help);
+                free(text);
+        }
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(metrics),      cmocka_unit_test(few_metrics),  cmocka_unit_test(few_absences),
                 cmocka_unit_test(all_absences), cmocka_unit_test(json_has_all), cmocka_unit_test(nothing_to_say),
-                cmocka_unit_test(wide_labels),
+                cmocka_unit_test(wide_labels),  cmocka_unit_test(short_report), cmocka_unit_test(sections_by_name),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

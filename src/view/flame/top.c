@@ -14,7 +14,7 @@
 #include "view/flame/words.h"
 #include "view/report/parts.h"
 
-enum { FIGURES_WIDTH = 47, NARROWEST = 24, MOST_PASSAGES = 64 };
+enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64 };
 
 /* Of a guess the share, where it is not all. */
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
@@ -155,6 +155,30 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                 infp_report_put(out, "  ... and %u more", all - n);
                 if (n_passages)
                         infp_report_put(out, ", %u of which over 95 %% of the samples pass through", n_passages);
+                infp_report_end(out);
+        }
+        return 0;
+}
+
+int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, uint32_t most, unsigned width)
+{
+        infp_autofree uint32_t *top = calloc((size_t) most + 1, sizeof(*top));
+        uint32_t n;
+
+        if (!top)
+                return -ENOMEM;
+        n = infp_flame_top(flame, false, most, top, NULL);
+        infp_report_put(out, "  %8s  %8s  %s", "self", "total", "function");
+        infp_report_end(out);
+        for (uint32_t i = 0; i < n; i++) {
+                const struct infp_flame_function *f = &flame->functions[top[i]];
+                infp_autostr struct infp_str words = { 0 };
+
+                put_fitting(&words, f, width - SHORT_WIDTH);
+                infp_report_put(out, "  %6s %%  %6s %%  ",
+                                infp_fixed(infp_flame_share(flame, f->self_weight).percent, 2).text,
+                                infp_fixed(infp_flame_share(flame, f->total_weight).percent, 2).text);
+                infp_report_put_padded(out, words.data ? words.data : "", width - SHORT_WIDTH, true);
                 infp_report_end(out);
         }
         return 0;

@@ -21,6 +21,8 @@ int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *
 /* Parts of it, for reports: one table of functions (width 0: as wide as names are); the lists into an open object: total_samples, top_functions ...; sentences. */
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
                          unsigned width);
+/* The first by self time, without intervals: what a short report shows of them. */
+int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, uint32_t most, unsigned width);
 /* Waits of threads that did little else, which are in none of the tables: a sentence, "" when nothing is folded. */
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
 /* What such a table has: as infp_flame_top, but functions that nearly all samples pass and that do nothing themselves (main,

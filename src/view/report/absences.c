@@ -205,7 +205,7 @@ static void put_rest(struct infp_out *out, struct facts *facts, const struct inf
         infp_report_wrap(out, text.data ? text.data : "", 2, 4);
 }
 
-void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all)
+static void put_absences(struct infp_out *out, const struct infp_report *report, bool all)
 {
         const struct infp_absences *absences = &report->absences;
         struct facts facts = { .report = report, .all = all };
@@ -229,4 +229,14 @@ void infp_report_absences(struct infp_out *out, const struct infp_report *report
 end:
         free(facts.first);
         free(facts.rank);
+}
+
+void infp_report_absences(struct infp_out *out, const struct infp_report *report)
+{
+        put_absences(out, report, false);
+}
+
+void infp_report_all_absences(struct infp_out *out, const struct infp_report *report)
+{
+        put_absences(out, report, true);
 }

@@ -79,6 +79,27 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report)
                                  infp_report_bytes(report->memory_limit_bytes).text);
 }
 
+/* Of the tree; where there is none, of the machine. */
+void infp_report_memory_short(struct infp_out *out, const struct infp_report *report)
+{
+        const bool is_tree = !isnan(infp_report_tree_rss_most(report));
+        const double mean = infp_report_mean(report, is_tree ? "tree_rss_bytes" : "vMemoryUsed");
+        const double most = is_tree ? infp_report_tree_rss_most(report) : infp_report_max(report, "vMemoryUsed");
+        char limit[64] = "", average[64] = "";
+
+        if (isnan(most)) {
+                infp_report_line(out, "memory", infp_report_tree_unseen(report) ? "not seen" : "not measured");
+                return;
+        }
+        if (!isnan(mean))
+                snprintf(average, sizeof(average), ", %s on average", infp_report_bytes(mean).text);
+        if (!isnan(report->memory_limit_bytes))
+                snprintf(limit, sizeof(limit), "; the control group's limit is %s",
+                         infp_report_bytes(report->memory_limit_bytes).text);
+        infp_report_line(out, "memory", "%s at most%s (%s)%s", infp_report_bytes(most).text, average,
+                         is_tree ? "RSS" : "used by the machine", limit);
+}
+
 /* Times that the kernel adds up over requests look like too much of a second when several are under way at once. */
 static void put_disk_note(struct infp_out *out, const struct infp_report *report)
 {

@@ -190,6 +190,23 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "note", "the range's ends lie between two readings, and take their part of them");
 }
 
+void infp_report_energy_short(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_energy *e = &report->energy;
+        char token[64] = "";
+
+        if (isnan(e->joules)) {
+                if (why(report) || e->has_rows)
+                        infp_report_line(out, "energy", "not measured (`infprof report energy` says why)");
+                return;
+        }
+        if (e->tokens.from != INFP_TOKENS_NONE && !isnan(e->j_per_generated))
+                snprintf(token, sizeof(token), "; %s per generated token", infp_report_joules(e->j_per_generated).text);
+        infp_report_line(out, "energy", "%s of %s, %s on average%s%s", infp_report_joules(e->joules).text,
+                         e->has_host ? "the machine" : "the GPUs alone", infp_report_watts(e->watts).text,
+                         e->is_estimated ? ", ESTIMATED from power" : "", token);
+}
+
 static void put_str(struct infp_json *json, const char *key, const char *text)
 {
         infp_json_member_str(json, key, text && *text ? text : NULL);

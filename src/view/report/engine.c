@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "view/report/parts.h"
 
-enum { NAME_WIDTH = 12, CELL_WIDTH = 12 };
+enum { NAME_WIDTH = 12, CELL_WIDTH = 12, SHOWN_SHORT = 4 /* of `known`: up to end to end */ };
 
 /* Names that people use, in the order in which they ask. What stands here not is shown behind under its own name. */
 static const struct {
@@ -91,8 +91,8 @@ static void put_quantile(struct infp_out *out, const struct infp_quantile *at, c
         put_cell(out, text);
 }
 
-/* Two lines: figures, and below them how many were observed and between which edges the estimates lie. */
-static void put_metric(struct infp_out *out, const struct infp_window_metric *m, const char *label)
+/* Two lines: figures, and below them how many were observed and between which edges the estimates lie. Short: the figures. */
+static void put_metric(struct infp_out *out, const struct infp_window_metric *m, const char *label, bool is_short)
 {
         const struct unit unit = unit_of(m->metric);
         struct infp_quantile at[INFP_QUANTILES_N];
@@ -106,6 +106,8 @@ static void put_metric(struct infp_out *out, const struct infp_window_metric *m,
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
                 put_quantile(out, &at[i], &unit);
         infp_report_end(out);
+        if (is_short)
+                return;
         infp_str_printf(&seen, "    n %s", infp_fixed(infp_window_observations(m), 0).text);
         infp_str_printf(&seen, "%*s", (int) (NAME_WIDTH + CELL_WIDTH + 3 - seen.size), "");
         for (unsigned i = 0; i < INFP_QUANTILES_N && has_quantiles; i++)
@@ -126,20 +128,20 @@ static void put_heads(struct infp_out *out)
 }
 
 /* Of metrics that have no name here JSON and SQL tell. */
-static void put_metrics(struct infp_out *out, const struct infp_report_engine *e)
+static void put_metrics(struct infp_out *out, const struct infp_report_engine *e, bool is_short)
 {
         bool any = false;
 
-        for (int rank = 0; rank < (int) INFP_COUNT(known); rank++)
+        for (int rank = 0; rank < (is_short ? SHOWN_SHORT : (int) INFP_COUNT(known)); rank++)
                 for (unsigned i = 0; i < e->n_metrics; i++) {
                         if (rank_of(e->metrics[i].metric) != rank || !(infp_window_observations(&e->metrics[i]) > 0))
                                 continue;
                         if (!any)
                                 put_heads(out);
                         any = true;
-                        put_metric(out, &e->metrics[i], known[rank].label);
+                        put_metric(out, &e->metrics[i], known[rank].label, is_short);
                 }
-        if (any)
+        if (any && !is_short)
                 infp_report_line(out, "note",
                                  "by the server's own clock and histograms; means are exact, percentiles are estimated "
                                  "between the edges below them");
@@ -258,14 +260,14 @@ static void put_requests(struct infp_out *out, const struct infp_report_engine *
         put_text(out, "at once", &level);
 }
 
-static void put_tokens(struct infp_out *out, const struct infp_report_engine *e)
+static void put_tokens(struct infp_out *out, const struct infp_report_engine *e, bool has_requests)
 {
         infp_autostr struct infp_str tokens = { 0 }, live = { 0 };
 
         put_rate(&tokens, e, INFP_ENGINE_GENERATED, "generated");
         put_rate(&tokens, e, INFP_ENGINE_PROMPT, "of prompts");
         put_text(out, "tokens", &tokens);
-        if (!e->counts_at_end)
+        if (!e->counts_at_end || has_requests)
                 return;
         infp_str_puts(&live, "it counts generated tokens only when a request ends");
         if (!isnan(e->counters[INFP_ENGINE_LIVE]))
@@ -386,6 +388,27 @@ static void put_fix(struct infp_out *out, const struct infp_report *report, cons
         }
 }
 
+/* Scrapes only where some failed while it ran, latencies only where no client measured them. */
+void infp_report_engines_short(struct infp_out *out, const struct infp_report *report)
+{
+        for (unsigned i = 0; i < report->engines.n; i++) {
+                const struct infp_report_engine *e = &report->engines.list[i];
+
+                put_title(out, e);
+                if (!e->n_ok || e->n_failed_between || e->n_restarts) {
+                        put_scrapes(out, e);
+                        put_fix(out, report, e);
+                }
+                put_start(out, report, e);
+                put_requests(out, e);
+                put_tokens(out, e, report->requests);
+                put_falls(out, e);
+                put_cache(out, e);
+                if (!report->requests)
+                        put_metrics(out, e, true);
+        }
+}
+
 void infp_report_engines(struct infp_out *out, const struct infp_report *report)
 {
         for (unsigned i = 0; i < report->engines.n; i++) {
@@ -398,9 +421,9 @@ void infp_report_engines(struct infp_out *out, const struct infp_report *report)
                 put_start(out, report, e);
                 put_fix(out, report, e);
                 put_requests(out, e);
-                put_tokens(out, e);
+                put_tokens(out, e, false);
                 put_falls(out, e);
                 put_cache(out, e);
-                put_metrics(out, e);
+                put_metrics(out, e, false);
         }
 }

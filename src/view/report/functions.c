@@ -5,7 +5,7 @@
 #include "view/flame/top.h"
 #include "view/report/parts.h"
 
-enum { MOST = 10, MOST_JSON = 50 };
+enum { MOST = 10, MOST_SHORT = 5, MOST_JSON = 50 };
 
 const char *infp_report_mode_title(const char *mode)
 {
@@ -49,6 +49,23 @@ void infp_report_functions(struct infp_out *out, const struct infp_report *repor
                 infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
                 infp_report_line(out, "trust", "%s", words.data ? words.data : "");
         }
+}
+
+/* Of the first mode, which is CPU where that was sampled. */
+void infp_report_functions_short(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_functions *functions = &report->functions;
+        infp_autostr struct infp_str others = { 0 };
+
+        put_none(out, report);
+        if (!functions->n)
+                return;
+        infp_report_title(out, infp_report_mode_title(functions->flames[0].mode));
+        infp_flame_top_short(out, &functions->flames[0], MOST_SHORT, infp_report_width(out));
+        for (unsigned i = 1; i < functions->n; i++)
+                infp_str_printf(&others, "%s%s", i > 1 ? ", " : "; also by ", functions->flames[i].mode);
+        infp_report_line(out, "samples", "%s; callers, intervals and trust: `infprof report functions`%s",
+                         infp_count(functions->flames[0].samples).text, others.data ? others.data : "");
 }
 
 /* A member each mode: "cpu", as in the mission's report. */

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "view/report/parts.h"
 
-enum { SHOWN = 16, PROCESSES_SHOWN = 5 };
+enum { SHOWN = 16, SHOWN_SHORT = 4, PROCESSES_SHOWN = 5 };
 
 static const struct {
         enum infp_gpu_figure figure;
@@ -202,6 +202,29 @@ void infp_report_gpus(struct infp_out *out, const struct infp_report *report)
         if (gpus->n_rows_left_out)
                 infp_report_line(out, "", "%s rows beyond the first %d GPUs and %d processes of each were left out",
                                  infp_count(gpus->n_rows_left_out).text, INFP_GPUS_MOST, INFP_GPU_PROCESSES_MOST);
+}
+
+void infp_report_gpus_short(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_gpus *gpus = &report->gpus;
+
+        for (unsigned i = 0; i < gpus->n && i < SHOWN_SHORT; i++) { /* bound: the rest is counted below */
+                const struct infp_gpu *gpu = &gpus->list[i];
+                const double busy = infp_gpu_mean(gpu, INFP_GPU_USED), watts = infp_gpu_mean(gpu, INFP_GPU_POWER);
+                const double used = infp_gpu_most(gpu, INFP_GPU_MEMORY_USED);
+                infp_autostr struct infp_str text = { 0 };
+
+                infp_str_puts(&text, gpu->name ? gpu->name : gpu->vendor ? gpu->vendor : "a GPU");
+                if (!isnan(busy))
+                        infp_str_printf(&text, ", %s %% busy", infp_fixed(busy, 1).text);
+                if (!isnan(used))
+                        infp_str_printf(&text, ", memory %s at most", infp_report_bytes(used).text);
+                if (!isnan(watts))
+                        infp_str_printf(&text, ", %s on average", infp_report_watts(watts).text);
+                infp_report_line(out, gpu->domain, "%s", text.data ? text.data : "");
+        }
+        if (gpus->n > SHOWN_SHORT)
+                infp_report_line(out, "", "%u more GPUs", gpus->n - SHOWN_SHORT);
 }
 
 static void put_str(struct infp_json *json, const char *key, const char *text)

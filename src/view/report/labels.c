@@ -49,7 +49,7 @@ static void put_energy(struct infp_out *out, const struct infp_report *report, c
         if (isnan(infp_span_joules(span)))
                 infp_report_line(out, "energy", "not measured between the labels%s",
                                  span->energy_j.n     ? ": there is one sample of it"
-                                 : report->absences.n ? "; the reason is below"
+                                 : report->absences.n ? "; `infprof report absent` says why"
                                                       : "");
         else
                 infp_report_line(out, "energy",

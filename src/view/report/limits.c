@@ -29,7 +29,15 @@ static void put_names(struct infp_out *out, const struct infp_limits *limits, co
         infp_report_line(out, label, "%s", text);
 }
 
-void infp_report_limits(struct infp_out *out, const struct infp_report *report)
+/* Without what the sentences behind the first advise. */
+static size_t first_sentence(const char *text)
+{
+        const char *end = strstr(text, ". ");
+
+        return end ? (size_t) (end - text) : strlen(text);
+}
+
+static void put_limits(struct infp_out *out, const struct infp_report *report, bool is_short)
 {
         const struct infp_limits *limits = &report->limits;
 
@@ -39,15 +47,29 @@ void infp_report_limits(struct infp_out *out, const struct infp_report *report)
         if (report->run->info.exit_signal)
                 infp_report_line(out, "ended", "the command, by signal %d (%s)", report->run->info.exit_signal,
                                  strsignal(report->run->info.exit_signal));
-        for (unsigned i = 0; i < limits->n && limits->list[i].state <= INFP_LIMIT_NEAR; i++)
-                infp_report_line(out, infp_limit_state_name(limits->list[i].state), "%s: %s",
-                                 infp_limit_resource_name(limits->list[i].resource), limits->list[i].text);
+        for (unsigned i = 0; i < limits->n && limits->list[i].state <= INFP_LIMIT_NEAR; i++) {
+                const struct infp_limit *l = &limits->list[i];
+
+                infp_report_line(out, infp_limit_state_name(l->state), "%s: %.*s",
+                                 infp_limit_resource_name(l->resource),
+                                 (int) (is_short ? first_sentence(l->text) : strlen(l->text)), l->text);
+        }
         if (limits->list[0].state > INFP_LIMIT_NEAR && has(limits, INFP_LIMIT_FREE))
                 infp_report_line(out, "limited", "nothing that was checked");
         if (has(limits, INFP_LIMIT_FREE))
                 put_names(out, limits, infp_limit_state_name(INFP_LIMIT_FREE), INFP_LIMIT_FREE);
         if (has(limits, INFP_LIMIT_NOT_CHECKED))
                 put_names(out, limits, infp_limit_state_name(INFP_LIMIT_NOT_CHECKED), INFP_LIMIT_NOT_CHECKED);
+}
+
+void infp_report_limits(struct infp_out *out, const struct infp_report *report)
+{
+        put_limits(out, report, false);
+}
+
+void infp_report_limits_short(struct infp_out *out, const struct infp_report *report)
+{
+        put_limits(out, report, true);
 }
 
 void infp_report_json_limits(struct infp_json *json, const struct infp_report *report)

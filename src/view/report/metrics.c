@@ -162,7 +162,7 @@ static void put_note(struct infp_out *out, const char *text)
         infp_report_wrap(out, text, 2, 2);
 }
 
-void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all)
+static void put_metrics(struct infp_out *out, const struct infp_report *report, bool all)
 {
         struct listing listing = { .report = report, .all = all, .totals = out->width >= TOTALS_FROM_WIDTH };
         char text[240];
@@ -186,4 +186,14 @@ void infp_report_metrics(struct infp_out *out, const struct infp_report *report,
                  "no value (--all shows them).",
                  listing.n_left_out);
         put_note(out, text);
+}
+
+void infp_report_metrics(struct infp_out *out, const struct infp_report *report)
+{
+        put_metrics(out, report, false);
+}
+
+void infp_report_all_metrics(struct infp_out *out, const struct infp_report *report)
+{
+        put_metrics(out, report, true);
 }

@@ -26,18 +26,24 @@ void infp_report_put_padded(struct infp_out *out, const char *text, unsigned wid
 unsigned infp_report_width(const struct infp_out *out);     /* of the terminal, within reason */
 bool infp_report_is_host(const struct infp_report *report); /* no command and no process: the machine */
 
+/* Sections (struct infp_report_section); ..._short: their part of the short report. */
 void infp_report_memory(struct infp_out *out, const struct infp_report *report);
+void infp_report_memory_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_traffic(struct infp_out *out, const struct infp_report *report);
 void infp_report_processes(struct infp_out *out, const struct infp_report *report);
 void infp_report_containers(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy(struct infp_out *out, const struct infp_report *report);
+void infp_report_energy_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_gpus(struct infp_out *out, const struct infp_report *report);
+void infp_report_gpus_short(struct infp_out *out, const struct infp_report *report);
 /* What that section says in place of figures; NULL: it has figures, or says nothing. */
 const struct infp_absence *infp_report_energy_absence(const struct infp_report *report);
 void infp_report_engines(struct infp_out *out, const struct infp_report *report);
+void infp_report_engines_short(struct infp_out *out, const struct infp_report *report);
 const char *infp_report_make_name(const char *make); /* "llama.cpp" of "llamacpp" */
 void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
 void infp_report_requests(struct infp_out *out, const struct infp_report *report);
+void infp_report_requests_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
@@ -47,11 +53,15 @@ struct infp_program_span_times { /* of those that ended; NAN: none did */
 };
 struct infp_program_span_times infp_program_span_times(struct infp_program_span *span);
 void infp_report_functions(struct infp_out *out, const struct infp_report *report);
+void infp_report_functions_short(struct infp_out *out, const struct infp_report *report);
 const char *infp_report_mode_title(const char *mode); /* "Functions by CPU time" */
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
+void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
-void infp_report_metrics(struct infp_out *out, const struct infp_report *report, bool all);
-void infp_report_absences(struct infp_out *out, const struct infp_report *report, bool all);
+void infp_report_metrics(struct infp_out *out, const struct infp_report *report);
+void infp_report_all_metrics(struct infp_out *out, const struct infp_report *report);
+void infp_report_absences(struct infp_out *out, const struct infp_report *report);
+void infp_report_all_absences(struct infp_out *out, const struct infp_report *report);
 
 struct infp_json;
 /* Of the object that report --json is, which the caller begins and ends. */

@@ -4,9 +4,26 @@
 #include "analyze/report.h"
 #include "view/format.h"
 
-/* Sections of plain words and units that people read, cut to out->width (80 columns where that is 0). all: every metric,
- * not only what the run was about and what is asked first of a machine. */
-void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all);
+/* A section of the report for people: what -h lists, what `report SECTION` takes, and the order in which they are printed. */
+struct infp_report_section {
+        const char *name, *help;
+        void (*put)(struct infp_out *out, const struct infp_report *report);       /* in whole */
+        void (*put_all)(struct infp_out *out, const struct infp_report *report);   /* with every metric; NULL: as put */
+        void (*put_short)(struct infp_out *out, const struct infp_report *report); /* NULL: not in the short report */
+        bool is_line;    /* its short form is one line of "What it used" */
+        bool of_machine; /* not of runs that recorded no machine: loads, imports */
+};
+extern const struct infp_report_section infp_report_sections[]; /* ended by name NULL */
+
+enum infp_report_size {
+        INFP_REPORT_SHORT, /* what is asked first, in about 40 lines */
+        INFP_REPORT_FULL,  /* every section */
+        INFP_REPORT_ALL,   /* every metric, not only what the run was about and what is asked first of a machine */
+};
+/* Plain words and units that people read, cut to out->width (80 columns where that is 0). sections: names, ended by NULL, of those
+ * to print in whole; none: as `size` has it. */
+void infp_report_text(struct infp_out *out, const struct infp_report *report, enum infp_report_size size,
+                      char *const *sections);
 void infp_report_json(struct infp_out *out, const struct infp_report *report);
 /* A row a metric, in any table format. 0 or a negative errno. */
 int infp_report_table(struct infp_out *out, const struct infp_report *report, const struct infp_format *format);

@@ -73,7 +73,8 @@ static void put_times(struct infp_out *out, struct infp_requests *requests, cons
         infp_report_end(out);
 }
 
-static void put_table(struct infp_out *out, struct infp_requests *requests)
+/* Short: without TPOT, which is much like ITL. */
+static void put_table(struct infp_out *out, struct infp_requests *requests, bool is_short)
 {
         const struct times all[] = { { "TTFT", NULL, &requests->ttft },
                                      { "ITL", NULL, NULL },
@@ -89,7 +90,8 @@ static void put_table(struct infp_out *out, struct infp_requests *requests)
         put_cell(out, "max");
         infp_report_end(out);
         for (unsigned i = 0; i < INFP_COUNT(all); i++)
-                put_times(out, requests, &all[i]);
+                if (!is_short || all[i].samples != &requests->tpot)
+                        put_times(out, requests, &all[i]);
 }
 
 static void put_counts(struct infp_out *out, const struct infp_requests *requests)
@@ -234,10 +236,21 @@ void infp_requests_text(struct infp_out *out, struct infp_requests *requests, co
         infp_report_title(out, title);
         put_counts(out, requests);
         put_tokens(out, requests);
-        put_table(out, requests);
+        put_table(out, requests, false);
         put_loads(out, requests);
         put_goodput(out, requests);
         put_notes(out, requests);
+}
+
+void infp_report_requests_short(struct infp_out *out, const struct infp_report *report)
+{
+        if (!report->requests || !report->requests->n)
+                return;
+        infp_report_title(out, "Requests (client-side)");
+        put_counts(out, report->requests);
+        put_tokens(out, report->requests);
+        put_table(out, report->requests, true);
+        put_goodput(out, report->requests);
 }
 
 void infp_report_requests(struct infp_out *out, const struct infp_report *report)

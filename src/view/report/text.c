@@ -9,7 +9,13 @@
 #include "view/report/parts.h"
 #include "view/report/report.h"
 
-enum { LABEL_WIDTH = 12, BAR_WIDTH = 30, ALL_CORES = 16, SOME_CORES = 8 };
+enum {
+        LABEL_WIDTH = 12,
+        BAR_WIDTH = 30,
+        ALL_CORES = 16,
+        SOME_CORES = 8,
+        BREAKS = 24 /* columns that two lines may lose at their ends */
+};
 
 struct human infp_report_bytes(double v)
 {
@@ -40,25 +46,41 @@ static void put_moment(char *ret, size_t size, int64_t unix_ns, const char *form
                 snprintf(ret, size, "%lld", (long long) t);
 }
 
+static double whole_s(const struct infp_report *report)
+{
+        return (double) (report->range.end - 1 - report->range.start) / 1e9;
+}
+
+static struct human ended_as(const struct infp_run_info *info)
+{
+        struct human ret = { "" };
+
+        if (info->exit_signal)
+                snprintf(ret.text, sizeof(ret.text), ", exit code %d (signal %d)", info->exit_code, info->exit_signal);
+        else if (info->exit_code >= 0)
+                snprintf(ret.text, sizeof(ret.text), ", exit code %d", info->exit_code);
+        return ret;
+}
+
+static const char *broken_off(const struct infp_report *report)
+{
+        return report->is_cut ? "; then the recording broke off: what came later is not known" : "";
+}
+
 static void put_times(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_run_info *info = &report->run->info;
-        const double whole = (double) (report->range.end - 1 - report->range.start) / 1e9;
-        char from[64], to[64], every[32] = "", ended[64] = "", of[64] = "";
+        char from[64], to[64], every[32] = "", of[64] = "";
 
         put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S");
         put_moment(to, sizeof(to), report->to_unix_ns, "%Y-%m-%d %H:%M:%S %z");
         if (info->period_ms)
                 snprintf(every, sizeof(every), ", every %u ms", info->period_ms);
         infp_report_line(out, "time", "%s to %s%s", from, strncmp(from, to, 11) ? to : to + 11, every);
-        if (info->exit_signal)
-                snprintf(ended, sizeof(ended), ", exit code %d (signal %d)", info->exit_code, info->exit_signal);
-        else if (info->exit_code >= 0)
-                snprintf(ended, sizeof(ended), ", exit code %d", info->exit_code);
         if (report->is_part)
-                snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole).text);
-        infp_report_line(out, "lasted", "%s%s%s%s", infp_report_seconds(report->wall_s).text, of, ended,
-                         report->is_cut ? "; then the recording broke off: what came later is not known" : "");
+                snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole_s(report)).text);
+        infp_report_line(out, "lasted", "%s%s%s%s", infp_report_seconds(report->wall_s).text, of, ended_as(info).text,
+                         broken_off(report));
 }
 
 /* Of a run without a command: the machine, or whom the user has named, and who that was. */
@@ -82,7 +104,7 @@ static void put_target(struct infp_out *out, const struct infp_run_info *info)
                 infp_report_line(out, "target", "%s", who);
 }
 
-static void put_head(struct infp_out *out, const struct infp_report *report)
+static void put_state(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const states[] = {
                 [INFP_RUN_RECORDING] = "still recording",
@@ -91,13 +113,19 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 [INFP_RUN_ENDED] = "recorded; `infprof finish` is left",
                 [INFP_RUN_FINISHED] = "finished",
         };
-        const struct infp_run_info *info = &report->run->info;
 
         infp_report_style(out, "1");
-        infp_report_put(out, "Run %s", info->uuid);
+        infp_report_put(out, "Run %s", report->run->info.uuid);
         infp_report_style(out, "0");
         infp_report_put(out, "  %s", states[report->run->state]);
         infp_report_end(out);
+}
+
+static void put_head(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_run_info *info = &report->run->info;
+
+        put_state(out, report);
         if (*info->command)
                 infp_report_line(out, "command", "%s", info->command);
         else
@@ -106,6 +134,26 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_times(out, report);
         infp_report_output(out, report);
+}
+
+/* A server's command line may fill a screen: of it a line. */
+static void put_head_short(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_run_info *info = &report->run->info;
+        char from[64], of[64] = "";
+
+        put_state(out, report);
+        if (*info->command) {
+                infp_report_put(out, "  %-*s", LABEL_WIDTH, "command");
+                infp_report_put_padded(out, info->command, infp_report_width(out) - LABEL_WIDTH - 2, true);
+                infp_report_end(out);
+        } else
+                put_target(out, info);
+        put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S %z");
+        if (report->is_part)
+                snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole_s(report)).text);
+        infp_report_line(out, "lasted", "%s%s from %s%s%s%s%s", infp_report_seconds(report->wall_s).text, of, from,
+                         *info->hostname ? " on " : "", info->hostname, ended_as(info).text, broken_off(report));
 }
 
 bool infp_report_is_host(const struct infp_report *report)
@@ -145,11 +193,35 @@ static void put_machine_cpu(struct infp_out *out, const struct infp_report *repo
         }
 }
 
-static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
+static void put_total(struct infp_out *out, const struct infp_report *report, const char *label)
+{
+        const double cores = report->tree_cpu_s / report->wall_s, cpus = report->effective_cpus;
+        char of[112] = "";
+
+        if (!isnan(cpus) && cpus > 0)
+                snprintf(of, sizeof(of), ", %s %% of %s effective CPU%s", infp_fixed(100 * cores / cpus, 1).text,
+                         infp_number(cpus).text, cpus == 1 ? "" : "s");
+        infp_report_line(out, label, "%s: %s cores on average%s", infp_report_seconds(report->tree_cpu_s).text,
+                         infp_fixed(cores, 2).text, of);
+}
+
+static void put_cpu_short(struct infp_out *out, const struct infp_report *report)
+{
+        const double machine =
+                infp_report_mean(report, "vCpuTimeUserMode") + infp_report_mean(report, "vCpuTimeKernelMode");
+
+        if (!isnan(report->tree_cpu_s))
+                put_total(out, report, "CPU");
+        else if (infp_report_is_host(report) && !isnan(machine))
+                infp_report_line(out, "CPU", "%s cores on average (the machine)", infp_fixed(machine, 2).text);
+        else
+                infp_report_line(out, "CPU", "not measured");
+}
+
+static void put_cpu(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_metric *threads = infp_report_find(report, "tree_threads");
-        const double cores = report->tree_cpu_s / report->wall_s, peak = infp_report_max(report, "tree_cpu_ns");
-        const double cpus = report->effective_cpus;
+        const double peak = infp_report_max(report, "tree_cpu_ns");
 
         if (infp_report_is_host(report) && isnan(report->tree_cpu_s)) {
                 put_machine_cpu(out, report);
@@ -157,16 +229,11 @@ static void put_tree_cpu(struct infp_out *out, const struct infp_report *report)
         }
         infp_report_title(out, infp_report_is_host(report) ? "CPU of all processes" : "CPU of the process tree");
         if (isnan(report->tree_cpu_s)) {
-                infp_report_line(out, "total", "not measured%s", report->absences.n ? "; the reason is below" : "");
+                infp_report_line(out, "total", "not measured%s",
+                                 report->absences.n ? "; `infprof report absent` says why" : "");
                 return;
         }
-        char of[112] = "";
-
-        if (!isnan(cpus) && cpus > 0)
-                snprintf(of, sizeof(of), ", %s %% of %s effective CPU%s", infp_fixed(100 * cores / cpus, 1).text,
-                         infp_number(cpus).text, cpus == 1 ? "" : "s");
-        infp_report_line(out, "total", "%s: %s cores on average%s", infp_report_seconds(report->tree_cpu_s).text,
-                         infp_fixed(cores, 2).text, of);
+        put_total(out, report, "total");
         infp_report_line(out, "user", "%s", infp_report_seconds(report->tree_user_s).text);
         infp_report_line(out, "system", "%s", infp_report_seconds(report->tree_system_s).text);
         if (!isnan(peak))
@@ -283,30 +350,115 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
                                  infp_report_seconds(report->ticks.late_ns.max / 1e9).text);
 }
 
-void infp_report_text(struct infp_out *out, const struct infp_report *report, bool all)
+static void put_cost_short(struct infp_out *out, const struct infp_report *report)
 {
-        put_head(out, report);
-        if (report->lists_labels)
-                infp_report_labels(out, report);
+        const struct infp_report_self self = infp_report_self(report);
+
+        if (isnan(self.cpu_s))
+                infp_report_line(out, "infprof", "its own cost was not measured");
         else
-                infp_report_spans(out, report);
-        infp_report_limits(out, report);
-        infp_report_functions(out, report);
-        infp_report_engines(out, report);
-        infp_report_requests(out, report);
-        infp_report_program_spans(out, report);
-        infp_report_gpus(out, report);
-        infp_report_energy(out, report);
-        infp_report_facts(out, report);
-        if (!strcmp(report->run->info.mode, "load") || !strcmp(report->run->info.mode, "import"))
-                return; /* of the machine nothing was recorded */
-        put_tree_cpu(out, report);
-        put_cores(out, report);
-        infp_report_processes(out, report);
-        infp_report_containers(out, report);
-        infp_report_memory(out, report);
-        infp_report_traffic(out, report);
-        infp_report_metrics(out, report, all);
-        infp_report_absences(out, report, all);
-        put_cost(out, report);
+                infp_report_line(out, "infprof", "%s CPU, %s %% of one core; %s at most; %s rows dropped",
+                                 infp_report_seconds(self.cpu_s).text, infp_number(self.cpu_percent).text,
+                                 infp_report_bytes(self.rss_max_bytes).text, infp_fixed(self.rows_dropped, 0).text);
+}
+
+static void put_labels(struct infp_out *out, const struct infp_report *report)
+{
+        (report->lists_labels ? infp_report_labels : infp_report_spans)(out, report);
+}
+
+// clang-format off
+const struct infp_report_section infp_report_sections[] = {
+        { "labels", "between two labels (--from TAG --to TAG), or all of them (--labels)", put_labels, NULL, put_labels, false, false },
+        { "limits", "what limited it", infp_report_limits, NULL, infp_report_limits_short, false, false },
+        { "requests", "requests as their clients saw them", infp_report_requests, NULL, infp_report_requests_short, false, false },
+        { "engine", "what each server says of itself", infp_report_engines, NULL, infp_report_engines_short, false, false },
+        { "cpu", "CPU time of the process tree", put_cpu, NULL, put_cpu_short, true, true },
+        { "memory", "memory and its limit", infp_report_memory, NULL, infp_report_memory_short, true, true },
+        { "gpus", "each GPU: use, memory, power, what held it back", infp_report_gpus, NULL, infp_report_gpus_short, true, false },
+        { "energy", "joules, and per token", infp_report_energy, NULL, infp_report_energy_short, true, false },
+        { "cost", "what infprof itself used", put_cost, NULL, put_cost_short, true, true },
+        { "functions", "functions that the time went to, and how far that can be trusted", infp_report_functions, NULL, infp_report_functions_short, false, false },
+        { "notes", "what is worth knowing", infp_report_facts, NULL, infp_report_facts, false, false },
+        { "spans", "spans of programs by name", infp_report_program_spans, NULL, NULL, false, false },
+        { "cores", "load of each core of the machine", put_cores, NULL, NULL, false, true },
+        { "processes", "the busiest processes", infp_report_processes, NULL, NULL, false, true },
+        { "containers", "control groups, their limits, and pressure", infp_report_containers, NULL, NULL, false, true },
+        { "io", "disks and network", infp_report_traffic, NULL, NULL, false, true },
+        { "metrics", "each metric: mean, deviation, least, most (--all: those that stood still, too)", infp_report_metrics, infp_report_all_metrics, NULL, false, true },
+        { "absent", "what was not recorded, and why (--all: each)", infp_report_absences, infp_report_all_absences, NULL, false, true },
+        { 0 },
+};
+// clang-format on
+
+/* A load or an import recorded nothing of a machine. */
+static bool has_machine(const struct infp_report *report)
+{
+        return strcmp(report->run->info.mode, "load") && strcmp(report->run->info.mode, "import");
+}
+
+static void put_section(struct infp_out *out, const struct infp_report *report,
+                        const struct infp_report_section *section, enum infp_report_size size)
+{
+        if (section->of_machine && !has_machine(report))
+                return;
+        if (size == INFP_REPORT_ALL && section->put_all)
+                section->put_all(out, report);
+        else
+                section->put(out, report);
+}
+
+static void put_chosen(struct infp_out *out, const struct infp_report *report, enum infp_report_size size,
+                       const char *name)
+{
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++) {
+                const size_t before = out->text.size;
+
+                if (strcmp(section->name, name))
+                        continue;
+                put_section(out, report, section, size);
+                if (out->text.size > before)
+                        continue;
+                infp_report_end(out);
+                infp_report_line(out, name, "nothing of it was recorded");
+        }
+}
+
+static void put_short(struct infp_out *out, const struct infp_report *report)
+{
+        infp_autostr struct infp_str names = { 0 };
+        bool in_lines = false;
+
+        put_head_short(out, report);
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++) {
+                if (!section->put_short)
+                        infp_str_printf(&names, "%s%s", names.size ? ", " : "", section->name);
+                if (!section->put_short || (section->of_machine && !has_machine(report)))
+                        continue;
+                if (section->is_line && !in_lines && has_machine(report))
+                        infp_report_title(out, "What it used");
+                in_lines = section->is_line;
+                section->put_short(out, report);
+        }
+        infp_report_end(out);
+        infp_report_line(out, "more", "`infprof report SECTION` has more of each, and %s; --full has all",
+                         names.data ? names.data : "");
+}
+
+void infp_report_text(struct infp_out *out, const struct infp_report *report, enum infp_report_size size,
+                      char *const *sections)
+{
+        if (sections && *sections) {
+                put_state(out, report);
+                for (; *sections; sections++)
+                        put_chosen(out, report, size, *sections);
+                return;
+        }
+        if (size == INFP_REPORT_SHORT) {
+                put_short(out, report);
+                return;
+        }
+        put_head(out, report);
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++)
+                put_section(out, report, section, size);
 }
