@@ -393,9 +393,25 @@ def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_pa
     text = flamegraph("--top=3", run=run)
     rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
-    assert "... and 4 more, 3 of which over 95 % of the samples pass through" in text
+    assert "... and 4 more; 3 that nearly every stack passes are left out: _start, main, run" in " ".join(text.split())
     top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
     assert [one["name"] for one in top["top_functions_total"]] == ["_start", "main", "run"]
+
+
+def test_where_threads_begin_fills_no_table(infprof, flamegraph, tmp_path):
+    """Of 60 % each begins a thread, of 40 % the process; a function of that share that is no beginning stays."""
+    run = folded_run(infprof, tmp_path / "run", "clone3;start_thread;pool;work 60\n_start;__libc_start_main@@GLIBC_2.34;main;idle 40\n")
+    text = flamegraph("--top=3", run=run)
+    rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
+    assert [row[-1] for row in rows[:3]] == ["work", "pool", "idle"]
+    assert "5 that nearly every stack passes are left out: clone3, start_thread, " in " ".join(text.split())
+
+
+def test_a_narrow_frame_has_the_short_name(infprof, flamegraph, tmp_path):
+    name = "(anonymous namespace)::Q0<int, float>::gemm(long, long)"
+    picture = flamegraph("--svg", run=folded_run(infprof, tmp_path / "run", f"main;{name} 10\nmain;b 90\n"))
+    assert ">Q0::gemm</text>" in picture and name.replace("<", "&lt;").replace(">", "&gt;") in picture
+    assert "function shortName" in picture  # by which zooming labels frames
 
 
 def test_diff_refuses_other_modes(flamegraph, imported):

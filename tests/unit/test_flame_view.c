@@ -164,7 +164,7 @@ static void a_tree_that_is_none_is_refused(void **state)
         assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), -22);
 }
 
-/* As web/flame/fit.js shortens them. */
+/* As web/flame/short_name.js shortens them. */
 static void test_short_names(void **state)
 {
         static const char *const cases[][2] = {

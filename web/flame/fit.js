@@ -39,19 +39,6 @@ function fittingWide(context, text, room) {
   return low && short.charCodeAt(low - 1) >= 0xd800 && short.charCodeAt(low - 1) < 0xdc00 ? low - 1 : low;
 }
 
-/* Without what stands in ( ) and < >, when that leaves a name. */
-const shorts = new Map();
-function shortName(name) {
-  if (name.length > 2000) return name;
-  if (!shorts.has(name)) {
-    let text = name.replace(/^\(anonymous namespace\)::/, ''), before;
-    do { before = text; text = text.replace(/(?<! )\([^()]*\)/g, '').replace(/<[^<>]*>/g, ''); } while (text !== before && text.length);
-    text = text.replace(/ const$/, '').trim();
-    shorts.set(name, /\w/.test(text) && !name.startsWith('operator') ? text : name);
-  }
-  return shorts.get(name);
-}
-
 /* What a frame says in so much room; '' for too little. */
 function fitText(context, name, room) {
   let n = fitting(context, name, room);

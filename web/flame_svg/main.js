@@ -20,8 +20,9 @@ function label(frame, w) {
     frame.text.setAttribute('y', 12.5);
     frame.node.append(frame.text);
   }
-  const characters = [...frame.name.slice(0, 600)];
-  frame.text.textContent = characters.length <= letters ? frame.name : `${characters.slice(0, letters - 1).join('')}…`;
+  const name = frame.name.length <= letters ? frame.name : shortName(frame.name);
+  const characters = [...name.slice(0, 600)];
+  frame.text.textContent = characters.length <= letters ? name : `${characters.slice(0, letters - 1).join('')}…`;
 }
 
 function zoom(to) {

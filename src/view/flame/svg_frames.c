@@ -116,21 +116,32 @@ static unsigned colour_of(const struct picture *picture, uint32_t index)
                infp_flame_shade(function);
 }
 
-/* As much of the name as there is room for; nothing below three letters. */
+/* Bytes; of a name that is a book the first page. */
+static size_t fitting(const char *name, unsigned letters)
+{
+        return infp_text_fit(name, strnlen(name, 2000), letters, NULL);
+}
+
+static bool is_fitting(const char *name, unsigned letters)
+{
+        return fitting(name, letters) == strlen(name);
+}
+
+/* As much of the name as there is room for, of the short one where the whole has none; nothing below three letters. */
 static void put_label(struct infp_str *out, const struct picture *picture, uint32_t index, double x, double width)
 {
         const char *name = index ? picture->flame->functions[picture->flame->nodes[index].function].name : "all";
         const unsigned letters = width > 8 ? (unsigned) ((width - 6) / letter) : 0;
-        size_t size = strlen(name), fits;
+        infp_autostr struct infp_str text = { 0 };
 
         if (letters < 3)
                 return;
         infp_str_printf(out, "<text x=\"%.1f\" y=\"12.5\">", x + 3);
-        fits = infp_text_fit(name, size > 2000 ? 2000 : size, letters, NULL);
-        if (fits == size)
-                infp_flame_svg_text(out, name, size);
-        else
-                infp_flame_svg_text(out, name, infp_text_fit(name, size > 2000 ? 2000 : size, letters - 1, NULL));
+        if (!is_fitting(name, letters)) {
+                infp_flame_short_name(&text, name);
+                name = text.data ? text.data : "";
+        }
+        infp_flame_svg_text(out, name, is_fitting(name, letters) ? strlen(name) : fitting(name, letters - 1));
         infp_str_puts(out, "</text>");
 }
 

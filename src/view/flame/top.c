@@ -17,7 +17,7 @@
 enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64 };
 
 /* Of a guess the share, where it is not all. */
-void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
+static void put_name(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
 {
         if (is_short)
                 infp_flame_short_name(out, f->name);
@@ -30,6 +30,11 @@ void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function
                                 infp_fixed(100.0 * (double) f->guessed_samples / (double) f->total_samples, 0).text);
         else if (f->is_inlined)
                 infp_str_puts(out, " (inlined)");
+}
+
+void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
+{
+        put_name(out, f, is_short);
         if (f->object && !f->is_unnamed)
                 infp_str_printf(out, "  %s", f->object);
         if (f->file)
@@ -43,14 +48,18 @@ static unsigned room_of(unsigned width)
         return width > FIGURES_WIDTH + NARROWEST ? width - FIGURES_WIDTH : UINT_MAX;
 }
 
-/* For want of room by the short name. */
+/* For want of room by the short name, then by that alone: a whole name says more than half of a file's. */
 static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
 {
-        infp_flame_top_words(out, f, false);
-        if (infp_text_width(out->data ? out->data : "", out->size) <= room)
-                return;
-        infp_str_clear(out);
-        infp_flame_top_words(out, f, true);
+        for (unsigned i = 0; i < 3; i++) {
+                infp_str_clear(out);
+                if (i < 2)
+                        infp_flame_top_words(out, f, i);
+                else
+                        put_name(out, f, true);
+                if (infp_text_width(out->data ? out->data : "", out->size) <= room)
+                        return;
+        }
 }
 
 static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
@@ -98,22 +107,43 @@ static void put_change(struct infp_out *out, const struct infp_flame *flame, con
         infp_report_end(out);
 }
 
-/* _start, main, Py_RunMain ...: nearly every stack passes it and it does nothing itself, so its total says nothing. */
+/* Nearly every stack passes it, or every stack of a process or of its threads, and it does nothing itself: its total says nothing. */
 static bool is_passage(const struct infp_flame *flame, const struct infp_flame_function *f)
 {
-        return !flame->base && f->total_weight > 0.95 * flame->weight && f->self_weight < 0.01 * flame->weight;
+        static const char *const beginnings[] = { "_start",
+                                                  "__libc_start_main",
+                                                  "__libc_start_call_main",
+                                                  "main",
+                                                  "clone",
+                                                  "clone3",
+                                                  "__clone",
+                                                  "__clone3",
+                                                  "start_thread",
+                                                  "thread_start",
+                                                  "runtime.goexit",
+                                                  "ret_from_fork",
+                                                  "ret_from_fork_asm" };
+        const size_t size = strcspn(f->name, "@"); /* of a symbol's version */
+        bool is_beginning = false;
+
+        if (flame->base || f->self_weight >= 0.01 * flame->weight)
+                return false;
+        for (unsigned i = 0; i < INFP_COUNT(beginnings); i++)
+                is_beginning |= strlen(beginnings[i]) == size && !memcmp(beginnings[i], f->name, size);
+        return is_beginning || f->total_weight > 0.95 * flame->weight;
 }
 
-/* Takes passages off a list of n, and leaves `most` at most. Returns how many passages there were. */
+/* Moves passages behind the others of a list of n, and leaves `most` of those at most. Returns how many passages there are. */
 static uint32_t drop_passages(const struct infp_flame *flame, uint32_t *top, uint32_t *n, uint32_t most)
 {
-        uint32_t kept = 0, dropped = 0;
+        uint32_t passages[MOST_PASSAGES], kept = 0, dropped = 0;
 
         for (uint32_t i = 0; i < *n; i++)
-                if (is_passage(flame, &flame->functions[top[i]]))
-                        dropped++;
+                if (dropped < MOST_PASSAGES && is_passage(flame, &flame->functions[top[i]]))
+                        passages[dropped++] = top[i];
                 else if (kept < most)
                         top[kept++] = top[i];
+        memcpy(top + kept, passages, dropped * sizeof(*top));
         *n = kept;
         return dropped;
 }
@@ -130,6 +160,25 @@ uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint
 
         *ret_passages = by_total ? drop_passages(flame, ret, &n, most) : 0;
         return n;
+}
+
+static void put_rest(struct infp_out *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
+                     uint32_t n_passages)
+{
+        infp_autostr struct infp_str text = { 0 };
+
+        if (!n)
+                return;
+        infp_str_printf(&text, "and %u more", n);
+        if (n_passages)
+                infp_str_printf(&text, "; %u that nearly every stack passes %s left out: ", n_passages,
+                                n_passages == 1 ? "is" : "are");
+        for (uint32_t i = 0; i < n_passages; i++) {
+                infp_str_puts(&text, i ? ", " : "");
+                infp_flame_short_name(&text, flame->functions[passages[i]].name);
+        }
+        infp_report_put(out, "  ... ");
+        infp_report_wrap(out, text.data ? text.data : "", 6, 6);
 }
 
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,
@@ -151,12 +200,7 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
         infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
                 (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
-        if (all > n) {
-                infp_report_put(out, "  ... and %u more", all - n);
-                if (n_passages)
-                        infp_report_put(out, ", %u of which over 95 %% of the samples pass through", n_passages);
-                infp_report_end(out);
-        }
+        put_rest(out, flame, all - n, top + n, n_passages);
         return 0;
 }
 

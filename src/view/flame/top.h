@@ -25,8 +25,8 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
 int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, uint32_t most, unsigned width);
 /* Waits of threads that did little else, which are in none of the tables: a sentence, "" when nothing is folded. */
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
-/* What such a table has: as infp_flame_top, but functions that nearly all samples pass and that do nothing themselves (main,
- * _start; *ret_passages of them) are left out by total. ret has room for infp_flame_top_room(most). */
+/* What such a table has: as infp_flame_top, but by total functions that nearly all samples pass and that do nothing themselves (main,
+ * _start) are left out: *ret_passages of them stand behind the list. ret has room for infp_flame_top_room(most). */
 uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint32_t most, uint32_t *ret,
                              uint32_t *ret_all, uint32_t *ret_passages);
 uint32_t infp_flame_top_room(uint32_t most);
