@@ -41,8 +41,9 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60), and kill a recording 1,000 times
 docs: build ## generate docs/metrics.md anew
 	@tools/build build docs
 
-install: build ## install below PREFIX (/usr/local), DESTDIR is put in front
+install: build ## install below PREFIX (/usr/local), DESTDIR is put in front; ALIASES=profiler: also by that name
 	@.deps/venv/bin/meson install -C build --no-rebuild --quiet --skip-subprojects
+	@for name in $(ALIASES); do ln -sf infprof "$(DESTDIR)$(PREFIX)/bin/$$name"; done
 
 build-asan build-tsan build-clang build-fuzz:
 	@tools/setup check

@@ -199,7 +199,7 @@ const struct infp_command infp_command_report = {
                 "what limited a run; requests, engine, CPU, memory, GPUs, energy, functions, what was absent and why",
         .operands = "[SECTION...]",
         .operand_at = section_at,
-        .operands_title = "sections (each in whole)",
+        .operands_title = "sections",
         .options = options,
         .more = "A run that is still recorded can be reported as well: all that has reached the disk, 5 s at most "
                 "behind.\n"

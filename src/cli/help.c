@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
@@ -142,15 +143,17 @@ void infp_help_command(const struct infp_command *command)
         put_more(command->more);
 }
 
+static const char about[] = "where an inference server's time, memory and joules go";
+static const char usage[] = "infprof record [options] -- CMD...  record a program; record may be left out\n"
+                            "       infprof [options]                  record this machine until Ctrl-C\n"
+                            "       infprof VERB [options]             each verb explains itself with -h\n";
+
 void infp_help_overview(void)
 {
-        static const char about[] = "infprof " INFP_VERSION ": where an inference server's time, memory and joules go";
+        infp_autostr struct infp_str text = { 0 };
 
-        put_wrapped(about, strlen(about), 0, 0);
-        putchar('\n');
-        put_more("usage: infprof record [options] -- CMD...  record a program; record may be left out\n"
-                 "       infprof [options]                  record this machine until Ctrl-C\n"
-                 "       infprof VERB [options]             each verb explains itself with -h\n");
+        infp_str_printf(&text, "infprof " INFP_VERSION ": %s\n\nusage: %s", about, usage);
+        put_more(text.data ? text.data : usage);
         printf("\nverbs:\n");
         for (size_t i = 0; infp_commands[i]; i++)
                 put_behind(infp_commands[i]->name, VERB_COLUMN, infp_commands[i]->summary);
@@ -160,4 +163,65 @@ void infp_help_overview(void)
                  "  infprof report                      what the newest run found\n"
                  "  infprof query 'SELECT max(tree_rss_bytes) FROM tree'\n"
                  "  infprof doctor                      what works here, what is missing, the fix\n");
+}
+
+static void put_json_option(struct infp_json *json, const struct infp_option *option)
+{
+        const char letter[2] = { option->letter };
+
+        infp_json_object(json);
+        infp_json_member_str(json, "name", option->name);
+        infp_json_member_str(json, "letter", *letter ? letter : NULL);
+        infp_json_member_str(json, "argument", option->argument);
+        infp_json_member_str(json, "help", option->help);
+        infp_json_member_bool(json, "many", option->many);
+        infp_json_object_end(json);
+}
+
+static void put_json_command(struct infp_json *json, const struct infp_command *command)
+{
+        struct infp_operand operand;
+
+        infp_json_object(json);
+        infp_json_member_str(json, "name", command->name);
+        infp_json_member_str(json, "summary", command->summary);
+        infp_json_member_str(json, "operands", command->operands);
+        infp_json_member_str(json, "words_title", command->operands_title);
+        infp_json_key(json, "words");
+        infp_json_array(json);
+        for (size_t i = 0; command->operand_at && command->operand_at(i, &operand); i++) {
+                infp_json_object(json);
+                infp_json_member_str(json, "name", operand.name);
+                infp_json_member_str(json, "help", operand.help);
+                infp_json_object_end(json);
+        }
+        infp_json_array_end(json);
+        infp_json_key(json, "options");
+        infp_json_array(json);
+        for (const struct infp_option *option = command->options; option && option->name; option++)
+                put_json_option(json, option);
+        put_json_option(json, &infp_help_option);
+        infp_json_array_end(json);
+        infp_json_member_str(json, "more", command->more);
+        infp_json_object_end(json);
+}
+
+void infp_help_json(void)
+{
+        infp_autostr struct infp_str text = { 0 };
+        struct infp_json json;
+
+        infp_json_begin(&json, &text, 2);
+        infp_json_object(&json);
+        infp_json_member_str(&json, "version", INFP_VERSION);
+        infp_json_member_str(&json, "about", about);
+        infp_json_member_str(&json, "usage", usage);
+        infp_json_key(&json, "verbs");
+        infp_json_array(&json);
+        for (size_t i = 0; infp_commands[i]; i++)
+                put_json_command(&json, infp_commands[i]);
+        infp_json_array_end(&json);
+        infp_json_object_end(&json);
+        if (!text.failed)
+                puts(text.data);
 }

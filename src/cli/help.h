@@ -8,3 +8,5 @@ extern const struct infp_option infp_help_option;
 
 void infp_help_command(const struct infp_command *command);
 void infp_help_overview(void);
+/* All of it as one object, which tools/manual makes manual pages and completion of. */
+void infp_help_json(void);

@@ -202,7 +202,7 @@ def test_sections_have_names(infprof, tmp_path):
     """-h, the error for an unknown one and the suggestion have them from one table."""
     def say(*words):
         return subprocess.run([infprof, "report", *words], cwd=tmp_path, capture_output=True, text=True)
-    listed = re.findall(r"^  (\w+) +\S", say("-h").stdout.split("sections")[1].split("\n\n")[0], re.M)
+    listed = re.findall(r"^  (\w+) +\S", say("-h").stdout.split("\nsections:\n")[1].split("\n\n")[0], re.M)
     assert {"limits", "functions", "metrics", "absent"} <= set(listed)
     unknown = say("x" * 30)
     assert unknown.returncode == 2 and ", ".join(listed) in unknown.stderr
