@@ -44,7 +44,7 @@ static const struct infp_option options[] = {
         { 0, "to", "WHEN", "end there", false },
         { 0, "no-inlined", NULL, "functions as they were compiled", false },
         { 0, "min-width-percent", "P", "do not draw at first what has less than this share (pictures)", false },
-        { 0, "colors", "THEME", "kind, hot, cold, rainbow or monochrome (default: kind)", false },
+        { 0, "colors", "THEME", "kind, heat (by self time), hot, cold, rainbow or monochrome (default: kind)", false },
         { 0, "title", "TEXT", "above the picture", false },
         { 'o', "output", "FILE", "write there, by default in the format of its extension; -: standard output", false },
         { 0 },
@@ -136,13 +136,11 @@ static int take_by(const struct infp_arguments *arguments, struct infp_flame_req
 static int take_look(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
         const char *colors = infp_argument(arguments, "colors"), *width = infp_argument(arguments, "min-width-percent");
-        const int theme = !colors                        ? 0
-                          : strcmp(colors, "monochrome") ? infp_flame_theme_by_name(colors)
-                                                         : INFP_FLAME_MONO;
+        const int theme = colors ? infp_flame_theme_by_name(colors) : 0;
         double percent = 0;
 
         if (theme < 0)
-                return usage("--colors %s: kind, hot, cold, rainbow or monochrome", colors);
+                return usage("--colors %s: kind, heat, hot, cold, rainbow or monochrome", colors);
         if (width && (infp_parse_f64(width, strlen(width), &percent) < 0 || percent < 0 || percent >= 100))
                 return usage("--min-width-percent %s: a share in percent, such as 0.1", width);
         if (colors)

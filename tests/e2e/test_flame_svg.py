@@ -86,7 +86,7 @@ def test_narrow_frames_are_left_out_and_counted(drawn, tmp_path):
     assert min(frame[3] for frame in wide) >= 11.3 and len(wide) < len(found) / 10
 
 
-@pytest.mark.parametrize("theme", ["kind", "hot", "cold", "rainbow", "mono"])
+@pytest.mark.parametrize("theme", ["kind", "hot", "cold", "rainbow", "mono", "heat"])
 def test_themes(drawn, theme):
     text = drawn(flame_tree.usual(), f"theme={theme}", form="svg").read_text()
     used = set(re.findall(r'class="(c\d+)"', text))

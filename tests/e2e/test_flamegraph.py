@@ -407,6 +407,18 @@ def test_where_threads_begin_fills_no_table(infprof, flamegraph, tmp_path):
     assert "5 that nearly every stack passes are left out: clone3, start_thread, " in " ".join(text.split())
 
 
+def test_heat_is_the_self_time_of_a_function(infprof, flamegraph, tmp_path):
+    """f has 4 + 7 % in two frames, which alone would be two colours less hot."""
+    run = folded_run(infprof, tmp_path / "run", "x;f 40\nx;g;f 70\nx;b 80\nx;c 30\nx;d 15\nx;e 10\nx;rest 755\n")
+    picture = flamegraph("--svg", "--colors", "heat", run=run)
+    rules = dict(re.findall(r"\.(c\d+)\{fill:(#[0-9a-f]{6})\}", picture))
+    found = {name: {rules[colour] for other, colour in re.findall(r'<title>(\w+)\n[^<]*</title><rect class="(c\d+)"', picture) if other == name}
+             for name in ("x", "f", "g", "b", "c", "d", "e", "rest")}
+    red, orange, amber, gold, yellow = "#ff3030", "#ff8000", "#ffaa00", "#ffcc00", "#ffff00"
+    assert found == {"x": {yellow}, "f": {red}, "g": {yellow}, "b": {orange}, "c": {amber}, "d": {gold}, "e": {yellow}, "rest": {red}}
+    assert ">self time above 10 %<" in picture
+
+
 def test_a_narrow_frame_has_the_short_name(infprof, flamegraph, tmp_path):
     name = "(anonymous namespace)::Q0<int, float>::gemm(long, long)"
     picture = flamegraph("--svg", run=folded_run(infprof, tmp_path / "run", f"main;{name} 10\nmain;b 90\n"))

@@ -45,7 +45,7 @@ static double contrast(uint32_t a, uint32_t b)
 
 static void letters_can_be_read(void **state)
 {
-        static const uint32_t ink[] = { 0x1d2126, 0x12161a };
+        static const uint32_t ink[] = { 0x171b20, 0x12161a };
 
         (void) state;
         for (unsigned dark = 0; dark < 2; dark++) {
@@ -58,6 +58,21 @@ static void letters_can_be_read(void **state)
                 for (int step = -INFP_FLAME_STEPS; step <= INFP_FLAME_STEPS; step++)
                         assert_true(contrast(infp_flame_change_colour(step, dark), ink[dark]) >= 4.5);
         }
+}
+
+static void heat_by_self_time(void **state)
+{
+        static const struct {
+                double percent;
+                uint32_t colour;
+        } cases[] = { { 100, 0xff3030 },  { 10.01, 0xff3030 }, { 10, 0xff8000 }, { 5, 0xffaa00 },
+                      { 2.01, 0xffaa00 }, { 2, 0xffcc00 },     { 1, 0xffff00 },  { 0, 0xffff00 } };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                for (unsigned dark = 0; dark < 2; dark++)
+                        assert_int_equal(infp_flame_colour(INFP_FLAME_HEAT, 0, infp_flame_heat(cases[i].percent), dark),
+                                         cases[i].colour);
 }
 
 /* Kinds are told apart, and red from blue, also by their lightest and darkest. */
@@ -218,6 +233,7 @@ int main(void)
                 cmocka_unit_test(test_short_names),
                 cmocka_unit_test(test_folded),
                 cmocka_unit_test(themes_have_names),
+                cmocka_unit_test(heat_by_self_time),
                 cmocka_unit_test(letters_can_be_read),
                 cmocka_unit_test(kinds_differ),
                 cmocka_unit_test(change_has_steps),

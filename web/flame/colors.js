@@ -1,7 +1,7 @@
 /* Colours of frames come from C (facts.light, facts.dark), those of the page from flame.css; canvases ask here. */
 
 const SHADES = 12, STEPS = 5, GUESSED = 8, MATCH = -1, ROOT = -2;
-const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome' };
+const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome', heat: 'Heat (self time)' };
 const palette = {};
 
 const darkRule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
@@ -37,8 +37,17 @@ function colorOf(tree, i) {
   const fn = tree.fn[i];
   if (tree.before) return STEPS + changeStep(tree.total[i], tree.total[0], tree.beforeTotal[i], facts.base_samples, isNormalised());
   if (fn < 0) return ROOT;
+  if (view.theme === 'heat') return heatOf(fn);
   return (view.theme === 'kind' ? model.functions.kind[fn] * SHADES : 0) + model.functions.shade[fn];
 }
+/* By the self time of the function in what is looked at, in whichever frame. */
+function heatOf(fn) {
+  const sums = functionSums();
+  const share = (100 * measureOf(sums, 'self')[fn]) / measureOf(sourceTree(), 'total')[0];
+  const heat = facts.heats.findIndex((above) => share > above);
+  return heat < 0 ? facts.heats.length - 1 : heat;
+}
+
 const colorList = () => (facts.has_base ? palette.frames.change : palette.frames[view.theme]);
 
 /* What the colours mean: [text, colour, title]. Shares are of what widths are, by the kind of the frame where it was taken. */
@@ -47,6 +56,7 @@ function legendOf(tree) {
     const text = (step) => (step === 0 ? 'no certain change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
     return [-STEPS, -4, -3, 0, 3, 4, STEPS].map((step) => [text(step), palette.frames.change[STEPS + step], stepTitle(step)]);
   }
+  if (view.theme === 'heat') return facts.heats.map((above, heat) => [above ? `self time above ${above} %` : 'less', palette.frames.heat[heat], 'Of the function, in all its frames']);
   if (view.theme !== 'kind') return [];
   const own = new Float64Array(facts.classes.length);
   const self = measureOf(tree, 'self'), all = measureOf(tree, 'total')[0], what = self === tree.self ? 'samples were taken' : `${facts.unit} were spent`;

@@ -23,7 +23,7 @@ const KEYS = {
   q: ['query', encodeURIComponent, (t) => { try { return decodeURIComponent(t); } catch { return ''; } }],
   p: ['pane', ...number36],
   t: ['times', (v) => (v ? v.join('-') : ''), (t) => (/^\d+-\d+$/.test(t) ? t.split('-').map(Number) : null)],
-  theme: ['theme', ...oneOf('kind', 'hot', 'cold', 'rainbow', 'mono')], scheme: ['scheme', ...oneOf('', 'light', 'dark')], below: ['isBelow', ...flag], leaf: ['isReversed', ...flag],
+  theme: ['theme', ...oneOf(...Object.keys(THEMES))], scheme: ['scheme', ...oneOf('', 'light', 'dark')], below: ['isBelow', ...flag], leaf: ['isReversed', ...flag],
   rec: ['recursion', ...oneOf('', 'direct', 'all')], m: ['measure', ...oneOf('samples', 'weight')], w: ['width', ...oneOf('now', 'before')], norm: ['normalised', ...flag],
   min: ['least', String, (t) => Math.min(100, Math.max(0, Number(t) || 0))], s: ['sort', (v) => v, (t) => (/^[a-zA-Z]{1,12}$/.test(t) ? t : 'self')], up: ['isUp', ...flag],
 };

@@ -115,13 +115,18 @@ static void put_colour(struct infp_json *json, uint32_t colour)
         infp_json_str(json, text);
 }
 
-/* classes: their names; colours: of each theme a list, of the theme by kind one of each class after the other; change: less to more. */
+/* classes: their names; heats: above which self time in percent each begins; colours: of each theme a list, of the theme by kind one of each class after the other; change: less to more. */
 static void put_colours(struct infp_json *json)
 {
         infp_json_key(json, "classes");
         infp_json_array(json);
         for (unsigned i = 0; i < INFP_FLAME_CLASSES; i++)
                 infp_json_str(json, infp_flame_class_name(i));
+        infp_json_array_end(json);
+        infp_json_key(json, "heats");
+        infp_json_array(json);
+        for (unsigned i = 0; i < INFP_FLAME_HEATS; i++)
+                infp_json_f64(json, infp_flame_heat_above(i));
         infp_json_array_end(json);
         for (unsigned dark = 0; dark < 2; dark++) {
                 infp_json_key(json, dark ? "dark" : "light");

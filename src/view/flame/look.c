@@ -12,7 +12,7 @@
 
 static const char *const themes[INFP_FLAME_THEMES] = {
         [INFP_FLAME_BY_KIND] = "kind",    [INFP_FLAME_HOT] = "hot",   [INFP_FLAME_COLD] = "cold",
-        [INFP_FLAME_RAINBOW] = "rainbow", [INFP_FLAME_MONO] = "mono",
+        [INFP_FLAME_RAINBOW] = "rainbow", [INFP_FLAME_MONO] = "mono", [INFP_FLAME_HEAT] = "heat",
 };
 
 const char *infp_flame_theme_name(enum infp_flame_theme theme)

@@ -9,9 +9,10 @@ enum infp_flame_theme {
         INFP_FLAME_COLD,
         INFP_FLAME_RAINBOW,
         INFP_FLAME_MONO,
+        INFP_FLAME_HEAT, /* by the share that functions have of themselves (infp_flame_heat) */
         INFP_FLAME_THEMES,
 };
-const char *infp_flame_theme_name(enum infp_flame_theme theme); /* "kind" "hot" "cold" "rainbow" "mono" */
+const char *infp_flame_theme_name(enum infp_flame_theme theme); /* "kind" "hot" "cold" "rainbow" "mono" "heat" */
 int infp_flame_theme_by_name(const char *name);                 /* or -ENOENT */
 
 struct infp_flame_look {

@@ -32,6 +32,26 @@ static const struct shades themes[INFP_FLAME_THEMES] = {
         [INFP_FLAME_MONO] = { 255, 6, 0.022F, 0.82F, 0.15F },
 };
 
+/* As the mission's second document has them, in light and dark alike. */
+static const struct {
+        double above;
+        uint32_t colour;
+} heats[INFP_FLAME_HEATS] = { { 10, 0xff3030 }, { 5, 0xff8000 }, { 2, 0xffaa00 }, { 1, 0xffcc00 }, { 0, 0xffff00 } };
+
+unsigned infp_flame_heat(double percent)
+{
+        unsigned ret = 0;
+
+        while (ret + 1 < INFP_FLAME_HEATS && !(percent > heats[ret].above))
+                ret++;
+        return ret;
+}
+
+double infp_flame_heat_above(unsigned heat)
+{
+        return heats[heat].above;
+}
+
 const char *infp_flame_class_name(unsigned class)
 {
         return class < INFP_FLAME_CLASSES ? classes[class].name : "unknown";
@@ -95,6 +115,8 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
         /* Yellow that is no lighter than orange is olive. */
         const double lift = 0.05 * exp(-pow((hue - 98) / 28, 2)) * (shades->chroma > 0.05F);
 
+        if (theme == INFP_FLAME_HEAT)
+                return heats[shade < INFP_FLAME_HEATS ? shade : INFP_FLAME_HEATS - 1].colour;
         if (is_dark)
                 return colour(0.71 + spread + lift, is_by_kind ? classes[at].dark_chroma : 0.9 * shades->chroma, hue);
         return colour(shades->lightness + spread + lift, shades->chroma, hue);

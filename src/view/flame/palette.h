@@ -13,6 +13,7 @@ enum {
         INFP_FLAME_CLASSES,
         INFP_FLAME_SHADES = 12,
         INFP_FLAME_STEPS = 5, /* of change, each way */
+        INFP_FLAME_HEATS = 5,
 };
 
 const char *infp_flame_class_name(unsigned class); /* as a legend has it: "C++ runtime" */
@@ -20,6 +21,9 @@ unsigned infp_flame_class(const struct infp_flame_function *function);
 unsigned infp_flame_shade(const struct infp_flame_function *function);
 
 uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned shade, bool is_dark); /* 0xRRGGBB */
+/* Theme heat: the shade of a function by its self time in percent of all, 0 the hottest; it has more than infp_flame_heat_above percent. */
+unsigned infp_flame_heat(double percent);
+double infp_flame_heat_above(unsigned heat);
 /* Of a difference: -INFP_FLAME_STEPS (much less, blue) to INFP_FLAME_STEPS (much more, red); 0: no certain change. */
 uint32_t infp_flame_change_colour(int step, bool is_dark);
 /* The step of k of n samples against `before_k` of `before_n`: 0 when chance alone may have made it (95 %). Scaled: shares are

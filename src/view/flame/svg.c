@@ -111,15 +111,27 @@ static void put_kinds(struct sheet *sheet, double *x)
         }
 }
 
+static void put_heats(struct sheet *sheet, double *x)
+{
+        for (unsigned heat = 0; heat < INFP_FLAME_HEATS; heat++) {
+                char text[64];
+
+                snprintf(text, sizeof(text), infp_flame_heat_above(heat) > 0 ? "self time above %.0f %%" : "less",
+                         infp_flame_heat_above(heat));
+                put_key(sheet, x, heat, text);
+        }
+}
+
 static void put_legend(struct sheet *sheet)
 {
+        const enum infp_flame_theme theme = sheet->look->theme;
         double x = MARGIN;
 
-        if (!sheet->flame->base && sheet->look->theme != INFP_FLAME_BY_KIND)
+        if (!sheet->flame->base && theme != INFP_FLAME_BY_KIND && theme != INFP_FLAME_HEAT)
                 return;
         sheet->y += LINE + 4;
         if (!sheet->flame->base) {
-                put_kinds(sheet, &x);
+                (theme == INFP_FLAME_HEAT ? put_heats : put_kinds)(sheet, &x);
                 return;
         }
         put_key(sheet, &x, 0, "less: -64 % or gone");

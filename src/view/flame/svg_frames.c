@@ -112,6 +112,8 @@ static unsigned colour_of(const struct picture *picture, uint32_t index)
                                                                              flame->base_samples,
                                                                              picture->look->is_normalised));
         function = &flame->functions[node->function];
+        if (picture->look->theme == INFP_FLAME_HEAT)
+                return infp_flame_heat(infp_flame_share(flame, function->self_weight).percent);
         return (picture->look->theme == INFP_FLAME_BY_KIND ? infp_flame_class(function) * INFP_FLAME_SHADES : 0) +
                infp_flame_shade(function);
 }
