@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/human.h"
@@ -10,6 +11,8 @@
 #include "base/notice.h"
 #include "base/str.h"
 #include "query/parts.h"
+
+enum { SMALL_BYTES = 64 * 1024 };
 
 struct copy {
         struct infp_segment *segment;
@@ -52,10 +55,17 @@ static int set_aside(struct infp_run *run, const char *path, struct infp_err *er
         return 0;
 }
 
-static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct copy *copy, const char *to,
-                        struct infp_err *err)
+static bool is_small(const struct infp_run *run, const char *path)
 {
-        struct infp_rows rows = { infp_segment_table(copy->segment), copy, next };
+        struct stat status;
+
+        return fstatat(run->fd, path, &status, 0) == 0 && status.st_size < SMALL_BYTES;
+}
+
+static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct copy *copy, const char *from,
+                        const char *to, struct infp_err *err)
+{
+        struct infp_rows rows = { infp_segment_table(copy->segment), copy, next, is_small(run, from) };
         uint64_t n_written = 0;
         int r = infp_duck_rows_to_parquet(duck, &rows, run->fd, to, 0666, &n_written, err);
 
@@ -81,7 +91,8 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
         if (r < 0)
                 return r;
         infp_part_path(&to, part, INFP_PARQUET_EXTENSION);
-        r = to.failed ? infp_fail(err, -ENOMEM, "out of memory") : copy_segment(run, duck, &copy, to.data, err);
+        r = to.failed ? infp_fail(err, -ENOMEM, "out of memory")
+                      : copy_segment(run, duck, &copy, part->path, to.data, err);
         is_damaged = infp_segment_damage(copy.segment)->n > 0;
         infp_segment_note(copy.segment, run);
         infp_segment_close(copy.segment);

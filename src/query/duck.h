@@ -42,7 +42,8 @@ const struct infp_table *infp_duck_result_table(const struct infp_duck_result *r
 int infp_duck_result_next(struct infp_duck_result *result, struct infp_batch *ret, struct infp_err *err);
 struct infp_duck_result *infp_duck_result_free(struct infp_duck_result *result); /* NULL is fine; returns NULL */
 
-/* Writes the rows of one SELECT as zstd Parquet into a new file (base/new_file.h), synced; on failure nothing stays. ret_rows may be NULL. -ENOSPC when the disk is full. */
+/* Writes the rows of one SELECT as zstd Parquet into a new file (base/new_file.h), synced; on failure nothing stays. ret_rows
+ * may be NULL. -ENOSPC when the disk is full. */
 int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *path, uint64_t *ret_rows,
                          struct infp_err *err);
 
@@ -52,6 +53,7 @@ struct infp_rows {
         const struct infp_table *table;
         void *context;
         int (*next)(void *context, struct infp_batch *ret, struct infp_err *err);
+        bool is_small; /* some KiB: packed by snappy, since zstd prepares each column longer than it packs it */
 };
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
                               mode_t mode, uint64_t *ret_rows, struct infp_err *err);

@@ -149,6 +149,20 @@ static int open_quantiles_by(const struct binding *binding, const char *const *c
         return 0;
 }
 
+/* A row group is encoded when all its rows are there: by then the planner's pages of the library are not needed. Once is enough:
+ * the planner of a plain SELECT takes no more later, and each time costs hundreds of page faults. */
+static int rows_next(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        struct infp_duck *duck = context;
+        const int r = duck->rows->next(duck->rows->context, ret, err);
+
+        if (r == 0 && !duck->is_trimmed) {
+                infp_duck_api_trim();
+                duck->is_trimmed = true;
+        }
+        return r;
+}
+
 static void rows_close(void *context)
 {
         (void) context;
@@ -157,12 +171,12 @@ static void rows_close(void *context)
 static int open_rows(const struct binding *binding, const char *const *columns, struct source *ret,
                      struct infp_err *err)
 {
-        const struct infp_rows *rows = binding->duck->rows;
+        struct infp_duck *duck = binding->duck;
 
         (void) columns;
-        if (!rows)
+        if (!duck->rows)
                 return infp_fail(err, -EINVAL, "infp_rows is for infprof's own use");
-        *ret = (struct source){ rows->table, rows->context, rows->next, rows_close };
+        *ret = (struct source){ duck->rows->table, duck, rows_next, rows_close };
         return 0;
 }
 

@@ -18,16 +18,16 @@ static unsigned group_rows(unsigned n_columns)
         return rows > 122880 ? 122880 : rows < 2048 ? 2048 : rows / 2048 * 2048;
 }
 
-static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, const char *path, uint64_t *ret_rows,
-                struct infp_err *err)
+static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, const char *compression, const char *path,
+                uint64_t *ret_rows, struct infp_err *err)
 {
         infp_autostr struct infp_str text = { 0 };
 
         infp_str_printf(&text, "COPY (\n%s\n) TO ", sql);
         infp_sql_text(&text, path);
-        infp_str_printf(
-                &text, " (FORMAT parquet, USE_TMP_FILE false, PARQUET_VERSION v2, COMPRESSION zstd, ROW_GROUP_SIZE %u)",
-                group_rows(n_columns));
+        infp_str_printf(&text,
+                        " (FORMAT parquet, USE_TMP_FILE false, PARQUET_VERSION v2, COMPRESSION %s, ROW_GROUP_SIZE %u)",
+                        compression, group_rows(n_columns));
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "out of memory");
         return infp_duck_do(duck, text.data, ret_rows, err);
@@ -97,7 +97,7 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
                 bool is_narrowed;
 
                 INFP_TRY(narrow(duck, sql, types[i], &text, &n_columns, &is_narrowed, err));
-                r = copy(duck, text.data, n_columns, path, ret_rows, err);
+                r = copy(duck, text.data, n_columns, "zstd", path, ret_rows, err);
                 if (!is_narrowed || r == -EINTR || r == -ENOSPC)
                         break;
         }
@@ -154,22 +154,10 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
         return commit(r, &file, path, err);
 }
 
-/* A row group is encoded when all its rows are there: by then the planner's pages of the library are not needed. */
-static int next_and_trim(void *context, struct infp_batch *ret, struct infp_err *err)
-{
-        const struct infp_rows *rows = context;
-        const int r = rows->next(rows->context, ret, err);
-
-        if (r == 0)
-                infp_duck_api_trim();
-        return r;
-}
-
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
                               mode_t mode, uint64_t *ret_rows, struct infp_err *err)
 {
         infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
-        const struct infp_rows trimming = { rows->table, (void *) rows, next_and_trim };
         char own[40];
         int r = 0;
 
@@ -179,8 +167,8 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
                 r = infp_new_file_open(&file, name, mode);
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", name);
-        duck->rows = &trimming;
-        r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table),
+        duck->rows = rows;
+        r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), rows->is_small ? "snappy" : "zstd",
                  file.fd < 0 || file.is_direct ? name : path_of(&file, own), ret_rows, err);
         duck->rows = NULL;
         r = name_file(r, name, err);

@@ -37,6 +37,7 @@ struct infp_duck {
         bool is_restricted;
         unsigned n_attached;          /* how often: tells what was made for an earlier one */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
+        bool is_trimmed;              /* when it wrote its first one */
         /* The chunk whose cells are turned into texts (duck_cast.c). */
         struct {
                 duckdb_data_chunk chunk;

@@ -293,6 +293,13 @@ def test_time_series_file(infprof, output, tmp_path, format):
     assert "vCpuTime" in header and "vCpuTime_time" in header and "tree_rss_bytes" in header
 
 
+def test_small_files_take_snappy(output):
+    """zstd prepares each of a thousand columns longer than it packs it."""
+    _, finished = output
+    for file in [only(finished, "*.infprof/ticks/*.parquet"), only(finished, "*.parquet")]:
+        assert pyarrow.parquet.read_metadata(file).row_group(0).column(0).compression == "SNAPPY", file
+
+
 def test_time_series_rows(infprof, output):
     """A row a tick, each cell with the time of its own reading, which a table's row has as well."""
     _, finished = output

@@ -411,7 +411,7 @@ static void test_views_of_parquet(void **state)
                 struct infp_segment *segment;
                 struct infp_scan *scan;
                 struct infp_rows rows;
-                char from[64], to[64];
+                char from[64], to[64], sql[160];
                 bool is_second = strcmp(files[i][1], "000002") == 0;
                 struct infp_scan_options options = { .t0 = is_second ? 9000 : 0, .t1 = is_second ? 0 : 9000 };
 
@@ -420,8 +420,11 @@ static void test_views_of_parquet(void **state)
                 must(infp_segment_open(s->run->fd, from, &segment, &err));
                 infp_segment_close(segment);
                 must(infp_scan_open(s->run, files[i][0], &options, &scan, &err));
-                rows = (struct infp_rows){ infp_scan_table(scan), scan, next_rows };
+                rows = (struct infp_rows){ infp_scan_table(scan), scan, next_rows, is_second };
                 must(infp_duck_rows_to_parquet(duck, &rows, s->run->fd, to, 0666, NULL, &err));
+                snprintf(sql, sizeof(sql), "SELECT DISTINCT compression FROM parquet_metadata('/proc/self/fd/%d/%s')",
+                         s->run->fd, to);
+                assert_string_equal(answer(sql), is_second ? "str | 'SNAPPY';" : "str | 'ZSTD';");
                 infp_scan_close(scan);
                 assert_int_equal(unlinkat(s->run->fd, from, 0), 0);
         }
