@@ -46,6 +46,9 @@ struct infp_elf {
         bool is_go;                        /* Go's linker wrote it, or a part of it */
         struct infp_elf_bytes go_table;    /* .gopclntab: see go_table.h */
         struct infp_elf_bytes relocations; /* of when it is loaded (DT_RELA) */
+        /* Called now and then while entries are read, NULL or the caller's: pages of a mapped file may go, they come again. */
+        void (*forget)(void *context);
+        void *forget_context;
 };
 
 /* Returns 0, -ENOTSUP for another machine or word size, or -EBADMSG; ret_why, when given, is then a constant sentence. */

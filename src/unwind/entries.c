@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+enum { FORGET_AFTER = 4096 };
+
 /* Offsets must fit 30 bits: see `from` in table_build.c. */
 #define MAX_SECTION_BYTES (UINT64_C(1) << 30)
 
@@ -14,7 +16,9 @@ static void add_section(struct infp_entries *entries, const struct infp_elf_byte
 
 int infp_entries_open(struct infp_entries *entries, const struct infp_elf *elf)
 {
+        entries->elf = elf;
         entries->n_sections = 0;
+        entries->n_read = 0;
         entries->cie_bytes_left = UINT64_C(4) * (elf->eh_frame.size + elf->debug_frame.size) + 65536;
         add_section(entries, &elf->eh_frame, false, !elf->has_eh_frame_size);
         add_section(entries, &elf->debug_frame, true, false);
@@ -65,6 +69,8 @@ static int read_entry(struct infp_entries *entries, const struct infp_cfi_sectio
 {
         int r;
 
+        if (++entries->n_read % FORGET_AFTER == 0 && entries->elf->forget)
+                entries->elf->forget(entries->elf->forget_context);
         *ret_cie = find_cie(entries, section, fde->cie_offset);
         if ((*ret_cie)->status < 0)
                 return (*ret_cie)->status;

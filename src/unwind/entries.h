@@ -21,8 +21,9 @@ struct infp_entries {
         unsigned n_sections;
         struct infp_cached_cie cache[INFP_CIE_CACHE];
         /* Where the walk is. */
+        const struct infp_elf *elf;
         unsigned section;
-        uint64_t offset;
+        uint64_t offset, n_read;
         bool is_cut_short;
         uint64_t cie_bytes_left; /* that may still be read again: a hostile file must not take quadratic time */
 };

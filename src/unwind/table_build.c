@@ -48,13 +48,6 @@ static uint64_t slots_for(uint32_t max_rules)
         return n;
 }
 
-static uint64_t scratch_bytes(const struct infp_unwind_room *room)
-{
-        const uint64_t sort = room->n_entries * sizeof(struct entry), slots = slots_for(room->max_rules) * 2;
-
-        return align(sort > slots ? sort : slots);
-}
-
 static int count_value(void *context, uint64_t pc, int32_t value)
 {
         (void) pc;
@@ -109,7 +102,8 @@ int infp_unwind_table_measure(const struct infp_elf *elf, struct infp_unwind_roo
         room.max_saves = room.max_rules * 8 + 256;
         room.bytes = align(sizeof(struct infp_unwind_table)) + align(room.max_rules * sizeof(struct infp_unwind_rule)) +
                      align(room.max_saves * sizeof(struct infp_unwind_save)) + align(n_rows * 4) + align(n_rows * 2) +
-                     align(n * 4) + align(n * sizeof(struct entry)) + scratch_bytes(&room) + align(n_rows * 8 + 256);
+                     align(n * 4) + align(n * sizeof(struct entry)) + align(slots_for(room.max_rules) * 2) +
+                     align(n_rows * 8 + 256);
         if (room.bytes > UINT32_MAX)
                 return -EFBIG;
         *ret = room;
@@ -413,9 +407,9 @@ int infp_unwind_table_build(const struct infp_elf *elf, const struct infp_unwind
         b.row_rules = take(&at, room->max_rows * sizeof(*b.row_rules));
         b.functions = take(&at, room->n_entries * sizeof(*b.functions));
         b.list = take(&at, room->n_entries * sizeof(*b.list));
-        b.scratch = (struct entry *) at;
+        b.scratch = (struct entry *) b.pcs; /* has three rows an entry at least, and none yet */
         list_entries(&b);
-        b.rules.slots = (uint16_t *) b.scratch; /* after the sorting */
+        b.rules.slots = (uint16_t *) at;
         b.rules.slot_mask = (uint32_t) slots_for(room->max_rules) - 1;
         infp_rule_set_init(&b.rules);
         r = make_rows(&b);

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "sampler/objects/image.h"
 #include "sampler/objects/memory.h"
 #include "sampler/objects/open.h"
+#include "sampler/objects/tables_cache.h"
 #include "sampler/spaces/space.h"
 #include "skip_because.h"
 #include "unwind_space.h"
@@ -211,6 +213,84 @@ static void the_vdso_has_a_table(void **state)
         infp_object_image_free(image);
 }
 
+/* The cache's only entry, to be changed or removed. */
+static void open_entry(const char *path, char *ret_name, size_t cap, int *ret_fd)
+{
+        DIR *files = opendir(path);
+        const struct dirent *file;
+
+        *ret_fd = -1;
+        while (files && (file = readdir(files)))
+                if (file->d_name[0] != '.') {
+                        snprintf(ret_name, cap, "%s/%s", path, file->d_name);
+                        *ret_fd = open(ret_name, O_RDWR | O_CLOEXEC);
+                }
+        closedir(files);
+        assert_true(*ret_fd >= 0);
+}
+
+/* A table of 20 MB is 20 MB of memory, unless it lies in a file; and the file may be cut by its owner. */
+static void tables_of_a_cache_lie_in_its_files(void **state)
+{
+        struct infp_object_image *image;
+        struct infp_tables_cache *cache;
+        struct infp_file_identity identity;
+        char path[128], name[512];
+        const int fd = infp_object_open(root_fd, &self, INFP_BY_OUR_ROOT, &identity);
+        int entry;
+
+        (void) state;
+        snprintf(path, sizeof(path), "%s/cache", folder);
+        assert_int_equal(infp_tables_cache_open(path, 1 << 30, &cache, NULL), 0);
+        for (unsigned i = 0; i < 2; i++) {
+                assert_int_equal(infp_object_image_read(fd, &identity, cache, &image), 0);
+                assert_int_equal(image->is_from_cache, i);
+                assert_true(!image->memory && !image->memory_size);
+                assert_in_range((uintptr_t) image->table, (uintptr_t) image->table_map.at,
+                                (uintptr_t) image->table_map.at + image->table_map.size - image->table->size);
+                if (i == 0)
+                        infp_object_image_free(image);
+        }
+        open_entry(path, name, sizeof(name), &entry);
+        assert_int_equal(ftruncate(entry, 0), 0);
+        infp_guarded_map_begin(&image->table_map);
+        assert_int_equal(infp_unwind_table_find(image->table, image->loads[0].vaddr + 4096), INFP_RULE_NONE);
+        infp_guarded_map_end();
+        assert_true(image->table_map.is_lost);
+        infp_object_image_free(image);
+        infp_tables_cache_close(cache);
+        close(entry);
+        close(fd);
+        unlink(name);
+        rmdir(path);
+}
+
+static void count(void *context)
+{
+        ++*(unsigned *) context;
+}
+
+/* What was read of call frame information is memory of ours, too, until it is forgotten. */
+static void pages_are_forgotten_while_entries_are_read(void **state)
+{
+        const struct infp_unwind_table *table;
+        struct infp_unwind_room room;
+        struct unwind_file file;
+        unsigned n = 0;
+        void *memory;
+
+        (void) state;
+        if (unwind_open(&file, "/lib/x86_64-linux-gnu/libcrypto.so.3") < 0 || file.table->n_fdes < 8192)
+                SKIP_BECAUSE("there is no libcrypto.so.3 of many functions");
+        file.elf.forget = count;
+        file.elf.forget_context = &n;
+        assert_int_equal(infp_unwind_table_measure(&file.elf, &room), 0);
+        memory = malloc(room.bytes);
+        assert_int_equal(infp_unwind_table_build(&file.elf, &room, memory, &table), 0);
+        assert_true(n >= 3 * (table->n_fdes / 4096)); /* measured, listed, run */
+        free(memory);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -220,6 +300,8 @@ int main(void)
                 cmocka_unit_test(files_that_are_no_programs_have_no_code),
                 cmocka_unit_test(files_that_become_shorter_are_an_error),
                 cmocka_unit_test(the_vdso_has_a_table),
+                cmocka_unit_test(tables_of_a_cache_lie_in_its_files),
+                cmocka_unit_test(pages_are_forgotten_while_entries_are_read),
         };
 
         return cmocka_run_group_tests(tests, begin, end);

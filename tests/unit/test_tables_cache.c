@@ -79,22 +79,33 @@ static struct infp_tables_cache *open_cache(uint64_t max_bytes)
         return cache;
 }
 
+static void close_equal(struct infp_guarded_map *map, const struct infp_unwind_table *table)
+{
+        assert_int_equal(table->size, own.table->size);
+        assert_memory_equal(table, own.table, own.table->size);
+        infp_guarded_map_close(map);
+}
+
 static int get(struct infp_tables_cache *cache, const struct infp_file_identity *who)
 {
-        struct infp_cached_table cached;
-        const int r = infp_tables_cache_get(cache, build_id, sizeof(build_id), who, &cached);
+        const struct infp_unwind_table *table;
+        struct infp_guarded_map map;
+        const int r = infp_tables_cache_get(cache, build_id, sizeof(build_id), who, &map, &table);
 
-        if (r == 0) {
-                assert_int_equal(cached.table->size, own.table->size);
-                assert_memory_equal(cached.table, own.table, own.table->size);
-                munmap(cached.memory, cached.memory_size);
-        }
+        if (r == 0)
+                close_equal(&map, table);
         return r;
 }
 
 static int put(struct infp_tables_cache *cache, const struct infp_file_identity *who)
 {
-        return infp_tables_cache_put(cache, build_id, sizeof(build_id), who, own.table);
+        const struct infp_unwind_table *table;
+        struct infp_guarded_map map;
+        const int r = infp_tables_cache_put(cache, build_id, sizeof(build_id), who, own.table, &map, &table);
+
+        if (r == 0)
+                close_equal(&map, table);
+        return r;
 }
 
 static void what_was_put_comes_back(void **state)
@@ -173,11 +184,14 @@ static void a_table_is_checked_beside_its_hash(void **state)
 {
         struct infp_unwind_table *broken = malloc(own.table->size);
         struct infp_tables_cache *cache = open_cache(1 << 30);
+        const struct infp_unwind_table *mapped;
+        struct infp_guarded_map map;
 
         (void) state;
         memcpy(broken, own.table, own.table->size);
         broken->n_rows = UINT32_MAX;
-        assert_int_equal(infp_tables_cache_put(cache, build_id, sizeof(build_id), &identity, broken), 0);
+        assert_int_equal(infp_tables_cache_put(cache, build_id, sizeof(build_id), &identity, broken, &map, &mapped), 0);
+        infp_guarded_map_close(&map);
         assert_int_equal(get(cache, &identity), -EBADMSG);
         free(broken);
         infp_tables_cache_close(cache);

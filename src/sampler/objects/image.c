@@ -40,6 +40,7 @@ struct infp_object_image *infp_object_image_free(struct infp_object_image *image
 {
         if (image) {
                 free_table(image);
+                infp_guarded_map_close(&image->table_map);
                 infp_guarded_map_close(&image->file_map);
                 infp_close(image->fd);
                 free(image->loads);
@@ -92,18 +93,23 @@ static int build_table(struct infp_object_image *image, struct infp_elf *elf)
 
 static int get_table(struct infp_object_image *image, struct infp_elf *elf, struct infp_tables_cache *cache)
 {
-        struct infp_cached_table cached;
+        const struct infp_unwind_table *cached;
         int r;
 
         if (!cache || !image->build_id_size)
                 return build_table(image, elf);
-        if (infp_tables_cache_get(cache, image->build_id, image->build_id_size, &image->identity, &cached) == 0) {
+        if (infp_tables_cache_get(cache, image->build_id, image->build_id_size, &image->identity, &image->table_map,
+                                  &image->table) == 0) {
                 image->is_from_cache = true;
-                return keep_table(image, cached.memory, cached.memory_size, cached.table->size);
+                return 0;
         }
         r = build_table(image, elf);
-        if (r == 0 && image->table && !atomic_load(&image->file_map.is_lost))
-                infp_tables_cache_put(cache, image->build_id, image->build_id_size, &image->identity, image->table);
+        if (r == 0 && image->table && !atomic_load(&image->file_map.is_lost) &&
+            infp_tables_cache_put(cache, image->build_id, image->build_id_size, &image->identity, image->table,
+                                  &image->table_map, &cached) == 0) {
+                free_table(image);
+                image->table = cached;
+        }
         return r;
 }
 
@@ -133,6 +139,14 @@ static bool has_few_tables(const struct infp_object_image *image)
                (image->table->n_fdes < FEW_ENTRIES && image->table->n_fdes * UINT64_C(4) < code / PAGE);
 }
 
+/* It counts as ours as long as it is mapped and was touched. */
+static void forget_pages(void *context)
+{
+        const struct infp_object_image *image = context;
+
+        madvise(image->file_map.at, image->file_map.size, MADV_DONTNEED);
+}
+
 static int read_elf(struct infp_object_image *image, struct infp_tables_cache *cache)
 {
         struct infp_elf elf;
@@ -141,6 +155,10 @@ static int read_elf(struct infp_object_image *image, struct infp_tables_cache *c
 
         if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || !infp_elf_copy(&elf, 0, &head, sizeof(head)))
                 return 0;
+        if (image->file_map.at) {
+                elf.forget = forget_pages;
+                elf.forget_context = image;
+        }
         image->entry = head.e_entry;
         image->is_elf = true;
         image->loads = malloc(elf.n_loads * sizeof(*image->loads));
@@ -188,13 +206,13 @@ int infp_object_image_read(int fd, const struct infp_file_identity *identity, st
         if (r == 0 && image->file_map.at) {
                 image->bytes = image->file_map.at;
                 image->size = identity->size;
+                image->file_map.next = &image->table_map;
                 infp_guarded_map_begin(&image->file_map);
                 r = read_elf(image, cache);
                 infp_guarded_map_end();
                 if (atomic_load(&image->file_map.is_lost))
                         r = -EIO;
-                /* It counts as ours as long as it is mapped and was touched. */
-                madvise(image->file_map.at, image->file_map.size, MADV_DONTNEED);
+                forget_pages(image);
         }
         if (r < 0) {
                 infp_object_image_free(image);

@@ -38,14 +38,16 @@ struct infp_object_image {
         struct infp_elf_load *loads;
         unsigned n_loads;
         const struct infp_unwind_table *table; /* NULL: it has none */
-        void *memory;                          /* the table's */
+        void *memory;                          /* the table's, of memory_size bytes; NULL: it lies in table_map */
         size_t memory_size;
+        struct infp_guarded_map table_map; /* an entry of the cache; to be touched only as file_map */
         bool is_from_cache;
         const uint8_t *bytes; /* of the whole file or NULL; see file_map */
         size_t size;
         struct infp_guarded_map
                 file_map; /* what of `bytes` may be touched only between infp_guarded_map_begin and _end */
         uint64_t mark;    /* for the thread that samples: see sampler/stacks/unwind.c */
+        uint64_t listing; /* for the same: see infp_objects_table_maps */
         int fd;           /* of the file, kept where it cannot be found again, or may be removed; else -1 */
         struct infp_object_image *next; /* of all that there are; the loader's */
 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include "base/hash.h"
@@ -28,6 +29,9 @@ struct infp_objects {
         uint64_t n, n_unread, generation, turns;
         uint64_t idle_since_turn, idle_since_ns; /* what was not used since this turn was idle for IDLE_S */
         uint64_t next_turn, next_ns;
+        struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
+        uint64_t n_listings;
+        bool are_maps_listed;
 };
 
 int infp_objects_new(int root_fd, const char *cache_directory, struct infp_objects **ret, struct infp_err *err)
@@ -58,6 +62,7 @@ static void drop(struct infp_objects *objects, struct infp_object *object)
         else
                 objects->first = object->next;
         objects->n--;
+        objects->are_maps_listed = false;
         infp_loader_release(objects->loader, object->image);
         free(object);
 }
@@ -263,6 +268,7 @@ static void take(struct infp_objects *objects, struct infp_object_job *job)
         object->is_deleted |= job->is_deleted;
         object->kind = kind_of(object);
         object->used = objects->turns;
+        objects->are_maps_listed = false;
         objects->n_unread += !job->image && !object->was_counted;
         object->was_counted |= !job->image;
         infp_object_unref(object);
@@ -274,6 +280,7 @@ static void give_back(struct infp_objects *objects, struct infp_object *object)
 {
         infp_loader_release(objects->loader, object->image);
         object->image = NULL;
+        objects->are_maps_listed = false;
         object->state = INFP_OBJECT_NEW;
         objects->generation++;
 }
@@ -284,6 +291,32 @@ static bool is_worth_another_try(const struct infp_object *object)
         return object->state == INFP_OBJECT_READY && !object->image &&
                (object->error == -EMFILE || object->error == -ENFILE || object->error == -ENOMEM ||
                 object->error == -EAGAIN);
+}
+
+struct infp_guarded_map *infp_objects_table_maps(struct infp_objects *objects)
+{
+        if (objects->are_maps_listed)
+                return objects->table_maps;
+        objects->table_maps = NULL;
+        objects->n_listings++;
+        for (struct infp_object *object = objects->first; object; object = object->next) {
+                struct infp_object_image *image = object->image;
+
+                if (!image || !image->table_map.at || image->listing == objects->n_listings)
+                        continue;
+                image->listing = objects->n_listings; /* several objects may share it */
+                image->table_map.next = objects->table_maps;
+                objects->table_maps = &image->table_map;
+        }
+        objects->are_maps_listed = true;
+        return objects->table_maps;
+}
+
+/* What was looked at counts as ours as long as it is mapped; what is needed again comes from the page cache. */
+static void forget_pages(struct infp_objects *objects)
+{
+        for (const struct infp_guarded_map *map = infp_objects_table_maps(objects); map; map = map->next)
+                madvise(map->at, map->size, MADV_DONTNEED);
 }
 
 static void forget_idle(struct infp_objects *objects)
@@ -326,6 +359,7 @@ bool infp_objects_turn(struct infp_objects *objects)
                 objects->generation++;
         if (now >= objects->next_ns) {
                 forget_idle(objects);
+                forget_pages(objects);
                 objects->idle_since_turn = objects->next_turn;
                 objects->next_turn = objects->turns;
                 objects->next_ns = now + IDLE_S * INFP_NS_PER_S;

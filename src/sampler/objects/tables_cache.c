@@ -150,13 +150,37 @@ static void note_use(int fd)
                 futimens(fd, now);
 }
 
+static int map_table(int fd, uint64_t table_size, struct infp_guarded_map *ret_map,
+                     const struct infp_unwind_table **ret)
+{
+        INFP_TRY(infp_guarded_map_open(ret_map, fd, sizeof(struct head) + table_size, false));
+        *ret = (const struct infp_unwind_table *) (const void *) (ret_map->at + sizeof(struct head));
+        return 0;
+}
+
+/* What is read here is not what is mapped then; but entries are ours alone, and are replaced, never written to. */
+static int check_table(int fd, const struct head *head)
+{
+        const struct infp_unwind_table *table;
+        void *memory = mmap(NULL, head->table_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        bool is_sound;
+
+        if (memory == MAP_FAILED)
+                return -ENOMEM;
+        is_sound = read_whole(fd, memory, head->table_size, sizeof(*head)) &&
+                   infp_hash64(memory, head->table_size, 0) == head->table_hash &&
+                   infp_unwind_table_check(memory, head->table_size, &table) == 0;
+        munmap(memory, head->table_size);
+        return is_sound ? 0 : -EBADMSG;
+}
+
 int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
-                          const struct infp_file_identity *identity, struct infp_cached_table *ret)
+                          const struct infp_file_identity *identity, struct infp_guarded_map *ret_map,
+                          const struct infp_unwind_table **ret)
 {
         struct head head = head_of(build_id, build_id_size, identity);
         infp_autoclose int fd = -1;
         char name[NAME_BYTES];
-        void *memory;
 
         if (build_id_size > INFP_MAX_BUILD_ID)
                 return -EINVAL;
@@ -166,19 +190,9 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
                 return -errno;
         if (!is_whole(fd, &head))
                 return -EBADMSG;
-        memory = mmap(NULL, head.table_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED)
-                return -ENOMEM;
-        if (!read_whole(fd, memory, head.table_size, sizeof(head)) ||
-            infp_hash64(memory, head.table_size, 0) != head.table_hash ||
-            infp_unwind_table_check(memory, head.table_size, &ret->table) < 0) {
-                munmap(memory, head.table_size);
-                return -EBADMSG;
-        }
+        INFP_TRY(check_table(fd, &head));
         note_use(fd);
-        ret->memory = memory;
-        ret->memory_size = head.table_size;
-        return 0;
+        return map_table(fd, head.table_size, ret_map, ret);
 }
 
 /* One file of the directory. */
@@ -255,7 +269,8 @@ static void trim(struct infp_tables_cache *cache)
         pthread_mutex_unlock(&cache->trim_lock);
 }
 
-static int write_file(int dir_fd, const char *name, const struct head *head, const struct infp_unwind_table *table)
+static int write_file(int dir_fd, const char *name, const struct head *head, const struct infp_unwind_table *table,
+                      struct infp_guarded_map *ret_map, const struct infp_unwind_table **ret)
 {
         infp_cleanup(infp_new_file_done) struct infp_new_file file = INFP_NEW_FILE_INIT;
         int r = infp_new_file_at(&file, dir_fd, name, 0600);
@@ -264,15 +279,17 @@ static int write_file(int dir_fd, const char *name, const struct head *head, con
                 r = infp_write_all(file.fd, head, sizeof(*head), NULL);
         if (r == 0)
                 r = infp_write_all(file.fd, table, table->size, NULL);
-        return r < 0 ? r : infp_new_file_commit(&file, false);
+        if (r == 0)
+                r = infp_new_file_commit(&file, false);
+        return r < 0 ? r : map_table(file.fd, table->size, ret_map, ret);
 }
 
 int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
-                          const struct infp_file_identity *identity, const struct infp_unwind_table *table)
+                          const struct infp_file_identity *identity, const struct infp_unwind_table *table,
+                          struct infp_guarded_map *ret_map, const struct infp_unwind_table **ret)
 {
         struct head head = head_of(build_id, build_id_size, identity);
         char name[NAME_BYTES];
-        int r;
 
         if (build_id_size > INFP_MAX_BUILD_ID)
                 return -EINVAL;
@@ -281,9 +298,7 @@ int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_
         head.table_size = table->size;
         head.table_hash = infp_hash64(table, table->size, 0);
         name_of(name, build_id, build_id_size, identity);
-        r = write_file(cache->fd, name, &head, table);
-        if (r < 0)
-                return r;
+        INFP_TRY(write_file(cache->fd, name, &head, table, ret_map, ret));
         if (atomic_load(&cache->bytes) == UINT64_MAX ||
             atomic_fetch_add(&cache->bytes, table->size + sizeof(head)) > cache->max_bytes)
                 trim(cache);

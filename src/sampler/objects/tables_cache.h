@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/guarded_map.h"
 #include "unwind/table.h"
 
 enum { INFP_TABLES_CACHE_MIB = 256 };
@@ -19,14 +20,13 @@ int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct inf
                            struct infp_err *err);
 struct infp_tables_cache *infp_tables_cache_close(struct infp_tables_cache *cache); /* NULL is fine; returns NULL */
 
-/* An entry's table, checked, at the begin of memory of its own: munmap(memory, memory_size). 0, or a negative errno: not there. */
-struct infp_cached_table {
-        void *memory;
-        size_t memory_size;
-        const struct infp_unwind_table *table;
-};
+/* An entry's table, checked. The entry stays mapped by ret_map, which is the caller's to close: of a table of many MiB only what is
+ * looked at is in memory. 0, or a negative errno: not there. */
 int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
-                          const struct infp_file_identity *identity, struct infp_cached_table *ret);
-/* 0 or a negative errno: it is not kept, and nothing is lost but time. */
+                          const struct infp_file_identity *identity, struct infp_guarded_map *ret_map,
+                          const struct infp_unwind_table **ret);
+/* Makes an entry, and maps it as infp_tables_cache_get does. 0, or a negative errno: it is not kept, and nothing is lost but time
+ * and memory. */
 int infp_tables_cache_put(struct infp_tables_cache *cache, const uint8_t *build_id, uint32_t build_id_size,
-                          const struct infp_file_identity *identity, const struct infp_unwind_table *table);
+                          const struct infp_file_identity *identity, const struct infp_unwind_table *table,
+                          struct infp_guarded_map *ret_map, const struct infp_unwind_table **ret);

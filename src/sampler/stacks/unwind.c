@@ -50,11 +50,11 @@ static const struct infp_object *request_ahead(struct infp_stacks *stacks, struc
         return missing;
 }
 
-/* With the code of all objects at hand: files that may become shorter while they are looked at. */
+/* With the code of all objects at hand: files that may become shorter while they are looked at, as entries of the cache may. */
 static void guess(struct infp_stacks *stacks, const struct infp_space *space, struct infp_unwind_start *start,
                   struct infp_unwind_result *ret)
 {
-        struct infp_guarded_map *first = NULL;
+        struct infp_guarded_map *first = infp_objects_table_maps(stacks->objects);
 
         stacks->n_guesses++;
         for (uint32_t i = 0; i < space->n; i++) {
@@ -124,7 +124,9 @@ bool infp_stack_unwind(struct infp_stacks *stacks, struct infp_space *space, con
         if (infp_space_view(space, stacks->objects, &stacks->last_space_id, &view) < 0)
                 return true;
         start.space = &view;
+        infp_guarded_map_begin(infp_objects_table_maps(stacks->objects));
         infp_unwind(&start, &stacks->cache, stacks->frames, stacks->max_depth, ret_result);
+        infp_guarded_map_end();
         if ((ret_result->end == INFP_UNWIND_NO_TABLE || ret_result->end == INFP_UNWIND_UNSUPPORTED) &&
             ret_result->n_frames) {
                 const struct infp_unwind_frame last = stacks->frames[ret_result->n_frames - 1];
