@@ -8,7 +8,7 @@
 #include "base/time.h"
 
 enum {
-        MIN_SLOTS = 256,
+        MIN_PLACES = 256,
         FREE_BYTES = 256 * 1024, /* room for the largest row, always; memory that was never touched costs nothing */
         FORGET_SEGMENTS = 2,
 };
@@ -22,7 +22,6 @@ struct slot {
         struct packed *row;
         uint64_t named_t_ns;
         uint32_t seen_segment, named_segment, written_segment; /* segments count from 1; 0 = never */
-        bool is_used;
 };
 
 struct packed {
@@ -32,12 +31,15 @@ struct packed {
         union infp_cell cell[];
 };
 
-/* Slots and rows each lie in one piece; make_room copies what is kept into larger or smaller pieces. */
+/* Slots and rows each lie in one piece, in the order in which they came; make_room copies what is kept into larger or smaller
+ * pieces. The hash table is apart, since most of it is empty. */
 struct infp_intern {
+        uint32_t *places; /* number of a slot, from 1; 0: free */
+        size_t n_places;  /* a power of two */
         struct slot *slots;
-        size_t n_slots, n_used; /* n_slots is a power of two */
+        size_t n_slots;
         char *rows;
-        size_t rows_cap, rows_used, rows_live;
+        size_t rows_cap, rows_used;
         size_t max_bytes;
         uint32_t segment;
         bool is_new_segment; /* there may be something to forget */
@@ -62,15 +64,47 @@ static size_t hash(const struct infp_table *table, uint64_t id)
         return (size_t) infp_hash64(key, sizeof key, 0);
 }
 
-/* The slot of the id, or the free one where it belongs. */
-static struct slot *find(struct slot *slots, size_t n_slots, const struct infp_table *table, uint64_t id)
+/* Where the id is, or the free place where it belongs. */
+static uint32_t *find(const struct infp_intern *intern, const struct infp_table *table, uint64_t id)
 {
         for (size_t i = hash(table, id);; i++) {
-                struct slot *slot = &slots[i & (n_slots - 1)];
+                uint32_t *place = &intern->places[i & (intern->n_places - 1)];
+                const struct infp_entity *entity = &intern->slots[*place ? *place - 1 : 0].entity;
 
-                if (!slot->is_used || (slot->entity.id == id && slot->entity.table == table))
-                        return slot;
+                if (!*place || (entity->id == id && entity->table == table))
+                        return place;
         }
+}
+
+/* The caller knows that there is room. */
+static struct slot *add(struct infp_intern *intern, uint32_t *place, struct slot slot)
+{
+        intern->slots[intern->n_slots] = slot;
+        *place = (uint32_t) ++intern->n_slots;
+        return &intern->slots[intern->n_slots - 1];
+}
+
+/* Three quarters of the places can be taken: memory that was never touched costs nothing. */
+static size_t most_slots(size_t n_places)
+{
+        return n_places / 4 * 3;
+}
+
+static int get_memory(struct infp_intern *intern, size_t n_places, size_t rows_cap)
+{
+        intern->n_places = n_places;
+        intern->places = calloc(n_places, sizeof *intern->places);
+        intern->slots = malloc(most_slots(n_places) * sizeof *intern->slots);
+        intern->rows_cap = rows_cap;
+        intern->rows = malloc(rows_cap);
+        return intern->places && intern->slots && intern->rows ? 0 : -ENOMEM;
+}
+
+static void free_memory(struct infp_intern *intern)
+{
+        free(intern->places);
+        free(intern->slots);
+        free(intern->rows);
 }
 
 int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
@@ -81,11 +115,7 @@ int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
                 return -ENOMEM;
         intern->max_bytes = max_bytes;
         intern->segment = 1;
-        intern->n_slots = MIN_SLOTS;
-        intern->slots = calloc(intern->n_slots, sizeof *intern->slots);
-        intern->rows_cap = 2 * FREE_BYTES;
-        intern->rows = malloc(intern->rows_cap);
-        if (!intern->slots || !intern->rows) {
+        if (get_memory(intern, MIN_PLACES, 2 * FREE_BYTES) < 0) {
                 infp_intern_free(intern);
                 return -ENOMEM;
         }
@@ -96,8 +126,7 @@ int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
 struct infp_intern *infp_intern_free(struct infp_intern *intern)
 {
         if (intern) {
-                free(intern->slots);
-                free(intern->rows);
+                free_memory(intern);
                 free(intern);
         }
         return NULL;
@@ -106,15 +135,13 @@ struct infp_intern *infp_intern_free(struct infp_intern *intern)
 /* Takes a slot for the id, new or known. NULL: the table is three quarters full. */
 static struct slot *get_slot(struct infp_intern *intern, const struct infp_table *table, uint64_t id, uint64_t t_ns)
 {
-        struct slot *slot = find(intern->slots, intern->n_slots, table, id);
+        uint32_t *place = find(intern, table, id);
 
-        if (slot->is_used)
-                return slot;
-        if (intern->n_used >= intern->n_slots / 4 * 3)
+        if (*place)
+                return &intern->slots[*place - 1];
+        if (intern->n_slots >= most_slots(intern->n_places))
                 return NULL;
-        *slot = (struct slot){ .entity = { .table = table, .id = id }, .is_used = true, .named_t_ns = t_ns };
-        intern->n_used++;
-        return slot;
+        return add(intern, place, (struct slot){ .entity = { .table = table, .id = id }, .named_t_ns = t_ns });
 }
 
 static bool says_the_same(const struct packed *packed, const struct infp_row *row)
@@ -154,12 +181,9 @@ static struct packed *get_packed(struct infp_intern *intern, struct slot *slot, 
                 return packed;
         if (size > intern->rows_cap - intern->rows_used)
                 return NULL;
-        if (packed)
-                intern->rows_live -= live_size(packed);
         packed = (struct packed *) (void *) (intern->rows + intern->rows_used);
         packed->cap = (uint32_t) (size - sizeof *packed);
         intern->rows_used += size;
-        intern->rows_live += size;
         slot->row = packed;
         return packed;
 }
@@ -232,38 +256,28 @@ static bool is_stale(const struct infp_intern *intern, const struct slot *slot)
 }
 
 /* Copies what was named since `since` and is not stale into new memory. */
-static int copy_live(struct infp_intern *intern, uint64_t since, size_t n_slots, size_t rows_cap)
+static int copy_live(struct infp_intern *intern, uint64_t since, size_t n_places, size_t rows_cap)
 {
-        struct slot *slots = calloc(n_slots, sizeof *slots);
-        char *rows = malloc(rows_cap);
-        size_t n_used = 0, used = 0;
+        struct infp_intern new = { .max_bytes = intern->max_bytes, .segment = intern->segment };
 
-        if (!slots || !rows) {
-                free(slots);
-                free(rows);
+        if (get_memory(&new, n_places, rows_cap) < 0) {
+                free_memory(&new);
                 return -ENOMEM;
         }
         for (size_t i = 0; i < intern->n_slots; i++) {
-                struct slot *from = &intern->slots[i], *to;
+                const struct slot *from = &intern->slots[i];
+                struct slot *to;
 
-                if (!from->is_used || from->named_t_ns < since || is_stale(intern, from))
+                if (from->named_t_ns < since || is_stale(intern, from))
                         continue;
-                to = find(slots, n_slots, from->entity.table, from->entity.id);
-                *to = *from;
-                n_used++;
+                to = add(&new, find(&new, from->entity.table, from->entity.id), *from);
                 if (!from->row)
                         continue;
-                to->row = memcpy(rows + used, from->row, live_size(from->row));
-                used += live_size(from->row);
+                to->row = memcpy(new.rows + new.rows_used, from->row, live_size(from->row));
+                new.rows_used += live_size(from->row);
         }
-        free(intern->slots);
-        free(intern->rows);
-        intern->slots = slots;
-        intern->n_slots = n_slots;
-        intern->n_used = n_used;
-        intern->rows = rows;
-        intern->rows_cap = rows_cap;
-        intern->rows_used = intern->rows_live = used;
+        free_memory(intern);
+        *intern = new;
         return 0;
 }
 
@@ -274,7 +288,7 @@ static void count_live(const struct infp_intern *intern, uint64_t since, size_t 
         for (size_t i = 0; i < intern->n_slots; i++) {
                 const struct slot *slot = &intern->slots[i];
 
-                if (!slot->is_used || slot->named_t_ns < since || is_stale(intern, slot))
+                if (slot->named_t_ns < since || is_stale(intern, slot))
                         continue;
                 *ret_slots += 1;
                 *ret_bytes += sizeof *slot + (slot->row ? live_size(slot->row) : 0);
@@ -284,9 +298,9 @@ static void count_live(const struct infp_intern *intern, uint64_t since, size_t 
 int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns)
 {
         uint64_t since = 0, age = keep_ns;
-        size_t n_live, bytes, n_slots = MIN_SLOTS;
+        size_t n_live, bytes, n_places = MIN_PLACES;
 
-        if (!intern->is_new_segment && intern->n_used < intern->n_slots / 2 &&
+        if (!intern->is_new_segment && intern->n_slots < intern->n_places / 2 &&
             intern->rows_cap - intern->rows_used >= FREE_BYTES)
                 return 0;
         intern->is_new_segment = false;
@@ -300,25 +314,25 @@ int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns)
                 since = UINT64_MAX;
                 n_live = bytes = 0;
         }
-        while (n_slots < n_live * 3)
-                n_slots *= 2;
+        while (n_places < n_live * 3)
+                n_places *= 2;
         bytes -= n_live * sizeof(struct slot);
-        return copy_live(intern, since, n_slots, bytes + bytes / 2 + 2 * FREE_BYTES);
+        return copy_live(intern, since, n_places, bytes + bytes / 2 + 2 * FREE_BYTES);
 }
 
 bool infp_intern_has(const struct infp_intern *intern, const struct infp_table *table, uint64_t id)
 {
-        const struct slot *slot = find(intern->slots, intern->n_slots, table, id);
+        const uint32_t place = *find(intern, table, id);
 
-        return slot->is_used && slot->row;
+        return place && intern->slots[place - 1].row;
 }
 
 size_t infp_intern_count(const struct infp_intern *intern)
 {
-        return intern->n_used;
+        return intern->n_slots;
 }
 
 size_t infp_intern_bytes(const struct infp_intern *intern)
 {
-        return intern->rows_used + intern->n_slots * sizeof(struct slot);
+        return intern->rows_used + intern->n_slots * sizeof(struct slot) + intern->n_places * sizeof(*intern->places);
 }

@@ -167,6 +167,30 @@ static void test_bound(void **state)
         infp_intern_free(intern);
 }
 
+/* A busy server has 100,000 frames and stacks. */
+static void test_bytes_an_entity(void **state)
+{
+        enum {
+                MANY = 45000,
+                MOST_BYTES = 96
+        }; /* a slot of 56, and a hash table that is nearly empty just after it grew */
+        struct infp_intern *intern;
+        struct infp_entity *entity = NULL;
+
+        (void) state;
+        assert_int_equal(infp_intern_new(64 << 20, &intern), 0);
+        for (uint64_t i = 1; i <= MANY; i++) {
+                if (infp_intern_refer(intern, &things, i, i, &entity) == 0)
+                        continue;
+                assert_int_equal(infp_intern_make_room(intern, i), 0);
+                assert_int_equal(infp_intern_refer(intern, &things, i, i, &entity), 0);
+        }
+        assert_int_equal(infp_intern_make_room(intern, MANY), 0);
+        assert_int_equal(infp_intern_count(intern), MANY);
+        assert_true(infp_intern_bytes(intern) < MANY * (size_t) MOST_BYTES);
+        infp_intern_free(intern);
+}
+
 /* The longest row that there can be finds room after make_room at the latest. */
 static void test_longest_row(void **state)
 {
@@ -198,6 +222,7 @@ int main(void)
                 cmocka_unit_test(test_segments),
                 cmocka_unit_test(test_ids),
                 cmocka_unit_test(test_bound),
+                cmocka_unit_test(test_bytes_an_entity),
                 cmocka_unit_test(test_longest_row),
         };
 
