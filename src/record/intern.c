@@ -19,20 +19,23 @@ static const uint64_t keep_ns = 120 * INFP_NS_PER_S;
 /* A slot may stand for an id that facts have named and nobody has described yet: then there is no row. */
 struct slot {
         struct infp_entity entity;
-        struct packed *row;
         uint64_t named_t_ns;
+        uint32_t row; /* where it is, in words of the rows, from 1; 0: there is none */
         uint32_t seen_segment, named_segment, written_segment; /* segments count from 1; 0 = never */
 };
 
 struct packed {
         uint64_t t_ns, valid[2];
         uint32_t n_cells, text_size;
-        uint32_t cap; /* bytes of room behind this head */
+        uint32_t cap;  /* bytes of room after this head */
+        uint32_t slot; /* number of its slot, from 0; another row may be the slot's by now */
         union infp_cell cell[];
 };
 
-/* Slots and rows each lie in one piece, in the order in which they came; make_room copies what is kept into larger or smaller
- * pieces. The hash table is apart, since most of it is empty. */
+enum { WORD = 8 };
+
+/* Slots and rows each lie in one piece, in the order in which they came; make_room closes the gaps. The hash table is apart, since
+ * most of it is empty. */
 struct infp_intern {
         uint32_t *places; /* number of a slot, from 1; 0: free */
         size_t n_places;  /* a power of two */
@@ -49,12 +52,28 @@ static size_t packed_size(const struct infp_row *row)
 {
         size_t size = sizeof(struct packed) + (row->table->n_keys + row->table->n_columns) * sizeof(union infp_cell);
 
-        return (size + row->text_size + 7) & ~(size_t) 7;
+        return (size + row->text_size + WORD - 1) & ~(size_t) (WORD - 1);
 }
 
 static size_t live_size(const struct packed *row)
 {
         return sizeof *row + row->cap;
+}
+
+static struct packed *row_at(const struct infp_intern *intern, size_t offset)
+{
+        return (struct packed *) (void *) (intern->rows + offset);
+}
+
+/* NULL: nobody has described it yet. */
+static struct packed *row_of(const struct infp_intern *intern, const struct slot *slot)
+{
+        return slot->row ? row_at(intern, (size_t) (slot->row - 1) * WORD) : NULL;
+}
+
+static void set_row(struct slot *slot, size_t offset)
+{
+        slot->row = (uint32_t) (offset / WORD) + 1;
 }
 
 static size_t hash(const struct infp_table *table, uint64_t id)
@@ -76,35 +95,10 @@ static uint32_t *find(const struct infp_intern *intern, const struct infp_table 
         }
 }
 
-/* The caller knows that there is room. */
-static struct slot *add(struct infp_intern *intern, uint32_t *place, struct slot slot)
-{
-        intern->slots[intern->n_slots] = slot;
-        *place = (uint32_t) ++intern->n_slots;
-        return &intern->slots[intern->n_slots - 1];
-}
-
 /* Three quarters of the places can be taken: memory that was never touched costs nothing. */
 static size_t most_slots(size_t n_places)
 {
         return n_places / 4 * 3;
-}
-
-static int get_memory(struct infp_intern *intern, size_t n_places, size_t rows_cap)
-{
-        intern->n_places = n_places;
-        intern->places = calloc(n_places, sizeof *intern->places);
-        intern->slots = malloc(most_slots(n_places) * sizeof *intern->slots);
-        intern->rows_cap = rows_cap;
-        intern->rows = malloc(rows_cap);
-        return intern->places && intern->slots && intern->rows ? 0 : -ENOMEM;
-}
-
-static void free_memory(struct infp_intern *intern)
-{
-        free(intern->places);
-        free(intern->slots);
-        free(intern->rows);
 }
 
 int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
@@ -115,7 +109,12 @@ int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
                 return -ENOMEM;
         intern->max_bytes = max_bytes;
         intern->segment = 1;
-        if (get_memory(intern, MIN_PLACES, 2 * FREE_BYTES) < 0) {
+        intern->n_places = MIN_PLACES;
+        intern->places = calloc(intern->n_places, sizeof *intern->places);
+        intern->slots = malloc(most_slots(intern->n_places) * sizeof *intern->slots);
+        intern->rows_cap = 2 * FREE_BYTES;
+        intern->rows = malloc(intern->rows_cap);
+        if (!intern->places || !intern->slots || !intern->rows) {
                 infp_intern_free(intern);
                 return -ENOMEM;
         }
@@ -126,7 +125,9 @@ int infp_intern_new(size_t max_bytes, struct infp_intern **ret)
 struct infp_intern *infp_intern_free(struct infp_intern *intern)
 {
         if (intern) {
-                free_memory(intern);
+                free(intern->places);
+                free(intern->slots);
+                free(intern->rows);
                 free(intern);
         }
         return NULL;
@@ -141,7 +142,9 @@ static struct slot *get_slot(struct infp_intern *intern, const struct infp_table
                 return &intern->slots[*place - 1];
         if (intern->n_slots >= most_slots(intern->n_places))
                 return NULL;
-        return add(intern, place, (struct slot){ .entity = { .table = table, .id = id }, .named_t_ns = t_ns });
+        intern->slots[intern->n_slots] = (struct slot){ .entity = { .table = table, .id = id }, .named_t_ns = t_ns };
+        *place = (uint32_t) ++intern->n_slots;
+        return &intern->slots[intern->n_slots - 1];
 }
 
 static bool says_the_same(const struct packed *packed, const struct infp_row *row)
@@ -175,16 +178,17 @@ static void pack(struct packed *packed, const struct infp_row *row)
 /* Memory for the row in the slot; the old place when it fits there. */
 static struct packed *get_packed(struct infp_intern *intern, struct slot *slot, size_t size)
 {
-        struct packed *packed = slot->row;
+        struct packed *packed = row_of(intern, slot);
 
         if (packed && live_size(packed) >= size)
                 return packed;
         if (size > intern->rows_cap - intern->rows_used)
                 return NULL;
-        packed = (struct packed *) (void *) (intern->rows + intern->rows_used);
+        packed = row_at(intern, intern->rows_used);
         packed->cap = (uint32_t) (size - sizeof *packed);
+        packed->slot = (uint32_t) (slot - intern->slots);
+        set_row(slot, intern->rows_used);
         intern->rows_used += size;
-        slot->row = packed;
         return packed;
 }
 
@@ -199,7 +203,7 @@ int infp_intern_put(struct infp_intern *intern, const struct infp_row *row, stru
         if (!slot)
                 return -ENOSPC;
         slot->seen_segment = intern->segment;
-        if (slot->row && says_the_same(slot->row, row))
+        if (slot->row && says_the_same(row_of(intern, slot), row))
                 return 0;
         packed = get_packed(intern, slot, packed_size(row));
         if (!packed)
@@ -229,10 +233,9 @@ int infp_intern_refer(struct infp_intern *intern, const struct infp_table *table
         return 1;
 }
 
-void infp_intern_row(const struct infp_entity *entity, struct infp_row *ret)
+void infp_intern_row(const struct infp_intern *intern, const struct infp_entity *entity, struct infp_row *ret)
 {
-        const struct slot *slot = (const struct slot *) entity;
-        struct packed *packed = slot->row;
+        struct packed *packed = row_of(intern, (const struct slot *) entity);
         size_t cells = packed->n_cells * sizeof packed->cell[0];
 
         ret->table = entity->table;
@@ -250,35 +253,76 @@ void infp_intern_next_segment(struct infp_intern *intern)
         intern->is_new_segment = true;
 }
 
-static bool is_stale(const struct infp_intern *intern, const struct slot *slot)
+/* Named since `since`, and lately. */
+static bool is_live(const struct infp_intern *intern, const struct slot *slot, uint64_t since)
 {
-        return slot->seen_segment + FORGET_SEGMENTS < intern->segment;
+        return slot->named_t_ns >= since && slot->seen_segment + FORGET_SEGMENTS >= intern->segment;
 }
 
-/* Copies what was named since `since` and is not stale into new memory. */
-static int copy_live(struct infp_intern *intern, uint64_t since, size_t n_places, size_t rows_cap)
+/* Of the rows: only what the slots have that stay. */
+static void compact_rows(struct infp_intern *intern, uint64_t since)
 {
-        struct infp_intern new = { .max_bytes = intern->max_bytes, .segment = intern->segment };
+        size_t to = 0, size;
 
-        if (get_memory(&new, n_places, rows_cap) < 0) {
-                free_memory(&new);
+        for (size_t from = 0; from < intern->rows_used; from += size) {
+                struct packed *packed = row_at(intern, from);
+                struct slot *slot = &intern->slots[packed->slot];
+
+                size = live_size(packed);
+                if (row_of(intern, slot) != packed || !is_live(intern, slot, since))
+                        continue;
+                memmove(intern->rows + to, packed, size);
+                set_row(slot, to);
+                to += size;
+        }
+        intern->rows_used = to;
+}
+
+static void compact_slots(struct infp_intern *intern, uint64_t since)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < intern->n_slots; i++) {
+                if (!is_live(intern, &intern->slots[i], since))
+                        continue;
+                intern->slots[n] = intern->slots[i];
+                if (intern->slots[n].row)
+                        row_of(intern, &intern->slots[n])->slot = (uint32_t) n;
+                n++;
+        }
+        intern->n_slots = n;
+}
+
+/* Large pieces grow in place, by the kernel's page tables. What cannot be had stays as it is. */
+static int resize(struct infp_intern *intern, size_t n_places, size_t rows_cap)
+{
+        uint32_t *places = calloc(n_places, sizeof *places);
+        struct slot *slots = places ? realloc(intern->slots, most_slots(n_places) * sizeof *slots) : NULL;
+        char *rows = realloc(intern->rows, rows_cap);
+
+        if (rows) {
+                intern->rows = rows;
+                intern->rows_cap = rows_cap;
+        }
+        if (!slots) {
+                free(places);
                 return -ENOMEM;
         }
-        for (size_t i = 0; i < intern->n_slots; i++) {
-                const struct slot *from = &intern->slots[i];
-                struct slot *to;
+        free(intern->places);
+        intern->places = places;
+        intern->n_places = n_places;
+        intern->slots = slots;
+        return rows ? 0 : -ENOMEM;
+}
 
-                if (from->named_t_ns < since || is_stale(intern, from))
-                        continue;
-                to = add(&new, find(&new, from->entity.table, from->entity.id), *from);
-                if (!from->row)
-                        continue;
-                to->row = memcpy(new.rows + new.rows_used, from->row, live_size(from->row));
-                new.rows_used += live_size(from->row);
+static void fill_places(struct infp_intern *intern)
+{
+        memset(intern->places, 0, intern->n_places * sizeof *intern->places);
+        for (size_t i = 0; i < intern->n_slots; i++) {
+                const struct infp_entity *entity = &intern->slots[i].entity;
+
+                *find(intern, entity->table, entity->id) = (uint32_t) i + 1;
         }
-        free_memory(intern);
-        *intern = new;
-        return 0;
 }
 
 /* Slots and bytes of rows that stay when what was named before `since` is forgotten. */
@@ -288,10 +332,10 @@ static void count_live(const struct infp_intern *intern, uint64_t since, size_t 
         for (size_t i = 0; i < intern->n_slots; i++) {
                 const struct slot *slot = &intern->slots[i];
 
-                if (slot->named_t_ns < since || is_stale(intern, slot))
+                if (!is_live(intern, slot, since))
                         continue;
                 *ret_slots += 1;
-                *ret_bytes += sizeof *slot + (slot->row ? live_size(slot->row) : 0);
+                *ret_bytes += sizeof *slot + (slot->row ? live_size(row_of(intern, slot)) : 0);
         }
 }
 
@@ -299,6 +343,7 @@ int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns)
 {
         uint64_t since = 0, age = keep_ns;
         size_t n_live, bytes, n_places = MIN_PLACES;
+        int r;
 
         if (!intern->is_new_segment && intern->n_slots < intern->n_places / 2 &&
             intern->rows_cap - intern->rows_used >= FREE_BYTES)
@@ -314,10 +359,14 @@ int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns)
                 since = UINT64_MAX;
                 n_live = bytes = 0;
         }
+        compact_rows(intern, since);
+        compact_slots(intern, since);
         while (n_places < n_live * 3)
                 n_places *= 2;
         bytes -= n_live * sizeof(struct slot);
-        return copy_live(intern, since, n_places, bytes + bytes / 2 + 2 * FREE_BYTES);
+        r = resize(intern, n_places, bytes + bytes / 2 + 2 * FREE_BYTES);
+        fill_places(intern);
+        return r;
 }
 
 bool infp_intern_has(const struct infp_intern *intern, const struct infp_table *table, uint64_t id)

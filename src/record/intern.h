@@ -31,7 +31,7 @@ int infp_intern_refer(struct infp_intern *intern, const struct infp_table *table
                       struct infp_entity **ret);
 
 /* The row as it was put; its text is borrowed. */
-void infp_intern_row(const struct infp_entity *entity, struct infp_row *ret);
+void infp_intern_row(const struct infp_intern *intern, const struct infp_entity *entity, struct infp_row *ret);
 
 /* A new segment begins: every entity is to be written again; those that no fact of the last two segments named are forgotten
  * at the next make_room. */

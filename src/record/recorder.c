@@ -216,7 +216,7 @@ static void write_entities(struct infp_recorder *recorder, struct infp_entity *l
                 struct infp_buffer *buffer = infp_builders_find(&recorder->builders, entity->table);
 
                 list = entity->next;
-                infp_intern_row(entity, &recorder->entity_row);
+                infp_intern_row(recorder->intern, entity, &recorder->entity_row);
                 refer(recorder, buffer, &recorder->entity_row, now, &list);
                 append(recorder, buffer, &recorder->entity_row);
         }

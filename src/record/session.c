@@ -14,8 +14,8 @@
 
 /* How long the command waits for the first sample of sources that may block. */
 static const uint64_t first_sample_ns = INFP_NS_PER_S;
-/* Of stacks there are many more than of processes, and each node is an entity. */
-static const size_t stack_entity_bytes = 64 << 20;
+/* Of stacks there are many more than of processes, and each node is an entity: about 150 bytes. */
+static const size_t stack_entity_bytes = 16 << 20;
 static const uint64_t reader_look_ns = INFP_NS_PER_S, reader_flush_ns = INFP_NS_PER_S;
 
 uint64_t infp_session_now(void)
