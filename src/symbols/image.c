@@ -12,13 +12,11 @@
 /* Address space is what a file costs before it is read; beyond this it is no program. */
 #define MOST_BYTES (UINT64_C(16) << 30)
 #define MOST_PIECE (UINT64_C(512) << 20)
+enum { BLOCK = 4096 };
 
-static bool has_piece(const struct infp_image *image, uint64_t begin, uint64_t end)
+static bool has_block(const struct infp_image *image, uint64_t block)
 {
-        for (unsigned i = 0; i < INFP_IMAGE_PIECES; i++)
-                if (image->pieces[i].begin <= begin && end <= image->pieces[i].end)
-                        return true;
-        return false;
+        return image->blocks[block / 64] >> block % 64 & 1;
 }
 
 bool infp_image_read(struct infp_image *image, uint64_t offset, void *ret, uint64_t size)
@@ -64,17 +62,35 @@ bool infp_image_read_text(struct infp_image *image, const Elf64_Shdr *texts, uin
         return false;
 }
 
+static bool read_blocks(struct infp_image *image, uint64_t block, uint64_t n)
+{
+        const uint64_t at = block * BLOCK, left = image->size - at, size = n * BLOCK < left ? n * BLOCK : left;
+
+        if (!infp_image_read(image, at, image->bytes + at, size))
+                return false;
+        image->n_read += size;
+        for (uint64_t i = block; i < block + n; i++)
+                image->blocks[i / 64] |= UINT64_C(1) << i % 64;
+        return true;
+}
+
+/* Whatever a file says of where its parts are, each of its blocks is read once. */
 const uint8_t *infp_image_need(struct infp_image *image, uint64_t offset, uint64_t size)
 {
+        const uint64_t end = (offset + size + BLOCK - 1) / BLOCK;
+
         if (offset > image->size || size > image->size - offset ||
             size > (image->most_bytes ? image->most_bytes : MOST_PIECE))
                 return NULL;
-        if (image->fd < 0 || has_piece(image, offset, offset + size))
-                return image->bytes + offset;
-        if (!infp_image_read(image, offset, image->bytes + offset, size))
-                return NULL;
-        image->n_read += size;
-        image->pieces[image->n_pieces++ % INFP_IMAGE_PIECES] = (struct infp_image_piece){ offset, offset + size };
+        for (uint64_t at = offset / BLOCK, n; image->fd >= 0 && at < end; at += n) {
+                n = at % 64 == 0 && image->blocks[at / 64] == UINT64_MAX ? 64 : 1;
+                if (has_block(image, at))
+                        continue;
+                while (at + n < end && !has_block(image, at + n))
+                        n++;
+                if (!read_blocks(image, at, n))
+                        return NULL;
+        }
         return image->bytes + offset;
 }
 
@@ -156,15 +172,24 @@ enum { MOST_NOTE_BYTES = 1 << 20 };
 /* By segments, and by sections in files of debug symbols, whose segments hold nothing. */
 static void find_build_id(struct infp_image *image)
 {
-        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++)
-                if (image->segments[i].p_type == PT_NOTE && image->segments[i].p_filesz <= MOST_NOTE_BYTES)
-                        take_notes(image,
-                                   infp_image_need(image, image->segments[i].p_offset, image->segments[i].p_filesz),
-                                   image->segments[i].p_filesz, image->segments[i].p_align);
-        for (unsigned i = 1; i < image->n_sections; i++)
-                if (image->sections[i].sh_type == SHT_NOTE && image->sections[i].sh_size <= MOST_NOTE_BYTES)
-                        take_notes(image, infp_image_data(image, &image->sections[i]), image->sections[i].sh_size,
-                                   image->sections[i].sh_addralign);
+        uint64_t left = MOST_NOTE_BYTES;
+
+        for (unsigned i = 0; image->segments && i < image->head.e_phnum; i++) {
+                const Elf64_Phdr *s = &image->segments[i];
+
+                if (s->p_type == PT_NOTE && s->p_filesz <= left) {
+                        take_notes(image, infp_image_need(image, s->p_offset, s->p_filesz), s->p_filesz, s->p_align);
+                        left -= s->p_filesz;
+                }
+        }
+        for (unsigned i = 1; i < image->n_sections; i++) {
+                const Elf64_Shdr *s = &image->sections[i];
+
+                if (s->sh_type == SHT_NOTE && s->sh_size <= left) {
+                        take_notes(image, infp_image_data(image, s), s->sh_size, s->sh_addralign);
+                        left -= s->sh_size;
+                }
+        }
 }
 
 static void read_sections(struct infp_image *image)
@@ -253,9 +278,13 @@ int infp_image_open(struct infp_image *image, int fd, const char *path, struct i
         image->size = (uint64_t) st.st_size;
         image->device = (uint64_t) st.st_dev;
         image->inode = (uint64_t) st.st_ino;
+        image->blocks = calloc(image->size / BLOCK / 64 + 1, sizeof(*image->blocks));
         image->bytes =
                 mmap(NULL, image->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (image->bytes == MAP_FAILED) {
+        if (image->bytes == MAP_FAILED || !image->blocks) {
+                if (image->bytes != MAP_FAILED)
+                        munmap(image->bytes, image->size);
+                free(image->blocks);
                 infp_close(fd);
                 return infp_fail(err, -ENOMEM, "no memory to read %s", path);
         }
@@ -274,6 +303,7 @@ void infp_image_close(struct infp_image *image)
                         free(image->bytes);
         }
         infp_close(image->fd);
+        free(image->blocks);
         free((void *) image->segments);
         free(image->sections);
         *image = (struct infp_image){ .fd = -1 };

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { INFP_IMAGE_MAX_SECTIONS = 4096, INFP_IMAGE_MAX_BUILD_ID = 64, INFP_IMAGE_PIECES = 32 };
+enum { INFP_IMAGE_MAX_SECTIONS = 4096, INFP_IMAGE_MAX_BUILD_ID = 64 };
 
 struct infp_image {
         uint8_t *bytes; /* size of them; what was not asked for is zero */
@@ -22,10 +22,7 @@ struct infp_image {
         bool is_borrowed;    /* bytes are the caller's */
         bool is_cut;         /* the file was shorter than it had been */
         uint64_t device, inode;
-        struct infp_image_piece {
-                uint64_t begin, end;
-        } pieces[INFP_IMAGE_PIECES]; /* that were read; the oldest gives way */
-        unsigned n_pieces;
+        uint64_t *blocks; /* a bit each: it was read */
 
         Elf64_Ehdr head;
         const Elf64_Phdr *segments; /* copies; head.e_phnum of them */

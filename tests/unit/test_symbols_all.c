@@ -10,9 +10,11 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "symbols/image.h"
 #include "symbols/symbols.h"
 
 enum { STEPS = 3000 };
@@ -98,10 +100,48 @@ static void a_few_names_are_those_of_all(void **state)
         compare(info.dli_fname, (void *) (uintptr_t) qsort);
 }
 
+/* Many parts that all name the same bytes: none is read again, whatever the file says. */
+static void parts_that_overlap_are_read_once(void **state)
+{
+        enum { PARTS = 5000, SIZE = 1 << 20 };
+        static uint8_t bytes[SIZE];
+        Elf64_Ehdr head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB },
+                            .e_machine = EM_X86_64,
+                            .e_phoff = sizeof(head),
+                            .e_phentsize = sizeof(Elf64_Phdr),
+                            .e_phnum = PARTS };
+        struct infp_image image;
+        struct infp_err err = { "" };
+        int fd = memfd_create("image", MFD_CLOEXEC);
+
+        (void) state;
+        for (size_t i = 0; i < SIZE; i++)
+                bytes[i] = (uint8_t) (i * 7 + i / 4096);
+        memcpy(bytes, &head, sizeof(head));
+        for (unsigned i = 0; i < PARTS; i++) {
+                const Elf64_Phdr part = { .p_type = PT_LOAD, .p_offset = i * 100, .p_filesz = SIZE - i * 150 };
+
+                memcpy(bytes + sizeof(head) + i * sizeof(part), &part, sizeof(part));
+        }
+        assert_int_equal(infp_write_all(fd, bytes, SIZE, NULL), 0);
+        assert_int_equal(infp_image_open(&image, fd, "image", &err), 0);
+        assert_memory_equal(infp_image_need(&image, SIZE - 5000, 4999), bytes + SIZE - 5000, 4999);
+        assert_memory_equal(infp_image_need(&image, SIZE / 2 - 1, 4098), bytes + SIZE / 2 - 1, 4098);
+        assert_true(image.n_read < 5 * 4096 + PARTS * sizeof(Elf64_Phdr) + 4096); /* only what was asked for */
+        infp_image_need_data(&image);
+        assert_int_equal(image.n_read, SIZE);
+        assert_memory_equal(infp_image_need(&image, 0, SIZE), bytes, SIZE);
+        assert_int_equal(image.n_read, SIZE);
+        assert_null(infp_image_need(&image, SIZE - 1, 2));
+        assert_non_null(infp_image_need(&image, SIZE, 0));
+        infp_image_close(&image);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_few_names_are_those_of_all),
+                cmocka_unit_test(parts_that_overlap_are_read_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
