@@ -22,7 +22,7 @@ struct infp_import_input {
         bool is_gzip, is_end; /* end: of the file */
         bool in_member;       /* of a gzip file: its end has not come yet */
         z_stream z;
-        char raw[CHUNK]; /* of a gzip file */
+        char *raw; /* CHUNK bytes of a gzip file; else NULL */
         uint64_t bytes, unpacked, line;
         char *data; /* content: begin .. end of cap */
         size_t begin, end, cap;
@@ -110,7 +110,7 @@ static ssize_t inflate_some(struct infp_import_input *input, char *to, size_t ca
                 int r;
 
                 if (!input->z.avail_in && !input->is_end) {
-                        ssize_t n = read_some(input, input->raw, sizeof(input->raw), err);
+                        ssize_t n = read_some(input, input->raw, CHUNK, err);
 
                         if (n < 0)
                                 return n;
@@ -184,7 +184,8 @@ static bool is_gzip(const char *data, size_t size)
 /* What was read so far is gzip: its content takes the place. */
 static int begin_gzip(struct infp_import_input *input, struct infp_err *err)
 {
-        if (inflateInit2(&input->z, GZIP_WINDOW) != Z_OK)
+        input->raw = malloc(CHUNK);
+        if (!input->raw || inflateInit2(&input->z, GZIP_WINDOW) != Z_OK)
                 return infp_fail(err, -ENOMEM, "not enough memory to unpack %s", input->source.path);
         input->is_gzip = input->in_member = true;
         input->unpacked = 0;
@@ -236,6 +237,7 @@ struct infp_import_input *infp_import_input_close(struct infp_import_input *inpu
                 return NULL;
         if (input->is_gzip)
                 inflateEnd(&input->z);
+        free(input->raw);
         free(input->data);
         free(input);
         return NULL;

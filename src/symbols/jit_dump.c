@@ -287,13 +287,15 @@ static int read_head(struct infp_jit_file *file, int fd, uint64_t size, uint8_t 
 
 int infp_jit_symbols_read_jitdump(struct infp_jit_symbols *jit, int fd, struct infp_err *err)
 {
-        infp_autofree uint8_t *buffer = malloc(MOST_RECORD);
-        uint64_t size;
+        infp_autofree uint8_t *buffer = NULL;
+        uint64_t size, left;
         struct infp_jit_file *file = infp_jit_file(jit, fd, &size);
         int r = 1, q;
 
         if (!file)
                 return infp_fail(err, -EBADMSG, "a jitdump is no file, or there are too many of them");
+        left = size > file->at ? size - file->at : 0;
+        buffer = malloc(left > HEAD ? left < MOST_RECORD ? left : MOST_RECORD : HEAD);
         if (!buffer)
                 return infp_fail(err, -ENOMEM, "no memory to read a jitdump");
         if (!file->at && read_head(file, fd, size, buffer) < 0)

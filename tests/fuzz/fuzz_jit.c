@@ -46,17 +46,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct infp_jit_symbols *jit = NULL;
         const bool is_dump = size && data[0] & 1;
+        static int fd = -1; /* making a file takes longer than reading it */
         size_t first;
-        int fd;
 
         if (size < 2)
                 return 0;
-        fd = memfd_create("jit", MFD_CLOEXEC);
+        if (fd < 0)
+                fd = memfd_create("jit", MFD_CLOEXEC);
         expect(fd >= 0 && infp_jit_symbols_new(&jit) == 0);
         first = data[1] * (size - 2) / 255;
-        expect(write(fd, data + 2, first) == (ssize_t) first);
+        expect(ftruncate(fd, 0) == 0 && pwrite(fd, data + 2, first, 0) == (ssize_t) first);
         read_file(jit, fd, is_dump);
-        expect(write(fd, data + 2 + first, size - 2 - first) == (ssize_t) (size - 2 - first));
+        expect(pwrite(fd, data + 2 + first, size - 2 - first, (off_t) first) == (ssize_t) (size - 2 - first));
         read_file(jit, fd, is_dump);
         for (size_t i = 2; i + 8 <= size; i += 8) { /* addresses that may be in it */
                 uint64_t address;
@@ -68,6 +69,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         look_up(jit, 0x1000, 0);
         look_up(jit, UINT64_MAX, UINT64_MAX);
         infp_jit_symbols_free(jit);
-        close(fd);
         return 0;
 }

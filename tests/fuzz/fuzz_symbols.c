@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         expect(infp_symbols_new(&(struct infp_symbols_options){ .root_fd = root, .no_lines = true }, &symbols, &err) ==
                0);
         if (infp_symbols_object(symbols, "/libgomp.so", fd, NULL, &object, &err) == 0) {
-                for (uint64_t address = 0x100; address < 0x1200; address += 53)
+                for (uint64_t address = 0x100 + size % 211; address < 0x1200; address += 211)
                         look_up(symbols, object, address);
                 look_up(symbols, object, 0);
                 look_up(symbols, object, UINT64_MAX);

@@ -56,7 +56,7 @@ static void walk(const struct infp_unwind_table *table, const uint8_t *data, siz
                                                      .table = table,
                                                      .code = code };
         const struct infp_unwind_space space = { &mapping, 1, 1 };
-        const size_t n_words = size < 512 ? size : 512;
+        const size_t n_words = size < 128 ? size : 128; /* they are scanned for return addresses at each frame */
         uint64_t *words = malloc(n_words * 8 + 1), values[INFP_N_REGISTERS];
         const struct infp_unwind_dump dump = { (const uint8_t *) words, STACK, n_words * 8, is_cut };
         const struct infp_unwind_start start = { &space, &dump, 1, true, values };
@@ -69,7 +69,7 @@ static void walk(const struct infp_unwind_table *table, const uint8_t *data, siz
         for (size_t i = 0; i < n_words; i++)
                 words[i] = make_word(data, size, i);
         infp_unwind_cache_init(&cache, cached, 64);
-        for (unsigned k = 0; k < 8; k++) {
+        for (unsigned k = 0; k < 4; k++) {
                 for (unsigned i = 0; i < INFP_N_REGISTERS; i++)
                         values[i] = make_word(data, size, i * 3 + k);
                 values[INFP_RSP] = STACK + 8 * (uint64_t) k;
