@@ -46,16 +46,11 @@ const struct infp_table infp_engine_quantiles_by_table = {
         .plain = true,
 };
 
-struct window {
+struct infp_engine_quantiles {
+        struct infp_engine_windows *windows; /* that are still to come; NULL: there is one window */
+        struct infp_engine_window found;     /* the window that rows are made of */
         uint64_t t_ns;
         int64_t unix_ns;
-        struct infp_engine_window found;
-};
-
-struct infp_engine_quantiles {
-        struct window *windows;
-        size_t n_windows, window;      /* window: of the next row */
-        bool has_windows;              /* their columns */
         struct infp_entities *engines; /* NULL: none are known */
         struct infp_builder *builder;
         unsigned at; /* metric and quantile of the next row */
@@ -64,9 +59,8 @@ struct infp_engine_quantiles {
 struct infp_engine_quantiles *infp_engine_quantiles_close(struct infp_engine_quantiles *quantiles)
 {
         if (quantiles) {
-                for (size_t i = 0; i < quantiles->n_windows; i++)
-                        infp_engine_window_done(&quantiles->windows[i].found);
-                free(quantiles->windows);
+                infp_engine_windows_close(quantiles->windows);
+                infp_engine_window_done(&quantiles->found);
                 infp_entities_free(quantiles->engines);
                 infp_builder_free(quantiles->builder);
                 free(quantiles);
@@ -79,22 +73,6 @@ static void close_ptr(struct infp_engine_quantiles **quantiles)
         infp_engine_quantiles_close(*quantiles);
 }
 
-static int add_window(void *context, uint64_t t_ns, int64_t unix_ns, struct infp_engine_window *found)
-{
-        struct infp_engine_quantiles *q = context;
-        struct window *more = q->windows;
-
-        if ((q->n_windows & (q->n_windows - 1)) == 0)
-                more = reallocarray(q->windows, q->n_windows ? 2 * q->n_windows : 1, sizeof(*more));
-        if (!more) {
-                infp_engine_window_done(found);
-                return -ENOMEM;
-        }
-        q->windows = more;
-        q->windows[q->n_windows++] = (struct window){ t_ns, unix_ns, *found };
-        return 0;
-}
-
 static int make(const struct infp_table *table, struct infp_run *run, const struct infp_catalog *catalog,
                 struct infp_engine_quantiles **ret, struct infp_err *err)
 {
@@ -103,7 +81,6 @@ static int make(const struct infp_table *table, struct infp_run *run, const stru
 
         if (!q)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        q->has_windows = table != &infp_engine_quantiles_table;
         q->builder = infp_builder_new(table, INFP_BATCH_ROWS);
         if (!q->builder)
                 return infp_fail(err, -ENOMEM, "out of memory");
@@ -118,13 +95,10 @@ int infp_engine_quantiles_open(struct infp_run *run, uint64_t t0, uint64_t t1, c
                                struct infp_engine_quantiles **ret, struct infp_err *err)
 {
         infp_cleanup(close_ptr) struct infp_engine_quantiles *q = NULL;
-        struct infp_engine_window found;
 
         *ret = NULL;
         INFP_TRY(make(&infp_engine_quantiles_table, run, catalog, &q, err));
-        INFP_TRY(infp_engine_window_read(run, t0, t1, catalog, &found, err));
-        if (add_window(q, 0, 0, &found) < 0)
-                return infp_fail(err, -ENOMEM, "out of memory");
+        INFP_TRY(infp_engine_window_read(run, t0, t1, catalog, &q->found, err));
         *ret = INFP_TAKE(q);
         return 0;
 }
@@ -133,12 +107,10 @@ int infp_engine_quantiles_open_by(struct infp_run *run, uint64_t step_ns, const 
                                   struct infp_engine_quantiles **ret, struct infp_err *err)
 {
         infp_cleanup(close_ptr) struct infp_engine_quantiles *q = NULL;
-        struct infp_window_steps steps = { step_ns, add_window, NULL };
 
         *ret = NULL;
         INFP_TRY(make(&infp_engine_quantiles_by_table, run, catalog, &q, err));
-        steps.context = q;
-        INFP_TRY(infp_engine_windows_read(run, &steps, catalog, err));
+        INFP_TRY(infp_engine_windows_open(run, step_ns, catalog, &q->windows, err));
         *ret = INFP_TAKE(q);
         return 0;
 }
@@ -153,10 +125,9 @@ static void set_attribute(const struct infp_engine_quantiles *q, unsigned first,
 }
 
 /* One row; -ENOSPC. */
-static int put(const struct infp_engine_quantiles *q, const struct window *window, const struct infp_window_metric *m,
-               double quantile)
+static int put(const struct infp_engine_quantiles *q, const struct infp_window_metric *m, double quantile)
 {
-        const unsigned first = q->has_windows ? OF_WINDOWS : 0;
+        const unsigned first = q->windows ? OF_WINDOWS : 0;
         struct infp_builder *b = q->builder;
         struct infp_quantile at;
 
@@ -164,8 +135,8 @@ static int put(const struct infp_engine_quantiles *q, const struct window *windo
                 return 0;
         INFP_TRY(infp_builder_row_begin(b, 0, 0));
         if (first) {
-                infp_builder_set(b, T_NS, (union infp_cell){ .i64 = (int64_t) window->t_ns }, NULL, 0);
-                infp_builder_set(b, TIME, (union infp_cell){ .i64 = window->unix_ns }, NULL, 0);
+                infp_builder_set(b, T_NS, (union infp_cell){ .i64 = (int64_t) q->t_ns }, NULL, 0);
+                infp_builder_set(b, TIME, (union infp_cell){ .i64 = q->unix_ns }, NULL, 0);
         }
         infp_builder_set(b, first + ENGINE, (union infp_cell){ .u64 = m->engine }, NULL, 0);
         set_attribute(q, first, URL, m->engine);
@@ -183,20 +154,23 @@ static int put(const struct infp_engine_quantiles *q, const struct window *windo
         return infp_builder_row_end(b);
 }
 
+static int next_window(struct infp_engine_quantiles *q, struct infp_err *err)
+{
+        infp_engine_window_done(&q->found);
+        q->at = 0;
+        return q->windows ? infp_engine_windows_next(q->windows, &q->t_ns, &q->unix_ns, &q->found, err) : 0;
+}
+
 int infp_engine_quantiles_next(struct infp_engine_quantiles *q, struct infp_batch *ret, struct infp_err *err)
 {
-        infp_builder_reset(q->builder);
-        while (q->window < q->n_windows) {
-                const struct window *window = &q->windows[q->window];
-                int r = -EAGAIN;
+        int r = 1;
 
-                if (q->at < window->found.n * INFP_QUANTILES_N)
-                        r = put(q, window, &window->found.metrics[q->at / INFP_QUANTILES_N],
-                                infp_quantiles_shown[q->at % INFP_QUANTILES_N]);
-                if (r == -EAGAIN) {
-                        q->window++;
-                        q->at = 0;
-                } else if (r == 0)
+        infp_builder_reset(q->builder);
+        while (r > 0) {
+                if (q->at == q->found.n * INFP_QUANTILES_N)
+                        r = next_window(q, err);
+                else if (put(q, &q->found.metrics[q->at / INFP_QUANTILES_N],
+                             infp_quantiles_shown[q->at % INFP_QUANTILES_N]) == 0)
                         q->at++;
                 else if (infp_builder_rows(q->builder) > 0)
                         break;
@@ -204,5 +178,5 @@ int infp_engine_quantiles_next(struct infp_engine_quantiles *q, struct infp_batc
                         return infp_fail(err, -ENOMEM, "out of memory");
         }
         *ret = infp_builder_batch(q->builder, 0);
-        return ret->n_rows > 0;
+        return r < 0 ? r : ret->n_rows > 0;
 }

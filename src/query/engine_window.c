@@ -189,81 +189,6 @@ static int read_series(struct window *w, struct infp_run *run, const struct infp
         return r == -ENOMEM ? out_of_memory(err) : r;
 }
 
-/* Where a reading in steps is. */
-struct stepping {
-        const struct infp_window_steps *steps; /* NULL: one window */
-        bool is_open;
-        uint64_t t_ns; /* begin of the open window */
-        int64_t unix_ns;
-};
-
-static int end_step(struct stepping *s, struct window *w)
-{
-        struct infp_engine_window window = { 0 };
-        int r = s->is_open ? infp_window_end(w, &window) : 0;
-
-        if (r < 0) {
-                infp_engine_window_done(&window);
-                return r;
-        }
-        r = s->is_open ? s->steps->each(s->steps->context, s->t_ns, s->unix_ns, &window) : 0;
-        s->is_open = false;
-        return r;
-}
-
-/* Ends the window before the row and begins that of the row. */
-static int step_to(struct stepping *s, struct window *w, uint64_t t_ns, int64_t unix_ns)
-{
-        const uint64_t step_ns = s->steps->step_ns, since = (uint64_t) unix_ns % step_ns;
-
-        if (s->is_open && t_ns < s->t_ns + step_ns)
-                return 0;
-        INFP_TRY(end_step(s, w));
-        infp_window_again(w);
-        s->is_open = true;
-        s->t_ns = t_ns > since ? t_ns - since : 0;
-        s->unix_ns = unix_ns - (int64_t) since;
-        return 0;
-}
-
-static int take_batch(struct window *w, struct stepping *stepping, const struct infp_batch *batch, const int *c)
-{
-        for (uint32_t row = 0; row < batch->n_rows; row++) {
-                const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
-                               *known = infp_map_get(&w->series_of,
-                                                     infp_batch_u64(batch, (unsigned) c[SAMPLE_SERIES], row));
-
-                if (stepping->steps)
-                        INFP_TRY(step_to(stepping, w, t_ns, infp_batch_i64(batch, 1, row)));
-                if (known)
-                        infp_window_take(w, &w->series[*known], t_ns,
-                                         infp_batch_f64(batch, (unsigned) c[SAMPLE_VALUE], row));
-        }
-        return 0;
-}
-
-static int read_samples(struct window *w, struct infp_run *run, uint64_t t1, const struct infp_window_steps *steps,
-                        const struct infp_catalog *catalog, struct infp_err *err)
-{
-        struct stepping stepping = { .steps = steps };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int c[SAMPLE_N], r = open_scan(run, "engine_samples", sample_columns, sample_types,
-                                       &(struct infp_scan_options){ .t1 = t1, .catalog = catalog }, &scan, c, err);
-
-        if (r <= 0)
-                return r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                if (take_batch(w, &stepping, &batch, c) < 0) {
-                        r = out_of_memory(err);
-                        break;
-                }
-        infp_scan_close(scan);
-        if (r == 0 && steps && end_step(&stepping, w) < 0)
-                r = out_of_memory(err);
-        return r;
-}
-
 static void window_done(struct window *w)
 {
         for (uint32_t i = 0; i < w->n_groups; i++) {
@@ -278,6 +203,95 @@ static void window_done(struct window *w)
         free(w->after);
         infp_map_done(&w->series_of);
         infp_map_done(&w->group_of);
+}
+
+/* Samples as far as they are read. */
+struct infp_engine_windows {
+        struct window w;
+        struct infp_scan *scan; /* NULL: there is no more */
+        struct infp_batch batch;
+        uint32_t row; /* of the batch: the next */
+        int c[SAMPLE_N];
+        uint64_t step_ns; /* 0: all is one window */
+        bool is_open;
+        uint64_t t_ns; /* begin of the open window */
+        int64_t unix_ns;
+};
+
+static int open_windows(struct infp_engine_windows *s, struct infp_run *run, uint64_t t1,
+                        const struct infp_catalog *catalog, struct infp_err *err)
+{
+        int r;
+
+        INFP_TRY(read_series(&s->w, run, catalog, err));
+        if (infp_window_ready(&s->w) < 0)
+                return out_of_memory(err);
+        r = open_scan(run, "engine_samples", sample_columns, sample_types,
+                      &(struct infp_scan_options){ .t1 = t1, .catalog = catalog }, &s->scan, s->c, err);
+        return r < 0 ? r : 0;
+}
+
+static void windows_done(struct infp_engine_windows *s)
+{
+        infp_scan_close(s->scan);
+        window_done(&s->w);
+}
+
+/* Sees to it that there is a row: 1, 0 or a negative errno. */
+static int need_row(struct infp_engine_windows *s, struct infp_err *err)
+{
+        int r = 1;
+
+        while (s->scan && s->row >= s->batch.n_rows && r > 0) {
+                s->row = 0;
+                s->batch.n_rows = 0;
+                r = infp_scan_next(s->scan, &s->batch, err);
+        }
+        if (r <= 0)
+                s->scan = infp_scan_close(s->scan);
+        return r < 0 ? r : s->scan != NULL;
+}
+
+/* False: the row is of a later window. */
+static bool take_row(struct infp_engine_windows *s)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(&s->batch, 0, s->row),
+                       *known = infp_map_get(&s->w.series_of,
+                                             infp_batch_u64(&s->batch, (unsigned) s->c[SAMPLE_SERIES], s->row));
+        const int64_t unix_ns = infp_batch_i64(&s->batch, 1, s->row);
+
+        if (s->is_open && s->step_ns && t_ns >= s->t_ns + s->step_ns)
+                return false;
+        if (!s->is_open) {
+                const uint64_t since = s->step_ns ? (uint64_t) unix_ns % s->step_ns : 0;
+
+                infp_window_again(&s->w);
+                s->is_open = true;
+                s->t_ns = t_ns > since ? t_ns - since : 0;
+                s->unix_ns = unix_ns - (int64_t) since;
+        }
+        if (known)
+                infp_window_take(&s->w, &s->w.series[*known], t_ns,
+                                 infp_batch_f64(&s->batch, (unsigned) s->c[SAMPLE_VALUE], s->row));
+        s->row++;
+        return true;
+}
+
+static int read_window(struct infp_engine_windows *s, struct infp_engine_window *ret, struct infp_err *err)
+{
+        int r;
+
+        *ret = (struct infp_engine_window){ 0 };
+        while ((r = need_row(s, err)) > 0 && take_row(s))
+                ;
+        if (r < 0)
+                return r;
+        r = infp_window_end(&s->w, ret);
+        s->is_open = false;
+        if (r == 0)
+                return 0;
+        infp_engine_window_done(ret);
+        return out_of_memory(err);
 }
 
 double infp_window_observations(const struct infp_window_metric *metric)
@@ -308,29 +322,48 @@ void infp_engine_window_done(struct infp_engine_window *window)
 int infp_engine_window_read(struct infp_run *run, uint64_t t0, uint64_t t1, const struct infp_catalog *catalog,
                             struct infp_engine_window *ret, struct infp_err *err)
 {
-        infp_cleanup(window_done) struct window w = { .t0 = t0 };
-        int r;
+        infp_cleanup(windows_done) struct infp_engine_windows s = { .w.t0 = t0 };
 
         *ret = (struct infp_engine_window){ 0 };
-        INFP_TRY(read_series(&w, run, catalog, err));
-        if (infp_window_ready(&w) < 0)
-                return out_of_memory(err);
-        INFP_TRY(read_samples(&w, run, t1, NULL, catalog, err));
-        r = infp_window_end(&w, ret);
-        if (r < 0) {
-                infp_engine_window_done(ret);
-                return out_of_memory(err);
-        }
-        return 0;
+        INFP_TRY(open_windows(&s, run, t1, catalog, err));
+        return read_window(&s, ret, err);
 }
 
-int infp_engine_windows_read(struct infp_run *run, const struct infp_window_steps *steps,
-                             const struct infp_catalog *catalog, struct infp_err *err)
+int infp_engine_windows_open(struct infp_run *run, uint64_t step_ns, const struct infp_catalog *catalog,
+                             struct infp_engine_windows **ret, struct infp_err *err)
 {
-        infp_cleanup(window_done) struct window w = { 0 };
+        struct infp_engine_windows *s = calloc(1, sizeof(*s));
+        int r;
 
-        INFP_TRY(read_series(&w, run, catalog, err));
-        if (infp_window_ready(&w) < 0)
+        *ret = NULL;
+        if (!s)
                 return out_of_memory(err);
-        return read_samples(&w, run, 0, steps, catalog, err);
+        s->step_ns = step_ns;
+        r = open_windows(s, run, 0, catalog, err);
+        if (r < 0)
+                infp_engine_windows_close(s);
+        else
+                *ret = s;
+        return r;
+}
+
+int infp_engine_windows_next(struct infp_engine_windows *windows, uint64_t *ret_t_ns, int64_t *ret_unix_ns,
+                             struct infp_engine_window *ret, struct infp_err *err)
+{
+        int r = need_row(windows, err);
+
+        if (r <= 0)
+                return r;
+        INFP_TRY(read_window(windows, ret, err));
+        *ret_t_ns = windows->t_ns;
+        *ret_unix_ns = windows->unix_ns;
+        return 1;
+}
+
+struct infp_engine_windows *infp_engine_windows_close(struct infp_engine_windows *windows)
+{
+        if (windows)
+                windows_done(windows);
+        free(windows);
+        return NULL;
 }

@@ -46,12 +46,12 @@ int infp_engine_window_read(struct infp_run *run, uint64_t t0, uint64_t t1, cons
                             struct infp_engine_window *ret, struct infp_err *err);
 void infp_engine_window_done(struct infp_engine_window *window);
 
-/* Windows side by side, step_ns long, that begin at multiples of it since 1970 (UTC): each in which a page lies, in order. `each`
- * consumes the window; t_ns and unix_ns are its begin. Together they add up to the whole. */
-struct infp_window_steps {
-        uint64_t step_ns;
-        int (*each)(void *context, uint64_t t_ns, int64_t unix_ns, struct infp_engine_window *window);
-        void *context;
-};
-int infp_engine_windows_read(struct infp_run *run, const struct infp_window_steps *steps,
-                             const struct infp_catalog *catalog, struct infp_err *err);
+/* Windows side by side, step_ns long, that begin at multiples of it since 1970 (UTC): each in which a page lies, in order. Together
+ * they add up to the whole. One is in memory at a time. run and catalog are borrowed until close. */
+struct infp_engine_windows;
+int infp_engine_windows_open(struct infp_run *run, uint64_t step_ns, const struct infp_catalog *catalog,
+                             struct infp_engine_windows **ret, struct infp_err *err);
+/* 1: a window and its begin, 0: the end, or a negative errno. */
+int infp_engine_windows_next(struct infp_engine_windows *windows, uint64_t *ret_t_ns, int64_t *ret_unix_ns,
+                             struct infp_engine_window *ret, struct infp_err *err);
+struct infp_engine_windows *infp_engine_windows_close(struct infp_engine_windows *windows); /* returns NULL */

@@ -262,6 +262,43 @@ static void check_sql(struct infp_duck *duck, struct sample_run *s, const char *
                 fail_msg("%s\n%s", sql, text.data);
 }
 
+/* Windows side by side add up to the whole; each comes when it is asked for. */
+static void windows(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_engine_windows *reading;
+        struct infp_engine_window window;
+        uint64_t t_ns, last_t_ns = 0;
+        double n = 0, sum = 0;
+        unsigned n_windows = 0;
+        int64_t unix_ns;
+        int r;
+
+        (void) state;
+        put_histogram(s, 10, 7, "{}", "ttft", TTFT);
+        for (uint64_t i = 0; i < 500; i++)
+                put_counts(s, 1000 + 1000 * i, 10, (double) i, (double) (2 * i), (double) (3 * i), (double) i / 2);
+        sample_end(s);
+        sample_check(s, infp_engine_windows_open(s->run, 1000, NULL, &reading, &s->err));
+        while ((r = infp_engine_windows_next(reading, &t_ns, &unix_ns, &window, &s->err)) > 0) {
+                assert_int_equal(window.n, 1);
+                assert_true(t_ns > last_t_ns && unix_ns % 1000 == 0);
+                assert_true(window.metrics[0].count == (n_windows ? 3 : 0) || isnan(window.metrics[0].count));
+                n += n_windows ? window.metrics[0].count : 0;
+                sum += n_windows ? window.metrics[0].sum : 0;
+                last_t_ns = t_ns;
+                n_windows++;
+                infp_engine_window_done(&window);
+        }
+        sample_check(s, r);
+        assert_int_equal(infp_engine_windows_next(reading, &t_ns, &unix_ns, &window, &s->err), 0);
+        infp_engine_windows_close(reading);
+        assert_int_equal(n_windows, 500);
+        assert_float_equal(n, 3 * 499, 0);
+        assert_float_equal(sum, 499 / 2.0, 1e-9);
+        sample_free(s);
+}
+
 /* 20 observations: 10 up to 1, 8 in 1..2, 2 beyond; rank 10 is 1, rank 18 is 2, 19 is beyond. */
 static void sql(void **state)
 {
@@ -301,7 +338,7 @@ int main(void)
                 cmocka_unit_test(births),     cmocka_unit_test(first_pages),
                 cmocka_unit_test(sums),       cmocka_unit_test(segments),
                 cmocka_unit_test(no_engines), cmocka_unit_test(of_another_program),
-                cmocka_unit_test(sql),
+                cmocka_unit_test(windows),    cmocka_unit_test(sql),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
