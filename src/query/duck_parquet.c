@@ -151,6 +151,8 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", path);
         r = copy_sql(duck, sql, file.is_direct ? path : path_of(&file, own), ret_rows, err);
+        if (r == -ENOSPC) /* DuckDB names the file without a name: "#79 (deleted)" */
+                r = name_file(r, path, err);
         return commit(r, &file, path, err);
 }
 

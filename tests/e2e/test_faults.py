@@ -31,9 +31,11 @@ def test_live_full_disk(infprof, tmp_path):
         echo "code=$?"
         {infprof} query -r {tmp_path}/out 'SELECT count(*) FROM cpu'
         {infprof} recover {tmp_path}/out 2>&1 | tail -3
+        {infprof} query -r {tmp_path}/out -o {tmp_path}/x.parquet 'SELECT random() FROM range(1000000)' 2>&1
         cat /tmp/err.$$; rm /tmp/err.$$
     """)
     assert "code=7" in done.stdout, done.stdout + done.stderr
+    assert f"cannot write {tmp_path}/x.parquet: no space left on the disk" in done.stdout, done.stdout
     assert "No space left on device" in done.stdout
     assert str(tmp_path) in done.stdout
     count = int(done.stdout.split("code=7")[1].split()[1])
