@@ -31,6 +31,15 @@ static void clear(struct infp_absence *absence)
         *absence = (struct infp_absence){ 0 };
 }
 
+const struct infp_absence *infp_absences_find(const struct infp_absences *absences, const char *collector,
+                                              const char *instance)
+{
+        for (unsigned i = 0; i < absences->n; i++)
+                if (!strcmp(absences->list[i].collector, collector) && !strcmp(absences->list[i].instance, instance))
+                        return &absences->list[i];
+        return NULL;
+}
+
 void infp_absences_done(struct infp_absences *absences)
 {
         for (unsigned i = 0; i < absences->n; i++)

@@ -19,4 +19,7 @@ struct infp_absences {
 
 /* Up to t1 (t_ns; 0 = the end). A run without the table has none. */
 int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *ret, struct infp_err *err);
+/* What a collector's instance could not have; NULL: nothing is missing. */
+const struct infp_absence *infp_absences_find(const struct infp_absences *absences, const char *collector,
+                                              const char *instance);
 void infp_absences_done(struct infp_absences *absences);

@@ -220,13 +220,15 @@ static int explain(struct infp_run *run, const struct infp_sampling *sampling, i
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
         const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
         infp_autostr struct infp_str why = { 0 };
-        const struct infp_absence *a;
+        const struct infp_absence *a = NULL, *refused;
 
         if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
                 return r;
-        a = sampler_absence(&absences);
-        if (cpu && cpu->wanted >= 0)
-                infp_sampling_none(&why, cpu);
+        refused = infp_absences_find(&absences, "sampler", "perf");
+        if (!refused)
+                a = sampler_absence(&absences);
+        if (refused || (cpu && cpu->wanted >= 0))
+                infp_sampling_none(&why, cpu, refused);
         else
                 infp_str_puts(&why,
                               a ? "no samples of stacks" : "no samples of stacks; `infprof record --cpu` takes them");

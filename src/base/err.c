@@ -1,5 +1,6 @@
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,6 +40,6 @@ int infp_fail_errno(struct infp_err *err, int r, const char *format, ...)
         write_text(err, format, ap);
         va_end(ap);
         if (err)
-                append_reason(err, strerror(-r));
+                append_reason(err, r == -EMFILE ? "Too many open files (" INFP_MORE_FDS ")" : strerror(-r));
         return r;
 }

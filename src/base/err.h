@@ -10,10 +10,13 @@ struct infp_err {
         char text[512]; /* one sentence, no newline at its end; "" when nothing was written */
 };
 
+/* What helps against -EMFILE. */
+#define INFP_MORE_FDS "`ulimit -n 1024` allows more"
+
 /* Writes the text and returns `r` (a negative errno): return infp_fail(err, -ENOENT, "..."). */
 int infp_fail(struct infp_err *err, int r, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
 
-/* Appends ": <strerror of r>" to the formatted text, returns `r`. */
+/* Appends ": <strerror of r>" to the formatted text, and what helps where that is the same everywhere (-EMFILE); returns `r`. */
 int infp_fail_errno(struct infp_err *err, int r, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
 
 #define INFP_TRY(expression)               \

@@ -55,8 +55,11 @@ int infp_duck_fail_text(const char *text, struct infp_err *err)
         while (size && (text[size - 1] == '\n' || text[size - 1] == ' '))
                 size--;
         put_real_names(&shown, text, size);
-        return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%s",
-                         shown.failed || !shown.data ? text : shown.data);
+        text = shown.failed || !shown.data ? text : shown.data;
+        if (strstr(text, "Too many open files"))
+                return infp_fail(err, -EMFILE, "%.*s%s", (int) sizeof(err->text) - 64, text,
+                                 strstr(text, INFP_MORE_FDS) ? "" : " (" INFP_MORE_FDS ")");
+        return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%s", text);
 }
 
 int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err)

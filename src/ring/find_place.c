@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/procfile.h"
+#include "base/rights.h"
 #include "model/id.h"
 #include "ring/find.h"
 #include "ring/where.h"
@@ -203,11 +204,6 @@ static int try_places(struct places *p, uint32_t inner, const char *wanted, cons
         }
 }
 
-static const char *what_helps(void)
-{
-        return geteuid() ? "): run infprof as root" : ", even for root here): it needs CAP_SYS_PTRACE";
-}
-
 int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *owner, struct infp_ring_wish *ret,
                           int (*each)(void *context, int fd, const char *path), void *context, struct infp_err *err)
 {
@@ -224,13 +220,13 @@ int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *
         if (size == -ENOENT || size == -ESRCH)
                 return infp_fail(err, -ESRCH, "process %d has ended", (int) pid);
         if (size < 0)
-                return infp_fail(err, -EACCES, "/proc/%d/environ cannot be read (%s%s", (int) pid,
-                                 strerror((int) -size), what_helps());
+                return infp_fail(err, -EACCES, "/proc/%d/environ cannot be read (%s): %s", (int) pid,
+                                 strerror((int) -size), infp_rights_fix(INFP_MAY_TRACE));
         snprintf(path, sizeof(path), "%d/root", (int) thread);
         root = places.root = openat(proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
-                return infp_fail(err, -EACCES, "/proc/%d/root cannot be opened (%s%s", (int) pid, strerror(errno),
-                                 what_helps());
+                return infp_fail(err, -EACCES, "/proc/%d/root cannot be opened (%s): %s", (int) pid, strerror(errno),
+                                 infp_rights_fix(INFP_MAY_TRACE));
         our_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         ret->is_root_ours = our_root >= 0 && is_same_directory(root, our_root);
         return try_places(&places, inner_uid(proc_fd, pid, owner->uid),

@@ -43,7 +43,7 @@ struct infp_sampler {
 
         uint64_t row_ns, start_ns, n_lost, patience_ns;
         uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
-        bool is_woken, said_skipped;
+        bool is_woken, said_skipped, said_refused;
         struct pollfd *fds;
         unsigned n_fds; /* of perf, behind two of our own */
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/rights.h"
 #include "base/time.h"
 #include "sampler/sampler_inner.h"
 
@@ -118,6 +119,23 @@ static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf
         infp_sampler_say(sampler, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");
 }
 
+static void explain_refused(struct infp_sampler *sampler, const struct infp_perf_refused *refused)
+{
+        const char *fix = infp_rights_fix(INFP_MAY_SAMPLE);
+        char text[256];
+
+        if (!refused->pid || sampler->said_refused)
+                return;
+        sampler->said_refused = true;
+        snprintf(text, sizeof(text),
+                 "process %d (%s) may not be sampled: it is another user's, or its program took more rights at its "
+                 "start "
+                 "(setuid, setgid, file capabilities)",
+                 refused->pid, refused->name);
+        source(sampler, "perf", INFP_DENIED, text, fix);
+        infp_sampler_say(sampler, "%s; %s", text, fix);
+}
+
 static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode *mode,
                     const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts, uint64_t now_ns)
 {
@@ -154,6 +172,7 @@ void infp_sampler_put_counts(struct infp_sampler *sampler, uint64_t now_ns)
         if (sampler->perf) {
                 infp_perf_counts(sampler->perf, &perf);
                 explain_skipped(sampler, &perf);
+                explain_refused(sampler, &perf.refused);
         }
         for (unsigned i = 0; i < sampler->n_modes; i++) {
                 const struct sampler_mode *own = &sampler->modes[i];

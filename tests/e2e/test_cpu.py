@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -59,6 +60,12 @@ def sources(run):
 
 def samples(run, mode="cpu"):
     return [row for row in run.table("stack_samples") if row["mode"] == mode]
+
+
+def events_of(pid):
+    """How many perf events a process has open."""
+    links = pathlib.Path(f"/proc/{pid}/fd").glob("*")
+    return sum(os.readlink(link) == "anon_inode:[perf_event]" for link in links if link.is_symlink())
 
 
 def check_total(run, seconds, hz, stolen_s, kernel=0.02):
@@ -228,9 +235,59 @@ def test_processes_of_others(infprof, run_dir, spin, user):
         finally:
             target.kill()
     assert done.returncode == 0, done.stderr
-    assert f"process {target.pid} may not be sampled: Permission denied (run infprof as its user or as root" in done.stderr
+    assert f"process {target.pid} ({spin.name}) may not be sampled: it is another user's" in done.stderr
+    assert "setcap cap_perfmon" in sources(run_dir.run())["perf"][2]
     assert sources(run_dir.run())["perf"][0] == "denied"
     assert samples(run_dir.run()) == []
+
+
+@needs_root
+@needs_paranoid
+@pytest.mark.parametrize("nested", [False, True])
+def test_program_with_more_rights(infprof, run_dir, spin, user, nested):
+    """The kernel ends the events of a setuid program: who may not open them again has no samples, and is told why."""
+    program = spin.parent / "cpu_setuid"
+    shutil.copy(spin, program)
+    program.chmod(0o4755)
+    command = ["sh", "-c", f"{program} 0.4; exit 0"] if nested else [program, 0.4]
+    done = run([*user, infprof, "record", "-o", run_dir, "--cpu", "--", *command])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("(cpu_setuid) may not be sampled: ") == 1 and "setuid" in done.stderr
+    state, reason, fix = sources(run_dir.run())["perf"]
+    assert state == "denied" and "(cpu_setuid)" in reason and "setcap cap_perfmon" in fix
+    for verb in ["report", "flamegraph"] if not nested else []:
+        said = run([infprof, verb, "-r", run_dir])
+        assert "no samples of stacks: process" in " ".join((said.stdout + said.stderr).split())
+        assert "it waited (" not in said.stdout + said.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("attached", [False, True])
+def test_program_of_other_rights_goes_on(infprof, run_dir, spin, attached):
+    """Who may sample everybody opens the events again, once."""
+    program = spin.parent / "cpu_other"
+    shutil.copy(spin, program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o6755)
+    words = [infprof, "record", "-o", run_dir, f"--cpu={HZ}", "--no-finish"]
+    if attached:
+        shell = subprocess.Popen(["sh", "-c", f"read line; {program} 0.8; exit 0"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        recorder = subprocess.Popen([*words, "--pid", str(shell.pid)], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: events_of(recorder.pid) > os.cpu_count(), "the recorder's attachment")  # its rings have one each
+            shell.communicate(b"go\n", timeout=60)
+            recorder.wait(60)
+        finally:
+            shell.kill()
+            recorder.kill()
+            shell.wait()
+            recorder.wait()
+    else:
+        done = run([*words, "--", program, 0.8])
+        assert done.returncode == 0 and "may not" not in done.stderr, done.stderr
+    found = len(samples(run_dir.run()))
+    assert 0.2 * HZ < found <= 0.8 * HZ * 1.02 + 4
+    assert last(run_dir.run())["wanted"] <= 0.8 * HZ * 1.02 + 4 and "perf" not in sources(run_dir.run())
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES, errno.ENOSYS])

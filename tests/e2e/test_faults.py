@@ -169,6 +169,15 @@ def test_sixteen_descriptors(infprof, tmp_path):
     assert {row["fix"] for row in left_out} == {"ulimit -n 64"}
 
 
+@pytest.mark.parametrize("verb", ["finish", "report", "query 'SHOW TABLES'", "export cpu"])
+def test_too_few_descriptors_are_named(infprof, record, run_dir, verb):
+    """No file is broken: the limit is named, by DuckDB's errors and by ours."""
+    record("-t", "100", *(["--no-finish"] if verb == "finish" else []), command=["sleep", "0.2"])
+    done = run(["sh", "-c", f"ulimit -n 8; exec '{infprof}' {verb} -r '{run_dir}'"])
+    assert done.returncode == 1 and "Too many open files (`ulimit -n 1024` allows more)" in done.stderr, done.stderr
+    assert "broken" not in done.stderr
+
+
 @pytest.mark.san
 def test_kill_9_at_random_moments(infprof, tmp_path):
     """Rows whose write returned are there, the target runs on, `recover` mends the run. 1,000 of these are in `make fuzz`."""

@@ -37,6 +37,8 @@ ONE_PLACE = [
     (r'\binfp_(?:say|print|notice|run_note|timeline_note|finish_say|report_line|report_put|report_wrap)'
      r'\((?:[^;"]|"(?:[^"\\]|\\.)*")*?"(?:[^"\\%]|%(?!llu)|\\.)*(?<!line )(?<!byte )(?:%llu|" PRIu)',
      "infp_count (base/human.h): people read 1,234,567", {}),
+    (r'"(?:[^"\\]|\\.)*\bas root\b', "infp_rights_fix (base/rights.h): root lacks rights too, in a container",
+     {"base/rights.c": "it is that place"}),
     (r'\bO_CREAT\b|\bO_TMPFILE\b|\bcreat\(|\bmko?stemps?\(|\bf(?:re)?open\([^;]*, *"[wa]|\bCOPY \(',
      "infp_new_file_open and its like (base/new_file.h): a link that somebody else has laid must not be followed", {
         "base/new_file.c": "it is that place",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rights.h"
 #include "collect/target.h"
 #include "collectors/container/state.h"
 
@@ -126,7 +127,7 @@ static const char *why_network(const struct container *c, const char **ret_fix, 
                        "(see table net)";
         case NETWORK_DENIED:
                 *ret_state = INFP_DENIED;
-                *ret_fix = "run infprof as root or with CAP_SYS_PTRACE";
+                *ret_fix = infp_rights_fix(INFP_MAY_TRACE);
                 return "the network namespace of its processes may not be read";
         case NETWORK_NO_MEMBER:
                 return "no process of it can be seen, by which its network namespace would be found";

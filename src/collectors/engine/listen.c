@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/rights.h"
 #include "collect/listen.h"
 #include "collect/process_stat.h"
 #include "collect/target.h"
@@ -25,10 +26,10 @@ static int check_network(const struct infp_env *env, int32_t pid, struct infp_er
         if (r == -ENOENT)
                 return r;
         if (r < 0) {
-                *fix = "run infprof as the same user or as root, or name the page by --engine URL";
+                *fix = infp_rights_fix(INFP_MAY_TRACE);
                 return infp_fail(err, -EACCES,
                                  "process %" PRId32 ": /proc/%" PRId32
-                                 "/ns/net cannot be read, so its port is not asked",
+                                 "/ns/net cannot be read, so its port is not asked (--engine URL would)",
                                  pid, pid);
         }
         if (!network)
@@ -108,10 +109,10 @@ int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, 
         }
         infp_listen_done(&listen);
         if (found == -EACCES) {
-                *fix = "run infprof as the same user or as root, or name the page by --engine URL";
+                *fix = infp_rights_fix(INFP_MAY_TRACE);
                 return infp_fail(err, -EACCES,
-                                 "process %" PRId32
-                                 ": its open files cannot be read, so it is not known whether port %u is its",
+                                 "process %" PRId32 ": its open files cannot be read, so it is not known whether port "
+                                 "%u is its (--engine URL asks anyway)",
                                  pid, port);
         }
         return found < 0 ? found : 0;

@@ -1,8 +1,7 @@
 /* Why columns of the processes are empty: said once for all processes, not for each. */
 #include "collectors/process/state.h"
 
-static const char ptrace_fix[] = "run infprof as the user of those processes, or give it the right once as root: "
-                                 "setcap cap_sys_ptrace,cap_dac_read_search+ep $(command -v infprof)";
+#include "base/rights.h"
 
 static void explain_io(const struct processes *s, struct infp_emit *emit)
 {
@@ -13,7 +12,7 @@ static void explain_io(const struct processes *s, struct infp_emit *emit)
                         infp_emit_source(emit, &infp_table_processes, cell, NULL, INFP_DENIED,
                                          "the kernel shows /proc/PID/io of other users' processes only to those who "
                                          "may trace them",
-                                         ptrace_fix);
+                                         infp_rights_fix(INFP_MAY_TRACE));
                 else if (s->io == ACCESS_MISSING)
                         infp_emit_source(emit, &infp_table_processes, cell, NULL, INFP_ABSENT,
                                          "there is no /proc/PID/io: a kernel without CONFIG_TASK_IO_ACCOUNTING", NULL);
@@ -25,7 +24,7 @@ static void explain_io(const struct processes *s, struct infp_emit *emit)
                         infp_emit_source(
                                 emit, &infp_table_tree, cell, NULL, INFP_DENIED,
                                 "the kernel shows io of some processes of the tree only to those who may trace them",
-                                ptrace_fix);
+                                infp_rights_fix(INFP_MAY_TRACE));
                 else if (s->tree_io == ACCESS_MISSING)
                         infp_emit_source(emit, &infp_table_tree, cell, NULL, INFP_ABSENT,
                                          "there is no /proc/PID/io: a kernel without CONFIG_TASK_IO_ACCOUNTING", NULL);
@@ -51,7 +50,7 @@ static void explain_pss(const struct processes *s, struct infp_emit *emit)
                 infp_emit_source(
                         emit, &infp_table_processes, PROCESS_PSS, NULL, INFP_DENIED,
                         "the kernel shows smaps_rollup of other users' processes only to those who may trace them",
-                        ptrace_fix);
+                        infp_rights_fix(INFP_MAY_TRACE));
         else
                 infp_emit_source(emit, &infp_table_processes, PROCESS_PSS, NULL, INFP_OK, NULL, NULL);
 }
@@ -95,7 +94,7 @@ static void explain_ended(const struct processes *s, const struct infp_env *env,
                 infp_emit_source(emit, &infp_table_tree, -1, "ended processes", INFP_DENIED,
                                  "the kernel shows the io of a process that has ended to root alone: what some "
                                  "processes read and wrote after their last sample is not in the totals",
-                                 ptrace_fix);
+                                 infp_rights_fix(INFP_MAY_TRACE));
 }
 
 static void explain_missing(const struct infp_env *env, struct infp_emit *emit)

@@ -192,6 +192,7 @@ void infp_perf_counts(struct infp_perf *perf, struct infp_perf_counts *ret)
                 .n_foreign = reader->n_foreign,
                 .n_skipped = perf->n_skipped,
                 .was_late = perf->was_late,
+                .refused = perf->refused,
                 .n_events = perf->n_events,
         };
 }

@@ -50,7 +50,8 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked
 /* A process at its gate: sampled from its exec on, with all that it starts. */
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err);
 /* The threads of these processes; what they start later is sampled with them. Those that were attached before cost nothing. The
- * processes' descendants must be among pids. 0, or the error when nothing of what is new can be sampled. */
+ * processes' descendants must be among pids. What may not be sampled is in infp_perf_counts. 0, or the error when nothing of what is
+ * new can be sampled. */
 int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, struct infp_err *err);
 /* Everybody. */
 int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err);
@@ -71,6 +72,12 @@ uint64_t infp_perf_lost_switches(const struct infp_perf *perf);
 /* Ends the sampling. What lies in the rings can still be read. */
 void infp_perf_stop(struct infp_perf *perf);
 
+/* The first process that the kernel did not let us sample. */
+struct infp_perf_refused {
+        int32_t pid; /* 0: none */
+        char name[16];
+};
+
 /* Sums since the start. */
 struct infp_perf_counts {
         enum infp_perf_method method;
@@ -81,6 +88,7 @@ struct infp_perf_counts {
         uint64_t n_foreign; /* samples of others, and of threads whose end had made them nobody's */
         uint64_t n_skipped; /* threads that are not sampled, since a limit does not let us ... */
         bool was_late;      /* ... or since it took too long */
+        struct infp_perf_refused refused;
         uint32_t n_events;
 };
 /* Also closes the events of threads that have ended. Reads the clocks, of thousands of threads a part at each call. */

@@ -53,6 +53,7 @@ struct infp_perf {
         struct infp_map known;
         uint64_t n_skipped;
         bool was_late;
+        struct infp_perf_refused refused;
 };
 
 enum { PERF_INHERITED = UINT32_MAX };

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/rights.h"
 #include "sampler/perf/inner.h"
 
 enum {
@@ -24,7 +24,6 @@ enum {
         RECORD_REST = 2048,
         LARGE_RING_BYTES = 2 << 20, /* smaller ones hold no half second of samples with large stacks */
         SMALL_STACK_BYTES = 32 * 1024,
-        CAN_LOCK = 14, /* CAP_IPC_LOCK */
 };
 
 /* "0-3,8-11". Returns how many there are, at most cap. */
@@ -73,14 +72,6 @@ static uint64_t floor_power(uint64_t v)
         return v ? UINT64_C(1) << (63 - __builtin_clzll(v)) : 0;
 }
 
-static bool may_lock_all(void)
-{
-        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
-
-        return syscall(SYS_capget, &head, data) == 0 && data[0].effective >> CAN_LOCK & 1;
-}
-
 /* What perf lets each user lock a CPU, and what the user may lock anyway. */
 static uint64_t budget_bytes(unsigned n_cpus)
 {
@@ -91,7 +82,8 @@ static uint64_t budget_bytes(unsigned n_cpus)
 
         if (infp_read_at(root_fd, "proc/sys/kernel/perf_event_mlock_kb", text, sizeof(text)) > 0)
                 per_cpu = strtoul(text, NULL, 10);
-        if (may_lock_all() || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        if (infp_has_capability(CAP_IPC_LOCK) || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 ||
+            limit.rlim_cur == RLIM_INFINITY)
                 return UINT64_MAX;
         return per_cpu * 1024 * n_cpus + limit.rlim_cur;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -25,7 +26,7 @@ enum {
 static const uint64_t patience_ns = 2 * INFP_NS_PER_S;
 
 struct thread {
-        int32_t tid;
+        int32_t pid, tid;
         uint64_t used_ns; /* of a CPU, since it began */
 };
 
@@ -34,7 +35,7 @@ struct threads {
         size_t n, cap;
 };
 
-static int add(struct threads *threads, int32_t tid)
+static int add(struct threads *threads, int32_t pid, int32_t tid)
 {
         if (threads->n == threads->cap) {
                 const size_t cap = threads->cap ? 2 * threads->cap : FIRST_THREADS;
@@ -45,7 +46,7 @@ static int add(struct threads *threads, int32_t tid)
                 threads->list = more;
                 threads->cap = cap;
         }
-        threads->list[threads->n++] = (struct thread){ .tid = tid };
+        threads->list[threads->n++] = (struct thread){ .pid = pid, .tid = tid };
         return 0;
 }
 
@@ -64,7 +65,7 @@ static int list_new(struct infp_perf *perf, int32_t pid, struct threads *ret)
 
                 if (infp_parse_u64(entry->d_name, strlen(entry->d_name), &tid) == 0 && tid <= INT32_MAX &&
                     !infp_map_get(&perf->known, perf_key((int32_t) tid)))
-                        r = add(ret, (int32_t) tid);
+                        r = add(ret, pid, (int32_t) tid);
         }
         if (dir)
                 closedir(dir);
@@ -123,6 +124,20 @@ static int open_cpus(struct infp_perf *perf, enum infp_perf_method method)
         return 0;
 }
 
+static void note_refused(struct infp_perf *perf, int32_t pid)
+{
+        infp_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct infp_perf_refused *refused = &perf->refused;
+        char path[32];
+
+        if (refused->pid)
+                return;
+        refused->pid = pid;
+        snprintf(path, sizeof(path), "proc/%d/comm", pid);
+        if (infp_read_at(root_fd, path, refused->name, sizeof(refused->name)) > 0)
+                refused->name[strcspn(refused->name, "\n")] = 0;
+}
+
 /* Opens what it can: -EMFILE when there is room for no more, -ETIME when it takes too long (thousands that run, on few CPUs), else
  * the error of the last that could not be opened, if none could. */
 static int open_threads(struct infp_perf *perf, const struct threads *threads, uint64_t end_ns, unsigned *ret_opened)
@@ -146,7 +161,9 @@ static int open_threads(struct infp_perf *perf, const struct threads *threads, u
                         (*ret_opened)++;
                         own = infp_map_put(&perf->known, perf_key(threads->list[i].tid), group);
                 }
-                if (own < 0 && own != -ESRCH)
+                if (own == -EACCES || own == -EPERM)
+                        note_refused(perf, threads->list[i].pid);
+                else if (own < 0 && own != -ESRCH)
                         r = own;
         }
         return *ret_opened ? 0 : r;
@@ -198,11 +215,6 @@ int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, stru
         if (r == -ETIME)
                 return infp_fail(err, r, "the events of %s threads could not be opened in time",
                                  infp_count(perf->n_skipped).text);
-        if (r == -EACCES || r == -EPERM)
-                return infp_fail(err, r,
-                                 "process %d may not be sampled: %s (run infprof as its user or as root, or setcap "
-                                 "cap_perfmon+ep infprof)",
-                                 n ? pids[0] : 0, strerror(-r));
         return r < 0 ? infp_perf_refused(r, err) : 0;
 }
 
@@ -244,6 +256,49 @@ static void note_process(struct infp_perf *perf, bool is_fork, int32_t pid, int3
                 infp_map_delete(&perf->known, perf_key(pid));
 }
 
+/* It is there, and has other rights than the one who started it: so much the kernel shows of every process. */
+static bool has_own_rights(int32_t pid)
+{
+        infp_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        unsigned uid, euid, gid, egid;
+        char path[64], text[1024], state;
+        const char *at;
+        struct stat st;
+
+        snprintf(path, sizeof(path), "proc/%d", pid);
+        if (fstatat(root_fd, path, &st, 0) < 0)
+                return false;
+        snprintf(path, sizeof(path), "proc/%d/status", pid);
+        if (infp_read_at(root_fd, path, text, sizeof(text)) <= 0)
+                return false;
+        if (!(at = strstr(text, "\nState:\t")) || sscanf(at, " State: %c", &state) != 1 || state == 'Z' || state == 'X')
+                return false;
+        if (!(at = strstr(text, "\nUid:\t")) || sscanf(at, " Uid: %u %u", &uid, &euid) != 2)
+                return false;
+        if (!(at = strstr(text, "\nGid:\t")) || sscanf(at, " Gid: %u %u", &gid, &egid) != 2)
+                return false;
+        /* The directory is root's while others may not look into the process: it has more rights than its user. */
+        return uid != euid || gid != egid || st.st_uid != euid;
+}
+
+/* When a program takes more rights at its start (setuid, setgid, file capabilities, or a file that its user may not read), the
+ * kernel ends the events of its process as if that had ended, and says so. They are opened again where we may. */
+static void resume(struct infp_perf *perf, int32_t pid)
+{
+        unsigned group;
+        int r;
+
+        if (perf->is_stopped || !has_own_rights(pid))
+                return;
+        r = infp_perf_group_open(perf, pid, false, &group);
+        if (r == -EACCES || r == -EPERM)
+                note_refused(perf, pid);
+        if (r >= 0 && perf->method == INFP_PERF_THREADS)
+                infp_map_put(&perf->known, perf_key(pid), group);
+        if (r >= 0 && perf->method == INFP_PERF_TREE)
+                perf->groups[group].is_ended = true; /* closed when the kernel hangs up */
+}
+
 void infp_perf_note_task(void *context, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid)
 {
         struct infp_perf *perf = context;
@@ -252,6 +307,8 @@ void infp_perf_note_task(void *context, bool is_fork, int32_t pid, int32_t tid, 
                 note_thread(perf, is_fork, tid);
         else if (perf->method == INFP_PERF_CPUS && pid != parent_pid)
                 note_process(perf, is_fork, pid, parent_pid);
+        if (!is_fork && pid == tid && (perf->method == INFP_PERF_TREE || perf->method == INFP_PERF_THREADS))
+                resume(perf, pid);
 }
 
 bool infp_perf_is_of_target(void *context, int32_t pid, int32_t tid)

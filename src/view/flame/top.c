@@ -460,8 +460,13 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
         return head.failed || words.failed || out->text.failed ? -ENOMEM : 0;
 }
 
-void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s)
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s, const struct infp_absence *refused)
 {
+        if (refused) {
+                infp_str_printf(out, "no samples of stacks: %s%s%s", refused->reason, *refused->fix ? "; fix: " : "",
+                                refused->fix);
+                return;
+        }
         infp_str_puts(out, "no samples of stacks, of ");
         infp_human_number(out, s->wanted);
         infp_str_puts(out,

@@ -1,6 +1,7 @@
 /* Functions by self and by total: for people, and as one JSON object. */
 #pragma once
 
+#include "analyze/absent.h"
 #include "analyze/profile/flame_top.h"
 #include "analyze/sampling.h"
 #include "base/json.h"
@@ -38,5 +39,7 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
                          const struct infp_sampling_mode *sampling);
 
-/* Of a run that has none although the clock of the kernel asks for some: how many, and why. */
-void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling);
+/* Why a run has none: `refused` (what `sources` has of the sampler's instance perf) or NULL; else by how many the clock of the
+ * kernel asks for. */
+void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling,
+                        const struct infp_absence *refused);

@@ -22,12 +22,13 @@ const char *infp_report_mode_title(const char *mode)
 static void put_none(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
+        const struct infp_absence *refused = infp_absences_find(&report->absences, "sampler", "perf");
         infp_autostr struct infp_str words = { 0 };
 
-        if (!cpu || !(cpu->wanted >= 1) || cpu->taken > 0)
+        if (!cpu || (!(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
                 return;
         infp_report_title(out, infp_report_mode_title("cpu"));
-        infp_sampling_none(&words, cpu);
+        infp_sampling_none(&words, cpu, refused);
         infp_report_line(out, "none", "%s", words.data ? words.data : "");
 }
 

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rights.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
@@ -282,7 +283,7 @@ void infp_gpu_users_say(const struct gpu_users *users, struct infp_emit *emit, c
                 infp_emit_source(
                         emit, table, -1, NULL, INFP_DENIED,
                         "the open files of some processes may not be seen: what these use of the GPU is missing",
-                        "run infprof as their user or as root");
+                        infp_rights_fix(INFP_MAY_TRACE));
         } else {
                 infp_emit_source(emit, table, -1, NULL, INFP_OK, NULL, NULL);
         }

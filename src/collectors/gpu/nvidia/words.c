@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rights.h"
 #include "collectors/gpu/nvidia/nvidia.h"
 
 static const struct {
@@ -13,8 +14,7 @@ static const struct {
         { NVML_UNINITIALIZED, INFP_BROKEN, "the driver's library was shut down", NULL },
         { NVML_INVALID_ARGUMENT, INFP_ABSENT, "the driver does not know this question for this GPU", NULL },
         { NVML_NOT_SUPPORTED, INFP_ABSENT, "the GPU does not support it", NULL },
-        { NVML_NO_PERMISSION, INFP_DENIED, "the driver refuses it to this user or container",
-          "run as root, or let the container have the GPU's device file (docker run --gpus all)" },
+        { NVML_NO_PERMISSION, INFP_DENIED, "the driver refuses it to this user or container", NULL },
         { NVML_NOT_FOUND, INFP_ABSENT, "the driver has nothing to tell of it", NULL },
         { NVML_INSUFFICIENT_POWER, INFP_BROKEN, "the GPU lacks power", "connect its power cables" },
         { NVML_DRIVER_NOT_LOADED, INFP_ABSENT, "the kernel driver nvidia is not loaded",
@@ -69,6 +69,8 @@ const char *infp_nvidia_fix(int result)
 {
         const size_t i = find(result);
 
+        if (result == NVML_NO_PERMISSION)
+                return infp_rights_fix(INFP_MAY_GPU);
         return i < INFP_COUNT(words) ? words[i].fix : "dmesg | grep NVRM says more";
 }
 

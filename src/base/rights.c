@@ -1,0 +1,45 @@
+#include "base/rights.h"
+
+#include <linux/capability.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const struct {
+        unsigned capability;
+        const char *user, *root, *refused_anyway;
+} rights[] = {
+        [INFP_MAY_TRACE] = { CAP_SYS_PTRACE,
+                             "run infprof as the user of that process or as root, or allow it once as root: setcap "
+                             "cap_sys_ptrace,cap_dac_read_search+ep $(command -v infprof)",
+                             "root lacks CAP_SYS_PTRACE here: docker run --cap-add SYS_PTRACE",
+                             "root has CAP_SYS_PTRACE here, and the kernel refuses it all the same: run infprof where "
+                             "the process's user namespace is, or look for a security module (dmesg | grep denied)" },
+        [INFP_MAY_SAMPLE] = { 38 /* CAP_PERFMON, which headers older than Linux 5.8 do not have */,
+                              "run infprof as the user of that process or as root, or allow it once as root: setcap "
+                              "cap_perfmon,cap_sys_ptrace+ep $(command -v infprof)",
+                              "root lacks CAP_PERFMON here: docker run --cap-add PERFMON --cap-add SYS_PTRACE",
+                              "root has CAP_PERFMON here, and the kernel refuses it all the same: look for a security "
+                              "module (dmesg | grep denied)" },
+        [INFP_MAY_GPU] = { CAP_SYS_ADMIN,
+                           "run infprof as root, or let the container have the GPU's device file (docker run --gpus "
+                           "all)",
+                           "root lacks CAP_SYS_ADMIN here: docker run --cap-add SYS_ADMIN, or let the container have "
+                           "the GPU's device file (docker run --gpus all)",
+                           "let the container have the GPU's device file (docker run --gpus all)" },
+};
+
+bool infp_has_capability(unsigned number)
+{
+        struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+        return number < 64 && syscall(SYS_capget, &head, data) == 0 && data[number / 32].effective >> number % 32 & 1;
+}
+
+const char *infp_rights_fix(enum infp_right right)
+{
+        if (geteuid() != 0)
+                return rights[right].user;
+        return infp_has_capability(rights[right].capability) ? rights[right].refused_anyway : rights[right].root;
+}

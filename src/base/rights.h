@@ -1,0 +1,16 @@
+/* What this process may do, and advice about a right that is missing. */
+#pragma once
+
+#include <stdbool.h>
+
+enum infp_right {
+        INFP_MAY_TRACE,  /* see the memory, files and namespaces of processes of others: CAP_SYS_PTRACE */
+        INFP_MAY_SAMPLE, /* perf events of processes of others: CAP_PERFMON */
+        INFP_MAY_GPU,    /* what a GPU driver keeps for administrators: CAP_SYS_ADMIN */
+};
+
+bool infp_has_capability(unsigned number); /* CAP_..., in the effective set of the calling thread */
+
+/* The fix of a refusal, as `sources` and errors have it: the start of a sentence, static. "Run as root" is no advice to root, who
+ * lacks the capability in a container and has no power over processes of another user namespace. */
+const char *infp_rights_fix(enum infp_right right);
