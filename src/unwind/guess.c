@@ -2,7 +2,7 @@
  * above is the return address. A candidate counts only when the unwind from there reaches the outermost frame. */
 #include "unwind/walk_parts.h"
 
-enum { WORDS = 128, MAX_DEPTH = 4, MAX_CHAIN = 512 };
+enum { WORDS = 128, MAX_DEPTH = 4, MAX_CHAIN = 512, CALLEE_SAVED = 6 };
 
 /* Whether the instruction before address is a call: E8 rel32, or FF /2 with any operand. */
 static bool follows_call(const uint8_t *code, uint64_t n_before)
@@ -111,6 +111,32 @@ static bool follow_frame_pointers(struct infp_walk *walk)
         return false;
 }
 
+/* Code that uses the frame pointer for something else (oneDNN's kernels) has pushed its caller's below the return address, among
+ * the registers that a function must keep. What only looks like one leads past frames: the longest way is the right one. */
+static bool follow_saved(struct infp_walk *walk, uint64_t pc, uint64_t place)
+{
+        const uint64_t sp = walk->values[INFP_RSP];
+        uint64_t frame, unused, best = 0;
+        uint32_t most = 0;
+
+        for (unsigned i = 1; i <= CALLEE_SAVED && place - 8 * i >= sp; i++) {
+                struct infp_walk before = *walk;
+
+                if (infp_walk_read(walk, place - 8 * i, &frame) != INFP_UNWIND_COMPLETE || frame <= place ||
+                    frame % 8 || infp_walk_read(walk, frame, &unused) != INFP_UNWIND_COMPLETE ||
+                    !follow(walk, pc, place + 8, frame))
+                        continue;
+                if (walk->n_frames > most) {
+                        most = walk->n_frames;
+                        best = frame;
+                }
+                before.words_left = walk->words_left;
+                before.trials_left = walk->trials_left;
+                *walk = before;
+        }
+        return most && follow(walk, pc, place + 8, best);
+}
+
 bool infp_walk_guess(struct infp_walk *walk)
 {
         const uint64_t sp = walk->values[INFP_RSP];
@@ -124,7 +150,8 @@ bool infp_walk_guess(struct infp_walk *walk)
                 walk->words_left--;
                 if (infp_walk_read(walk, sp + 8 * i, &pc) != INFP_UNWIND_COMPLETE)
                         return false;
-                if (may_return_to(walk, pc) && follow(walk, pc, sp + 8 * i + 8, walk->values[INFP_RBP]))
+                if (may_return_to(walk, pc) &&
+                    (follow(walk, pc, sp + 8 * i + 8, walk->values[INFP_RBP]) || follow_saved(walk, pc, sp + 8 * i)))
                         return true;
         }
         return false;

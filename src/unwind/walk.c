@@ -208,7 +208,8 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                         walk->address = pc;
                         if (rule)
                                 end = INFP_UNWIND_UNSUPPORTED;
-                        if (!walk->start->may_guess)
+                        /* Above a guess, what is no code shows that it was wrong. */
+                        if (!walk->start->may_guess || (walk->n_guesses && mapping == INFP_NO_MAPPING))
                                 return end;
                         return infp_walk_guess(walk) || (!is_exact && may_begin_in(walk, mapping))
                                        ? INFP_UNWIND_COMPLETE
@@ -229,8 +230,9 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                 end = step(walk, rule, saves);
                 if (end != INFP_UNWIND_COMPLETE)
                         return end;
-                if (walk->values[INFP_RIP] == 0) /* hand-written begins of threads end so */
-                        return INFP_UNWIND_COMPLETE;
+                /* Hand-written begins of threads end so, and whatever an old frame has left behind above a guess. */
+                if (walk->values[INFP_RIP] == 0)
+                        return walk->n_guesses ? INFP_UNWIND_BROKEN : INFP_UNWIND_COMPLETE;
                 walk->flags = guessed | (rule->flags & INFP_RULE_SIGNAL ? INFP_FRAME_EXACT : 0) |
                               (rule->flags & INFP_RULE_FRAME_POINTER ? INFP_FRAME_GUESSED : 0);
         }

@@ -327,6 +327,56 @@ static void test_code_without_tables(void **state)
                 assert_true(now.frames[i].flags & INFP_FRAME_GUESSED);
 }
 
+/* What an old call has left in the frame: its own end is no outermost frame. */
+static void test_old_return_address(void **state)
+{
+        uint64_t *words, size, found;
+
+        (void) state;
+        NEEDS_SMALL_FRAMES();
+        make_page(plain, sizeof(plain));
+        unwind(&now, true, MAX_FRAMES);
+        found = first_in_page(&now);
+        assert_true(is_in(now.frames[found + 3].pc, recurse));
+        size = now.frames[found + 4].sp - now.frames[found + 3].sp;
+        if (size > 0x40)
+                SKIP_BECAUSE("the frames of this build are too large to stand within another");
+        words = (uint64_t *) (void *) (now.stack + (now.frames[found].sp - now.dump.begin));
+        memset(words, 0, 0x50);
+        words[0] = now.frames[found + 3].pc;
+        unwind(&now, true, MAX_FRAMES);
+        assert_string_equal(infp_unwind_end_name(now.result.end), "complete");
+        assert_true(is_in(now.frames[found + 1].pc, through_page));
+        assert_int_equal(count(&now, recurse), 21);
+}
+
+/* push rbx; push rbp; sub rsp, 0x48; mov ebp, 1; call rdi; add rsp, 0x48; pop rbp; pop rbx; ret */
+static const uint8_t using_rbp[] = { 0x53, 0x55, 0x48, 0x83, 0xec, 0x48, 0xbd, 0x01, 0x00, 0x00,
+                                     0x00, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x48, 0x5d, 0x5b, 0xc3 };
+
+static NO_INLINE void through_page_by_frame_pointer(void)
+{
+        volatile char *array = __builtin_alloca(8 + (size_t) (sink & 7)); /* its frame is found by rbp alone */
+
+        array[0] = 1;
+        ((void (*)(void (*)(void), int))(uintptr_t) page)(look, 10);
+        sink += array[0];
+}
+
+/* oneDNN's kernels: the caller's frame pointer is saved and the register has another value. */
+static void test_code_that_uses_the_frame_pointer(void **state)
+{
+        (void) state;
+        NEEDS_SMALL_FRAMES();
+        make_page(using_rbp, sizeof(using_rbp));
+        at_the_bottom = through_page_by_frame_pointer;
+        recurse(20);
+        unwind(&now, true, MAX_FRAMES);
+        assert_string_equal(infp_unwind_end_name(now.result.end), "complete");
+        assert_true(is_in(now.frames[first_in_page(&now) + 1].pc, through_page_by_frame_pointer));
+        assert_int_equal(count(&now, recurse), 21);
+}
+
 /* A frame pointer is followed first. */
 static void test_code_with_frame_pointer(void **state)
 {
@@ -422,6 +472,8 @@ int main(void)
                 cmocka_unit_test(test_signal),
                 cmocka_unit_test(test_alternate_stack),
                 cmocka_unit_test(test_code_without_tables),
+                cmocka_unit_test(test_old_return_address),
+                cmocka_unit_test(test_code_that_uses_the_frame_pointer),
                 cmocka_unit_test(test_code_with_frame_pointer),
                 cmocka_unit_test(test_chain),
                 cmocka_unit_test(test_null_call),
