@@ -149,6 +149,7 @@ static int fill(struct infp_run *run, int fd, const struct infp_import_wishes *w
                                                      .stop_fd = signals->fd,
                                                      .is_stop = is_stop,
                                                      .context = signals,
+                                                     .notices = wishes->notices,
                                                      .process = infp_table_by_name("process") };
 
         INFP_TRY(infp_import(run, &options, ret, err));

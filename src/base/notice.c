@@ -19,3 +19,16 @@ void infp_notice(const struct infp_notices *notices, const char *format, ...)
         va_end(ap);
         notices->say(notices->context, text);
 }
+
+void infp_progress(const struct infp_notices *notices, const char *format, ...)
+{
+        char text[256];
+        va_list ap;
+
+        if (!notices || !notices->progress)
+                return;
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        notices->progress(notices->context, text);
+}

@@ -31,7 +31,7 @@ struct load {
         struct infp_signals signals;
         char *model, shown_url[URL_MAX];
         unsigned n_models;
-        bool is_terminal, is_stopped, is_progress_shown;
+        bool is_terminal, is_stopped;
         double cpu_s;
 };
 
@@ -56,14 +56,13 @@ static void take_row(void *context, const struct infp_row *row)
 
 static void show_progress(void *context, const struct infp_load_state *state)
 {
-        struct load *l = context;
         char failed[64] = "", waiting[64] = "";
 
+        (void) context;
         if (state->n_failed)
                 snprintf(failed, sizeof(failed), ", %s failed", infp_count(state->n_failed).text);
         if (state->n_waiting)
                 snprintf(waiting, sizeof(waiting), ", %s waiting", infp_count(state->n_waiting).text);
-        l->is_progress_shown = true;
         infp_say_progress("%5s s  %s requests ended%s, %u in flight%s, %s pieces%s",
                           infp_fixed((double) (state->now_t_ns - state->start_t_ns) / 1e9, 1).text,
                           infp_count(state->n_ended).text, failed, state->n_in_flight, waiting,
@@ -171,8 +170,7 @@ static int measure(struct load *l, struct infp_err *err)
         before = own_cpu_s();
         r = infp_load_run(options, &l->state, err);
         l->cpu_s = own_cpu_s() - before;
-        if (l->is_progress_shown)
-                infp_say_progress("%s", "");
+        infp_end_progress();
         return r;
 }
 

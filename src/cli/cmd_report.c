@@ -100,7 +100,9 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
                 }
                 path = beside;
         }
+        infp_say_progress("report: reading the tables for the page");
         INFP_TRY(infp_timeline_make(recording, report, &timeline, err));
+        infp_say_progress("report: writing the page");
         r = infp_output_open_as(&output, path, beside ? infp_run_file_mode(recording) : 0666, "csv", err);
         if (r < 0 && beside && err)
                 strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
@@ -180,8 +182,11 @@ static int run(const struct infp_arguments *arguments)
         if (r)
                 return r;
         r = infp_reader_open(infp_argument(arguments, "run"), &recording, &lock, &err);
-        if (r >= 0)
+        if (r >= 0) {
+                infp_say_progress("report: reading the run");
                 r = infp_report_make(recording, &wanted, &report, &err);
+                infp_end_progress();
+        }
         if (r >= 0) {
                 if (infp_argument_given(arguments, "html"))
                         r = write_page(recording, &report, infp_argument(arguments, "output"), &err);

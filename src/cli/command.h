@@ -71,9 +71,10 @@ extern const struct infp_command *const infp_commands[]; /* ended by NULL */
 /* One line each, in which control characters are escaped. */
 /* On stderr: "infprof: text". */
 void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-extern const struct infp_notices infp_said; /* notices by infp_say */
-/* On a terminal, in place of the one before; "" clears it. */
+extern const struct infp_notices infp_said; /* notices by infp_say, progress by infp_say_progress */
+/* Where stderr is a terminal, in place of the one before, 10 times a second at most; every other line removes it. */
 void infp_say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void infp_end_progress(void); /* before something else writes to the terminal */
 /* On stdout: what a verb answers in one line. */
 void infp_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int infp_print_error(void); /* why a line was not written; 0: all were */

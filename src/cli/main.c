@@ -24,6 +24,7 @@ static int end(int code)
 {
         const int r = fflush(stdout) != 0 ? -errno : infp_print_error();
 
+        infp_end_progress();
         if (r < 0 && code == INFP_EXIT_OK) {
                 infp_say("cannot write to standard output: %s", strerror(-r));
                 code = INFP_EXIT_FAILURE;

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "cli/command.h"
 #include "view/format.h"
 
@@ -32,10 +33,22 @@ int infp_print_error(void)
         return print_error;
 }
 
+static bool is_progress_shown;
+
+void infp_end_progress(void)
+{
+        static const char erase[] = "\r\033[K";
+
+        if (is_progress_shown)
+                infp_write_all(STDERR_FILENO, erase, strlen(erase), NULL);
+        is_progress_shown = false;
+}
+
 void infp_say(const char *format, ...)
 {
         va_list ap;
 
+        infp_end_progress();
         va_start(ap, format);
         put(STDERR_FILENO, "infprof: ", format, ap, "\n");
         va_end(ap);
@@ -47,12 +60,25 @@ static void say_notice(void *context, const char *text)
         infp_say("%s", text);
 }
 
-const struct infp_notices infp_said = { .say = say_notice };
+static void say_progress(void *context, const char *text)
+{
+        (void) context;
+        infp_say_progress("%.78s", text); /* a line that wraps could not be removed */
+}
+
+const struct infp_notices infp_said = { .say = say_notice, .progress = say_progress };
 
 void infp_say_progress(const char *format, ...)
 {
+        static const uint64_t pause_ns = 100 * INFP_NS_PER_MS;
+        static uint64_t shown_ns;
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
         va_list ap;
 
+        if (now - shown_ns < pause_ns || !isatty(STDERR_FILENO))
+                return;
+        shown_ns = now;
+        is_progress_shown = true;
         va_start(ap, format);
         put(STDERR_FILENO, "\r", format, ap, "\033[K");
         va_end(ap);
@@ -62,6 +88,7 @@ void infp_print(const char *format, ...)
 {
         va_list ap;
 
+        infp_end_progress();
         va_start(ap, format);
         put(STDOUT_FILENO, "", format, ap, "\n");
         va_end(ap);
@@ -77,6 +104,7 @@ int infp_say_sql_failure(const struct infp_err *err)
 {
         infp_autostr struct infp_str text = { 0 };
 
+        infp_end_progress();
         infp_str_puts(&text, "infprof: ");
         infp_text_tame_lines(&text, err->text, strlen(err->text));
         infp_str_putc(&text, '\n');

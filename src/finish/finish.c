@@ -74,6 +74,7 @@ static int do_all(struct infp_run *run, const struct infp_notices *notices, stru
                 format = "csv";
         if (r < 0)
                 infp_notice(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
+        infp_progress(notices, "finish: time series");
         /* First, while the tables are Arrow: to read them as Parquet takes a connection and its buffers for each. */
         INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
         malloc_trim(0); /* no table is as wide */

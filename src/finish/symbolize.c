@@ -145,6 +145,7 @@ static void tell(struct infp_naming *naming, struct infp_symbolized *ret)
 
 static int name_all(struct infp_naming *naming, struct infp_symbolized *ret, struct infp_err *err)
 {
+        infp_progress(naming->notices, "names of code: reading the stacks");
         INFP_TRY(infp_naming_read(naming, err));
         if (naming->n_asked) {
                 leave_what_is_not_here(naming);

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/notice.h"
 #include "finish/symbolize_parts.h"
 
 enum {
@@ -130,6 +131,8 @@ static int take(struct child *c, const struct infp_naming_message *m, const char
                 if (c->object < c->naming->n_objects)
                         c->naming->objects[c->object].is_left_out = true; /* done */
                 c->object = m->index;
+                if (object)
+                        infp_progress(c->naming->notices, "names of code: %s", object->path);
                 return 0;
         case INFP_NAMING_ABOUT:
                 return object ? take_about(object, m, text, text + m->size) : -EBADMSG;

@@ -135,6 +135,7 @@ int infp_finish_tables(struct infp_run *run, struct infp_duck *duck, const struc
         int n = infp_run_tables(run, &names, err), r = n < 0 ? n : 0;
 
         for (int i = 0; i < n; i++) {
+                infp_progress(notices, "finish: table %d of %d, %s", i + 1, n, names[i]);
                 if (r == 0)
                         r = convert_table(run, duck, names[i], notices, ret, err);
                 free(names[i]);

@@ -119,7 +119,8 @@ int infp_import(struct infp_run *run, const struct infp_import_options *options,
                                                    .path = options->path,
                                                    .stop_fd = options->stop_fd,
                                                    .is_stop = options->is_stop,
-                                                   .context = options->context };
+                                                   .context = options->context,
+                                                   .notices = options->notices };
         struct infp_import_input *input;
         int r;
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/notice.h"
 #include "model/sink.h"
 #include "store/run.h"
 
@@ -16,6 +17,7 @@ struct infp_import_options {
         int stop_fd;        /* -1: none. Readable: is_stop is asked, also while the file lets us wait */
         bool (*is_stop)(void *context);
         void *context;
+        const struct infp_notices *notices; /* how far it is; may be NULL */
         const struct infp_table
                 *process; /* where pids go (of the collectors, which import cannot see); NULL: nowhere */
         struct infp_sink *

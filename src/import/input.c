@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 
 enum {
@@ -83,6 +84,8 @@ static ssize_t read_some(struct infp_import_input *input, char *to, size_t cap, 
         if (n < 0)
                 return infp_fail_errno(err, -errno, "cannot read %s", input->source.path);
         input->bytes += (uint64_t) n;
+        infp_progress(input->source.notices, "import: %s MiB of %s read", infp_count(input->bytes >> 20).text,
+                      input->source.path);
         input->is_end = n == 0;
         return n;
 }

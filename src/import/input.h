@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/notice.h"
 
 enum {
         INFP_IMPORT_HEAD = 64 << 10,
@@ -20,6 +21,7 @@ struct infp_import_source {
         int stop_fd; /* as in import.h */
         bool (*is_stop)(void *context);
         void *context;
+        const struct infp_notices *notices;
 };
 
 int infp_import_input_open(const struct infp_import_source *source, struct infp_import_input **ret,

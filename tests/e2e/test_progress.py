@@ -1,0 +1,54 @@
+"""What long work says on a terminal while it lasts: one line that is written anew and removed."""
+import os
+import subprocess
+
+import pytest
+
+ERASE = "\r\033[K"
+
+
+def on_terminal(*words):
+    """What a terminal on standard error gets."""
+    master, slave = os.openpty()
+    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        shown += data
+    os.close(master)
+    assert process.wait(60) == 0, shown
+    return shown.decode()
+
+
+def lasting(shown):
+    """Lines that stand in the end: what was written after the last return to the line's begin."""
+    return [line.split(ERASE)[-1] for line in shown.replace("\r\n", "\n").split("\n")]
+
+
+def test_finishing(infprof, record, run_dir):
+    """By the child of record, and by itself."""
+    record("-t", "100ms", "--no-finish", command=["sleep", "0.2"])
+    shown = on_terminal(infprof, "finish", "-r", run_dir)
+    assert "names of code: reading the stacks\033[K" in shown and lasting(shown) == [""]
+    shown = on_terminal(infprof, "record", "-t", "100ms", "-o", f"{run_dir}2", "--", "sleep", "0.2")
+    assert "names of code: reading the stacks\033[K" in shown
+    assert [line[:9] for line in lasting(shown) if line] == ["infprof: "]
+
+
+def test_import_and_page(infprof, run_dir, tmp_path):
+    (tmp_path / "stacks.folded").write_text("a;b;c 3\na;b 4\n")
+    shown = on_terminal(infprof, "import", tmp_path / "stacks.folded", "-o", run_dir)
+    assert "import: 0 MiB of" in shown and all(line[:9] in ("", "infprof: ") for line in lasting(shown))
+    shown = on_terminal(infprof, "report", "--html", "-r", run_dir, "-o", tmp_path / "page.html")
+    assert "report: reading the run\033[K" in shown and lasting(shown) == [""]
+
+
+@pytest.mark.parametrize("verb", ["finish", "report"])
+def test_no_terminal_no_progress(infprof, record, run_dir, verb):
+    record("-t", "100ms", "--no-finish", command=["sleep", "0.2"])
+    done = subprocess.run([infprof, verb, "-r", run_dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0 and b"\r" not in done.stderr and b"reading" not in done.stderr
