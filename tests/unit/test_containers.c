@@ -1,5 +1,5 @@
 /* The collector `containers` on trees that stand for machines. The right answers are those of the files written here. */
-#include "process_tree.h"
+#include "cgroup_world.h"
 
 #include "collectors/container/state.h"
 
@@ -11,49 +11,22 @@
 
 static const struct infp_setting all_containers[] = { { "containers", "1" }, { NULL, NULL } };
 
-struct world {
-        char top[64];
-        struct machine *m;
-        struct infp_target *target;
-        struct infp_collector_state state;
-};
-
 static void world_new(struct world *w, const char *mountinfo)
 {
-        *w = (struct world){ .m = NULL };
-        tree_new(w->top);
-        tree_put(w->top, "proc/self/mountinfo", mountinfo);
-        tree_put(w->top, "proc/self/cgroup", "0::/\n");
+        world_begin(w, mountinfo, "0::/\n");
         tree_put(w->top, "proc/sys/kernel/random/boot_id", "01234567-89ab-cdef-0123-456789abcdef\n");
 }
 
 static void world_open(struct world *w, enum infp_mode mode, pid_t root, bool all)
 {
-        w->m = machine_open(w->top);
-        w->m->env.settings = all ? all_containers : NULL;
-        w->target = new_target(mode, false, root);
-        w->m->env.target = w->target;
-        refresh(w->target, &w->m->env);
-        assert_int_equal(infp_collector_open(&w->state, infp_collector_find("containers"), &w->m->env, &w->m->emit,
-                                             machine_notice, w->m),
-                         0);
+        world_watch(w, "containers", all ? all_containers : NULL, mode, root);
 }
 
 static void world_tick(struct world *w)
 {
         w->m->n = 0;
         w->m->text_size = 0;
-        w->m->clock_ns += UINT64_C(1000000000);
-        refresh(w->target, &w->m->env);
-        assert_int_equal(infp_collector_sample(&w->state, &w->m->env, &w->m->emit, machine_notice, w->m), 0);
-}
-
-static void world_done(struct world *w)
-{
-        infp_collector_close(&w->state);
-        infp_target_free(w->target);
-        machine_close(w->m);
-        tree_remove(w->top);
+        world_sample(w);
 }
 
 static void put(const struct world *w, const char *dir, const char *file, const char *text)

@@ -13,38 +13,8 @@
 
 #include <cmocka.h>
 
+#include "live_runs.h"
 #include "skip_because.h"
-#include "store/live.h"
-#include "store_run.h"
-
-static const char uuid[] = "01990000-0000-7000-8000-000000000001", other[] = "01990000-0000-7000-8000-000000000002";
-static char dir[32];
-
-static int set_up(void **state)
-{
-        (void) state;
-        strcpy(dir, "/tmp/infprof-test-XXXXXX");
-        if (!mkdtemp(dir))
-                return -1;
-        unsetenv("INFPROF_RUN");
-        return setenv("XDG_RUNTIME_DIR", dir, 1);
-}
-
-static int tear_down(void **state)
-{
-        (void) state;
-        remove_tree(dir);
-        return 0;
-}
-
-static struct infp_live *publish(const char *which)
-{
-        struct infp_err err = { "" };
-        struct infp_live *live = NULL;
-
-        assert_int_equal(infp_live_publish(which, dir, &live, &err), 0);
-        return live;
-}
 
 static void trusts_only_a_directory_of_its_own(void **state)
 {
@@ -136,7 +106,7 @@ static void goes_elsewhere_when_its_name_is_taken(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, live_set_up, live_tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(trusts_only_a_directory_of_its_own),
                 TEST(removes_sockets_without_an_entry),

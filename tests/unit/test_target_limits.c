@@ -1,5 +1,5 @@
 /* The collector `limits`: what the target may use, on trees that stand for machines. Expected values were computed by hand. */
-#include "process_tree.h"
+#include "cgroup_world.h"
 
 #include <sched.h>
 
@@ -13,20 +13,10 @@
                 table, key, column, IS_FALSE, 0, 0, NULL \
         }
 
-struct world {
-        char top[64];
-        struct machine *m;
-        struct infp_target *target;
-        struct infp_collector_state state;
-};
-
 /* Eight CPUs; infprof itself is elsewhere and has all of them. */
 static void world_new(struct world *w, const char *mountinfo)
 {
-        *w = (struct world){ .m = NULL };
-        tree_new(w->top);
-        tree_put(w->top, "proc/self/mountinfo", mountinfo);
-        tree_put(w->top, "proc/self/cgroup", "0::/user.slice\n");
+        world_begin(w, mountinfo, "0::/user.slice\n");
         tree_put(w->top, "proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-7\n");
         tree_put(w->top, "sys/devices/system/cpu/online", "0-7\n");
 }
@@ -45,28 +35,7 @@ static void put_member(const struct world *w, int pid, int ppid, const char *cgr
 
 static void world_open(struct world *w)
 {
-        w->m = machine_open(w->top);
-        w->target = new_target(INFP_MODE_PID, false, 50);
-        w->m->env.target = w->target;
-        refresh(w->target, &w->m->env);
-        assert_int_equal(infp_collector_open(&w->state, infp_collector_find("limits"), &w->m->env, &w->m->emit,
-                                             machine_notice, w->m),
-                         0);
-}
-
-static void world_tick(struct world *w)
-{
-        w->m->clock_ns += INFP_NS_PER_S;
-        refresh(w->target, &w->m->env);
-        assert_int_equal(infp_collector_sample(&w->state, &w->m->env, &w->m->emit, machine_notice, w->m), 0);
-}
-
-static void world_done(struct world *w)
-{
-        infp_collector_close(&w->state);
-        infp_target_free(w->target);
-        machine_close(w->m);
-        tree_remove(w->top);
+        world_watch(w, "limits", NULL, INFP_MODE_PID, 50);
 }
 
 /* The quota is the pod's, and so are the periods; a thread is bound to CPUs of its own; the limits change while it runs. */
@@ -89,7 +58,7 @@ static void of_a_pod(void **state)
         tree_put(w.top, V2 "/kubepods/pod1/ctr/memory.max", "4294967296\n");
         tree_put(w.top, V2 "/kubepods/pod1/ctr/cpuset.cpus.effective", "0-5\n");
         world_open(&w);
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 1.5), I64("limits", NULL, "lAffinityCpus", 5),
                I64("limits", NULL, "lCpusetCpus", 6), F64("limits", NULL, "lCpuQuota", 1.5),
                I64("limits", NULL, "lMemoryLimitBytes", 3221225472), I64("limits", NULL, "lGroups", 1),
@@ -97,13 +66,13 @@ static void of_a_pod(void **state)
         tree_put(w.top, V2 "/kubepods/pod1/cpu.stat", "nr_periods 1010\nnr_throttled 908\nthrottled_usec 2007\n");
         tree_put(w.top, V2 "/kubepods/pod1/cpu.max", "max 100000\n");
         tree_put(w.top, V2 "/kubepods/pod1/memory.max", "max\n");
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 5), ABSENT("limits", NULL, "lCpuQuota"),
                I64("limits", NULL, "lMemoryLimitBytes", 4294967296));
         tree_put(w.top, V2 "/kubepods/pod1/cpu.max", "300000 100000\n");
-        world_tick(&w); /* counted on from here: what passed without a quota was no throttling */
+        world_sample(&w); /* counted on from here: what passed without a quota was no throttling */
         tree_put(w.top, V2 "/kubepods/pod1/cpu.stat", "nr_periods 1020\nnr_throttled 910\nthrottled_usec 4007\n");
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 3), I64("limits", NULL, "lCpuPeriods", 10),
                I64("limits", NULL, "lCpuThrottledPeriods", 2), I64("limits", NULL, "lCpuThrottledTimeNs", 2000000));
         world_done(&w);
@@ -122,12 +91,12 @@ static void of_several_groups(void **state)
         tree_put(w.top, V2 "/app/b/cpu.max", "200000 100000\n");
         tree_put(w.top, V2 "/app/a/memory.max", "1000000\n");
         world_open(&w);
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 3), I64("limits", NULL, "lGroups", 2),
                ABSENT("limits", NULL, "lMemoryLimitBytes"));
         tree_put(w.top, V2 "/app/cpu.max", "250000 100000\n");
         tree_put(w.top, V2 "/app/memory.max", "5000000\n");
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 2.5), I64("limits", NULL, "lMemoryLimitBytes", 5000000));
         world_done(&w);
 }
@@ -152,9 +121,9 @@ static void of_version_1(void **state)
         tree_put(w.top, "cg/memory/d/x/memory.limit_in_bytes", "9223372036854771712\n");
         tree_put(w.top, "cg/memory/d/x/memory.stat", "cache 0\nhierarchical_memory_limit 1073741824\n");
         world_open(&w);
-        world_tick(&w);
+        world_sample(&w);
         tree_put(w.top, "cg/cpu/d/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 51000\n");
-        world_tick(&w);
+        world_sample(&w);
         EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 2), F64("limits", NULL, "lCpuQuota", 3.5),
                I64("limits", NULL, "lCpusetCpus", 2), I64("limits", NULL, "lMemoryLimitBytes", 1073741824),
                I64("limits", NULL, "lCpuPeriods", 4), I64("limits", NULL, "lCpuThrottledPeriods", 3),
@@ -176,7 +145,7 @@ static void what_is_hidden(void **state)
                 tree_put(w.top, V2 "/cgroup.type", "domain\n");
                 put_member(&w, 50, 1, groups[i], "0-7");
                 world_open(&w);
-                world_tick(&w);
+                world_sample(&w);
                 EXPECT(w.m, F64("limits", NULL, "lEffectiveCpus", 8), YES("limits", NULL, "lIsHidden"),
                        ABSENT("limits", NULL, "lCpuQuota"));
                 assert_string_equal(machine_state(w.m, "limits", "lCpuQuota", reason, sizeof(reason)), "absent");
