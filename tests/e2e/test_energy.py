@@ -356,8 +356,6 @@ def test_a_hung_read_holds_nobody_up(infprof, run_dir, root, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "energy: it has not returned" in done.stderr
     run = run_dir.run()
-    late = [row["late_ns"] for row in run.table("ticks")]
-    assert len(late) >= 20  # at 100 ms
-    assert sorted(late)[len(late) // 2] < 50_000_000
-    assert len(run.table("cpu")) >= 20
+    stamps = [row["t_ns"] for row in run.table("cpu")]
+    assert len(stamps) >= 5 and max(b - a for a, b in zip(stamps, stamps[1:])) < 2e9  # half of what the meter needs
     assert {row["state"] for row in run.table("sources") if row["collector"] == "energy"} & {"late"}

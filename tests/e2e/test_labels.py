@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from conftest import Run
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TRUTH = TOP.parent / "shared" / "truth"
 
@@ -48,7 +50,8 @@ def test_marks(record):
     for tag, unix_s in lines.items():
         assert found[tag]["stamp"] == "line"
         assert abs(found[tag]["time"].timestamp() - unix_s) < 1e-5, tag
-    assert 0.39e9 < found["end"]["t_ns"] - found["phase: two"]["t_ns"] < 3e9
+    between = lines["end"] - lines["phase: two"]
+    assert between > 0.39 and abs((found["end"]["t_ns"] - found["phase: two"]["t_ns"]) / 1e9 - between) < 0.01
     assert found["no time"]["stamp"] == "seen: the line has no time"
     assert found["old"]["stamp"] == "seen: its time 5.000000000 is not within the recording"
     assert found["odd"]["stamp"] == "seen: its time cannot be read"
@@ -110,9 +113,11 @@ def test_between_neighbours(infprof, labelled):
         assert abs(span["seconds"] - (times[span["to"]] - times[span["from"]])) < 0.001
         assert 0 < span["samples"] <= span["seconds"] / 0.05 + 2
     cpus = os.cpu_count()
-    # What lies between the first sample and the label before it is lost: an interval at each end.
+    # What lies between the first sample and the label before it is lost: an interval at each end, as long as the machine made it.
+    stamps = [row["t_ns"] / 1e9 for row in Run(out).table("tree")]
+    longest = max(b - a for a, b in zip(stamps, stamps[1:]))
     cpu_s = busy["cpu_percent"]["mean"] / 100 * cpus * busy["seconds"]
-    assert abs(cpu_s - truth["cpu_s"]) <= 0.1 * truth["cpu_s"] + 0.1, (cpu_s, truth)
+    assert abs(cpu_s - truth["cpu_s"]) <= 0.1 * truth["cpu_s"] + 2 * longest, (cpu_s, truth, longest)
     assert idle["cpu_percent"]["mean"] < 5 and busy["cpu_percent"]["max"] <= 100.5
     assert memory["rss_bytes"]["max"] - idle["rss_bytes"]["max"] >= 64 << 20
     assert memory["vms_bytes"]["min"] > 0 and idle["swap_bytes"]["min"] >= 0
