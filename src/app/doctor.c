@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "app/one_shot.h"
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/human.h"
 #include "base/mem.h"
@@ -355,4 +356,23 @@ void infp_doctor_program(struct infp_findings *findings)
         check_live(findings);
         check_libraries(findings);
         check_descriptors(findings);
+}
+
+static void add_line(void *context, const char *line)
+{
+        const char *text = strstr(line, " ms ");
+        char when[32];
+
+        if (!text)
+                return;
+        snprintf(when, sizeof(when), "%.*s", (int) (text + 3 - line), line);
+        infp_findings_add(context, "debug", when, "info", false, text + 4, NULL);
+}
+
+void infp_doctor_debug(struct infp_findings *findings)
+{
+        const unsigned long n_lost = infp_debug_each(add_line, findings);
+
+        if (n_lost)
+                infp_findings_add(findings, "debug", "before", "info", false, "older lines were overwritten", NULL);
 }

@@ -40,3 +40,5 @@ void infp_doctor_kernel(struct infp_findings *findings, const char *root);
 void infp_doctor_sampler(struct infp_findings *findings);
 /* What infprof itself needs here: places to write, DuckDB, descriptors. */
 void infp_doctor_program(struct infp_findings *findings);
+/* The lines of base/debug.h, if they are kept: last, as it shows what the others did. */
+void infp_doctor_debug(struct infp_findings *findings);

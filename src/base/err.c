@@ -6,10 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/debug.h"
+
 static void write_text(struct infp_err *err, const char *format, va_list ap)
 {
-        if (err)
-                vsnprintf(err->text, sizeof(err->text), format, ap);
+        struct infp_err unwanted;
+
+        if (!err && !infp_debug_is_on())
+                return;
+        err = err ? err : &unwanted;
+        vsnprintf(err->text, sizeof(err->text), format, ap);
+        infp_debug("failed: %s", err->text);
 }
 
 int infp_fail(struct infp_err *err, int r, const char *format, ...)

@@ -67,9 +67,14 @@ static bool same(const char *a, const char *b)
 static const char *title_of(const char *group)
 {
         static const char *const titles[][2] = {
-                { "sources", "Sources" },        { "engines", "Engines" }, { "gpus", "GPUs" },
-                { "cgroups", "Control groups" }, { "kernel", "Kernel" },   { "sampling", "Stacks" },
+                { "sources", "Sources" },
+                { "engines", "Engines" },
+                { "gpus", "GPUs" },
+                { "cgroups", "Control groups" },
+                { "kernel", "Kernel" },
+                { "sampling", "Stacks" },
                 { "program", "infprof itself" },
+                { "debug", "What was decided (INFPROF_DEBUG)" },
         };
 
         for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
@@ -186,6 +191,7 @@ static int run(const struct infp_arguments *arguments)
                         infp_doctor_sampler(&findings);
                         infp_doctor_program(&findings);
                 }
+                infp_doctor_debug(&findings);
                 if (findings.failed)
                         r = infp_fail(&err, -ENOMEM, "no memory for the findings");
         }

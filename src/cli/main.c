@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/thread.h"
 #include "cli/command.h"
@@ -19,12 +20,20 @@ static const struct infp_command *find_command(const char *name)
         return NULL;
 }
 
-/* What was printed has arrived, or it is said that it has not. */
-static int end(int code)
+static void say_line(void *context, const char *line)
+{
+        (void) context;
+        infp_say("debug: %s", line);
+}
+
+/* What was printed has arrived, or it is said that it has not. `verb`: NULL, or of what ends. */
+static int end(const char *verb, int code)
 {
         const int r = fflush(stdout) != 0 ? -errno : infp_print_error();
 
         infp_end_progress();
+        if (!verb || strcmp(verb, "doctor") != 0) /* which shows them among its findings */
+                infp_debug_each(say_line, NULL);
         if (r < 0 && code == INFP_EXIT_OK) {
                 infp_say("cannot write to standard output: %s", strerror(-r));
                 code = INFP_EXIT_FAILURE;
@@ -40,7 +49,7 @@ static int run_command(const struct infp_command *command, int argc, char **argv
         if (code < 0)
                 code = command->run(&arguments);
         infp_arguments_done(&arguments);
-        return end(code);
+        return end(command->name, code);
 }
 
 /* `otherwise`: a hint for a word that resembles no verb. */
@@ -94,11 +103,11 @@ int main(int argc, char **argv)
                 if (argc > 2)
                         return explain(argv[2]);
                 infp_help_overview();
-                return end(INFP_EXIT_OK);
+                return end(NULL, INFP_EXIT_OK);
         }
         if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
                 infp_print("infprof " INFP_VERSION);
-                return end(INFP_EXIT_OK);
+                return end(NULL, INFP_EXIT_OK);
         }
         command = find_command(first);
         if (command)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/debug.h"
 #include "base/hash.h"
 
 /* What `said` of a slot holds: a hash of state and texts whose low bits are the state. The slot of a table as a whole also
@@ -155,6 +156,11 @@ void infp_emit_source(struct infp_emit *emit, const struct infp_table *table, in
         }
         if (send_source(emit, table, column, instance, state, reason, fix) < 0)
                 return; /* not said, so it is tried again */
+        infp_debug("source %s%s%s%s%s%s%s: %s%s%s", emit->collector ? emit->collector : "", table ? " " : "",
+                   table ? table->name : "", table && column >= 0 ? "." : "",
+                   table && column >= 0 ? infp_table_column(table, INFP_FIXED_COLUMNS + (unsigned) column)->name : "",
+                   instance ? " " : "", instance ? instance : "", infp_source_state_name(state), reason ? ", " : "",
+                   reason ? reason : "");
         s->key = key;
         s->said = said;
         if (table && column >= 0 && !instance && was_ok != (state == INFP_OK))

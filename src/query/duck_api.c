@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/debug.h"
+
 static const char library[] = "libduckdb.so";
 
 static struct infp_duck_api api;
@@ -68,6 +70,7 @@ static void *open_library(struct infp_err *err)
                           "known to the "
                           "loader; `make build` fetches it, INFPROF_LIBDUCKDB=FILE names another",
                           library, own);
+        infp_debug("DuckDB: %s", !handle ? "not found" : "loaded");
         return handle;
 }
 

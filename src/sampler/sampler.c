@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -31,6 +32,8 @@ static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *
                 if (!own->state)
                         return infp_fail(err, -ENOMEM, "no memory for the sampler");
                 sampler->n_modes++;
+                infp_debug("sampler: mode %s%s", infp_stack_mode_name((*mode)->mode),
+                           (*mode)->ask ? ", by perf events" : "");
                 if ((*mode)->ask) {
                         (*mode)->ask(&sampler->options, perf);
                         needs_perf = 1;

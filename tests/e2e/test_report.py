@@ -229,6 +229,20 @@ def test_doctor(infprof, tmp_path):
     assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)  # a path is never cut
 
 
+def test_decisions_of_infprof_itself(infprof, tmp_path, monkeypatch):
+    def run(*words):
+        return subprocess.run([infprof, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    def lines():
+        return [f["text"] for f in json.loads(run("doctor", "--json").stdout)["findings"] if f["group"] == "debug"]
+
+    assert not lines() and "debug" not in run("runs").stderr
+    monkeypatch.setenv("INFPROF_DEBUG", "1")
+    assert any(line.startswith("source mem: ok") for line in lines())
+    refused = run("runs", "-r", "none")
+    assert refused.returncode == 1 and re.search(r"infprof: debug: \+[0-9.]+ ms failed: ", refused.stderr)
+
+
 def test_doctor_of_a_broken_machine(infprof, tmp_path):
     done = subprocess.run([infprof, "doctor", "--root", str(tmp_path), "--json"], stdout=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -266,6 +267,8 @@ static void serve(struct engines *all, struct engine_process *process, const str
                  command->is_https && !strcmp(listener->host, "127.0.0.1") ? "localhost" : listener->host,
                  command->port, command->prefix, infp_engine_makes[command->make].path);
         process->engine = engine_at(all, url, listener, command->port);
+        infp_debug("engine: process %" PRId32 " is %s by its command line: asking %s", process->pid,
+                   infp_engine_makes[command->make].name, url);
         if (!process->engine && infp_engine_new(all, url, ENGINE_FOUND, &process->engine, &err) < 0) {
                 process->engine = NULL;
                 process->check_ns = now + check_again_ns;

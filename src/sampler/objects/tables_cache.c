@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -186,6 +187,7 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
                 return -EINVAL;
         name_of(name, build_id, build_id_size, identity);
         fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        infp_debug("unwind table %s: %s", name, fd < 0 ? "not in the cache" : "from the cache");
         if (fd < 0)
                 return -errno;
         if (!is_whole(fd, &head))
