@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         if (strcmp(first, "help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "--help") == 0) {
                 if (argc > 2 && strcmp(argv[2], "--json") == 0) {
                         infp_help_json();
-                        return end(INFP_EXIT_OK);
+                        return end(NULL, INFP_EXIT_OK);
                 }
                 if (argc > 2)
                         return explain(argv[2]);
