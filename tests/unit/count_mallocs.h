@@ -6,11 +6,6 @@
 
 static _Atomic unsigned long n_mallocs;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNT_BY_SANITIZER 1
-#endif
-#endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNT_BY_SANITIZER 1
 #endif

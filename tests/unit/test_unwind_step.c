@@ -22,10 +22,6 @@ enum { MAX_STEPS = 60000, MAX_FRAMES = 256, STACK_BYTES = 1 << 18, RED_ZONE = 12
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
 #endif
 #ifndef IS_SANITIZED
 #define IS_SANITIZED 0

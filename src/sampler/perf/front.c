@@ -47,6 +47,10 @@ int infp_perf_open(const struct infp_perf_options *options, struct infp_perf **r
         int r;
 
         *ret_fix = NULL;
+        if (!INFP_PERF_REGISTERS) {
+                free(perf);
+                return infp_fail(err, -ENOTSUP, "stacks are sampled on x86-64 only");
+        }
         if (!perf)
                 return infp_fail(err, -ENOMEM, "no memory for perf events");
         perf->options = *options;

@@ -13,8 +13,12 @@
 #define INFP_PERF_SAMPLE_TYPE                                                                                \
         (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | \
          PERF_SAMPLE_STACK_USER)
-/* rax to rip, r8 to r15, by the kernel's numbers. */
+/* rax to rip, r8 to r15, by the kernel's numbers. 0: not known for this CPU (ARCHITECTURE.md, "64-bit Arm"). */
+#ifdef __x86_64__
 #define INFP_PERF_REGISTERS UINT64_C(0xff01ff)
+#else
+#define INFP_PERF_REGISTERS UINT64_C(0)
+#endif
 /* Of samples that are taken at each switch; those of a clock stand for at least 10,000 ns. */
 enum { INFP_PERF_SWITCH_PERIOD = 1 };
 

@@ -97,7 +97,7 @@ static int read_metrics(struct amdgpu *amdgpu, struct amdgpu_card *card, struct 
                 infp_emit_source(emit, &infp_table_amdgpu, GPU_EVENT_REASONS, card->card.pci, INFP_ABSENT,
                                  "this chip, or this kernel, has no gpu_metrics", NULL);
         } else if (r != -ENODEV) {
-                snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/gpu_metrics: %s", card->card.number,
+                snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/gpu_metrics: %.200s", card->card.number,
                          *err.text ? err.text : strerror(-r));
                 infp_emit_source(emit, &infp_table_amdgpu, GPU_EVENT_REASONS, card->card.pci,
                                  r == -ENOTSUP ? INFP_ABSENT : infp_source_state_of(r), text, NULL);
