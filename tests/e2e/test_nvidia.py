@@ -363,7 +363,7 @@ def test_joules_per_token(infprof, record, machine):
     # The pages are read once a second: the tokens of less than the first and last second are missing, and so are their joules.
     assert tokens["gpu_joules_per_generated_token"] == pytest.approx(tokens["gpu_joules"] / tokens["generated"])
     assert energy["gpu_joules"] == pytest.approx(300 * energy["seconds"], rel=0.1)
-    assert tokens["seconds"] < energy["seconds"] and tokens["gpu_joules"] < energy["gpu_joules"]
+    assert tokens["seconds"] <= energy["seconds"] and tokens["gpu_joules"] <= energy["gpu_joules"]
     assert tokens["gpu_joules_per_generated_token"] == pytest.approx(0.3, rel=0.15)
     assert "nvidia0" in tokens["domains"] and energy["gpu_quality"] == "measured"
     text = " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())

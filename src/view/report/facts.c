@@ -9,11 +9,17 @@
 
 struct facts {
         struct infp_out *out;
+        bool is_short; /* lines among others, without a title */
         bool any;
 };
 
 static void say(struct facts *facts, const char *text)
 {
+        if (facts->is_short) {
+                infp_report_line(facts->out, facts->any ? "" : "note", "%s", text);
+                facts->any = true;
+                return;
+        }
         if (!facts->any)
                 infp_report_title(facts->out, "Worth knowing");
         facts->any = true;
@@ -152,9 +158,9 @@ static void say_broken(struct facts *facts, const struct infp_report *report)
         }
 }
 
-void infp_report_facts(struct infp_out *out, const struct infp_report *report)
+static void say_all(struct infp_out *out, const struct infp_report *report, bool is_short)
 {
-        struct facts facts = { .out = out };
+        struct facts facts = { .out = out, .is_short = is_short };
 
         say_broken(&facts, report);
         say_cpu(&facts, report);
@@ -162,4 +168,14 @@ void infp_report_facts(struct infp_out *out, const struct infp_report *report)
         say_network(&facts, report);
         say_unseen(&facts, report);
         say_own(&facts, report);
+}
+
+void infp_report_facts(struct infp_out *out, const struct infp_report *report)
+{
+        say_all(out, report, false);
+}
+
+void infp_report_facts_short(struct infp_out *out, const struct infp_report *report)
+{
+        say_all(out, report, true);
 }

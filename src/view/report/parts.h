@@ -58,6 +58,7 @@ const char *infp_report_mode_title(const char *mode); /* "Functions by CPU time"
 void infp_report_limits(struct infp_out *out, const struct infp_report *report);
 void infp_report_limits_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_facts(struct infp_out *out, const struct infp_report *report);
+void infp_report_facts_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_metrics(struct infp_out *out, const struct infp_report *report);
 void infp_report_all_metrics(struct infp_out *out, const struct infp_report *report);
 void infp_report_absences(struct infp_out *out, const struct infp_report *report);

@@ -140,7 +140,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
 static void put_head_short(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_run_info *info = &report->run->info;
-        char from[64], of[64] = "";
+        char from[64], of[64] = "", lasted[112] = "";
 
         put_state(out, report);
         if (*info->command) {
@@ -152,8 +152,10 @@ static void put_head_short(struct infp_out *out, const struct infp_report *repor
         put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S %z");
         if (report->is_part)
                 snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole_s(report)).text);
-        infp_report_line(out, "lasted", "%s%s from %s%s%s%s%s", infp_report_seconds(report->wall_s).text, of, from,
-                         *info->hostname ? " on " : "", info->hostname, ended_as(info).text, broken_off(report));
+        if (report->wall_s > 0) /* an imported profile may have no times */
+                snprintf(lasted, sizeof(lasted), "%s%s from ", infp_report_seconds(report->wall_s).text, of);
+        infp_report_line(out, *lasted ? "lasted" : "time", "%s%s%s%s%s%s", lasted, from, *info->hostname ? " on " : "",
+                         info->hostname, ended_as(info).text, broken_off(report));
 }
 
 bool infp_report_is_host(const struct infp_report *report)
@@ -379,8 +381,8 @@ const struct infp_report_section infp_report_sections[] = {
         { "gpus", "each GPU: use, memory, power, what held it back", infp_report_gpus, NULL, infp_report_gpus_short, true, false },
         { "energy", "joules, and per token", infp_report_energy, NULL, infp_report_energy_short, true, false },
         { "cost", "what infprof itself used", put_cost, NULL, put_cost_short, true, true },
+        { "notes", "what is worth knowing", infp_report_facts, NULL, infp_report_facts_short, true, false },
         { "functions", "functions that the time went to, and how far that can be trusted", infp_report_functions, NULL, infp_report_functions_short, false, false },
-        { "notes", "what is worth knowing", infp_report_facts, NULL, infp_report_facts, false, false },
         { "cores", "load of each core of the machine", put_cores, NULL, NULL, false, true },
         { "processes", "the busiest processes", infp_report_processes, NULL, NULL, false, true },
         { "containers", "control groups, their limits, and pressure", infp_report_containers, NULL, NULL, false, true },
@@ -420,29 +422,39 @@ static void put_chosen(struct infp_out *out, const struct infp_report *report, e
                 if (out->text.size > before)
                         continue;
                 infp_report_end(out);
-                infp_report_line(out, name, "nothing of it was recorded");
+                infp_report_line(out, name, "this run has nothing of it");
         }
+}
+
+/* The lines from this section on, and the last of them; of a load or an import there may be none to put. */
+static const struct infp_report_section *put_lines(struct infp_out *out, const struct infp_report *report,
+                                                   const struct infp_report_section *section)
+{
+        const size_t before = out->text.size;
+        size_t titled;
+
+        infp_report_title(out, "What it used");
+        titled = out->text.size;
+        for (; section->is_line; section++)
+                if (!section->of_machine || has_machine(report))
+                        section->put_short(out, report);
+        if (titled > before && out->text.size == titled) {
+                out->text.size = before;
+                out->text.data[before] = 0;
+        }
+        return section - 1;
 }
 
 static void put_short(struct infp_out *out, const struct infp_report *report)
 {
-        infp_autostr struct infp_str names = { 0 };
-        bool in_lines = false;
-
         put_head_short(out, report);
-        for (const struct infp_report_section *section = infp_report_sections; section->name; section++) {
-                if (!section->put_short)
-                        infp_str_printf(&names, "%s%s", names.size ? ", " : "", section->name);
-                if (!section->put_short || (section->of_machine && !has_machine(report)))
-                        continue;
-                if (section->is_line && !in_lines && has_machine(report))
-                        infp_report_title(out, "What it used");
-                in_lines = section->is_line;
-                section->put_short(out, report);
-        }
+        for (const struct infp_report_section *section = infp_report_sections; section->name; section++)
+                if (section->is_line)
+                        section = put_lines(out, report, section);
+                else if (section->put_short && (!section->of_machine || has_machine(report)))
+                        section->put_short(out, report);
         infp_report_end(out);
-        infp_report_line(out, "more", "`infprof report SECTION` has more of each, and %s; --full has all",
-                         names.data ? names.data : "");
+        infp_report_line(out, "more", "`infprof report SECTION` (-h lists them), --full for all of it");
 }
 
 void infp_report_text(struct infp_out *out, const struct infp_report *report, enum infp_report_size size,
