@@ -104,7 +104,7 @@ def test_by_name_with_a_restart(recording, start, tmp_path):
     os.symlink(sys.executable, program)
     words = [program, "-c", "import time; time.sleep(60)"]
     one = recording("--name", f"target-{os.getpid()}")
-    time.sleep(1)
+    time.sleep(1)  # sleep: infprof looks a few times before the target comes
     first = start(*words)  # infprof was there before it
     wait_for(lambda: first.pid in one.pids(), "the first is seen")
     first.kill()
@@ -203,7 +203,7 @@ def test_nothing_of_what_a_late_target_used_before(infprof, recording, start, ru
     assert run.info["target"] == {"port": port}
     assert run.info["target_command"].endswith("--api-key ***")
     found = json.loads(subprocess.run([infprof, "report", "--json", "-r", run_dir], capture_output=True, text=True, check=True).stdout)
-    assert [process["cpu_s"] < 1 for process in found["processes"]] == [True]  # nor in the report's list
+    assert [process["cpu_s"] < 1 for process in found["processes"]] == [True]  # cpu: nor in the report's list
 
 
 @pytest.mark.parametrize("end", ["--duration", "signal"])

@@ -145,7 +145,7 @@ def test_a_slow_reader(infprof, run_dir, tmp_path):
     process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", f"seq 200000; touch '{done}'"], stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE)
     wait_for(done.exists, "the command's end")
-    time.sleep(0.5)
+    time.sleep(0.5)  # sleep: the pipe is full that long
     out, err = process.communicate(timeout=60)
     text = "".join(f"{i}\n" for i in range(1, 200001)).encode()
     assert out == text and process.returncode == 0
@@ -268,7 +268,7 @@ def test_it_is_removed(infprof, run_dir):
     process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", "echo one; sleep 1; echo two; sleep 0.3; echo three; exit 4"],
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for(lambda: list(run_dir.glob("*_output.txt")), "the file")
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: more is written before it is removed
     output_file(run_dir.run()).unlink()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 4 and out == b"one\ntwo\nthree\n"

@@ -287,7 +287,7 @@ def test_mark_says_which_run(infprof, run_dir, tmp_path):
         end = time.monotonic() + 30
         while not list(run_dir.glob("*.infprof/columns/*.arrows")):
             assert time.monotonic() < end
-            time.sleep(0.05)
+            time.sleep(0.05)  # sleep: between two looks
         uuid = run_dir.run().uuid
         for words in (("tag",), ("-r", run_dir, "tag"), ("-r", run_dir / f"{uuid}.infprof", "tag"), ("-r", uuid[:20], "tag")):
             done = call(infprof, "mark", *words)

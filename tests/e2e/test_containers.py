@@ -160,7 +160,7 @@ class Groups:
                     path.rmdir()
                     break
                 except OSError:
-                    time.sleep(0.02)
+                    time.sleep(0.02)  # sleep: between two tries
 
 
 @pytest.fixture
@@ -241,10 +241,10 @@ def test_live_containers_come_and_go(groups, infprof, run_dir):
     groups.run(first, "sleep", "60")
     words = [infprof, "record", "-o", str(run_dir), "-t", "200", "--containers", "--duration", "6s"]
     recorder = subprocess.Popen(words, stderr=subprocess.PIPE)
-    time.sleep(2)
+    time.sleep(2)  # sleep: time that is recorded
     second = groups.docker("second")
     sleeper = groups.run(second, "sleep", "60")
-    time.sleep(2)
+    time.sleep(2)  # sleep: time that is recorded
     sleeper.kill()
     sleeper.wait()
     groups.remove(second)
@@ -293,11 +293,11 @@ def test_live_a_network_namespace_shows_its_own_bytes(groups, record):
             subprocess.run(["ip", *words], check=True)
         cid = groups.docker("net")
         sleeper = groups.run(cid, "ip", "netns", "exec", name, "sleep", "60")
-        time.sleep(0.5)
+        time.sleep(0.5)  # sleep: the group's network is there, then its counters are
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             for _ in range(200):
                 out.sendto(b"x" * 1000, ("10.231.7.2", 9))
-        time.sleep(0.5)
+        time.sleep(0.5)  # sleep: the group's network is there, then its counters are
         done = record("-t", "200", "--duration", "1500ms", "--pid", sleeper.pid)
         rows = rows_of(done.run, cid)
         dev = pathlib.Path(f"/proc/{sleeper.pid}/net/dev").read_text()
@@ -370,16 +370,16 @@ def test_live_own_cgroup_of_a_killed_infprof_is_removed_by_the_next(infprof, run
     mine = []
     while not mine and time.time() < deadline and recorder.poll() is None:
         mine = [path for path in own_groups() if f"infprof-{recorder.pid}-" in path]
-        time.sleep(0.05)
+        time.sleep(0.05)  # sleep: between two looks
     recorder.kill()
     _, said = recorder.communicate()
     if not mine:
         pytest.skip(f"no cgroup of its own here: {said}")
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: the command starts, or has ended
     for path in mine:  # the command runs on, or has ended at its gate
         for pid in (pathlib.Path(path) / "cgroup.procs").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
-    time.sleep(0.5)
+    time.sleep(0.5)  # sleep: the kernel empties the group; what is removed too early is removed twice
     assert [path for path in own_groups() if path in mine] == mine
     done = record("--own-cgroup", command=["true"])
     assert done.returncode == 0

@@ -152,7 +152,7 @@ def attach(infprof, run_dir):
         def has_all_events(self):
             """No more are opened: the threads of the target are found."""
             before, self.n_events = self.n_events, 0
-            time.sleep(0.2)
+            time.sleep(0.2)  # sleep: between two looks that are to differ
             for name in os.listdir(f"/proc/{self.process.pid}/fd"):
                 try:
                     self.n_events += "perf_event" in os.readlink(f"/proc/{self.process.pid}/fd/{name}")

@@ -145,7 +145,7 @@ def replay(record, tmp_path, number, seconds_a_tick=0.5):
 
     def play():
         for number in range(1, last + 1):
-            time.sleep(seconds_a_tick)
+            time.sleep(seconds_a_tick)  # sleep: the pace of the fake meter
             for tick, name, value in ticks:
                 if int(tick) == number:
                     write(live / name, value + "\n")
@@ -244,7 +244,7 @@ def test_baseline_comes_before_the_command(infprof, record, root, tmp_path):
 
     def load():
         while not started.exists():
-            time.sleep(0.01)
+            time.sleep(0.01)  # sleep: between two looks
         watts[zone] = 50
 
     watcher = threading.Thread(target=load)
@@ -285,7 +285,7 @@ def test_a_signal_during_the_baseline(infprof, run_dir, root, tmp_path, number):
     for line in process.stderr:
         if "idle power" in line:
             break
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: within the minute of the baseline
     os.kill(process.pid, number)
     process.communicate(timeout=30)
     assert process.returncode == 128 + number

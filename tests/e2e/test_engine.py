@@ -240,7 +240,7 @@ def test_version_is_asked_again_of_a_busy_server(record, server):
 
     def version(handler):
         if sum(path == "/version" for path, _ in one.requests) == 1:
-            time.sleep(3)
+            time.sleep(3)  # sleep: the fake engine is that slow
         body = b'{"version": "1.2.3"}'
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(body)))
@@ -275,7 +275,7 @@ def test_page_cut_in_the_middle_of_a_number(record, run_dir):
     url = f"http://127.0.0.1:{port}/metrics"
     try:
         while "0A" not in states_of(port):  # a connection would take one of its answers
-            time.sleep(0.05)
+            time.sleep(0.05)  # sleep: between two looks
         engines = read(record, url, seconds=6)
     finally:
         process.kill()
@@ -518,7 +518,7 @@ def test_first_named_is_first(record, server):
     slow, fast = server(), server()
 
     def page(handler):
-        time.sleep(0.15)
+        time.sleep(0.15)  # sleep: the fake engine is that slow
         body = b"vllm:num_requests_running 7\n"
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(body)))

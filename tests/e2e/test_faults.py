@@ -12,6 +12,7 @@ import pytest
 
 from namespaces import unshare
 from program import query, run
+from waiting import wait_for
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own, other user ids")
 
@@ -80,7 +81,7 @@ def test_nobody_reads_what_it_says(infprof, tmp_path):
     assert process.stdout.readline() == "over\n"
     deadline = time.monotonic() + 30
     while not query_ticks(infprof, tmp_path, at_least=15) and time.monotonic() < deadline:
-        time.sleep(0.2)
+        time.sleep(0.2)  # sleep: between two looks
     assert query_ticks(infprof, tmp_path, at_least=15)
     # What comes at the end may wait.
     with open(read_fd, "rb") as file:
@@ -149,7 +150,7 @@ def test_output_is_a_file(infprof, tmp_path):
 def test_output_directory_vanishes(infprof, tmp_path):
     process = subprocess.Popen([infprof, "record", "-o", str(tmp_path / "out"), "-t", "100", "--", "sh", "-c", "sleep 3; exit 3"],
                                stderr=subprocess.PIPE, text=True)
-    time.sleep(1)
+    wait_for(lambda: list((tmp_path / "out").glob("*.infprof/columns/*")), "a row")
     shutil.rmtree(tmp_path / "out")
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 3
@@ -188,7 +189,7 @@ def test_kill_9_at_random_moments(infprof, tmp_path):
         process = subprocess.Popen([infprof, "record", "-o", str(output), "-t", "20", "--", "sh", "-c", "echo $$; exec sleep 20"],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         child = int(process.stdout.readline())
-        time.sleep(chance.uniform(0.0, 0.6))
+        time.sleep(chance.uniform(0.0, 0.6))  # sleep: any moment will do
         process.kill()
         process.wait()
         assert pathlib.Path(f"/proc/{child}/stat").read_text().split(")")[1].split()[0] in "SR"
@@ -203,9 +204,9 @@ def test_kill_9_at_random_moments(infprof, tmp_path):
 def test_stopped_for_a_while(infprof, tmp_path):
     process = subprocess.Popen([infprof, "record", "-o", str(tmp_path), "-t", "100", "--duration", "5s"],
                                stderr=subprocess.DEVNULL)
-    time.sleep(1)
+    wait_for(lambda: list(tmp_path.glob("*.infprof/columns/*")), "a row")
     process.send_signal(signal.SIGSTOP)
-    time.sleep(2)
+    time.sleep(2)  # sleep: the ticks of this time are missed
     process.send_signal(signal.SIGCONT)
     assert process.wait(timeout=60) == 0
     rows = query(infprof, tmp_path, "SELECT tick, missed, deadline_ns FROM ticks ORDER BY tick")

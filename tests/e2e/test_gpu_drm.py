@@ -6,9 +6,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 
 import pytest
+
+from waiting import wait_for_rows
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 MACHINES = ["amdgpu-mi300x", "amdgpu-rx7900", "amdgpu-apu", "intel-arc-xe", "intel-i915"]
@@ -85,10 +86,7 @@ def test_recording(infprof, tmp_path):
     write(device / "hwmon/hwmon2/power1_average", "200000000\n")
     with subprocess.Popen([infprof, "record", "--root", root, "-o", tmp_path / "out", "-t", "200", "--duration", "5", "--no-snapshots"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as recorder:
-        until = time.monotonic() + 20
-        while not list((tmp_path / "out").glob("*.infprof")) and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(2)
+        wait_for_rows(infprof, tmp_path / "out", 4, "amdgpu")
         write(device / "power/runtime_status", "suspended\n")
         assert recorder.wait(timeout=60) == 0, recorder.stderr.read().decode()
     rows = json.loads(run(infprof, "query", "-r", str(tmp_path / "out"), "--json",

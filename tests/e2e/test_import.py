@@ -395,7 +395,7 @@ def test_stopped_while_it_waits(infprof, run_dir, number):
     deadline = time.monotonic() + 30
     while not list(run_dir.glob("*.infprof/run.json")):
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.02)  # sleep: between two looks
     process.send_signal(number)
     assert "was stopped" in process.stderr.read()
     assert process.wait(timeout=30) == 1
@@ -409,7 +409,7 @@ def test_killed_run_is_not_finished(infprof, run_dir):
     deadline = time.monotonic() + 30
     while not list(run_dir.glob("*.infprof/stack_samples/*.arrows")):
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.02)  # sleep: between two looks
     process.kill()
     process.wait()
     assert run_dir.run().info["finished"] is False

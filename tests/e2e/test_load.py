@@ -178,7 +178,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         for event in events:
             if isinstance(event, (int, float)):
-                time.sleep(event)
+                time.sleep(event)  # sleep: the fake server is that slow
             else:
                 self.chunk(event)
         if end:
@@ -209,12 +209,12 @@ class Hostile(http.server.BaseHTTPRequestHandler):
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             case "hang":
-                time.sleep(3)
+                time.sleep(3)  # sleep: the fake server is that slow
                 self.close_connection = True
             case "slow-headers":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\n")
                 for _ in range(30):
-                    time.sleep(0.1)
+                    time.sleep(0.1)  # sleep: the fake server is that slow
                     self.wfile.write(b"X: y\r\n")
                     self.wfile.flush()
                 self.close_connection = True
@@ -513,7 +513,7 @@ def test_ctrl_c_still_reports(infprof, truth, run_dir):
     url = truth("-t", "50", "-i", "100", "-n", "1000")
     process = subprocess.Popen([infprof, "load", url, "-c", "3", "--output-tokens", "1000", "--duration", "100s", "-o", str(run_dir),
                                 "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    time.sleep(1.5)  # sleep: ten times what three requests need for two chunks
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     summary = json.loads(out)
@@ -563,7 +563,7 @@ def test_a_killed_load_can_be_read_and_recovered(infprof, truth, run_dir):
     end = time.monotonic() + 30
     while not list(run_dir.glob("*.infprof")) or len(run_dir.run().table("requests")) < 20:
         assert time.monotonic() < end, "no 20 rows within 30 s"
-        time.sleep(0.1)
+        time.sleep(0.1)  # sleep: between two looks
     process.kill()
     process.wait()
     n = len(run_dir.run().table("requests"))

@@ -26,7 +26,7 @@ def test_ctrl_c_while_nobody_answers(infprof):
         for seconds in (1, 6):
             process = subprocess.Popen([infprof, "load", f"127.0.0.1:{server.getsockname()[1]}", "--wait", "30s", "--no-record"],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            time.sleep(seconds)
+            time.sleep(seconds)  # sleep: any moment will do
             begin = time.monotonic()
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)

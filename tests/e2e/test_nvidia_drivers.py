@@ -211,7 +211,7 @@ def test_the_target_on_its_gpu(infprof, record, machine):
     """Whose memory it is, joined with the process that was attached to."""
     target = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        time.sleep(0.2)
+        time.sleep(0.2)  # sleep: its name is that of the program once it was started
         box = machine("0 profile h100", f"0 process {target.pid} type=C memory=64424509440 sm=85", "0 process 4100 memory=1048576 sm=3")
         done = record("-t", 200, "--duration", "1500ms", "--pid", target.pid, env=box.env)
     finally:

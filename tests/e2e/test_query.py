@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from program import run
+from waiting import wait_for_rows
 
 WITHOUT = {"INFPROF_LIBDUCKDB": "/nowhere/libduckdb.so"}
 
@@ -186,7 +187,7 @@ def test_interrupt(infprof, output):
     process = subprocess.Popen([infprof, "query", "-r", str(output),
                                 "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range = 7"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1)
+    time.sleep(1)  # sleep: any moment will do; best while it computes
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130
@@ -199,7 +200,7 @@ def test_interrupt_between_statements(infprof, output):
     for n in range(10):
         process = subprocess.Popen([infprof, "query", "-r", str(output), "SELECT * FROM range(1000000000000)"], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE)
-        time.sleep(0.02 + n * 0.015)
+        time.sleep(0.02 + n * 0.015)  # sleep: any moment will do
         process.send_signal(signal.SIGINT)
         try:
             assert process.wait(timeout=20) in (130, -signal.SIGINT)
@@ -220,7 +221,7 @@ def test_live_run(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-snapshots", "--no-finish", "--duration", "30s"],
                                stderr=subprocess.PIPE)
     try:
-        time.sleep(2)
+        wait_for_rows(infprof, run_dir, 10)
         for _ in range(2):
             done = run([infprof, "query", "-r", run_dir, "--json", "SELECT max(t_ns) AS newest, count(*) AS n FROM cpu"])
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)

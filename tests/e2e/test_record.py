@@ -229,7 +229,7 @@ def test_kill_9_leaves_the_command_alone(infprof, run_dir):
     assert process.wait(timeout=30) == -signal.SIGKILL
     rows = run_dir.run().table("cpu")
     assert len(rows) > 20 and all(row["vCpuTime"] is not None for row in rows)
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: a death would show by then
     assert pathlib.Path(f"/proc/{child}/comm").read_text() == "sleep\n"
     os.kill(child, signal.SIGKILL)
     done = subprocess.run([infprof, "recover", str(run_dir)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -241,7 +241,7 @@ def test_killed_at_the_gate_leaves_nothing(infprof, run_dir):
     """Until its exec the command is a fork of infprof that waits: without infprof it has to go."""
     for _ in range(15):
         process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "--", "true"], stderr=subprocess.DEVNULL)
-        time.sleep(0.004)
+        time.sleep(0.004)  # sleep: any moment will do
         process.kill()
         process.wait()
     wait_for(lambda: not [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
@@ -405,7 +405,7 @@ def test_nohup_holds(infprof, run_dir):
                                preexec_fn=prepare)
     wait_for(lambda: run_dir.exists() and len(list(run_dir.glob("*-*.json"))) > 3, "some snapshots")
     process.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
+    time.sleep(0.5)  # sleep: a death would show by then
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

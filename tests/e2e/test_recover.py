@@ -12,6 +12,7 @@ import pytest
 
 from namespaces import unshare
 from program import run
+from waiting import wait_for, wait_for_rows
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts in a namespace of its own")
 
@@ -31,8 +32,7 @@ def start(infprof, output, *options):
 def killed(infprof, run_dir):
     """A run whose recorder was killed. A reader made it write out what it held, so that there is something to recover."""
     process = start(infprof, run_dir, "-f", "csv")
-    time.sleep(1.5)
-    assert count(infprof, run_dir, "cpu") >= 20
+    wait_for_rows(infprof, run_dir, 20)
     process.kill()
     process.wait()
     return run_dir
@@ -59,7 +59,7 @@ def test_killed_run(infprof, killed):
     assert len(lines) - 1 == count(infprof, killed, "ticks")
     again = run([infprof, "recover", killed])
     assert (again.returncode, again.stdout) == (0, f"nothing to recover in {killed}\n")
-    assert run([infprof, "report", "--full", "-r", killed]).returncode == 0
+    assert run([infprof, "report", "-r", killed]).returncode == 0
 
 
 def test_finish_of_a_killed_run(infprof, killed):
@@ -124,11 +124,11 @@ def test_lost_run_json(infprof, killed):
 def test_live_runs_are_left_alone(infprof, run_dir):
     dead, live = start(infprof, run_dir), None
     try:
-        time.sleep(1.5)
+        wait_for_rows(infprof, run_dir, 5)
         dead.kill()
         dead.wait()
         live = start(infprof, run_dir)
-        time.sleep(1.5)
+        wait_for(lambda: len(list(run_dir.glob("*.infprof/run.json"))) == 2, "the second run")
         done = run([infprof, "recover", run_dir])
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("the recording broke off") == 1
@@ -144,7 +144,8 @@ def test_live_runs_are_left_alone(infprof, run_dir):
 
 def test_one_of_many(infprof, killed):
     other = start(infprof, killed)
-    time.sleep(1.5)
+    wait_for(lambda: len(list(killed.glob("*.infprof/run.json"))) == 2, "the second run")
+    wait_for_rows(infprof, killed, 5)
     other.kill()
     other.wait()
     first, second = sorted(path.name[:36] for path in killed.glob("*.infprof"))
@@ -198,7 +199,7 @@ def test_recovered_by_many_at_once(infprof, killed):
         many = []
         for _ in range(4):
             many.append(subprocess.Popen([infprof, "recover", str(copy)], stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-            time.sleep(wait)
+            time.sleep(wait)  # sleep: started at different moments
         for process in many:
             _, words = process.communicate(timeout=60)
             assert process.returncode == 0, words
@@ -213,7 +214,7 @@ def test_killed_in_finish(infprof, run_dir):
     rows = [count(infprof, run_dir, name) for name in names]
     for wait in (0.02, 0.06, 0.1, 0.15, 0.2):
         process = subprocess.Popen([infprof, "finish", "-r", str(run_dir)])
-        time.sleep(wait)
+        time.sleep(wait)  # sleep: killed at different moments
         process.kill()
         process.wait()
         assert [count(infprof, run_dir, name) for name in names] == rows

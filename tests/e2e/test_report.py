@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from waiting import wait_for_rows
+
 FIXED_KEYS = {"run", "wall_s", "tree_cpu_s", "tree_cpu_user_s", "tree_cpu_system_s", "metrics", "absent", "self"}
 BUSY = "import time\nend = time.process_time() + {0}\nwhile time.process_time() < end: sum(range(1000))"
 
@@ -144,10 +146,10 @@ def test_text(infprof, record, run_dir):
 def test_ranges(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "python3", "-S", "-c",
                                 "import time\ntime.sleep(1)\n" + BUSY.format(1) + "\ntime.sleep(1)"], stderr=subprocess.PIPE)
-    time.sleep(1.0)
+    time.sleep(1.0)  # sleep: time that is recorded
     for tag in ("busy", "idle"):
         assert subprocess.run([infprof, "mark", tag], timeout=30).returncode == 0
-        time.sleep(1.1)
+        time.sleep(1.1)  # sleep: time that is recorded
     assert process.wait(timeout=60) == 0, process.stderr.read()
     whole = as_json(infprof, run_dir)
     part = as_json(infprof, run_dir, "--from", "busy", "--to", "idle")
@@ -171,7 +173,7 @@ def test_ranges(infprof, run_dir):
 def test_a_live_run(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "30"], stderr=subprocess.DEVNULL)
     try:
-        time.sleep(1.5)
+        wait_for_rows(infprof, run_dir, 15)
         found = as_json(infprof, run_dir)
         assert found["state"] == "recording" and found["exit_code"] is None
         assert found["metrics"]["vMemoryFree"]["n"] >= 5

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from waiting import wait_for_rows
+
 BUSY = "import time\nend = time.process_time() + 30\nprint('up', flush=True)\nwhile time.process_time() < end: sum(range(1000))"
 
 
@@ -35,7 +37,7 @@ def busy():
     """A process that computes and has done so for a second before anybody looks."""
     with subprocess.Popen(["python3", "-S", "-c", BUSY], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        time.sleep(1)
+        time.sleep(1)  # sleep: the time before it is looked at
         yield process
         process.kill()
 
@@ -120,7 +122,7 @@ def test_processes(infprof, record, run_dir):
     found = as_json(infprof, run_dir)
     busy, *others = found["processes"]
     assert busy["name"] == "python3" and "process_time" in busy["command"] and "hunter2" not in busy["command"]
-    assert 0.75 <= busy["cpu_s"] <= 1.2
+    assert 0.75 <= busy["cpu_s"] <= 1.2  # cpu: the target's, by its own clock
     assert busy["cpu_share_percent"] == pytest.approx(100 * busy["cpu_s"] / found["tree_cpu_s"], rel=1e-9)
     assert found["statistics"]["process_cpu_share"] == "of tree_cpu_s"
     big = max(found["processes"], key=lambda process: process["rss_peak_bytes"] or 0)
@@ -175,7 +177,7 @@ def test_nothing_can_be_read(infprof, record, run_dir):
 @pytest.mark.san
 def test_killed_and_recovered(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "4"], stderr=subprocess.DEVNULL)
-    time.sleep(2.5)
+    wait_for_rows(infprof, run_dir, 5)
     process.send_signal(signal.SIGKILL)
     process.wait()
     killed = as_json(infprof, run_dir)
@@ -191,7 +193,7 @@ def test_killed_and_recovered(infprof, run_dir):
 def test_a_live_run_is_not_cut_short(infprof, run_dir):
     process = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "50", "--", "sleep", "30"], stderr=subprocess.DEVNULL)
     try:
-        time.sleep(1.5)
+        wait_for_rows(infprof, run_dir, 5)
         found = as_json(infprof, run_dir)
         assert found["state"] == "recording" and not found["cut_short"]
         assert "still recording" in report(infprof, run_dir)

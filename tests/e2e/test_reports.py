@@ -69,7 +69,7 @@ def record(infprof, tmp_path, root, *options, swap=None, seconds=2.2, period_ms=
     process = subprocess.Popen([infprof, "record", "-o", str(output), "-t", str(period_ms), "--root", str(live),
                                 "--duration", f"{seconds}s", *options], stderr=subprocess.PIPE)
     if swap is not None:
-        time.sleep(seconds / 2)
+        time.sleep(seconds / 2)  # sleep: half of what is recorded
         shutil.copytree(swap, live, symlinks=True, dirs_exist_ok=True)
     stderr = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, stderr

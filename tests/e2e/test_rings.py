@@ -212,13 +212,13 @@ def test_kills_at_random_moments_leave_nothing_torn(infprof, run_dir, program, r
         target = subprocess.Popen([program, "storm"])
         recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir / str(turn)), "-t", "50", "--no-finish", "--no-snapshots",
                                      "--pid", str(target.pid)], stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.05, 0.3))
+        time.sleep(rng.uniform(0.05, 0.3))  # sleep: any moment will do
         victim, other = (target, recorder) if turn % 2 else (recorder, target)
         victim.kill()
         victim.wait()
         if victim is recorder:
             # The target has not noticed.
-            time.sleep(0.02)
+            time.sleep(0.02)  # sleep: a death would show by then
             assert target.poll() is None, seed
             target.kill()
             target.wait()

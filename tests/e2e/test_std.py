@@ -40,7 +40,7 @@ def test_files_take_no_standard_descriptor(infprof, run_dir):
         end = time.monotonic() + 60
         while not list(run_dir.glob("*.infprof/columns/*")):
             assert time.monotonic() < end
-            time.sleep(0.02)
+            time.sleep(0.02)  # sleep: between two looks
         places = [os.readlink(f"/proc/{recorder.pid}/fd/{fd}") for fd in range(3)]
     finally:
         recorder.kill()

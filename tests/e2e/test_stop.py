@@ -44,7 +44,7 @@ def test_stopping_the_command_alone(job):
     recorder, command = job
     os.kill(command, signal.SIGTSTP)
     wait_for(lambda: state_of(command) == "T", "the stop")
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: a stop would show by then
     assert state_of(recorder.pid) != "T"
     os.kill(command, signal.SIGCONT)
     wait_for(lambda: state_of(command) == "S", "going on")

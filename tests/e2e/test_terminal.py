@@ -44,7 +44,7 @@ class Terminal:
         end = time.monotonic() + seconds
         while not found():
             assert time.monotonic() < end, f"{pattern!r} is not in:\n{self.shown}"
-            time.sleep(0.02)
+            time.sleep(0.02)  # sleep: between two looks
         match = found()
         self.shown = self.shown[match.end():]
         return match
@@ -99,7 +99,7 @@ def test_second_ctrl_c_skips_finishing(terminal, infprof, run_dir):
     terminal.type(f"'{infprof}' record -o '{run_dir}' -t 100 -- sh -c 'trap \"\" INT; echo go; sleep 2; exit 6'; echo code=$?\n")
     terminal.expect(r"\ngo\n")
     terminal.type("\x03")
-    time.sleep(0.3)
+    time.sleep(0.3)  # sleep: two keys, not one
     terminal.type("\x03")
     terminal.expect(r"not finished: `infprof finish")
     terminal.expect(r"code=6\n")
@@ -115,7 +115,7 @@ def test_stop_and_continue(terminal, infprof, run_dir):
     terminal.type("\x1a")
     terminal.expect(r"Stopped")
     assert state(child) == "T" and state(parent) == "T"
-    time.sleep(0.5)
+    time.sleep(0.5)  # sleep: the ticks of this time are missed; or any moment will do
     terminal.type("fg; echo code=$?\n")
     wait_for(lambda: state(child) != "T" and state(parent) != "T", "the job continues")
     terminal.expect(r"sh -c")
@@ -132,7 +132,7 @@ def test_a_stopped_command_is_still_recorded(terminal, infprof, run_dir):
     terminal.type(f"'{infprof}' record -o '{run_dir}' -t 100 --no-finish -- sh -c 'echo pid=$$=; sleep 1; exit 7'; echo code=$?\n")
     child = int(terminal.expect(r"\npid=(\d+)=").group(1))
     os.kill(child, signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(1.5)  # sleep: time that is recorded
     os.kill(child, signal.SIGCONT)
     terminal.expect(r"code=7\n")
     states = {row["pState"] for row in run_dir.run().table("processes")}
@@ -158,7 +158,7 @@ def test_hang_up(terminal, infprof, run_dir):
     """The terminal goes away: the command gets SIGHUP as ever; the run is written to its end."""
     terminal.type(f"'{infprof}' record -o '{run_dir}' -t 100 -- sh -c 'echo go; sleep 30'\n")
     terminal.expect(r"\ngo\n")
-    time.sleep(0.5)
+    time.sleep(0.5)  # sleep: the ticks of this time are missed; or any moment will do
     os.kill(terminal.pid, signal.SIGHUP)
     wait_for(lambda: run_dir.run().info["ended"], "the end of the run", 60)
     assert run_dir.run().info["exit_code"] == 128 + signal.SIGHUP

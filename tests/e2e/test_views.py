@@ -274,7 +274,7 @@ def test_other_ticks_are_on_time_beside_a_bad_engine(record, page, kind):
     """Six seconds at 5 Hz: about 30 ticks, whatever the engine does; nothing of it is 0."""
     with contextlib.ExitStack() as stack:
         if kind == "silent":
-            url = stack.enter_context(engine(page, before=lambda: time.sleep(30)))
+            url = stack.enter_context(engine(page, before=lambda: time.sleep(30)))  # sleep: the fake engine is silent
         elif kind == "garbage":
             url = stack.enter_context(engine("\x00\x01 not a page at all\n" * 1000))
         else:
@@ -317,7 +317,7 @@ def v1_group(name):
                     path.rmdir()
                     break
                 except OSError:
-                    time.sleep(0.1)
+                    time.sleep(0.1)  # sleep: between two tries
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not (V1 / "cpuacct").is_dir(), reason="needs root and control groups of version 1")

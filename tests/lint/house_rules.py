@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Rules of STYLE.md that a machine can see: file sizes, what the repository may hold, no registry hosts, no unfinished work,
 no second place for what has one."""
+import ast
 import pathlib
 import re
 import subprocess
@@ -68,6 +69,22 @@ def check_prints(name, number, line):
         yield f"{name}:{number}: writes into a line unescaped: infp_report_put and its like (view/report/parts.h) escape it"
 
 
+# A test that waits for a time, or judges what infprof itself used, fails on a slow machine.
+CPU_BUDGET = re.compile(r"\b(own_cpu\w*[\"'\])]*\s*<|cpu_s[\"'\])]*\s*<=?\s*[\d.]+(?![\d.]|\s*\*))")
+
+
+def check_times(path, name):
+    """Sleeps of end-to-end tests themselves, not of programs that they start, say why they may stand."""
+    text = path.read_text()
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep") and "# sleep: " not in lines[node.lineno - 1]:
+            yield f"{name}:{node.lineno}: a sleep: wait_for (tests/e2e/waiting.py), or say in `# sleep: ...` why a time will do"
+    for number, line in enumerate(lines, 1):
+        if CPU_BUDGET.search(line) and "# cpu: " not in line:
+            yield f"{name}:{number}: a budget of CPU seconds: tests/bench records it, or say in `# cpu: ...` whose they are"
+
+
 def tracked(top):
     listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=top, stdout=subprocess.PIPE, check=True).stdout
     return [top / name for name in listed.decode().split("\0") if name and (top / name).is_file()]
@@ -94,6 +111,8 @@ def check(path, name):
                 yield f"{name}:{number}: names a registry host"
         if line.endswith((" ", "\t")) and path.suffix in CODE:
             yield f"{name}:{number}: blank at the end of the line"
+    if name.startswith("tests/e2e/") and path.suffix == ".py":
+        yield from check_times(path, name)
 
 
 def check_one_place(top):
