@@ -16,6 +16,7 @@ enum {
         MAX_OBJECTS = 16384,
         MANY_OBJECTS = 4096, /* beyond it those that no mapping has are forgotten */
         IDLE_S = 10,         /* a table that was used since is kept */
+        PAGES_S = 2, /* pages of mapped tables are given back so often: a starting program touches 40 MB in 10 s */
 };
 /* Tables beyond this are given back when they were not used lately; beyond the second none is made. */
 static const uint64_t many_table_bytes = UINT64_C(64) << 20, max_table_bytes = UINT64_C(512) << 20;
@@ -28,7 +29,7 @@ struct infp_objects {
         struct infp_object *first;
         uint64_t n, n_unread, generation, turns;
         uint64_t idle_since_turn, idle_since_ns; /* what was not used since this turn was idle for IDLE_S */
-        uint64_t next_turn, next_ns;
+        uint64_t next_turn, next_ns, next_pages_ns;
         struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
         uint64_t n_listings;
         bool are_maps_listed;
@@ -359,10 +360,13 @@ bool infp_objects_turn(struct infp_objects *objects)
                 objects->generation++;
         if (now >= objects->next_ns) {
                 forget_idle(objects);
-                forget_pages(objects);
                 objects->idle_since_turn = objects->next_turn;
                 objects->next_turn = objects->turns;
                 objects->next_ns = now + IDLE_S * INFP_NS_PER_S;
+        }
+        if (now >= objects->next_pages_ns) {
+                forget_pages(objects);
+                objects->next_pages_ns = now + PAGES_S * INFP_NS_PER_S;
         }
         return is_news;
 }
