@@ -1,13 +1,13 @@
 /* infprof.h: marks, spans, counters and gauges of a program, on the clock of the recording that watches it.
  *
  * C99 and C++11, no dependency beyond libc. Link with -linfprof (pkg-config infprof), with libinfprof.a, or define INFP_LAZY
- * before the include: then libinfprof.so is looked for when the program runs, and without it every call does nothing.
+ * before the include: the program then loads libinfprof.so when it runs, and without it every call does nothing.
  *
  * A process records when INFPROF_RING is set in its environment (`infprof record` does that for its whole tree) or after
  * infp_enable(). Otherwise each call is one load and one branch, and there is no file. No call allocates from the heap, fails,
- * aborts or waits (but the very first of several threads, and registering: for milliseconds, while another one does the same):
- * what finds no room is dropped and counted; the recording says how many. All calls may be made from any
- * thread; from a signal handler they are safe, and dropped (counted) when they interrupt one of their own thread.
+ * aborts or waits (except the first calls of several threads, and registering: milliseconds, while another thread does the same):
+ * what does not fit is dropped and counted, and the recording reports the count. All calls may be made from any
+ * thread. From a signal handler they are safe; a call that interrupts another one of its thread is dropped and counted.
  * After fork the child records into a file of its own. Texts are UTF-8, copied at the call, at most about 1,900 bytes (cut).
  * NULL for a text is the empty text. Times are CLOCK_MONOTONIC, in nanoseconds. */
 #ifndef INFPROF_H
@@ -28,7 +28,7 @@ extern "C" {
 #define INFP_API __attribute__((visibility("default")))
 #endif
 
-/* A running span: a value of the caller's, valid in any thread. All zero: no span; every call takes it and does nothing. */
+/* A running span: a value that the caller owns, valid in any thread. All zero: no span; every call accepts it and does nothing. */
 typedef struct infp_span {
         uint64_t id, parent, begin_ns;
         uint32_t name_at, name_size; /* of the library: where the name lies */
@@ -36,16 +36,16 @@ typedef struct infp_span {
         uint32_t flags;
 } infp_span;
 
-/* A counter or gauge, registered once and valid until the process ends; NULL is taken by every call. */
+/* A counter or gauge, registered once and valid until the process ends; every call accepts NULL. */
 typedef struct infp_metric infp_metric;
 
-/* Starts recording in this process, also without INFPROF_RING. 0, or -errno of why no file could be made (-ENOSPC, -EACCES ...). */
+/* Starts recording in this process, also without INFPROF_RING. Returns 0, or -errno if the file cannot be created (-ENOSPC, -EACCES ...). */
 INFP_API int infp_enable(void);
 INFP_API void infp_disable(void);     /* stops; the file stays until the process ends */
-INFP_API int infp_is_recording(void); /* 1 or 0: whether it is worth making a long text */
+INFP_API int infp_is_recording(void); /* 1 or 0: whether to build a long text at all */
 INFP_API uint64_t infp_now_ns(void);  /* the clock of all records */
 
-/* A tag on the time line: table `marks`, source "api". `report --from TAG --to TAG` and the HTML page show what lies between. */
+/* A tag on the time line: table `marks`, source "api". `report --from TAG --to TAG` and the HTML page show the part between two marks. */
 INFP_API void infp_mark(const char *tag);
 
 /* A span of this thread: child of the thread's innermost one, and innermost until its end. */
@@ -55,7 +55,7 @@ INFP_API infp_span infp_span_start(const char *name, const infp_span *parent);
 /* Ends either kind, once; a second end does nothing. Inner spans of the thread that are still open are ended first. */
 INFP_API void infp_span_end(infp_span *span);
 INFP_API void infp_span_fail(infp_span *span, const char *error); /* ends it as failed, with attribute error.type */
-/* The span's id goes into logs and other processes; children there: a parent with this id alone. */
+/* The span's id, for logs and other processes: a child there has a parent with only this id set. */
 INFP_API uint64_t infp_span_id(const infp_span *span);
 
 /* Attributes, before the end. Keys: OpenTelemetry's where it has one (INFP_GEN_AI_... below). */
@@ -65,7 +65,7 @@ INFP_API void infp_span_double(const infp_span *span, const char *key, double va
 INFP_API void infp_span_bool(const infp_span *span, const char *key, int value);
 
 /* Table `counters`. The same name gives the same metric; unit in UCUM's or plain words ("tokens", "By", "s"), help may be NULL.
- * NULL when there is no room (1,024 metrics). A counter only grows: what is negative or no number is refused and counted. */
+ * NULL when there is no room (1,024 metrics). A counter only grows: negative amounts and NaN are refused and counted. */
 INFP_API infp_metric *infp_counter(const char *name, const char *unit, const char *help);
 INFP_API infp_metric *infp_gauge(const char *name, const char *unit, const char *help);
 INFP_API void infp_add(infp_metric *metric, double amount);
@@ -78,7 +78,7 @@ INFP_API uint64_t infp_step(void);
 INFP_API void infp_thread_name(const char *name);
 
 #ifdef INFP_LAZY
-/* The library is looked for before main; each function is then a call of it, or does nothing. Needs -ldl before glibc 2.34. */
+/* The library is loaded before main; each function then calls it, or does nothing. Needs -ldl before glibc 2.34. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -114,7 +114,7 @@ struct infp_lazy_ {
         uint64_t (*step_)(void);
         void (*thread_name_)(const char *);
 };
-/* One for the program, whichever of its files ask. */
+/* One for the program, shared by all its files. */
 extern struct infp_lazy_ infp_lazy_table_;
 __attribute__((weak, visibility("hidden"))) struct infp_lazy_ infp_lazy_table_;
 

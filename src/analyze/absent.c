@@ -138,7 +138,7 @@ int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *
                         }
         infp_scan_close(scan);
         if (ret->n_left_out)
-                infp_run_note(run, "%s rows of table sources are left out: more than %d sources are not told apart",
+                infp_run_note(run, "%s rows of table sources are left out: the report keeps at most %d sources",
                               infp_count(ret->n_left_out).text, MAX_SOURCES);
         infp_map_done(&places);
         if (r < 0)

@@ -40,9 +40,9 @@ static const struct {
 const char *infp_busy_name(enum infp_busy_kind kind)
 {
         static const char *const names[] = {
-                [INFP_BUSY_OPENMP] = "barriers of OpenMP",
-                [INFP_BUSY_GGML] = "barriers of ggml",
-                [INFP_BUSY_YIELD] = "polling with sched_yield",
+                [INFP_BUSY_OPENMP] = "OpenMP barriers",
+                [INFP_BUSY_GGML] = "ggml barriers",
+                [INFP_BUSY_YIELD] = "sched_yield polling",
                 [INFP_BUSY_LOCK] = "spin locks",
         };
 

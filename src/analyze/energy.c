@@ -108,7 +108,7 @@ static bool part_of(const struct interval *interval, uint64_t t0, uint64_t t1, s
         return true;
 }
 
-/* Tokens are counted from page to page of an engine, which seldom begin and end with the range. */
+/* Tokens are counted from page to page of an engine, which rarely begin and end with the range. */
 static void take_tokens_interval(const struct tracks *tracks, struct track *t, const struct interval *interval)
 {
         struct interval part;

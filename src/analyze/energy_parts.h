@@ -38,11 +38,11 @@ struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_
                                   const struct infp_baseline *baseline);
 /* Replaces *ret by the cell, NULL when it is empty. */
 int infp_energy_text(char **ret, const struct infp_batch *batch, int column, uint32_t row);
-/* From before the range and the baseline to behind them. */
+/* From before the range and the baseline to after them. */
 struct infp_scan_options infp_energy_span(const struct infp_energy_options *options,
                                           const struct infp_baseline *baseline);
 
-/* energy_gpus.c: GPUs as domains, behind the others: which of them count depends on these. */
+/* energy_gpus.c: GPUs as domains, after the others: which of them count depends on these. */
 int infp_energy_gpus(struct infp_run *run, const struct infp_energy_options *options,
                      const struct infp_baseline *baseline, struct tracks *tracks, const char **ret_table,
                      struct infp_err *err);

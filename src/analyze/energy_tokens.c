@@ -43,7 +43,7 @@ static struct infp_energy_tokens by_requests(const struct infp_energy *e, const 
 {
         return (struct infp_energy_tokens){ .from = INFP_TOKENS_REQUESTS,
                                             .generated = (double) requests->output_tokens,
-                                            /* None at all: the server does not tell them. */
+                                            /* None at all: the server does not report them. */
                                             .prompt = requests->prompt_tokens ? (double) requests->prompt_tokens : NAN,
                                             .requests = (double) requests->n_ok,
                                             .joules = e->joules,

@@ -33,7 +33,7 @@ struct infp_figure_series {
                 bool is_first; /* after a gap of more than two periods: no line leads here */
         } * points;
         size_t n;
-        uint64_t left_out; /* samples behind the bound */
+        uint64_t left_out; /* samples after the bound */
 };
 
 struct infp_figure {

@@ -1,4 +1,4 @@
-/* What the GPUs did in a range, whoever made them: a pure function over the tables nvidia, amdgpu, intel and their processes,
+/* What the GPUs did in a range, of every maker: a pure function over the tables nvidia, amdgpu, intel and their processes,
  * which share their columns. Joules are analyze/energy.h's business. */
 #pragma once
 

@@ -336,7 +336,7 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
         return r < 0 ? r : 0;
 }
 
-/* A command begins behind the time in which the idle power was measured: that is no part of what it took. */
+/* A command begins after the time in which the idle power was measured: that is no part of what it took. */
 static int skip_baseline(struct infp_run *run, struct infp_range *range, struct infp_err *err)
 {
         struct infp_baseline baseline;
@@ -365,7 +365,7 @@ static double seconds_after(uint64_t t, uint64_t start)
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err)
 {
-        uint64_t recorded; /* the first moment: whoever names the baseline's marks means it */
+        uint64_t recorded; /* the first moment: a user who names the baseline's marks means it */
 
         *ret = (struct infp_range){ 0 };
         INFP_TRY(find_ends(run, ret, err));
@@ -390,7 +390,7 @@ int infp_range_find(struct infp_run *run, const char *from, const char *to, uint
         if (skip_ns && ret->t0 < ret->start + skip_ns)
                 ret->t0 = ret->start + skip_ns;
         if (ret->t0 >= ret->t1)
-                return infp_fail(err, -EINVAL, "nothing of the run lies in that range: it lasts %s s",
+                return infp_fail(err, -EINVAL, "the range is outside of the run, which lasts %s s",
                                  infp_fixed((double) (ret->end - 1 - ret->start) / 1e9, 3).text);
         return 0;
 }

@@ -36,7 +36,7 @@ static void take(struct infp_report_output *ret, const struct infp_scan_options 
 int infp_report_output_read(struct infp_run *run, const struct infp_scan_options *options,
                             struct infp_report_output *ret, struct infp_err *err)
 {
-        /* The file is the run's, whatever the range: rows of before and behind it count, too. */
+        /* The file is the run's, whatever the range: rows of before and after it count, too. */
         const struct infp_scan_options whole = { .catalog = options->catalog };
         struct infp_scan *scan;
         struct infp_batch batch;

@@ -315,10 +315,10 @@ int infp_requests_read(struct infp_run *run, const struct infp_scan_options *opt
                         add_batch(requests, &batch, columns, row);
         infp_scan_close(scan);
         if (requests->n_other_loads)
-                infp_run_note(run,
-                              "%s requests belong to loads beyond the first %d: they count, but these loads are not "
-                              "told apart",
-                              infp_count(requests->n_other_loads).text, INFP_REQUESTS_LOADS);
+                infp_run_note(
+                        run,
+                        "%s requests belong to loads beyond the first %d: they count, but those loads are not listed",
+                        infp_count(requests->n_other_loads).text, INFP_REQUESTS_LOADS);
         return r;
 }
 

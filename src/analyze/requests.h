@@ -3,7 +3,7 @@
  *
  * Of requests that came whole (ok): TTFT = from arrival to the first piece of text; ITL = the time between two pieces, every gap
  * of every request alike; TPOT = (last piece - first piece) / (output tokens - 1) of each request, every request alike; E2EL =
- * from arrival to the end of the answer. Tokens are the server's count; a server that tells none has none here. */
+ * from arrival to the end of the answer. Tokens are the server's count; a server that reports none has none here. */
 #pragma once
 
 #include <stdbool.h>

@@ -43,7 +43,7 @@ int infp_spans_of_range(const struct infp_range *range, struct infp_spans *ret, 
         INFP_TRY(make(1, ret, err));
         ret->list[0].t0 = range->t0;
         ret->list[0].t1 = range->t1;
-        /* The whole run's end lies just behind its newest row. */
+        /* The whole run's end lies just after its newest row. */
         ret->list[0].seconds = (double) (range->t1 - (range->t1 == range->end) - range->t0) / 1e9;
         return 0;
 }

@@ -105,7 +105,7 @@ static bool is_whole(const char *name)
         return !*name || !strcmp(name, "*");
 }
 
-/* The row number `row` of those that belong to the collector; 0 behind the last. */
+/* The row number `row` of those that belong to the collector; 0 after the last. */
 static bool read_row(const struct infp_batch *batch, uint32_t row, struct source_row *ret)
 {
         *ret = (struct source_row){
@@ -238,7 +238,7 @@ static void check_clock(struct infp_findings *findings, int root_fd)
         else if (!strcmp(text, "hpet") || !strcmp(text, "acpi_pm") || !strcmp(text, "refined-jiffies") ||
                  !strcmp(text, "jiffies"))
                 infp_findings_add(findings, "kernel", "clock source", "info", false, text,
-                                  "a slow clock: boot with clocksource=tsc where the machine's TSC is stable");
+                                  "a slow clock: boot with clocksource=tsc if the machine's TSC is stable");
         else
                 infp_findings_add(findings, "kernel", "clock source", "ok", false, text, NULL);
 }
@@ -264,7 +264,7 @@ static void check_output(struct infp_findings *findings)
         if (access(where, W_OK | X_OK)) {
                 infp_str_printf(&text, "%s cannot be written: %s", where, strerror(errno));
                 infp_findings_add(findings, "program", "output", errno == EACCES ? "denied" : "broken", true, text.data,
-                                  "go to a directory that you may write, or give one by -o DIR");
+                                  "change to a directory that you can write, or name one with -o DIR");
                 return;
         }
         infp_str_printf(&text, "%s can be written", path);
@@ -284,12 +284,12 @@ static void check_live(struct infp_findings *findings)
         if (infp_live_directory(path, sizeof(path), &err) < 0)
                 infp_findings_add(
                         findings, "program", "live runs", "denied", false, err.text,
-                        "set XDG_RUNTIME_DIR to a directory of your own; without it mark and live queries do not work");
+                        "set XDG_RUNTIME_DIR to your own directory; without it mark and live queries do not work");
         else
                 infp_findings_add(findings, "program", "live runs", "ok", false, path, NULL);
 }
 
-/* Where the library was loaded from: the loader tells only the kernel. */
+/* Where the library was loaded from: the loader shows only the kernel. */
 static void find_library(const char *name, char *ret, size_t cap)
 {
         infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -342,11 +342,11 @@ static void check_descriptors(struct infp_findings *findings)
 
         if (getrlimit(RLIMIT_NOFILE, &limit))
                 return;
-        infp_str_printf(&text, "%llu descriptors, %llu at most", (unsigned long long) limit.rlim_cur,
+        infp_str_printf(&text, "%llu descriptors (hard limit %llu)", (unsigned long long) limit.rlim_cur,
                         (unsigned long long) limit.rlim_max);
         infp_findings_add(findings, "program", "descriptors", limit.rlim_cur < 256 ? "info" : "ok", false, text.data,
                           limit.rlim_cur < 256
-                                  ? "ulimit -n 1024: with fewer, files of processes are opened anew at each sample"
+                                  ? "ulimit -n 1024: with fewer, files of processes are reopened at each sample"
                                   : NULL);
 }
 

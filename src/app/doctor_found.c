@@ -117,8 +117,8 @@ static void add_delegation(struct infp_findings *findings, const struct infp_env
         const bool can = !faccessat(env->root_fd, place->path, W_OK | X_OK, AT_EACCESS);
 
         infp_str_printf(&text, "/%s %s", place->path,
-                        can ? "may be written: record --own-cgroup can give the command a group of its own"
-                            : "is not ours to write: record --own-cgroup does not work here");
+                        can ? "is writable: record --own-cgroup can run the command in its own group"
+                            : "is not writable: record --own-cgroup does not work here");
         infp_findings_add(findings, "cgroups", "delegation", can ? "ok" : "info", false, text.data,
                           can ? NULL : "systemd-run --user --scope -p Delegate=yes infprof record --own-cgroup ...");
 }

@@ -17,9 +17,9 @@ static void add_buffers(struct infp_findings *findings, const struct infp_perf *
         infp_human_bytes(&text, infp_perf_ring_bytes(perf));
         infp_str_puts(&text, " may be locked for the buffer of each CPU");
         if (!is_enough) {
-                infp_str_puts(&text, ": of each stack only ");
+                infp_str_puts(&text, ": only ");
                 infp_human_bytes(&text, infp_perf_stack_bytes(perf));
-                infp_str_puts(&text, " can be copied");
+                infp_str_puts(&text, " of each stack can be copied");
         }
         add(findings, "buffers", is_enough, text.data, is_enough ? NULL : "ulimit -l 8192");
 }
@@ -42,18 +42,17 @@ void infp_doctor_sampler(struct infp_findings *findings)
         }
         may = infp_perf_may(perf);
         add(findings, "CPU sampling", true,
-            "perf_event_open may be used: record --cpu samples stacks of processes of this user", NULL);
+            "perf_event_open is permitted: record --cpu samples stacks of this user's processes", NULL);
         add(findings, "kernel frames", may.kernel,
-            may.kernel ? "the kernel's frames and the time that threads spend in it are sampled, too"
-                       : "no look into the kernel is allowed: its frames, and the time that threads spend in it, are "
-                         "not sampled",
+            may.kernel ? "kernel stacks and time in the kernel are sampled too"
+                       : "kernel stacks are not permitted: kernel frames, and time in the kernel, are not sampled",
             may.kernel ? NULL : capability);
         add(findings, "blocked time", may.switch_samples,
             may.switch_samples ? "record --off-cpu has the stacks of threads that wait"
-                               : "record --off-cpu knows how long threads wait, but not their stacks",
+                               : "record --off-cpu measures how long threads wait, but not their stacks",
             may.switch_samples ? NULL : capability);
         add(findings, "whole machine", may.machine,
-            may.machine ? "record --cpu without a target samples everybody"
+            may.machine ? "record --cpu without a target samples all processes"
                         : "record --cpu needs a command, --pid, --name or --port: events of whole CPUs are not allowed",
             may.machine ? NULL : "setcap cap_perfmon+ep infprof, or sysctl kernel.perf_event_paranoid=0");
         add_buffers(findings, perf);

@@ -95,7 +95,7 @@ static void say_unnamed(const struct writing *w, const struct infp_flame *flame)
 {
         if (w->run->state == INFP_RUN_RECORDING && 2 * flame->unnamed_samples > flame->samples)
                 infp_notice(w->notices,
-                            "flamegraph: most functions have no name yet: code is named when the recording ends");
+                            "flamegraph: most functions have no name yet: they get names when the recording ends");
         else if (w->run->state != INFP_RUN_FINISHED && 2 * flame->unnamed_samples > flame->samples)
                 infp_notice(w->notices,
                             "flamegraph: most functions have no name: `infprof symbolize -r %s/%s.infprof` names them",
@@ -105,8 +105,7 @@ static void say_unnamed(const struct writing *w, const struct infp_flame *flame)
 static void say_empty(const struct writing *w, uint64_t samples)
 {
         if (!samples && w->request->flame.filter)
-                infp_notice(w->notices, "flamegraph: no stack has a function that matches --filter '%.100s'",
-                            w->request->flame.filter);
+                infp_notice(w->notices, "flamegraph: no function matches --filter '%.100s'", w->request->flame.filter);
 }
 
 static void say_cuts(const struct writing *w, const struct infp_flame *flame)
@@ -230,8 +229,7 @@ static int explain(struct infp_run *run, const struct infp_sampling *sampling, i
         if (refused || (cpu && cpu->wanted >= 0))
                 infp_sampling_none(&why, cpu, refused);
         else
-                infp_str_puts(&why,
-                              a ? "no samples of stacks" : "no samples of stacks; `infprof record --cpu` takes them");
+                infp_str_puts(&why, a ? "no stack samples" : "no stack samples; `infprof record --cpu` takes them");
         if (a)
                 infp_str_printf(&why, ": %.200s%s%.200s", a->reason, *a->fix ? "; fix: " : "", a->fix);
         return infp_fail(err, r, "the run has %s", why.data ? why.data : "");

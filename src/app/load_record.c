@@ -209,8 +209,8 @@ static int find_named(const char *spec, struct infp_live_entry *ret, struct infp
         if (run->state == INFP_RUN_RECORDING)
                 r = infp_live_find(run->info.uuid, ret, err);
         else
-                r = infp_fail(err, -ENOENT, "run %s in %s is recorded no more; -o %s makes a new one", run->info.uuid,
-                              spec, spec);
+                r = infp_fail(err, -ENOENT, "run %s in %s is no longer recorded; -o %s creates a new one",
+                              run->info.uuid, spec, spec);
         infp_run_close(run);
         return r;
 }
@@ -229,12 +229,10 @@ static int choose(struct infp_load_record *record, const struct infp_load_record
         if (infp_live_find_server(options->server, options->output, &record->live, &n_others, other, NULL) == 0)
                 return 0;
         if (n_others)
-                infp_notice(
-                        options->notices,
-                        "load: run %s is recorded now, but this server is not seen to be its target: the requests go "
-                        "into a run of "
-                        "their own (-r %.13s writes them there)",
-                        other, other);
+                infp_notice(options->notices,
+                            "load: run %s is being recorded, but this server is not known to be its target: the "
+                            "requests go into a new run (-r %.13s writes them there)",
+                            other, other);
         return infp_load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
 }
 

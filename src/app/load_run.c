@@ -93,6 +93,6 @@ int infp_load_run_close(struct infp_load_run *run, struct infp_signals *signals,
         infp_run_info_done(&run->info);
         free(run);
         if (r == 0 && signals && path.size && !infp_finish_child(path.data, signals, notices))
-                infp_notice(notices, "load: not finished: `infprof finish -r %s` makes its files", path.data);
+                infp_notice(notices, "load: not finished: `infprof finish -r %s` writes its files", path.data);
         return r;
 }

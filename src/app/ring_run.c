@@ -49,9 +49,9 @@ static void say_losses(const struct reading *reading, const struct infp_ring_cou
 {
         if (c->dropped_full)
                 infp_notice(reading->notices,
-                            "query: process %d has dropped %s spans, attributes and marks since its ring file is full: "
-                            "the newest are missing; record it "
-                            "(infprof record --pid %d), which makes room, or give it INFPROF_RING_BYTES=16m",
+                            "query: process %d has dropped %s spans, attributes and marks because its ring file is "
+                            "full: the newest are missing; record it (infprof record --pid %d), which empties the "
+                            "file, or give it INFPROF_RING_BYTES=16m",
                             (int) reading->pid, infp_count(c->dropped_full).text, (int) reading->pid);
         if (c->evicted_chunks)
                 infp_notice(
@@ -61,13 +61,13 @@ static void say_losses(const struct reading *reading, const struct infp_ring_cou
                         (int) reading->pid, infp_count(c->evicted_chunks).text);
         if (c->broken || c->was_cut)
                 infp_notice(reading->notices,
-                            "query: a ring file of process %d is damaged: not all of it could be read",
+                            "query: a ring file of process %d is damaged: a part of it cannot be read",
                             (int) reading->pid);
         if (c->unknown)
-                infp_notice(reading->notices,
-                            "query: %s records of process %d are of kinds that this infprof does not know: use one "
-                            "as new as its library",
-                            infp_count(c->unknown).text, (int) reading->pid);
+                infp_notice(
+                        reading->notices,
+                        "query: %s records of process %d are of unknown kinds: use an infprof as new as its library",
+                        infp_count(c->unknown).text, (int) reading->pid);
 }
 
 static int read_file(void *context, int file, const struct infp_ring_owner *owner, const char *name)

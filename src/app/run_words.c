@@ -30,13 +30,13 @@ static void put_what(struct infp_str *out, const struct infp_run *run)
         else if (strcmp(run->info.mode, "host") == 0)
                 infp_str_puts(out, "(this machine)");
         else if (run->info.target_port)
-                infp_str_printf(out, "(who listens on port %u)", run->info.target_port);
+                infp_str_printf(out, "(the process that listens on port %u)", run->info.target_port);
         else if (run->info.target_name[0])
                 infp_str_printf(out, "(processes named %s)", run->info.target_name);
         else if (run->info.n_target_pids)
                 infp_str_printf(out, "(process %d)", run->info.target_pids[0]);
         else
-                infp_str_puts(out, "(a process that ran already)");
+                infp_str_puts(out, "(a process that was already running)");
 }
 
 void infp_run_words(struct infp_str *out, const struct infp_run *run, unsigned width)

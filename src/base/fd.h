@@ -13,11 +13,11 @@ void infp_close_ptr_(int *fd);
 /* One of the last descriptors below RLIMIT_NOFILE: not to be kept, since everybody else has to open and close files, too. */
 bool infp_fd_is_scarce(int fd);
 
-/* Fewer than this may be open at once: there is room for what is needed at all, not for whoever wants many. */
+/* Fewer than this may be open at once: there is room for what is needed at all, not for a caller that wants many. */
 enum { INFP_ENOUGH_FDS = 64 };
 bool infp_fds_are_few(unsigned *ret_limit);
 
-/* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put behind them); a leading '/' of path is
+/* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put after them); a leading '/' of path is
  * dropped, so that a fixture tree can stand for the machine. Returns the number of bytes or a negative errno. One open,
  * reads until end or cap, close: no allocation. */
 ssize_t infp_read_at(int dir_fd, const char *path, char *buffer, size_t cap);

@@ -70,7 +70,7 @@ void infp_guarded_map_close(struct infp_guarded_map *map)
         map->at = NULL;
 }
 
-/* Once in each thread: whoever started it may have blocked all signals, and main's mask is its parent's. */
+/* Once in each thread: its starter may have blocked all signals, and main's mask is its parent's. */
 static void unblock_signal(void)
 {
         static _Thread_local bool is_done;

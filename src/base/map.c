@@ -91,7 +91,7 @@ bool infp_map_delete(struct infp_map *map, uint64_t key)
                 map->has_zero = false;
                 return true;
         }
-        /* Moves back what could not be found any more behind the hole; no tombstones, so a busy map does not fill up. */
+        /* Moves back what could not be found any more after the hole; no tombstones, so a busy map does not fill up. */
         slot = find(map->slots, map->cap, key);
         hole = (size_t) (slot - map->slots);
         for (i = (hole + 1) & mask; map->slots[i].key; i = (i + 1) & mask) {

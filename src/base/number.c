@@ -45,7 +45,7 @@ int infp_parse_i64(const char *text, size_t size, int64_t *ret)
         return 0;
 }
 
-/* [-] digits [. digits] [e [+-] digits], with at least one digit before or behind the point: strtod alone would also take
+/* [-] digits [. digits] [e [+-] digits], with at least one digit before or after the point: strtod alone would also take
  * blanks, hexadecimal, "inf", "nan". */
 static bool is_decimal(const char *s, size_t size)
 {
@@ -75,7 +75,7 @@ static bool is_decimal(const char *s, size_t size)
 
 int infp_parse_f64(const char *text, size_t size, double *ret)
 {
-        /* 17 digits tell any double; what is longer than this is no number that anybody wrote. */
+        /* 17 digits tell any double; what is longer than this is not a number that anybody wrote. */
         char copy[1200];
         double v;
 

@@ -1,4 +1,4 @@
-/* Numbers in text: exact, bounded, without locale. All return 0, -EBADMSG (no number, rubbish behind it) or -ERANGE. */
+/* Numbers in text: exact, bounded, without locale. All return 0, -EBADMSG (no number, rubbish after it) or -ERANGE. */
 #pragma once
 
 #include <stddef.h>

@@ -142,7 +142,7 @@ struct infp_span infp_procfile_text(const struct infp_procfile *file)
         return (struct infp_span){ .at = file->data, .size = file->size };
 }
 
-/* memchr of an empty span is not asked: its pointer may stand behind an object. */
+/* memchr of an empty span is not asked: its pointer may stand after an object. */
 static const char *find(struct infp_span s, char c)
 {
         return s.size ? memchr(s.at, c, s.size) : NULL;

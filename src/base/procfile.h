@@ -43,9 +43,9 @@ bool infp_span_line(struct infp_span *text, struct infp_span *ret_line);
 struct infp_span infp_span_word(struct infp_span *line);
 /* Splits into at most max words; returns their number; the rest of ret is empty spans. */
 size_t infp_span_words(struct infp_span line, struct infp_span *ret, size_t max);
-/* Splits at the first `c`: the part before it is returned, *rest stands behind it; without c the whole is returned. */
+/* Splits at the first `c`: the part before it is returned, *rest stands after it; without c the whole is returned. */
 struct infp_span infp_span_cut(struct infp_span text, char c, struct infp_span *ret_rest);
-/* The same at the last `c`: behind a name that may hold it, before numbers that cannot. */
+/* The same at the last `c`: after a name that may hold it, before numbers that cannot. */
 struct infp_span infp_span_cut_last(struct infp_span text, char c, struct infp_span *ret_rest);
 struct infp_span infp_span_trim(struct infp_span s);
 bool infp_span_is(struct infp_span s, const char *text);

@@ -129,7 +129,7 @@ static void note_bad_line(struct infp_promtext *p, const char *at, const char *e
         page->bad[n] = 0;
 }
 
-/* The name behind HELP, TYPE, UNIT: plain or quoted. NULL: none. */
+/* The name after HELP, TYPE, UNIT: plain or quoted. NULL: none. */
 static const char *read_declared(const char *at, const char *end, struct infp_prom_text *ret)
 {
         bool escapes;
@@ -247,7 +247,7 @@ static int read_lines(struct infp_promtext *p, uint64_t *ret_n_good,
                 const char *lf = memchr(at, '\n', (size_t) (p->text_end - at));
                 int r;
 
-                /* Only the end mark is whole without its line feed: nothing may come behind it. */
+                /* Only the end mark is whole without its line feed: nothing may come after it. */
                 p->page.ends_in_line = lf || is_eof_line(at, p->text_end);
                 if (!p->page.ends_in_line)
                         break;
@@ -280,7 +280,7 @@ int infp_promtext_parse(struct infp_promtext *p, const char *text, size_t size, 
         begin(p, text, size, is_openmetrics_header);
         if (nul) {
                 *ret = p->page;
-                return infp_fail(err, -EBADMSG, "this is no metrics page: byte %zu is 0", (size_t) (nul - text));
+                return infp_fail(err, -EBADMSG, "this is not a metrics page: byte %zu is 0", (size_t) (nul - text));
         }
         r = read_lines(p, &n_good, sample, context);
         *ret = p->page;
@@ -289,9 +289,9 @@ int infp_promtext_parse(struct infp_promtext *p, const char *text, size_t size, 
         if (r != 0)
                 return r;
         if (n_good == 0 && ret->n_bad_lines > 0)
-                return infp_fail(err, -EBADMSG, "this is no metrics page: line %u is \"%s\"", ret->first_bad_line,
+                return infp_fail(err, -EBADMSG, "this is not a metrics page: line %u is \"%s\"", ret->first_bad_line,
                                  ret->bad);
         if (n_good == 0 && !ret->ends_in_line)
-                return infp_fail(err, -EBADMSG, "this is no metrics page: it has no whole line");
+                return infp_fail(err, -EBADMSG, "this is not a metrics page: it has no whole line");
         return 0;
 }

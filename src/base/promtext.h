@@ -49,7 +49,7 @@ enum { INFP_PROM_LABELS = 128 };
 struct infp_prom_sample {
         struct infp_prom_text name;       /* as it stands on the page: "vllm:prompt_tokens_total" */
         struct infp_prom_text family;     /* as its TYPE line names it; of an undeclared one the name, of undeclared
-                                             * buckets (and _sum, _count behind them) the stem */
+                                             * buckets (and _sum, _count after them) the stem */
         struct infp_prom_text unit, help; /* "" when not declared */
         enum infp_prom_type type;
         enum infp_prom_part part;
@@ -65,7 +65,8 @@ struct infp_prom_sample {
 };
 
 struct infp_prom_page {
-        uint64_t n_samples, n_bad_lines; /* lines that are no sample, no comment; and all behind # EOF: passed over */
+        uint64_t n_samples,
+                n_bad_lines; /* lines that are neither sample nor comment; and all after # EOF: passed over */
         uint64_t
                 n_native; /* good samples without a single number (native histograms, `{count:1,...}`): passed over, too */
         uint32_t first_bad_line;      /* from 1; 0: none */

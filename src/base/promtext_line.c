@@ -42,7 +42,7 @@ static const char *find_special(const char *at, const char *end)
                 memcpy(&word, at, 8);
                 quote = word ^ ones * '"';
                 backslash = word ^ ones * '\\';
-                /* The top bit of each byte that became 0; those behind the first may be wrong, which does not matter. */
+                /* The top bit of each byte that became 0; those after the first may be wrong, which does not matter. */
                 found = (((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & tops;
                 if (found)
                         return at + (__builtin_ctzll(found) >> 3);
@@ -180,7 +180,7 @@ static const char *read_label(struct line *l, const char *at)
         return add_label(l, &name, &value) ? at : NULL;
 }
 
-/* `at` behind the opening brace; NULL, or behind the closing one. */
+/* `at` after the opening brace; NULL, or after the closing one. */
 static const char *read_labels(struct line *l, const char *at)
 {
         at = infp_prom_skip_blanks(at, l->end);

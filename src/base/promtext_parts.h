@@ -49,7 +49,7 @@ enum prom_line {
 
 /* Reads one line (no line feed) that is not blank and no comment into p->sample. */
 enum prom_line infp_prom_line(struct infp_promtext *p, const char *at, const char *end);
-/* A quoted text: `at` behind the opening quote; NULL, or the place behind the closing one. ret: without the quotes, escapes in it. */
+/* A quoted text: `at` after the opening quote; NULL, or the place after the closing one. ret: without the quotes, escapes in it. */
 const char *infp_prom_quoted(const char *at, const char *end, struct infp_prom_text *ret, bool *ret_has_escapes);
 static inline const char *infp_prom_skip_blanks(const char *at, const char *end)
 {

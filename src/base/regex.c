@@ -48,7 +48,7 @@ int infp_regex_compile(regex_t *ret, const char *text, struct infp_err *err)
         int r;
 
         if (too_large)
-                return infp_fail(err, -EINVAL, "'%.100s' is no expression that is taken: %s", text, too_large);
+                return infp_fail(err, -EINVAL, "'%.100s' is not accepted as a regular expression: %s", text, too_large);
         r = regcomp(ret, text, REG_EXTENDED | REG_NOSUB);
         if (!r)
                 return 0;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct infp_str {
-        char *data; /* size bytes and a 0 behind them; NULL while empty */
+        char *data; /* size bytes and a 0 after them; NULL while empty */
         size_t size, cap;
         bool failed;
 };

@@ -12,7 +12,7 @@ size_t infp_text_escape(const char *bytes, size_t size, char *ret, size_t cap);
 /* The reverse; returns the number of bytes, or -EBADMSG for a malformed escape. cap >= size is always enough. */
 ssize_t infp_text_unescape(const char *text, size_t size, char *ret, size_t cap);
 
-/* What stands behind the last slash of a path; all of it where nothing does. */
+/* What follows the last slash of a path; all of it where nothing does. */
 const char *infp_base_name(const char *path);
 
 /* True of a character, `length` bytes at `s`, that a terminal or a reader of lines does not show as what it is: C0 with line

@@ -15,7 +15,7 @@
 enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };
 
 static const struct infp_option options[] = {
-        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 0, "root", "DIR", "read proc and sys below DIR instead of / (a copy of a machine)", false },
         INFP_JSON_OPTION,
         INFP_OUTPUT_OPTION,
         INFP_SOURCE_OPTIONS,

@@ -18,18 +18,19 @@
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
         { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS ", prom (default: the file's extension, else csv)", false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
         { 0, "from", "WHEN",
-          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
-          "start) or -5m (before the end)",
+          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
+          "(after the start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
-        { 0, "no-names", NULL, "leave ids as they are, without the columns of the things that they name", false },
+        { 0, "no-names", NULL, "keep ids as they are; do not add the columns that they refer to", false },
         { 0 },
 };
 
@@ -88,7 +89,7 @@ static int open_rows(struct infp_run *run, const struct request *request, const 
         struct infp_scan_options wanted = { .t0 = range->t0, .t1 = range->t1, .names = request->names };
 
         if (infp_sql_view_find(request->table))
-                return infp_fail(err, -EINVAL, "%s is made when SQL reads it: infprof query -f %s \"SELECT * FROM %s\"",
+                return infp_fail(err, -EINVAL, "%s exists only in SQL: infprof query -f %s \"SELECT * FROM %s\"",
                                  request->table, strcmp(request->format, "prom") ? request->format : "csv",
                                  request->table);
         if (strcmp(request->table, INFP_SERIES_NAME) == 0)
@@ -170,10 +171,11 @@ const struct infp_command infp_command_export = {
         .summary = "a table or the time series of a run, in any format",
         .operands = "[TABLE]",
         .options = options,
-        .more = "Without TABLE it is the time series, a row a sample. In text time is Unix milliseconds, absent an "
-                "empty field or null.\n"
-                "-f prom of a table holds every row with its time; without a table it is a page, the last row of "
-                "each.\n"
+        .more = "Without TABLE, export writes the time series, one row per sample. In text formats, time is Unix "
+                "milliseconds and an\n"
+                "absent value is an empty field or null. -f prom of a table has every row with its time; without a "
+                "table it is a page\n"
+                "of the last row of each.\n"
                 "\n"
                 "examples:\n"
                 "  infprof export > series.csv\n"

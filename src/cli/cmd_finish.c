@@ -4,8 +4,8 @@
 #include "finish/finish.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
-          false },
+        { 'r', "run", "RUN",
+          "the same as the operand: an output directory, a run's directory, or the beginning of its uuid", false },
         INFP_JSON_OPTION,
         { 'o', "output", "FILE", "write the JSON object there instead of standard output (-)", false },
         { 0 },
@@ -44,7 +44,7 @@ static int run(const struct infp_arguments *arguments)
         if (r < 0)
                 return infp_say_failure(&err);
         if (finish.run->state == INFP_RUN_INTERRUPTED)
-                infp_say("the recording of run %s broke off: it is mended first, as by `infprof recover`",
+                infp_say("the recording of run %s was interrupted: it is repaired first, as by `infprof recover`",
                          finish.run->info.uuid);
         if (finish.run->state == INFP_RUN_INTERRUPTED)
                 r = infp_recover(finish.run, &infp_said, NULL, &finish.finished, &err);
@@ -58,12 +58,12 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_finish = {
         .name = "finish",
-        .summary = "make a run's files when its recording has ended (record does it itself)",
+        .summary = "write the files of a run that has ended (record does it by itself)",
         .operands = "[DIR|UUID]",
         .options = options,
-        .more = "Tables become zstd Parquet, <uuid>.parquet, csv, tsv or json (as the run was asked for) holds the "
-                "time series, a row\n"
-                "a sample. It may be repeated: after a full disk it goes on where it stopped. Without DuckDB the "
+        .more = "Tables become zstd Parquet. <uuid>.parquet, csv, tsv or json (as record -f chose) holds the time "
+                "series, one row per\n"
+                "sample. finish can be repeated: after a full disk it continues where it stopped. Without DuckDB the "
                 "tables stay Arrow.\n"
                 "\n"
                 "examples:\n"

@@ -17,36 +17,37 @@
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
         { 0, "html", NULL,
-          "a page that opens from disk: zoom, search, time, callers and callees (default; file on a terminal: "
+          "an interactive page in one file: zoom, search, time, callers and callees (default; on a terminal: "
           "UUID_flamegraph.html beside the run)",
           false },
-        { 0, "svg", NULL, "a picture that also reads without script", false },
-        { 0, "folded", NULL, "a line a stack, root first, with its number of samples", false },
-        { 0, "pprof", NULL, "for `go tool pprof` and all that reads profile.proto", false },
-        { 0, "speedscope", NULL, "for speedscope.app: a profile a thread, or by --by", false },
-        { 0, "chrome", NULL, "for ui.perfetto.dev and chrome://tracing: a track a thread", false },
-        { 0, "perf-script", NULL, "as `perf script` prints samples", false },
-        { 0, "top", "[N]", "the first N functions by self and by total with 95 % intervals (default: 20)", false },
-        { 0, "json", NULL, "the same as one JSON object", false },
-        { 0, "diff", "RUN", "what changed since that run: red is more, blue is less", false },
-        { 0, "reverse", NULL, "leaf first: what calls the functions that take the time", false },
-        { 0, "by", "WHAT", "process, thread, state or mode: one graph each; module instead of functions; line too",
+        { 0, "svg", NULL, "a picture that also works without scripts", false },
+        { 0, "folded", NULL, "one line per stack, root first, with its number of samples", false },
+        { 0, "pprof", NULL, "for `go tool pprof` and other readers of profile.proto", false },
+        { 0, "speedscope", NULL, "for speedscope.app: one profile per thread, or as --by says", false },
+        { 0, "chrome", NULL, "for ui.perfetto.dev and chrome://tracing: one track per thread", false },
+        { 0, "perf-script", NULL, "samples as `perf script` prints them", false },
+        { 0, "top", "[N]", "the top N functions by self and by total, with 95 % confidence intervals (default: 20)",
           false },
-        { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or what an imported profile has (default: cpu)", false },
-        { 0, "pid", "PID", "of one process alone", false },
+        { 0, "json", NULL, "the same as one JSON object", false },
+        { 0, "diff", "RUN", "compare with an older run: red is more, blue is less", false },
+        { 0, "reverse", NULL, "leaf first: the callers of the functions that take the time", false },
+        { 0, "by", "WHAT", "one graph per process, thread, state or mode; or group by module or line", false },
+        { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or a mode of an imported profile (default: cpu)", false },
+        { 0, "pid", "PID", "only this process", false },
         { 0, "filter", "RE", "only stacks with a function that matches (POSIX extended)", false },
         { 0, "from", "WHEN",
-          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
-          "start) or -5m (before the end)",
+          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
+          "(after the start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
-        { 0, "no-inlined", NULL, "functions as they were compiled", false },
-        { 0, "min-width-percent", "P", "do not draw at first what has less than this share (pictures)", false },
+        { 0, "no-inlined", NULL, "merge inlined functions into the function that was compiled", false },
+        { 0, "min-width-percent", "P", "hide frames below this share at first (pictures)", false },
         { 0, "colors", "THEME", "kind, heat (by self time), hot, cold, rainbow or monochrome (default: kind)", false },
         { 0, "title", "TEXT", "above the picture", false },
-        { 'o', "output", "FILE", "write there, by default in the format of its extension; -: standard output", false },
+        { 'o', "output", "FILE", "output file; its extension sets the format; - is standard output", false },
         { 0 },
 };
 
@@ -170,8 +171,8 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
                              is->option);
         if (!is->is_tree && request->flame.by &&
             (request->format != INFP_FLAME_SPEEDSCOPE || request->flame.by >= INFP_FLAME_BY_MODULE))
-                return usage("--by is not for --%s (--speedscope takes process, thread, state and mode): threads and "
-                             "states stand beside the samples",
+                return usage("--by is not for --%s (--speedscope takes process, thread, state and mode): each sample "
+                             "has its thread and state",
                              is->option);
         return INFP_EXIT_OK;
 }
@@ -269,14 +270,12 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_flamegraph = {
         .name = "flamegraph",
-        .summary = "where the time went: flame graphs, tables of functions, pprof, Speedscope, Perfetto",
+        .summary = "show where the time went: flame graphs, tables of functions, pprof, Speedscope, Perfetto",
         .options = options,
-        .more = "Stacks come from `infprof record --cpu`, --wall, --off-cpu, and from `infprof import`. "
-                "docs/flamegraph.md "
-                "says\n"
-                "how each format is opened. Percentages of functions stand with the interval that they have 95 % of "
-                "the "
-                "time.\n\n"
+        .more = "Stacks come from `infprof record --cpu`, --wall or --off-cpu, and from `infprof import`. "
+                "docs/flamegraph.md shows how\n"
+                "to open each format. Each percentage of a function is shown with its 95 % confidence interval.\n"
+                "\n"
                 "examples:\n"
                 "  infprof flamegraph                             a page of the newest run\n"
                 "  infprof flamegraph --top                       the functions, in the terminal\n"

@@ -13,9 +13,9 @@
 
 static const struct infp_option options[] = {
         { 'o', "output", "DIR", "directory of the run (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 'f', "format", "FORMAT", "pprof, folded, perf-script, speedscope (default: told by the content)", false },
-        { 0, "name", "NAME", "what the run is called in lists and reports (default: this command line)", false },
-        { 0, "json", NULL, "what was read, as JSON", false },
+        { 'f', "format", "FORMAT", "pprof, folded, perf-script or speedscope (default: detected)", false },
+        { 0, "name", "NAME", "name of the run in lists and reports (default: this command line)", false },
+        { 0, "json", NULL, "print a summary as JSON", false },
         { 0 },
 };
 
@@ -37,7 +37,7 @@ static void say(const struct infp_import_made *made)
         infp_say("import: %s samples (%s) in run %s; look at them with `infprof flamegraph -r %s`",
                  infp_count(found->samples).text, found->format, made->uuid, made->path);
         if (!made->is_finished)
-                infp_say("import: not finished: `infprof finish -r %s` makes its files", made->path);
+                infp_say("import: not finished: `infprof finish -r %s` writes its files", made->path);
 }
 
 struct import {
@@ -95,7 +95,7 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         if (wishes.format && !knows(wishes.format)) {
-                infp_say("import: no format is called '%s'; there are:", wishes.format);
+                infp_say("import: there is no format '%s'; there are:", wishes.format);
                 for (const struct infp_import_format *const *f = infp_import_formats; *f; f++)
                         infp_say("  %-12s %s", (*f)->name, (*f)->help);
                 return INFP_EXIT_USAGE;
@@ -108,8 +108,8 @@ const struct infp_command infp_command_import = {
         .summary = "read a profile of another program (pprof, folded, perf script, speedscope) as a run",
         .operands = "FILE",
         .options = options,
-        .more = "The run is read like one of ours: report, flamegraph, query, tables and export take it. A file may be "
-                "packed by gzip.\n"
+        .more = "report, flamegraph, query, tables and export read the run like a recording. The file may be "
+                "gzip-compressed.\n"
                 "\n"
                 "examples:\n"
                 "  infprof import cpu.pb.gz\n"

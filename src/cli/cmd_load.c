@@ -174,7 +174,7 @@ static int measure(struct load *l, struct infp_err *err)
         return r;
 }
 
-/* Milliseconds of our own CPU time for a thousand tokens; NAN: the server tells no tokens. */
+/* Milliseconds of our own CPU time for a thousand tokens; NAN: the server reports no tokens. */
 static double cpu_ms(const struct load *l)
 {
         return l->requests->output_tokens ? l->cpu_s * 1e6 / (double) l->requests->output_tokens : NAN;
@@ -301,8 +301,7 @@ static int verdict(const struct load *l)
                 return INFP_EXIT_FAILURE;
         }
         if (!requests->n_ok && !l->is_stopped) {
-                infp_say("load: no request came to its end in time: give it more (--grace, --duration), or ask for "
-                         "fewer "
+                infp_say("load: no request finished in time: give more time (--grace, --duration), or ask for fewer "
                          "tokens");
                 return INFP_EXIT_FAILURE;
         }
@@ -366,16 +365,18 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_load = {
         .name = "load",
-        .summary = "send requests to an inference server, and say what they met: tokens/s, time to first token, gaps",
+        .summary =
+                "send requests to an inference server and measure tokens/s, time to first token, inter-token latency",
         .operands = "URL",
         .options = infp_load_option_table,
-        .more = "The server speaks as OpenAI's does: vLLM, llama.cpp, SGLang, TGI and others. Each request is a row of "
-                "table requests:\n"
-                "in the run that is recorded now, else in a run of its own. All times are the client's, from when a "
-                "request was due: a\n"
-                "server that stalls cannot hide. Tokens are the server's count. Ctrl-C ends it and still reports. Exit "
-                "code 1: a request\n"
-                "failed, or the server cannot be reached.\n\n"
+        .more = "The server needs an OpenAI API: vLLM, llama.cpp, SGLang, TGI and others. Each request is a row of "
+                "table requests, in\n"
+                "the run that is being recorded, else in a new run. All times are the client's and count from when a "
+                "request was due,\n"
+                "so a server that stalls cannot hide it. Tokens are counted by the server. Ctrl-C stops the load and "
+                "still reports.\n"
+                "Exit code 1: a request failed, or the server cannot be reached.\n"
+                "\n"
                 "examples:\n"
                 "  infprof load http://127.0.0.1:8000                       4 at a time for 20 s\n"
                 "  infprof load localhost:8000 --rate 5 --duration 1m       5 a second, Poisson\n"

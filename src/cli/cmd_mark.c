@@ -18,8 +18,8 @@ enum { MAX_TAG = 4096, ANSWER_MS = 10000, WORDS = 60 };
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "the beginning of a live run's uuid, or a directory whose newest run lives (default: the run we are in, else "
-          "your newest in ./profiler-output, else in any directory)",
+          "live run: the beginning of its uuid, or its output directory (default: the run that started this process, "
+          "else your newest live run in ./profiler-output, else in any directory)",
           false },
         INFP_JSON_OPTION,
         { 'o', "output", "FILE", "write the JSON object there instead of standard output (-)", false },
@@ -55,10 +55,10 @@ static int fail_over(const struct infp_run *run, struct infp_err *err)
         infp_run_words(&words, run, WORDS);
         if (run->state == INFP_RUN_INTERRUPTED)
                 return infp_fail(err, -ENOENT,
-                                 "run %s (%s) records no more: its recorder is gone; `infprof recover %s/%s.infprof` "
-                                 "mends it",
+                                 "run %s (%s) is no longer recorded: its recorder is gone; `infprof recover "
+                                 "%s/%s.infprof` repairs it",
                                  run->info.uuid, words.data ? words.data : "", run->output, run->info.uuid);
-        return infp_fail(err, -ENOENT, "run %s (%s) records no more: it is %s", run->info.uuid,
+        return infp_fail(err, -ENOENT, "run %s (%s) is no longer recorded: it is %s", run->info.uuid,
                          words.data ? words.data : "", infp_run_state_name(run->state));
 }
 
@@ -155,12 +155,13 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_mark = {
         .name = "mark",
-        .summary = "put a tag on the time line of a live run (table marks)",
+        .summary = "add a tag to the time line of a live run (table marks)",
         .operands = "TAG",
         .options = options,
-        .more = "It returns when the tag is on disk, and says on standard error which run has it. `infprof report "
-                "--from TAG --to TAG` reads between two of "
-                "them.\n\n"
+        .more = "mark returns when the tag is on disk and prints the run on standard error. `infprof report --from TAG "
+                "--to TAG` reports\n"
+                "between two marks.\n"
+                "\n"
                 "examples:\n"
                 "  infprof mark warm-up-done",
         .run = run,

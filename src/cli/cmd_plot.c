@@ -16,19 +16,20 @@
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
-        { 0, "delta", NULL, "the difference between two samples (default: counters by second, gauges as they are)",
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
           false },
-        { 0, "raw", NULL, "counters as they are stored: sums", false },
-        { 0, "hist", NULL, "a histogram of the samples of each metric", false },
+        { 0, "delta", NULL, "draw differences between samples (default: counters per second, gauges as they are)",
+          false },
+        { 0, "raw", NULL, "draw counters as stored: sums", false },
+        { 0, "hist", NULL, "draw a histogram of the samples of each metric", false },
         { 0, "from", "WHEN",
-          "begin there: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s (after the "
-          "start) or -5m (before the end)",
+          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
+          "(after the start) or -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
-        { 0, "title", "TEXT", "above the figure (default: the metrics' names)", false },
-        { 0, "size", "WxH", "of one panel in pixels, 300x150 to 8000x4000 (default: 1000x320)", false },
-        { 0, "json", NULL, "the values that would be drawn, as one JSON object", false },
+        { 0, "title", "TEXT", "title above the figure (default: the metrics' names)", false },
+        { 0, "size", "WxH", "size of one panel in pixels, 300x150 to 8000x4000 (default: 1000x320)", false },
+        { 0, "json", NULL, "print the values as one JSON object", false },
         { 'o', "output", "FILE",
           "FILE.svg, FILE.png or FILE.json (default, and -: SVG on standard output); PNG needs libcairo", false },
         { 0 },
@@ -269,18 +270,17 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_plot = {
         .name = "plot",
-        .summary = "one figure of metrics, as SVG or PNG",
+        .summary = "draw metrics over time, as SVG or PNG",
         .operands = "METRIC...",
         .options = options,
-        .more = "Metrics of one unit share a panel, others have one of their own below; names are those of the time "
-                "series\n"
-                "(infprof metrics): tree_rss_bytes, vCpuTime, container0_cMemoryUsed, nvidia0_gPowerDrawW. Where there "
-                "are more\n"
-                "samples than pixels the area shows the least and the largest of each pixel, the line the mean. Of the "
-                "columns\n"
-                "NAME_sum and NAME_count of an engine's histogram NAME is the mean between two samples: "
-                "latency_ttft_s is the\n"
-                "time to the first token. Marks are dashed lines.\n\n"
+        .more = "Metrics of one unit share a panel. Names are those of the time series (infprof metrics): "
+                "tree_rss_bytes, vCpuTime,\n"
+                "container0_cMemoryUsed, nvidia0_gPowerDrawW. With more samples than pixels, the line is the mean and "
+                "the area spans\n"
+                "minimum to maximum. For an engine's histogram with columns NAME_sum and NAME_count, NAME draws the "
+                "mean between two\n"
+                "samples: latency_ttft_s is the time to first token. Marks are dashed lines.\n"
+                "\n"
                 "examples:\n"
                 "  infprof plot tree_cpu_ns tree_rss_bytes -o use.svg\n"
                 "  infprof plot vCpuTimeUserMode vCpuTimeKernelMode --from warm --to done -o cpu.png\n"

@@ -21,15 +21,16 @@ enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
         { 'p', "pid", "PID",
-          "no run: what this process alone has recorded and still holds (tables marks, spans, counters); no child of "
-          "it",
+          "read the marks, spans and counters that this process still holds, without a run; not its children's",
           false },
         { 'f', "format", "FORMAT",
           INFP_OUTPUT_FORMATS " (default: the file's extension, table on a terminal, else tsv)", false },
         { 0, "restricted", NULL,
-          "one SELECT that reads this run and no other file: for a run or a statement of somebody else", false },
+          "allow one SELECT that reads this run and no other file: for a run or a statement that you do not trust",
+          false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
@@ -152,11 +153,10 @@ static int explain_missing(int r, pid_t pid, struct infp_err *err)
         snprintf(name, sizeof(name), "%.*s", size, at);
         if (!infp_table_by_name(name) && strcmp(name, "timeseries") != 0)
                 return r;
-        return infp_fail(
-                err, r,
-                "a process itself records marks, spans and counters alone: for table %s record it with `infprof "
-                "record --pid %d`, then `infprof query` without --pid",
-                name, (int) pid);
+        return infp_fail(err, r,
+                         "a process records only marks, spans and counters: for table %s use `infprof record --pid "
+                         "%d`, then `infprof query` without --pid",
+                         name, (int) pid);
 }
 
 /* Without samples it would be a table of nothing. */
@@ -243,7 +243,7 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         if (of && !take_pid(of, &pid)) {
-                infp_say("query: --pid %s is no process id", of);
+                infp_say("query: --pid %s is not a process id", of);
                 return INFP_EXIT_USAGE;
         }
         if (arguments->n_rest != 1) {
@@ -257,7 +257,8 @@ static int run(const struct infp_arguments *arguments)
                 return INFP_EXIT_USAGE;
         }
         if (strcmp(format, "parquet") == 0 && infp_argument_given(arguments, "restricted")) {
-                infp_say("query: --restricted writes no Parquet, which DuckDB would write itself; -f arrow or csv do");
+                infp_say("query: --restricted cannot write Parquet, because DuckDB writes it itself; use -f arrow or "
+                         "csv");
                 return INFP_EXIT_USAGE;
         }
         r = take_sql(arguments->rest[0], &sql, &err);
@@ -273,30 +274,29 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_query = {
         .name = "query",
-        .summary = "SQL over a run, also while it is recorded",
+        .summary = "query a run in SQL, also while it is recorded",
         .operands = "SQL|-",
         .options = options,
-        .more = "Every table of `infprof tables` is there, and what is made when it is read: timeseries (a row a "
-                "sample),\n"
-                "engine_quantiles (percentiles of engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) "
-                "those of\n"
-                "a window, engine_quantiles_by(seconds) those of windows side by side), energy_watts, samples_named "
-                "(samples of stacks with their functions). Where a row names a "
-                "thing by its id, the thing's own columns stand behind it "
-                "(processes: pName, pCmdline). time is UTC with microseconds, "
-                "shown as Unix\n"
-                "milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters are stored as the source gives "
-                "them: a rate is\n"
-                "infp_increase(reset, before, after) over the time between, where reset is the column's in `columns`.\n"
-                "SQL has your rights: it can read and write files. --restricted reads this run alone; "
+        .more = "Every table of `infprof tables` can be queried, and these views: timeseries (one row per sample), "
+                "engine_quantiles\n"
+                "(percentiles from engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) for one window,\n"
+                "engine_quantiles_by(seconds) for consecutive windows), energy_watts, samples_named (stack samples "
+                "with functions).\n"
+                "Where a row refers to an id, the columns behind that id are joined (processes: pName, pCmdline). time "
+                "is UTC with\n"
+                "microseconds, printed as Unix milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters "
+                "are stored as the\n"
+                "source gives them: a rate is infp_increase(reset, before, after) over the time between; table "
+                "`columns` has reset.\n"
+                "SQL has your rights: it can read and write files. --restricted reads only this run; see "
                 "docs/security.md.\n"
-                "INFPROF_SQL_THREADS=1 keeps a query to one core, beside a server that needs the others.\n"
+                "INFPROF_SQL_THREADS=1 limits a query to one core, beside a server that needs the others.\n"
                 "\n"
-                "--pid asks a running program that records itself (libinfprof, INFPROF_RING=1 in its environment), "
+                "--pid reads a running program that records itself (libinfprof, INFPROF_RING=1 in its environment), "
                 "without a recorder:\n"
-                "its newest marks, spans and counters, of that process alone, not of its children. Spans that have not "
-                "ended yet have\n"
-                "status open. Nothing is taken away from a recording.\n"
+                "the newest marks, spans and counters of that process, not of its children. Spans that have not ended "
+                "have status open.\n"
+                "A recording of the same process loses nothing.\n"
                 "\n"
                 "examples:\n"
                 "  infprof query 'SELECT max(vMemoryUsed), avg(vMemoryPercent) FROM mem'\n"

@@ -74,7 +74,7 @@ static void say(void *context, const char *text)
         }
         n = __atomic_exchange_n(&n_unsaid, 0, __ATOMIC_RELAXED);
         if (n)
-                infp_say("%u message%s could not be written: nobody read standard error", n, n == 1 ? "" : "s");
+                infp_say("%u message%s could not be written: standard error is not read", n, n == 1 ? "" : "s");
         infp_say("%s", text);
 }
 
@@ -132,7 +132,7 @@ static int open_capture(struct record *r, struct infp_err *err)
 static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
-        /* Whoever has said whether programs record, and where, is heard. */
+        /* An INFPROF_RING that the user set is kept. */
         const char *more[3 + INFP_JIT_NAMES] = { variable };
         struct infp_jit_names jit_names;
         unsigned n = 1;
@@ -150,7 +150,7 @@ static int open_child(struct record *r, struct infp_err *err)
                                          r->capture ? infp_capture_child_fd(r->capture) : -1, err));
         if (r->options.own_cgroup &&
             infp_own_cgroup_make(&r->own_cgroup, &r->env, r->info.uuid, r->child.pid, &own) < 0)
-                infp_say("record: %s; the command runs in the cgroup that infprof has", own.text);
+                infp_say("record: %s; the command runs in infprof's cgroup", own.text);
         return infp_signals_open(&r->signals, r->options.command != NULL, err);
 }
 
@@ -303,9 +303,9 @@ static void say_unsaved(const struct record *r, const char *seconds)
         const bool is_full = r->save_error == -ENOSPC || r->save_error == -EDQUOT;
 
         if (access(r->path, F_OK) < 0 && errno == ENOENT)
-                infp_say("%s s were recorded, but %s is gone: there is nothing to finish", seconds, r->path);
+                infp_say("%s s were recorded, but %s was removed: there is nothing to finish", seconds, r->path);
         else
-                infp_say("%s s recorded, but not finished: %s`infprof finish -r %s` makes its files", seconds,
+                infp_say("%s s recorded, but not finished: %s`infprof finish -r %s` writes its files", seconds,
                          is_full ? "when there is room for run.json, " : "", r->path);
 }
 
@@ -326,22 +326,23 @@ static void finish(struct record *r)
         const struct human lasted = infp_fixed(seconds, 1);
 
         if (r->result.is_child_left)
-                infp_say("the recording has ended, %s (process %d) runs on", r->options.command[0], (int) r->child.pid);
+                infp_say("the recording has ended; %s (process %d) still runs", r->options.command[0],
+                         (int) r->child.pid);
         if (r->result.exit_signal && r->result.exit_signal != SIGINT && r->result.exit_signal != SIGTERM)
-                infp_say("%s was ended by signal %d (%s)", r->options.command[0], r->result.exit_signal,
+                infp_say("%s was killed by signal %d (%s)", r->options.command[0], r->result.exit_signal,
                          strsignal(r->result.exit_signal));
         if (!r->is_saved)
                 say_unsaved(r, lasted.text);
         else if (r->options.no_finish)
-                infp_say("%s s recorded; `infprof finish -r %s` makes its files", lasted.text, r->path);
+                infp_say("%s s recorded; `infprof finish -r %s` writes its files", lasted.text, r->path);
         else if (r->result.skip_finish || !infp_finish_child(r->path, &r->signals, &infp_said))
-                infp_say("%s s recorded, but not finished: `infprof finish -r %s` makes its files", lasted.text,
+                infp_say("%s s recorded, but not finished: `infprof finish -r %s` writes its files", lasted.text,
                          r->path);
         else
                 infp_say("%s s recorded; read it with `infprof report -r %s`", lasted.text, r->path);
 }
 
-/* Whoever reads our standard output may have been slow, but is not waited for for ever. */
+/* The reader of our standard output may be slow; infprof does not wait for ever. */
 static void end_output(struct record *r, bool shown)
 {
         if (!shown)
@@ -439,25 +440,27 @@ const struct infp_command infp_command_record = {
         .options = infp_record_option_table,
         .stop_at_operand = true,
         .usage_code = INFP_EXIT_OURS, /* as env(1): what is below 125 is the command's own */
-        .more = "Without a command, --pid, --name or --port the machine is recorded until Ctrl-C. The command keeps "
-                "its "
-                "terminal, its\n"
-                "signals and its exit code; without a command it is 0, or 1 where rows were lost. 125 says that "
-                "infprof failed before it ran, 126 and 127 that it cannot be "
-                "run. What infprof\n"
-                "has to say goes to standard error.\n\n"
-                "What a process sends to infprof is passed on to the command. So signal infprof or the command, not "
-                "both: what is sent\n"
-                "to their whole process group or cgroup (kill -TERM -PGID) reaches the command twice.\n\n"
-                "Programs that use libinfprof record their spans, marks and counters: the command gets INFPROF_RING=1 "
-                "for "
-                "that, unless\n"
-                "INFPROF_RING is set already (0: they do not record; a directory: their files lie there).\n\n"
-                "With --capture standard output and error are a file, so that nothing of infprof can block the "
-                "command. It sees\n"
-                "no terminal then, and many programs hold back what they write: PYTHONUNBUFFERED=1 or python -u change "
-                "that. Lines\n"
-                "'measure_label-TAG: UNIX_SECONDS' in it become marks: see report --labels and docs/labels.md.\n\n"
+        .more = "Without a command, --pid, --name or --port, infprof records the machine until Ctrl-C. The command "
+                "keeps its terminal,\n"
+                "its signals and its exit code. Without a command the exit code is 0, or 1 if rows were lost. 125: "
+                "infprof failed before\n"
+                "the command ran; 126, 127: the command cannot be run. Messages of infprof go to standard error.\n"
+                "\n"
+                "infprof passes signals on to the command. Signal infprof or the command, not both: a signal to their "
+                "process group or\n"
+                "cgroup (kill -TERM -PGID) reaches the command twice.\n"
+                "\n"
+                "Programs that use libinfprof record their spans, marks and counters: infprof sets INFPROF_RING=1 for "
+                "the command, unless\n"
+                "INFPROF_RING is set already (0: do not record; a directory: keep the ring files there).\n"
+                "\n"
+                "With --capture, standard output and error are a file, so that infprof can never block the command. "
+                "The command then has\n"
+                "no terminal, and many programs buffer their output: PYTHONUNBUFFERED=1 or python -u change that. "
+                "Lines\n"
+                "'measure_label-TAG: UNIX_SECONDS' in the output become marks: see report --labels and "
+                "docs/labels.md.\n"
+                "\n"
                 "examples:\n"
                 "  infprof record -- vllm serve Qwen/Qwen3-0.6B\n"
                 "  infprof record -t 100 -f csv -o ./out --name vllm --duration 5m\n"

@@ -13,8 +13,8 @@
 #include "view/report/parts.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN", "the same as the operand: an output directory, a run's own, or the beginning of its uuid",
-          false },
+        { 'r', "run", "RUN",
+          "the same as the operand: an output directory, a run's directory, or the beginning of its uuid", false },
         INFP_JSON_OPTION,
         INFP_OUTPUT_OPTION,
         { 0 },
@@ -33,14 +33,15 @@ static void put_segments(struct infp_str *out, const struct infp_mend *mend)
 {
         unsigned n_whole = mend->n_segments - mend->n_empty - mend->n_broken;
 
-        infp_str_printf(out, "the recording broke off; %u of %u segments hold whole rows, ", n_whole, mend->n_segments);
+        infp_str_printf(out, "the recording was interrupted; %u of %u segments hold whole rows, ", n_whole,
+                        mend->n_segments);
         if (mend->bytes_cut)
                 infp_str_printf(out, "%s bytes of torn batches are cut off, ", infp_count(mend->bytes_cut).text);
         if (mend->n_damaged)
-                infp_str_printf(out, "%s damaged parts (%s bytes) are left out, ", infp_count(mend->n_damaged).text,
+                infp_str_printf(out, "%s damaged parts (%s bytes) are skipped, ", infp_count(mend->n_damaged).text,
                                 infp_count(mend->bytes_damaged).text);
         if (mend->n_empty)
-                infp_str_printf(out, "%u held no row, ", mend->n_empty);
+                infp_str_printf(out, "%u had no row, ", mend->n_empty);
         if (mend->n_broken)
                 infp_str_printf(out, "%u cannot be read and are set aside as *.broken, ", mend->n_broken);
 }
@@ -87,7 +88,7 @@ static void recover(struct recovery *recovery, struct infp_run *run)
         if (run->state == INFP_RUN_FINISHED)
                 return;
         if (run->state == INFP_RUN_RECORDING) {
-                infp_say("run %s is still being recorded by process %d: left alone", run->info.uuid,
+                infp_say("run %s is still being recorded by process %d: not touched", run->info.uuid,
                          run->info.recorder_pid);
                 recovery->n_live++;
                 return;
@@ -195,12 +196,12 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_recover = {
         .name = "recover",
-        .summary = "make whole what a killed recorder or a power cut left",
+        .summary = "repair what a killed recorder or a power cut left",
         .operands = "[DIR|UUID]",
         .options = options,
-        .more = "Every row whose write had returned is there: torn ends are cut off, the run is ended at its last "
-                "sample and finished in\n"
-                "the format that it was asked for. Runs that are still recorded are left alone.\n"
+        .more = "Every row that was written is kept. Incomplete ends are cut off; the run ends at its last sample and "
+                "is finished in the\n"
+                "format that record -f chose. Runs that are still being recorded are not touched.\n"
                 "\n"
                 "examples:\n"
                 "  infprof recover                       every unfinished run in ./profiler-output\n"

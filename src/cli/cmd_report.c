@@ -17,27 +17,24 @@
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
         { 0, "from", "WHEN",
-          "begin there: a mark's tag, a load's name, ready (an engine's first answer), 14:05:00, 2026-05-18T14:05:00Z, "
-          "+30s (from the start), -5m (from the end)",
+          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), 14:05:00, "
+          "2026-05-18T14:05:00Z, +30s (after the start), -5m (before the end)",
           false },
         { 0, "to", "WHEN", "end there", false },
-        { 0, "skip", "TIME", "leave out the beginning, such as 60s of warming up", false },
+        { 0, "skip", "TIME", "skip the beginning, such as 60s of warm-up", false },
         { 0, "labels", NULL,
-          "list what happened between each two neighbouring labels (marks, and measure_label lines of a captured "
-          "output)",
-          false },
+          "report between each two neighbouring labels (marks, and measure_label lines of a captured output)", false },
         { 0, "full", NULL, "every section, not only what is asked first", false },
         { 'a', "all", NULL, "every section, with every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
-        { 0, "csv", NULL, "a line a metric: mean, std, min, max, total; with --labels a line for each pair of them",
+        { 0, "csv", NULL, "one line per metric: mean, std, min, max, total; with --labels one line per pair of labels",
           false },
         { 0, "html", NULL,
-          "one page that opens from disk, to look at and to pass on: charts of all of it over time (default file: "
-          "UUID_report.html beside the run)",
-          false },
+          "an interactive page in one file, with charts over time (default: UUID_report.html beside the run)", false },
         { 'o', "output", "FILE", "write there instead of standard output (-)", false },
         { 0 },
 };
@@ -46,7 +43,7 @@ static const struct infp_option options[] = {
 static void say_broken(const struct infp_report *report)
 {
         for (unsigned i = 0; i < report->n_broken; i++)
-                infp_say("report: table %s cannot be read, nothing here is of it: %s", report->broken[i].table,
+                infp_say("report: table %s cannot be read and is missing here: %s", report->broken[i].table,
                          report->broken[i].message);
 }
 
@@ -121,7 +118,7 @@ static bool section_at(size_t i, struct infp_operand *ret)
         return ret->name;
 }
 
-/* Says so where it is none. */
+/* Says so where it is not one. */
 static bool is_section(const char *word)
 {
         infp_autostr struct infp_str names = { 0 };
@@ -206,19 +203,19 @@ const struct infp_command infp_command_report = {
         .operand_at = section_at,
         .operands_title = "sections",
         .options = options,
-        .more = "A run that is still recorded can be reported as well: all that has reached the disk, 5 s at most "
-                "behind.\n"
-                "Times without a zone are local (TZ). Rates come from the samples inside the range.\n\n"
+        .more = "A run that is still being recorded can be reported too, up to at most 5 s ago.\n"
+                "Times without a zone are local (TZ). Rates come from the samples inside the range.\n"
+                "\n"
                 "examples:\n"
                 "  infprof report                              what is asked first, of the newest run\n"
                 "  infprof report functions absent             two sections in whole\n"
                 "  infprof report --full                       all sections\n"
                 "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"
-                "  infprof report --labels                     between each two of them: CPU, memory, energy ...\n"
+                "  infprof report --labels                     between each two labels: CPU, memory, energy ...\n"
                 "  infprof report --from -5m                   the last five minutes\n"
                 "  infprof report --html                       a page for a browser, in one file\n"
-                "  infprof report --html --from warm -o a.html  of a part, elsewhere\n"
+                "  infprof report --html --from warm -o a.html  a part of the run, in another file\n"
                 "  infprof report --json | jq .metrics.tree_rss_bytes.max",
         .run = run,
 };

@@ -186,11 +186,12 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_runs = {
         .name = "runs",
-        .summary = "the runs of a directory: when, how long, what",
+        .summary = "list the runs of a directory",
         .operands = "[DIR]",
         .options = options,
-        .more = "The newest is the last. Any beginning of a uuid that no other run has will do for -r of the other "
-                "verbs. The duration of an interrupted run is not known before `infprof recover` has read it.\n"
+        .more = "The newest run is last. For -r, any unambiguous beginning of a uuid will do. The duration of an "
+                "interrupted run is\n"
+                "not known before `infprof recover` has read it.\n"
                 "\n"
                 "examples:\n"
                 "  infprof runs                          those of ./profiler-output\n"

@@ -14,7 +14,7 @@
 static const struct infp_option options[] = {
         { 0, "json", NULL, "one JSON object (the default; indented on a terminal)", false },
         { 0, "prom", NULL, "Prometheus text, in base units", false },
-        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
+        { 0, "root", "DIR", "read proc and sys below DIR instead of / (a copy of a machine)", false },
         { 'p', "processes", NULL, "every process of the machine", false },
         INFP_OUTPUT_OPTION,
         INFP_SOURCE_OPTIONS,
@@ -65,11 +65,12 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_snapshot = {
         .name = "snapshot",
-        .summary = "one sample of everything, now, as JSON or Prometheus text",
+        .summary = "take one sample of everything, as JSON or Prometheus text",
         .options = options,
-        .more = "Each value stands as {\"value\", \"time\"} with the Unix milliseconds of its own reading; what is "
-                "absent is null, and\n"
-                "the member `sources` says why. Exit code 0 whatever is missing.\n\n"
+        .more = "Each value is {\"value\", \"time\"}, where time is the Unix milliseconds of its own reading. An "
+                "absent value is null, and\n"
+                "the member `sources` says why. The exit code is 0 even if values are absent.\n"
+                "\n"
                 "examples:\n"
                 "  infprof snapshot | jq .mem.vMemoryFree.value\n"
                 "  infprof snapshot -p | jq -r '.processes.processes[] | [.pId, .pName, .pResidentSetSize.value] | "

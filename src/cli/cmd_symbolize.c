@@ -18,9 +18,9 @@
 static const struct infp_option options[] = {
         { 'r', "run", "RUN", "an output directory, a run's own, or the beginning of its uuid (default: the newest run)",
           false },
-        { 0, "debug-dir", "DIR", "look for debug symbols there, too: a tree like /usr/lib/debug, or files by name",
+        { 0, "debug-dir", "DIR", "also look for debug symbols there: a tree like /usr/lib/debug, or files by name",
           true },
-        { 0, "missing", NULL, "name only what has no name at all, as at the end of a recording", false },
+        { 0, "missing", NULL, "only name code that has no name, as at the end of a recording", false },
         INFP_JSON_OPTION,
         INFP_OUTPUT_OPTION,
         { 0 },
@@ -76,7 +76,7 @@ static void put_text(struct infp_out *out, const struct infp_run *run, const str
                 return;
         }
         infp_report_put(out,
-                        "run %s: %s places in code: %s have a name (%s a line), %s the extent of their function, %s "
+                        "run %s: %s code addresses: %s have a symbol name (%s a line), %s only [lib+offset], %s "
                         "nothing; %s are new or better than before",
                         run->info.uuid, infp_count(s->n_frames).text, infp_count(s->n_named).text,
                         infp_count(s->n_lines).text, infp_count(s->n_ranges).text, infp_count(s->n_unnamed).text,
@@ -140,17 +140,15 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_symbolize = {
         .name = "symbolize",
-        .summary = "name the code in a run's stacks, with better files than there were",
+        .summary = "name the code in a run's stacks, with debug symbols that were missing",
         .operands = "[DIR|UUID]",
         .options = options,
-        .more = "A recording names its code when it ends. Code of stripped files is named by the extent of its "
-                "function, "
-                "[libfoo.so+0x1200],\n"
-                "until debug symbols are there: by build id or debug link below /usr/lib/debug, beside the file, or in "
-                "a --debug-dir, which may\n"
-                "hold the file as it was before it was stripped. A name replaces one that says less; what was there "
-                "stays otherwise. Files that\n"
-                "were changed since (another build id) name nothing.\n"
+        .more = "A recording names its code when it ends. Code of stripped files is shown as [libfoo.so+0x1200] until "
+                "debug symbols are\n"
+                "found: by build id or debug link below /usr/lib/debug, beside the file, or in a --debug-dir, which "
+                "may hold the unstripped\n"
+                "file. A better name replaces a worse one; other names stay. Files that have changed since (another "
+                "build id) are not used.\n"
                 "\n"
                 "examples:\n"
                 "  infprof symbolize                                 the newest run of ./profiler-output\n"

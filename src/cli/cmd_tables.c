@@ -44,7 +44,8 @@ static const struct infp_table columns_table = {
 
 static const struct infp_option options[] = {
         { 'r', "run", "RUN",
-          "its output directory or the beginning of its uuid (default: the newest in ./profiler-output)", false },
+          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
+          false },
         INFP_LISTING_OPTIONS("table on a terminal, else tsv"),
         { 0 },
 };
@@ -152,7 +153,7 @@ static int put_series_line(struct listing *l, struct infp_run *run, int64_t rows
 {
         struct infp_series *series;
         struct table_line line = { .name = INFP_SERIES_NAME,
-                                   .help = "A row a sample: the last row of each table beside it.",
+                                   .help = "One row per sample, with the last row of each table.",
                                    .rows = rows };
         struct infp_err why = { "" };
         int r = infp_series_open(run, 0, 0, &series, &why);
@@ -322,7 +323,7 @@ static int run(const struct infp_arguments *arguments)
 
 const struct infp_command infp_command_tables = {
         .name = "tables",
-        .summary = "the tables of a run, or the columns of one",
+        .summary = "list the tables of a run, or the columns of one",
         .operands = "[TABLE]",
         .options = options,
         .more = "Counters are stored as the source gives them, a sum since some start. A rate in SQL: "
@@ -332,7 +333,7 @@ const struct infp_command infp_command_tables = {
                 "         / ((t_ns - lag(t_ns) OVER w) / 1e9) AS bytes_per_s\n"
                 "         FROM disk WINDOW w AS (ORDER BY t_ns)\n"
                 "\n"
-                "The last ones, without a number of rows, are made when SQL reads them and stored nowhere.\n"
+                "The last ones, without a number of rows, are views: they exist only in SQL.\n"
                 "\n"
                 "examples:\n"
                 "  infprof tables                        names, rows, what they hold\n"

@@ -55,7 +55,7 @@ struct infp_command {
         const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
         bool stop_at_operand; /* the first operand ends the options: what follows belongs to another program */
         int usage_code;       /* exit code of bad flags; 0: INFP_EXIT_USAGE */
-        const char *more;     /* paragraphs behind the options in -h; may be NULL */
+        const char *more;     /* paragraphs after the options in -h; may be NULL */
         int (*run)(const struct infp_arguments *arguments); /* exit code */
 };
 

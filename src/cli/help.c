@@ -82,7 +82,7 @@ static void put_option(const struct infp_option *option)
         put_behind(left, OPTION_COLUMN, option->help);
 }
 
-/* Where the remark of an example begins, behind the command and two blanks at least; where there is none a little further in
+/* Where the remark of an example begins, after the command and two blanks at least; where there is none a little further in
  * than the line itself. */
 static unsigned hanging(const char *line, size_t size)
 {
@@ -144,9 +144,9 @@ void infp_help_command(const struct infp_command *command)
 }
 
 static const char about[] = "where an inference server's time, memory and joules go";
-static const char usage[] = "infprof record [options] -- CMD...  record a program; record may be left out\n"
+static const char usage[] = "infprof record [options] -- CMD...  record a program (record is optional)\n"
                             "       infprof [options]                  record this machine until Ctrl-C\n"
-                            "       infprof VERB [options]             each verb explains itself with -h\n";
+                            "       infprof VERB [options]             -h shows the options of a verb\n";
 
 void infp_help_overview(void)
 {
@@ -159,10 +159,10 @@ void infp_help_overview(void)
                 put_behind(infp_commands[i]->name, VERB_COLUMN, infp_commands[i]->summary);
         putchar('\n');
         put_more("examples:\n"
-                 "  infprof record -- python3 serve.py  everything below it, until it ends\n"
+                 "  infprof record -- python3 serve.py  a program and its children, until they end\n"
                  "  infprof report                      what the newest run found\n"
                  "  infprof query 'SELECT max(tree_rss_bytes) FROM tree'\n"
-                 "  infprof doctor                      what works here, what is missing, the fix\n");
+                 "  infprof doctor                      what works here, what is missing, and the fix\n");
 }
 
 static void put_json_option(struct infp_json *json, const struct infp_option *option)

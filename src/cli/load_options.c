@@ -18,36 +18,36 @@ static const uint64_t default_grace_ns = 30 * INFP_NS_PER_S, default_timeout_ns 
 
 // clang-format off
 const struct infp_option infp_load_option_table[] = {
-        { 0, "url", "URL", "the same as the operand: the server (http://127.0.0.1:8000), or the endpoint itself", false },
-        { 0, "endpoint", "NAME", "chat or completions (default: as the URL says, else completions; chat where prompts are messages)", false },
-        { 'm', "model", "NAME", "model to ask for (default: the first that the server lists)", false },
-        { 'c', "concurrency", "N", "requests in flight: a closed loop of so many users (default 4); with --rate at most so many", false },
-        { 0, "rate", "R", "an open loop of R requests a second, whatever becomes of those before", false },
-        { 0, "arrival", "NAME", "of the open loop: poisson or constant (default poisson)", false },
-        { 'n', "requests", "N", "end after N requests", false },
-        { 0, "duration", "TIME", "no new requests after that (default 20s, where --requests is not given)", false },
-        { 0, "grace", "TIME", "then those in flight may go on so long, before they are cut off (default 30s)", false },
-        { 0, "timeout", "TIME", "of one request (default 600s)", false },
-        { 0, "prompts", "FILE", "a prompt a line, or JSON Lines with \"prompt\" or \"messages\", and \"max_tokens\"", false },
-        { 0, "input-tokens", "N[..M]", "without a file: about so many tokens a prompt, random words (default 128)", false },
-        { 0, "output-tokens", "N[..M]", "tokens to ask for (default 64)", false },
-        { 0, "shared-prefix", "N", "the first N words of all prompts are the same (default 0)", false },
-        { 0, "seed", "N", "of prompts, lengths and arrivals: the same seed asks the same again (default 0)", false },
-        { 0, "ignore-eos", NULL, "ask the server to go on behind the end of text", false },
-        { 0, "temperature", "T", "of the sampling (default: the server's)", false },
-        { 0, "extra", "JSON", "an object whose members are added to each request", false },
-        { 0, "no-stream", NULL, "wait for the whole answer: no time to first token then", false },
+        { 0, "url", "URL", "the same as the operand: the server (http://127.0.0.1:8000) or the endpoint", false },
+        { 0, "endpoint", "NAME", "chat or completions (default: from the URL, else completions; chat if prompts are messages)", false },
+        { 'm', "model", "NAME", "model name (default: the first that the server lists)", false },
+        { 'c', "concurrency", "N", "requests in flight: a closed loop of N users (default 4); with --rate, the maximum", false },
+        { 0, "rate", "R", "an open loop: R requests a second, whether or not earlier ones have finished", false },
+        { 0, "arrival", "NAME", "arrivals of the open loop: poisson or constant (default poisson)", false },
+        { 'n', "requests", "N", "stop after N requests", false },
+        { 0, "duration", "TIME", "send no new requests after this time (default 20s, unless --requests is given)", false },
+        { 0, "grace", "TIME", "then wait this long for requests in flight (default 30s)", false },
+        { 0, "timeout", "TIME", "timeout of one request (default 600s)", false },
+        { 0, "prompts", "FILE", "one prompt per line, or JSON Lines with \"prompt\" or \"messages\", and \"max_tokens\"", false },
+        { 0, "input-tokens", "N[..M]", "without a file: prompts of about N random tokens (default 128)", false },
+        { 0, "output-tokens", "N[..M]", "tokens to generate (default 64)", false },
+        { 0, "shared-prefix", "N", "first N words that all prompts share (default 0)", false },
+        { 0, "seed", "N", "seed for prompts, lengths and arrivals: the same seed repeats the load (default 0)", false },
+        { 0, "ignore-eos", NULL, "generate past end-of-sequence", false },
+        { 0, "temperature", "T", "sampling temperature (default: the server's)", false },
+        { 0, "extra", "JSON", "JSON object whose members are added to each request", false },
+        { 0, "no-stream", NULL, "do not stream: no time to first token", false },
         { 0, "token-file", "FILE", "send the first line of this file as bearer token", false },
         { 0, "engine-token", "FILE", "the same as --token-file", false, "token-file" },
-        { 'H', "header", "LINE", "send this header, too (\"Name: value\"); may be repeated", true },
-        { 0, "warmup", "N", "N requests before, which do not count (default 0)", false },
-        { 0, "wait", "TIME", "wait so long for the server to become ready (default 0s)", false },
+        { 'H', "header", "LINE", "also send this header (\"Name: value\"); may be repeated", true },
+        { 0, "warmup", "N", "send N requests first that do not count (default 0)", false },
+        { 0, "wait", "TIME", "wait this long for the server to become ready (default 0s)", false },
         { 0, "goodput", "NAME:MS", "count requests within ttft:MS, tpot:MS, e2el:MS; may be repeated", true },
-        { 0, "name", "NAME", "of this load, in table requests (default: when it began)", false },
-        { 'r', "run", "RUN", "the live run to write the requests into (default: the run we are in, else the newest whose target the server is, else a run of its own)", false },
-        { 'o', "output", "DIR", "where a run of its own goes when no run lives there (default ./profiler-output)", false },
-        { 0, "no-record", NULL, "keep no requests, only say what came of them", false },
-        { 0, "json", NULL, "the summary as one JSON object", false },
+        { 0, "name", "NAME", "name of this load in table requests (default: its start time)", false },
+        { 'r', "run", "RUN", "live run that gets the requests (default: the run that started this process, else the newest live run of this server, else a new run)", false },
+        { 'o', "output", "DIR", "directory of a new run (default ./profiler-output)", false },
+        { 0, "no-record", NULL, "do not record the requests, only print the summary", false },
+        { 0, "json", NULL, "print the summary as one JSON object", false },
         { 0 },
 };
 // clang-format on
@@ -133,7 +133,7 @@ static int take_goal(const char *text, struct infp_requests_goals *goals, struct
         return infp_fail(err, -EINVAL, "--goodput %s: it must be ttft:MS, tpot:MS or e2el:MS", text);
 }
 
-/* Repeated options, and the operands: one URL; behind --goodput more goals, as other benchmarks write them. */
+/* Repeated options, and the operands: one URL; after --goodput more goals, as other benchmarks write them. */
 static int take_lists(const struct infp_arguments *arguments, struct infp_load_wishes *ret, struct infp_err *err)
 {
         unsigned n = 0;
@@ -181,7 +181,7 @@ static int take_loop(const struct infp_arguments *arguments, struct infp_load_wi
         if (arrival && strcmp(arrival, "poisson") && strcmp(arrival, "constant"))
                 return infp_fail(err, -EINVAL, "--arrival %s: it must be poisson or constant", arrival);
         if (arrival && load->rate <= 0)
-                return infp_fail(err, -EINVAL, "--arrival is that of an open loop: it needs --rate");
+                return infp_fail(err, -EINVAL, "--arrival needs --rate (an open loop)");
         if (infp_argument_given(arguments, "duration") && !load->duration_ns)
                 return infp_fail(err, -EINVAL, "--duration must be more than 0");
         if (timeout_ns < INFP_NS_PER_MS || timeout_ns / INFP_NS_PER_MS > INT32_MAX)
@@ -257,9 +257,9 @@ static int take_words(const struct infp_arguments *arguments, struct infp_load_w
         if (ret->endpoint && strcmp(ret->endpoint, "chat") && strcmp(ret->endpoint, "completions"))
                 return infp_fail(err, -EINVAL, "--endpoint %s: it must be chat or completions", ret->endpoint);
         if (ret->record.no_record && (ret->record.run || ret->record.output))
-                return infp_fail(err, -EINVAL, "--no-record keeps nothing: it goes with neither --run nor --output");
+                return infp_fail(err, -EINVAL, "--no-record cannot be combined with --run or --output");
         if (ret->record.run && ret->record.output)
-                return infp_fail(err, -EINVAL, "--run is a run that lives, --output a new one: give one of them");
+                return infp_fail(err, -EINVAL, "give either --run (a live run) or --output (a new run)");
         return 0;
 }
 

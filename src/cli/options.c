@@ -157,7 +157,7 @@ static bool is_given(const struct infp_arguments *arguments, const struct infp_o
         return false;
 }
 
-/* SQL that begins with a comment ("-- what it asks\nSELECT ...") is no option. Such words go behind all others; returns how many
+/* SQL that begins with a comment ("-- what it asks\nSELECT ...") is no option. Such words go after all others; returns how many
  * are left for getopt. */
 static int move_texts(const struct infp_command *command, int argc, char **argv)
 {

@@ -22,7 +22,7 @@ bool infp_output_knows(const char *format)
         return infp_format_find(format) || strcmp(format, "arrow") == 0 || strcmp(format, "parquet") == 0;
 }
 
-/* What stands behind the last dot of the file's name, as far as there is one. */
+/* What follows the last dot of the file's name, as far as there is one. */
 static const char *extension_of(const char *path)
 {
         const char *slash = infp_output_is_stdout(path) ? NULL : strrchr(path, '/');

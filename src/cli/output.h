@@ -55,8 +55,7 @@ int infp_output_open(struct infp_output *output, const char *path, const char *f
 int infp_output_open_as(struct infp_output *output, const char *path, mode_t mode, const char *format,
                         struct infp_err *err);
 /* Of verbs that write CSV and TSV; sets out.is_csv_safe. */
-#define INFP_CSV_SAFE_HELP \
-        "csv, tsv: a quote before texts that a spreadsheet would take for a formula (= + - @, tab, line end)"
+#define INFP_CSV_SAFE_HELP "csv, tsv: quote texts that a spreadsheet would read as a formula (= + - @, tab, line end)"
 int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
 /* 1: the reader went away, more is of no use. */
 int infp_output_batch(struct infp_output *output, const struct infp_batch *batch, struct infp_err *err);

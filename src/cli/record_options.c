@@ -15,27 +15,27 @@ enum { MIN_PERIOD_MS = 10, MAX_PERIOD_MS = 24 * 3600 * 1000 };
 
 // clang-format off
 const struct infp_option infp_record_option_table[] = {
-        { 'o', "output", "DIR", "where the run is kept (default: " INFP_DEFAULT_OUTPUT ")", false },
-        { 't', "interval", "TIME", "between two samples: 500ms, 0.5s, 1s; a bare number is milliseconds (from 10; default: 1000)", false },
-        { 'f', "format", "FORMAT", "of the time series: parquet, csv, tsv, json (default: parquet)", false },
-        { 'p', "processes", NULL, "every process of the machine too, those outside the target once a second at most", false },
+        { 'o', "output", "DIR", "directory of the run (default: " INFP_DEFAULT_OUTPUT ")", false },
+        { 't', "interval", "TIME", "sampling interval: 500ms, 0.5s, 1s; a bare number is milliseconds (minimum 10, default 1000)", false },
+        { 'f', "format", "FORMAT", "format of the time series: parquet, csv, tsv, json (default: parquet)", false },
+        { 'p', "processes", NULL, "also record every process of the machine, those outside the target at most once a second", false },
         { 0, "pid", "PID", "record a running process and its descendants until it ends; may be repeated", true },
-        { 0, "name", "REGEX", "record the processes whose name or command line matches; follows a restart", false },
-        { 0, "port", "PORT", "record the process that listens on this TCP port; follows a restart", false },
-        { 0, "duration", "TIME", "end the recording after 500ms, 30s, 5m, 2h (without a unit: seconds); a command runs on", false },
-        { 0, "wait", "tree|child", "end with the command's whole tree or with the command itself (default: tree)", false },
-        { 0, "no-snapshots", NULL, "no <uuid>-<time>.json for each sample", false },
-        { 0, "snapshot-limit", "SIZE", "stop writing those beyond this size together (default: 256M)", false },
-        { 0, "capture", NULL, "keep what the command writes in <uuid>_output.txt, with the times, and show it too", false },
-        { 0, "capture-limit", "SIZE", "keep this much of the end of it on disk (default: all)", false },
-        { 0, "own-cgroup", NULL, "run the command in a cgroup of its own, where that is allowed", false },
-        { 0, "jit-names", NULL, "have oneDNN, Node.js and .NET in it write perf maps, which name their code", false },
-        { 0, "energy-baseline", "TIME", "measure the idle power for so long before the command starts", false },
+        { 0, "name", "REGEX", "record the processes whose name or command line matches; re-attach when they restart", false },
+        { 0, "port", "PORT", "record the process that listens on this TCP port; re-attach when it restarts", false },
+        { 0, "duration", "TIME", "stop recording after 500ms, 30s, 5m, 2h (without a unit: seconds); the command keeps running", false },
+        { 0, "wait", "tree|child", "stop when the command's whole tree ends, or the command itself (tree or child; default: tree)", false },
+        { 0, "no-snapshots", NULL, "do not write <uuid>-<time>.json for each sample", false },
+        { 0, "snapshot-limit", "SIZE", "stop writing snapshots at this total size (default: 256M)", false },
+        { 0, "capture", NULL, "keep the command's output in <uuid>_output.txt, with times, and also show it", false },
+        { 0, "capture-limit", "SIZE", "keep only the last SIZE of the output (default: all)", false },
+        { 0, "own-cgroup", NULL, "run the command in its own cgroup, if permitted", false },
+        { 0, "jit-names", NULL, "make oneDNN, Node.js and .NET in the command write perf maps, which name their code", false },
+        { 0, "energy-baseline", "TIME", "measure idle power for this long before the command starts", false },
         INFP_SAMPLER_OPTIONS,
         INFP_SOURCE_OPTIONS,
-        { 0, "root", "DIR", "a directory that stands for the machine: its proc and sys are read (default: /)", false },
-        { 0, "share", NULL, "let other users read the run, as the umask allows (default: its owner alone)", false },
-        { 0, "no-finish", NULL, "leave the run as it was written; `infprof finish` does the rest", false },
+        { 0, "root", "DIR", "read proc and sys below DIR instead of / (a copy of a machine)", false },
+        { 0, "share", NULL, "let other users read the run, as the umask allows (default: only its owner)", false },
+        { 0, "no-finish", NULL, "do not convert the run when it ends; `infprof finish` does it", false },
         { 0 },
 };
 // clang-format on
@@ -150,7 +150,7 @@ static int read_target(const struct infp_arguments *arguments, struct infp_recor
                 return infp_fail(err, -EINVAL,
                                  "only one of --pid, --name, --port and a command can be recorded at once");
         if (arguments->has_dashes && !ret->command)
-                return infp_fail(err, -EINVAL, "there is no command behind --");
+                return infp_fail(err, -EINVAL, "there is no command after --");
         return 0;
 }
 
@@ -162,8 +162,7 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
 
         for (size_t i = 0; i < INFP_COUNT(need_command); i++)
                 if (!ret->command && infp_argument_given(arguments, need_command[i]))
-                        return infp_fail(err, -EINVAL,
-                                         "--%s needs a command behind --: what already runs keeps its own",
+                        return infp_fail(err, -EINVAL, "--%s needs a command after --: a running process keeps its own",
                                          need_command[i]);
         ret->capture = infp_argument_given(arguments, "capture");
         ret->own_cgroup = infp_argument_given(arguments, "own-cgroup");
@@ -174,7 +173,7 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                 return infp_fail(err, -EINVAL, "--capture-limit %s: write it as 64M or 1G", limit);
         if (baseline && (infp_parse_duration(baseline, &ret->baseline_ns) < 0 || ret->baseline_ns == 0))
                 return infp_fail(err, -EINVAL, "--energy-baseline %s: write it as 10s or 1m", baseline);
-        /* Of a command the duration begins behind the baseline. */
+        /* Of a command the duration begins after the baseline. */
         if (baseline && !ret->command && ret->duration_ns && ret->baseline_ns >= ret->duration_ns)
                 return infp_fail(err, -EINVAL, "--energy-baseline %s takes the whole of --duration %s", baseline,
                                  infp_argument(arguments, "duration"));

@@ -46,13 +46,13 @@ void infp_record_say_output(struct infp_capture *capture, bool child_left)
         const struct infp_capture_sums sums = infp_capture_sums(capture);
 
         if (!shown.is_over)
-                infp_say("nobody read the last %s bytes of what the command wrote: they are in %s",
+                infp_say("standard output was closed before the last %s bytes of the command: they are in %s",
                          infp_count(shown.of - shown.bytes).text, infp_capture_path(capture));
         if (sums.skipped)
                 infp_say("%s bytes of what the command wrote were removed by --capture-limit before they "
                          "could be copied to standard output",
                          infp_count(sums.skipped).text);
         if (child_left)
-                infp_say("what it writes from now on is in %s alone, which nobody keeps small any more",
+                infp_say("its further output goes only to %s, whose size is no longer limited",
                          infp_capture_path(capture));
 }

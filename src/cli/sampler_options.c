@@ -21,7 +21,7 @@ static int read_rate(const struct infp_arguments *arguments, const char *name, d
         if (!*text)
                 return 0;
         if (infp_parse_f64(text, strlen(text), &hz) < 0 || !(hz >= 1 && hz <= most))
-                return infp_fail(err, -EINVAL, "--%s=%s: the rate is from 1 to %s times a second", name, text,
+                return infp_fail(err, -EINVAL, "--%s=%s: the rate must be 1 to %s times a second", name, text,
                                  infp_number(most).text);
         *ret = hz;
         return 0;
@@ -37,8 +37,8 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
         ret->max_depth = INFP_SAMPLER_DEFAULT_DEPTH;
         if (size) {
                 if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > INFP_SAMPLER_MAX_STACK_BYTES + 8)
-                        return infp_fail(err, -EINVAL, "--stack-size %s: from %d to %d bytes can be copied of a stack",
-                                         size, MIN_STACK_BYTES, INFP_SAMPLER_MAX_STACK_BYTES);
+                        return infp_fail(err, -EINVAL, "--stack-size %s: must be from %d to %d bytes", size,
+                                         MIN_STACK_BYTES, INFP_SAMPLER_MAX_STACK_BYTES);
                 v = v > INFP_SAMPLER_MAX_STACK_BYTES ? INFP_SAMPLER_MAX_STACK_BYTES : v; /* 64K is what people write */
                 ret->stack_bytes = (uint32_t) (v & ~UINT64_C(7));
         }
@@ -64,6 +64,6 @@ int infp_sampler_options_read(const struct infp_arguments *arguments, struct inf
         INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
                            err));
         if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
-                return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled on this machine alone", root);
+                return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
         return read_sizes(arguments, ret, err);
 }

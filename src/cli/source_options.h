@@ -8,14 +8,14 @@
 
 // clang-format off
 #define INFP_SOURCE_OPTIONS                                                                                                          \
-        { 0, "pss", NULL, "the proportional set size, which walks each process's memory map", false },                              \
-        { 0, "keep-secrets", NULL, "keep what looks like a key, token or password in command lines", false },                       \
-        { 0, "engine", "URL", "an engine's metrics page; may be repeated; off: none (default: VLLM_METRICS_URL, http://localhost:8000/metrics, and ports that the target names)", true }, \
+        { 0, "pss", NULL, "also record the proportional set size (PSS), which walks each process's memory map", false },                              \
+        { 0, "keep-secrets", NULL, "do not mask keys, tokens and passwords in command lines", false },                       \
+        { 0, "engine", "URL", "metrics URL of an engine; may be repeated; off: none (default: VLLM_METRICS_URL, http://localhost:8000/metrics, and the target's ports)", true }, \
         { 0, "engine-token", "FILE", "send the first line of this file to engines as bearer token", false },                        \
         { 0, "token-file", "FILE", "the same as --engine-token", false, "engine-token" },                                            \
-        { 'H', "header", "LINE", "send this header to engines, too (\"Name: value\"); may be repeated", true },                      \
-        { 0, "containers", NULL, "every container of the machine, not only the target's", false },                                  \
-        { 0, "gpu-pcie", NULL, "PCIe traffic of NVIDIA's GPUs, which takes 40 ms of waiting for each GPU at each sample", false }
+        { 'H', "header", "LINE", "also send this header to engines (\"Name: value\"); may be repeated", true },                      \
+        { 0, "containers", NULL, "record every container of the machine, not only the target's", false },                                  \
+        { 0, "gpu-pcie", NULL, "record PCIe traffic of NVIDIA GPUs; each sample then waits 40 ms per GPU", false }
 // clang-format on
 
 /* Is it one line "Name: value"? 0, or -EINVAL with the sentence. */

@@ -150,7 +150,7 @@ int infp_cgroups_find(const struct infp_env *env, struct infp_cgroups *ret)
         return ret->n ? 0 : -ENOENT;
 }
 
-/* "4:memory:/a/b", "0::/a/b"; the path may hold colons. " (deleted)" stands behind that of a cgroup that is gone. */
+/* "4:memory:/a/b", "0::/a/b"; the path may hold colons. " (deleted)" stands after that of a cgroup that is gone. */
 static void take_path(struct infp_cgroup_paths *paths, struct infp_span line)
 {
         struct infp_span rest = { "", 0 }, names, path = { "", 0 };

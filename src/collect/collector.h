@@ -12,7 +12,7 @@
 enum {
         INFP_MAY_BLOCK = 1 << 0, /* network, drivers, other people's libraries: a thread of its own */
         INFP_OPT_IN = 1 << 1,    /* runs only when its setting (its own name) is set */
-        /* Walks the target (infp_target_at): sampled only right behind a refresh, in the shared thread, and while it hangs
+        /* Walks the target (infp_target_at): sampled only right after a refresh, in the shared thread, and while it hangs
          * nobody else refreshes. */
         INFP_WALKS_TARGET = 1 << 2,
 };
@@ -48,7 +48,7 @@ const struct infp_collector *infp_collector_find(const char *name);
 /* The period that a collector has in a run of period_ms, after defaults and floors. */
 uint32_t infp_collector_period_ms(const struct infp_collector *collector, uint32_t run_period_ms);
 
-/* How often it has values in this recording: of processes that are nobody's target these come more seldom than its samples. */
+/* How often it has values in this recording: of processes that are nobody's target these come less often than its samples. */
 uint32_t infp_collector_effective_ms(const struct infp_collector *collector, const struct infp_env *env);
 
 /* Every table that this build can write: model/tables.h first, then the collectors'. ended by NULL; each name once. */

@@ -11,11 +11,11 @@
 enum { STATE_MASK = 7, SLOTS = INFP_EMIT_STATES, SLOTS_USED_AT_MOST = SLOTS - SLOTS / 8 };
 enum { COLUMN_OF_TABLE = -1, COLUMN_OF_COUNT = -2 };
 
-static const char default_reason[] = "the source does not give it here";
+static const char default_reason[] = "the source does not provide it here";
 
 void infp_emit_init(struct infp_emit *emit, int (*put)(void *context, const struct infp_row *row), void *context)
 {
-        /* The texts behind are written before they are read; of most collectors few pages of them are ever touched. */
+        /* The texts after are written before they are read; of most collectors few pages of them are ever touched. */
         memset(emit, 0, offsetof(struct infp_emit, text));
         emit->put = put;
         emit->context = context;

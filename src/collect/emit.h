@@ -1,5 +1,5 @@
 /* How a collector gives away rows, and says why something is missing. Used by one thread. Never blocks, never allocates: a
- * row that finds no room is dropped and counted by whoever owns the emitter. */
+ * row that finds no room is dropped and counted by the emitter's owner. */
 #pragma once
 
 #include <stdint.h>

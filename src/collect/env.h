@@ -51,6 +51,6 @@ int infp_env_open(struct infp_env *env, const char *root, struct infp_err *err);
 void infp_env_close(struct infp_env *env);
 
 const char *infp_env_setting(const struct infp_env *env, const char *name); /* NULL when not set; the last wins */
-/* Of a setting that may be given again and again: the value number `index`, from 0; NULL behind the last. */
+/* Of a setting that may be given again and again: the value number `index`, from 0; NULL after the last. */
 const char *infp_env_setting_at(const struct infp_env *env, const char *name, unsigned index);
 bool infp_env_flag(const struct infp_env *env, const char *name); /* set, and not "0" or "off" */

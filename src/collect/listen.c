@@ -224,7 +224,7 @@ bool infp_listen_is_own_name(const char *host)
 
         if (gethostname(name, sizeof(name) - 1) || !*name)
                 return false;
-        /* Either may have the domain behind it, or not. */
+        /* Either may have the domain after it, or not. */
         return !strcmp(host, name) ||
                (strcspn(name, ".") == size && !strncmp(host, name, size) && (!host[size] || !name[size]));
 }

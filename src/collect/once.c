@@ -142,7 +142,7 @@ static void say_late(const struct thread *t, const struct infp_env *env, struct 
 {
         char text[128];
 
-        snprintf(text, sizeof(text), "it has not answered within %s s: left alone, what it said until then stands",
+        snprintf(text, sizeof(text), "no answer within %s s: skipped; its earlier values are kept",
                  infp_number((double) patience_ns / INFP_NS_PER_S).text);
         emit->collector = t->collector->name;
         emit->t_ns = env->now_ns(env);

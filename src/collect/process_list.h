@@ -2,7 +2,7 @@
  *
  * Listing costs the kernel about 1 us a process. On the machine's own procfs it is done only when there is something new:
  * /proc/loadavg names the last pid given out (0.8 us); pids are given out upwards, so that only the end of the directory
- * behind an earlier one must be read. The whole is listed when pids wrapped, and every few seconds in any case. Elsewhere
+ * after an earlier one must be read. The whole is listed when pids wrapped, and every few seconds in any case. Elsewhere
  * (fixture trees, the procfs of another pid namespace, lxcfs) the whole is listed each time. */
 #pragma once
 

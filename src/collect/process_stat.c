@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Fields behind the name, as proc(5) numbers them less 3. The last ones came with Linux 3.3 and 3.5. */
+/* Fields after the name, as proc(5) numbers them less 3. The last ones came with Linux 3.3 and 3.5. */
 enum stat_field {
         STATE,
         PPID,

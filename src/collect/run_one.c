@@ -71,10 +71,10 @@ static bool lacks_descriptors(int r, struct infp_err *err)
 {
         if (r == -EMFILE)
                 infp_fail(err, r,
-                          "no descriptor was free to open its files (ulimit -n allows more); it is tried again");
+                          "no file descriptor was free to open its files (raise ulimit -n); infprof tries again");
         else if (r == -ENFILE)
                 infp_fail(err, r,
-                          "this machine can open no more files (sysctl fs.file-max allows more); it is tried again");
+                          "this machine cannot open more files (raise sysctl fs.file-max); infprof tries again");
         return r == -EMFILE || r == -ENFILE;
 }
 

@@ -84,12 +84,13 @@ static void tell(struct infp_sched *sched, const struct news *news)
                 return;
         }
         snprintf(text, sizeof text, "it has not returned for %" PRIu64 " ms%s", news->since_ns / INFP_NS_PER_MS,
-                 news->is_shared ? "; the other collectors go on without it" : "");
+                 news->is_shared ? "; the other collectors continue without it" : "");
         infp_emit_source(sched->watch_emit, NULL, -1, NULL, INFP_LATE, text, NULL);
         if (!sched->options.notice)
                 return;
-        snprintf(text, sizeof text, "%s: it has not returned for %" PRIu64 " ms; the rest goes on, it is tried again",
-                 news->name, news->since_ns / INFP_NS_PER_MS);
+        snprintf(text, sizeof text,
+                 "%s: it has not returned for %" PRIu64 " ms; the others continue, and infprof tries again", news->name,
+                 news->since_ns / INFP_NS_PER_MS);
         sched->options.notice(sched->options.notice_context, text);
 }
 

@@ -79,7 +79,7 @@ static int open_collector(struct sched_slot *slot)
                 return infp_collector_open(&slot->state, slot->collector, options->env, slot->emit, options->notice,
                                            options->notice_context);
         snprintf(reason, sizeof(reason),
-                 "only %u descriptors are allowed: the machine's sources and the store need them", limit);
+                 "only %u file descriptors are allowed: the machine's sources and the store need them", limit);
         snprintf(fix, sizeof(fix), "ulimit -n %d", INFP_ENOUGH_FDS);
         infp_collector_leave_out(&slot->state, slot->collector, options->env, slot->emit, reason, fix);
         return -ENODEV;
@@ -106,7 +106,7 @@ struct plan {
         bool is_due[SCHED_SLOTS];
 };
 
-/* The last sample can come right behind the one before: differences of host counters over so short a time mean nothing, but
+/* The last sample can come right after the one before: differences of host counters over so short a time mean nothing, but
  * the processes that ended in between must not be missed. */
 static bool is_due(const struct sched_slot *slot, const struct plan *plan)
 {

@@ -192,7 +192,7 @@ static bool is_full_due(struct infp_target *target, const struct infp_env *env)
         return true;
 }
 
-/* The followed, live ones by pid behind the gone, and the tree's members for other threads. */
+/* The followed, live ones by pid after the gone, and the tree's members for other threads. */
 static int publish(struct infp_target *target)
 {
         size_t n = 0;

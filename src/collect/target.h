@@ -50,7 +50,7 @@ struct infp_process {
 struct infp_target;
 
 /* mode RUN: root is set by infp_target_set_root once the child exists. `all`: every process of the machine is read (-p),
- * in_tree still tells the target's. */
+ * in_tree still shows the target's. */
 int infp_target_new(enum infp_mode mode, bool all, struct infp_target **ret, struct infp_err *err);
 struct infp_target *infp_target_free(struct infp_target *target);
 /* Names roots; between two refreshes this many at most, of more the last ones count. */
@@ -92,7 +92,7 @@ size_t infp_target_members(struct infp_target *target, struct infp_target_member
 struct infp_reaped {
         uint64_t user_ns, system_ns, n, minor_faults, major_faults;
 };
-/* What one of them said last: before it is waited for, so that whoever finds it gone finds this. Consumes. Of more than
+/* What one of them said last: before it is waited for, so that a caller that finds it gone finds this. Consumes. Of more than
  * INFP_TARGET_LOOKS between two refreshes the sums alone count. */
 enum { INFP_TARGET_LOOKS = 512 };
 void infp_target_add_last(struct infp_target *target, struct infp_last_look *look);

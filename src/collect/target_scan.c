@@ -324,7 +324,7 @@ static uint64_t start_of_roots(struct infp_target *target)
         return start;
 }
 
-/* New roots: whoever was settled as a stranger may be a root or a root's descendant: the command may have been seen while it
+/* New roots: a process that was settled as a stranger may be a root or a root's descendant: the command may have been seen while it
  * was still a fork of us, and its children before we had heard that it runs, or its children's orphans, which are ours by now.
  * Children of ours that are older than the command came with us through an exec and are none of its. */
 static void reopen_strangers(struct infp_target *target)

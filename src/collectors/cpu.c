@@ -36,7 +36,7 @@ enum cpu_cell {
  * says, and after a migration another one says it. */
 // clang-format off
 static const struct infp_column cpu_columns[] = {
-        [CPU_TIME] = INFP_COLUMN(vCpuTime, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, "infprof_host_cpu_time_seconds_total", "Time in user and kernel mode; nice, interrupts and waiting are not in it."),
+        [CPU_TIME] = INFP_COLUMN(vCpuTime, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, "infprof_host_cpu_time_seconds_total", "Time in user and kernel mode; nice, interrupts and waiting are not included."),
         [CPU_USER] = INFP_COLUMN(vCpuTimeUserMode, I64, COUNTER, cs, MEASURED, ZERO, "stat:1", 0, "infprof_host_cpu_user_seconds_total", "Time in user mode, guests of virtual machines included, nice excluded."),
         [CPU_KERNEL] = INFP_COLUMN(vCpuTimeKernelMode, I64, COUNTER, cs, MEASURED, ZERO, "stat:3", 0, "infprof_host_cpu_kernel_seconds_total", "Time in kernel mode."),
         [CPU_IDLE] = INFP_COLUMN(vCpuIdleTime, I64, COUNTER, cs, MEASURED, NONE, "stat:4", 0, "infprof_host_cpu_idle_seconds_total", "Idle time."),
@@ -51,7 +51,7 @@ static const struct infp_column cpu_columns[] = {
         [CPU_LOAD1] = INFP_COLUMN(vLoadAvg, F64, GAUGE, ratio, MEASURED, NO, "loadavg:0", 0, "infprof_host_load1", "Load: tasks that run or wait uninterruptibly, 1-minute average."),
         [CPU_LOAD5] = INFP_COLUMN(vLoadAvg5, F64, GAUGE, ratio, MEASURED, NO, "loadavg:1", 0, "infprof_host_load5", "Load, 5-minute average."),
         [CPU_LOAD15] = INFP_COLUMN(vLoadAvg15, F64, GAUGE, ratio, MEASURED, NO, "loadavg:2", 0, "infprof_host_load15", "Load, 15-minute average."),
-        [CPU_THREADS] = INFP_COLUMN(vThreads, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_host_threads", "Threads of all processes (the number behind the slash of loadavg)."),
+        [CPU_THREADS] = INFP_COLUMN(vThreads, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_host_threads", "Threads of all processes (the number after the slash of loadavg)."),
         [CPU_INTERRUPTS] = INFP_COLUMN(vInterrupts, I64, COUNTER, count, MEASURED, ZERO, "stat:intr", 0, "infprof_host_interrupts_total", "Hardware interrupts served."),
         [CPU_SOFT_INTERRUPTS] = INFP_COLUMN(vSoftInterrupts, I64, COUNTER, count, MEASURED, ZERO, "stat:softirq", 0, "infprof_host_soft_interrupts_total", "Software interrupts served."),
         [CPU_FORKS] = INFP_COLUMN(vProcessesForked, I64, COUNTER, count, MEASURED, ZERO, "stat:processes", 0, "infprof_host_forks_total", "Processes and threads made since boot."),
@@ -142,7 +142,7 @@ static void emit_cores(struct cpu *cpu, struct infp_emit *emit, struct infp_span
 {
         struct infp_span line;
 
-        /* Their lines come first; the long ones behind them need not be looked at. */
+        /* Their lines come first; the long ones after them need not be looked at. */
         while (infp_span_line(&text, &line) && infp_span_starts(line, "cpu"))
                 emit_core(cpu, emit, line, t_ns);
 }

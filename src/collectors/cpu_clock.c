@@ -1,4 +1,4 @@
-/* Clock frequency of the CPUs: a source of its own because reading it is dear (a driver may interrupt the core it asks about,
+/* Clock frequency of the CPUs: a source of its own because reading it is expensive (a driver may interrupt the core it asks about,
  * and /proc/cpuinfo waits for a measurement), so it has a slower period than the rest of `cpu`. */
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static int read_cpuinfo(struct cpu_clock *c, const struct infp_env *env, struct 
 static void explain(struct infp_emit *emit, int r)
 {
         const char *reason = r == -EACCES ? "neither cpufreq in /sys nor /proc/cpuinfo can be read"
-                                          : "no core tells its frequency, neither cpufreq in /sys nor /proc/cpuinfo";
+                                          : "no core shows its frequency, neither cpufreq in /sys nor /proc/cpuinfo";
 
         for (int i = 0; i < CLOCK_N; i++)
                 infp_emit_source(emit, &clock_table, i, NULL, r == -EACCES ? INFP_DENIED : INFP_ABSENT, reason, NULL);

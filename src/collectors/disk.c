@@ -117,7 +117,7 @@ static bool is_whole_disk(struct infp_span name)
         return take(&name, "nvme") && skip(&name, isdigit) && take(&name, "n") && skip(&name, isdigit) && !name.size;
 }
 
-/* sda1, nvme0n1p2: digits behind a whole disk, with a p between where the disk itself ends in a digit. */
+/* sda1, nvme0n1p2: digits after a whole disk, with a p between where the disk itself ends in a digit. */
 static bool is_partition(struct infp_span name)
 {
         size_t size = name.size;

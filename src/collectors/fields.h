@@ -1,5 +1,5 @@
 /* Fills cells from kernel text by the columns' own keys, so that a new metric is one line of its table:
- * "meminfo:MemTotal" is the number behind that word at the start of a line of the file tagged meminfo,
+ * "meminfo:MemTotal" is the number after that word at the start of a line of the file tagged meminfo,
  * "diskstats:5" the word with that number (from 0) of a line. Columns without a key are set by hand. */
 #pragma once
 
@@ -42,7 +42,7 @@ struct infp_sums {
 /* Of each line of a device, whether it is added or not: a last line that is short shows a text that was cut. */
 void infp_sums_line(struct infp_sums *sums, size_t n_words);
 void infp_sums_add(struct infp_sums *sums, const struct infp_fields *fields, const struct infp_span *words, size_t n);
-/* Nothing can be said of a text that was cut: devices are missing behind the cut. */
+/* Nothing can be said of a text that was cut: devices are missing after the cut. */
 void infp_sums_row(const struct infp_sums *sums, const struct infp_fields *fields, bool is_cut, struct infp_row *row);
 bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text, size_t fewest_words);
 

@@ -34,7 +34,7 @@ enum limit_cell {
 
 // clang-format off
 static const struct infp_column limit_columns[] = {
-        [LIMIT_EFFECTIVE_CPUS] = INFP_COLUMN(lEffectiveCpus, F64, GAUGE, count, DERIVED, NO, NULL, 0, "infprof_target_effective_cpus", "CPUs that are really to be had: online, in affinity and cpuset, within the quota."),
+        [LIMIT_EFFECTIVE_CPUS] = INFP_COLUMN(lEffectiveCpus, F64, GAUGE, count, DERIVED, NO, NULL, 0, "infprof_target_effective_cpus", "CPUs that are available: online, in affinity and cpuset, within the quota."),
         [LIMIT_AFFINITY] = INFP_COLUMN(lAffinityCpus, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_target_affinity_cpus", "CPUs on which at least one thread of the target may run."),
         [LIMIT_CPUSET] = INFP_COLUMN(lCpusetCpus, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_target_cpuset_cpus", "CPUs in the effective cpusets of its control groups."),
         [LIMIT_QUOTA] = INFP_COLUMN(lCpuQuota, F64, GAUGE, count, DERIVED, NO, NULL, 0, "infprof_target_quota_cpus", "CPUs that the quotas of its control groups and of all above them allow; absent without one."),

@@ -5,7 +5,7 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-/* Cells that code names, in the order of the table. The columns behind them need no name: their key says all. */
+/* Cells that code names, in the order of the table. The columns after them need no name: their key says all. */
 enum mem_cell {
         MEM_TOTAL,
         MEM_AVAILABLE,

@@ -10,7 +10,7 @@
 
 // clang-format off
 static const struct infp_column pressure_columns[] = {
-        INFP_COLUMN(vPressureCpuSome, I64, COUNTER, ns, MEASURED, ZERO, "cpu:some:total", 1000, "infprof_pressure_cpu_some_seconds_total", "Time in which some task waited for a CPU, in steps of 1 us."),
+        INFP_COLUMN(vPressureCpuSome, I64, COUNTER, ns, MEASURED, ZERO, "cpu:some:total", 1000, "infprof_pressure_cpu_some_seconds_total", "Time in which at least one task waited for a CPU, in steps of 1 us."),
         INFP_COLUMN(vPressureCpuSomeAvg10, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg10", 0, "infprof_pressure_cpu_some_10s_ratio", "The kernel's average of vPressureCpuSome over 10 s, as a share of time."),
         INFP_COLUMN(vPressureCpuSomeAvg60, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg60", 0, "infprof_pressure_cpu_some_60s_ratio", "The kernel's average of vPressureCpuSome over 60 s, as a share of time."),
         INFP_COLUMN(vPressureCpuSomeAvg300, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg300", 0, "infprof_pressure_cpu_some_300s_ratio", "The kernel's average of vPressureCpuSome over 300 s, as a share of time."),

@@ -1,7 +1,7 @@
 /* HTTP(S) client over libcurl, which is loaded when it is needed: transfers of one thread side by side.
  *
  * Redirects are refused, cookies and proxies of the environment are not used, nothing is sent but what the request says; TLS is
- * verified. URLs: http://, https://, http://[::1]:8000/x, unix:///path/to/socket:/metrics (path behind the last ':'). */
+ * verified. URLs: http://, https://, http://[::1]:8000/x, unix:///path/to/socket:/metrics (path after the last ':'). */
 #pragma once
 
 #include <stdbool.h>

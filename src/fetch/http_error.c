@@ -30,10 +30,9 @@ static int explain_connect(struct infp_http_transfer *transfer)
                 return infp_fail(&transfer->err, -ECONNREFUSED, "%s: connection refused, nothing listens there",
                                  transfer->shown);
         case ENOENT:
-                return infp_fail(&transfer->err, -ENOENT, "%s: there is no such socket", transfer->shown);
+                return infp_fail(&transfer->err, -ENOENT, "%s: the socket does not exist", transfer->shown);
         case EACCES:
-                return infp_fail(&transfer->err, -EACCES, "%s: the socket may not be used by this user",
-                                 transfer->shown);
+                return infp_fail(&transfer->err, -EACCES, "%s: this user may not use the socket", transfer->shown);
         case 0:
                 return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: no connection: %s", transfer->shown,
                                  transfer->message);
@@ -69,10 +68,9 @@ static int explain_redirect(struct infp_http_transfer *transfer)
         if (!target)
                 return 0;
         infp_http_url_show(target, shown, sizeof(shown));
-        return infp_fail(
-                &transfer->err, -EREMCHG,
-                "%s answers with a redirect (%ld) to %s, which is not followed: name that URL itself if it is meant",
-                transfer->shown, transfer->result.status, shown);
+        return infp_fail(&transfer->err, -EREMCHG,
+                         "%s redirects (%ld) to %s, which is not followed: give that URL instead if you mean it",
+                         transfer->shown, transfer->result.status, shown);
 }
 
 static int explain_certificate(struct infp_http_transfer *transfer)
@@ -103,7 +101,7 @@ static int explain_other(struct infp_http_transfer *transfer, CURLcode code)
                         return explain_headers(transfer);
                 return infp_fail_errno(&transfer->err, -ENOMEM, "%s", transfer->shown);
         case CURLE_COULDNT_RESOLVE_HOST:
-                return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: the host's name is not known", transfer->shown);
+                return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: unknown host name", transfer->shown);
         case CURLE_GOT_NOTHING:
                 return infp_fail(&transfer->err, -EBADMSG, "%s: the server closed the connection without an answer",
                                  transfer->shown);

@@ -40,7 +40,7 @@ struct infp_http_transfer {
         struct infp_err err;
 };
 
-/* http_url.c. What libcurl gets: for a socket of the file system its path and the URL behind it. */
+/* http_url.c. What libcurl gets: for a socket of the file system its path and the URL after it. */
 struct http_url {
         char text[HTTP_URL_MAX + 64];
         char socket[HTTP_SOCKET_MAX]; /* "": TCP */

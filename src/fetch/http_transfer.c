@@ -80,7 +80,7 @@ static int read_token(const char *path, struct infp_str *ret, struct infp_err *e
         if (fd < 0 || fstat(fd, &info))
                 return infp_fail_errno(err, -errno, "token file %s cannot be read", path);
         if (!S_ISREG(info.st_mode))
-                return infp_fail(err, -EINVAL, "token file %s is no regular file: it is read again for each request",
+                return infp_fail(err, -EINVAL, "token file %s is not a regular file: it is read again for each request",
                                  path);
         n = read(fd, text, HTTP_TOKEN_MAX);
         if (n < 0)
@@ -94,7 +94,7 @@ static int read_token(const char *path, struct infp_str *ret, struct infp_err *e
         text[size] = 0;
         for (size_t i = 0; i < size; i++)
                 if ((unsigned char) text[i] <= ' ' || (unsigned char) text[i] >= 0x7f)
-                        return infp_fail(err, -EINVAL, "token file %s holds a byte that no token has", path);
+                        return infp_fail(err, -EINVAL, "token file %s has a byte that is not allowed in a token", path);
         if (size == HTTP_TOKEN_MAX)
                 return infp_fail(err, -EINVAL, "token file %s holds more than a token", path);
         infp_str_puts(ret, "Authorization: Bearer ");

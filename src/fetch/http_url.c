@@ -29,14 +29,13 @@ static int parse_unix(const char *url, const char *shown, struct http_url *ret, 
         const char *page = colon ? colon + 1 : "/";
 
         if (*path != '/' || !size)
-                return infp_fail(err, -EINVAL, "%s: a socket is named by its whole path: unix:///PATH:/metrics", shown);
+                return infp_fail(err, -EINVAL, "%s: a socket needs its absolute path: unix:///PATH:/metrics", shown);
         if (size >= sizeof(ret->socket))
                 return infp_fail(err, -EINVAL, "%s: the path of a socket has at most %zu bytes", shown,
                                  sizeof(ret->socket) - 1);
         if (*page != '/')
                 return infp_fail(err, -EINVAL,
-                                 "%s: behind the socket's path comes a colon and the page's path: "
-                                 "unix:///PATH:/metrics",
+                                 "%s: after the socket's path come a colon and the page's path: unix:///PATH:/metrics",
                                  shown);
         memcpy(ret->socket, path, size);
         ret->socket[size] = 0;
@@ -64,7 +63,7 @@ static int check(const char *text, const char *shown, struct infp_err *err)
         if (code == CURLUE_UNSUPPORTED_SCHEME || (scheme && strcmp(scheme, "http") && strcmp(scheme, "https")))
                 r = infp_fail(err, -EINVAL, "%s: a URL begins with http://, https:// or unix://", shown);
         else if (code != CURLUE_OK)
-                r = infp_fail(err, -EINVAL, "%s is no URL: %s", shown, infp_curl.url_strerror(code));
+                r = infp_fail(err, -EINVAL, "%s is not a URL: %s", shown, infp_curl.url_strerror(code));
         infp_curl.free(scheme);
         infp_curl.free(host);
         infp_curl.url_cleanup(handle);

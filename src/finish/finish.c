@@ -18,10 +18,10 @@ static int check_state(const struct infp_run *run, struct infp_err *err)
                 return infp_fail(err, -EBUSY, "run %s is still being recorded by process %d", run->info.uuid,
                                  run->info.recorder_pid);
         if (run->state == INFP_RUN_INTERRUPTED)
-                return infp_fail(
-                        err, -ENOTRECOVERABLE,
-                        "the recording of run %s broke off; `infprof recover %s/%s.infprof` mends and finishes it",
-                        run->info.uuid, run->output, run->info.uuid);
+                return infp_fail(err, -ENOTRECOVERABLE,
+                                 "the recording of run %s was interrupted; `infprof recover %s/%s.infprof` repairs and "
+                                 "finishes it",
+                                 run->info.uuid, run->output, run->info.uuid);
         return 0;
 }
 
@@ -52,7 +52,7 @@ static int name_code(struct infp_run *run, const struct infp_notices *notices, s
         if (r == -ENOSPC || r == -EDQUOT)
                 return infp_fail(err, r, "%s", why.text);
         if (r < 0)
-                infp_notice(notices, "code has no names: %s; `infprof symbolize -r %s` tries it again", why.text,
+                infp_notice(notices, "code has no names: %s; `infprof symbolize -r %s` tries again", why.text,
                             run->info.uuid);
         return 0;
 }

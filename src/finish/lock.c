@@ -59,10 +59,10 @@ int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const str
                 r = infp_lock(fd, LOCK_EX, patience_ms - SILENT_MS);
         }
         if (r == -EWOULDBLOCK)
-                return infp_fail(err, -EBUSY,
-                                 "process %d works on the files of run %s since more than %u s: try again when it has "
-                                 "ended",
-                                 holder_of(fd), run->info.uuid, patience_ms / 1000);
+                return infp_fail(
+                        err, -EBUSY,
+                        "process %d has worked on the files of run %s for more than %u s: try again when it has ended",
+                        holder_of(fd), run->info.uuid, patience_ms / 1000);
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot lock %s/%s.infprof/%s", run->output, run->info.uuid, name);
         snprintf(text, sizeof(text), "%d\n", (int) getpid());

@@ -38,7 +38,7 @@ static int mend(struct infp_run *run, const struct infp_notices *notices, struct
         if (run->state != INFP_RUN_INTERRUPTED)
                 return 0;
         if (run->problem)
-                infp_notice(notices, "%s; it is written anew from what the directory says", run->problem);
+                infp_notice(notices, "%s; it is rewritten from what the directory says", run->problem);
         INFP_TRY(infp_store_mend_run(run, ret, err));
         INFP_TRY(find_end(run, err));
         run->state = INFP_RUN_ENDED;

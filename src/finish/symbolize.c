@@ -81,13 +81,13 @@ static void leave_what_is_not_here(struct infp_naming *naming)
 
                 if (object->n && object->is_kernel && !is_this_boot)
                         leave_out(object,
-                                  "%s: kernel frames have no names: they are of another boot or machine than "
-                                  "this, and were not named where they were recorded",
+                                  "%s: kernel frames have no names: they are from another boot or machine, and were "
+                                  "not named there",
                                   object->path);
                 else if (object->n && !object->is_kernel && !*object->build_id && !is_this_host)
                         leave_out(object,
-                                  "%s has no build id, and was recorded on another machine: a file of that "
-                                  "name here may be another one",
+                                  "%s has no build id and was recorded on another machine: a file of that name here "
+                                  "may differ",
                                   object->path);
         }
 }
@@ -198,8 +198,8 @@ int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *op
                                  run->info.recorder_pid);
         if (run->state == INFP_RUN_INTERRUPTED)
                 return infp_fail(err, -ENOTRECOVERABLE,
-                                 "the recording of run %s broke off; `infprof recover %s/%s.infprof` mends it and "
-                                 "names its code",
+                                 "the recording of run %s was interrupted; `infprof recover %s/%s.infprof` repairs it "
+                                 "and names its code",
                                  run->info.uuid, run->output, run->info.uuid);
         fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
         if (fd < 0)

@@ -202,14 +202,14 @@ static int listen_to(struct child *c, struct infp_err *err)
 
 static void say_death(struct infp_asked_object *object, int status, int r)
 {
-        const char *how = r == -ETIMEDOUT ? "nothing came of reading it for two minutes"
+        const char *how = r == -ETIMEDOUT ? "reading it made no progress for two minutes"
                           : WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU
-                                  ? "reading it took more than a minute of CPU"
+                                  ? "reading it took more than a minute of CPU time"
                                   : "its reader crashed";
         static const char *const without[] = { "lines and inlined functions", "demangled names", "names" };
         char *text = NULL;
 
-        if (asprintf(&text, "%s: %s; it is left without %s", object->path, how,
+        if (asprintf(&text, "%s: %s; it has no %s", object->path, how,
                      without[object->tries <= MOST_TRIES ? object->tries - 1 : MOST_TRIES - 1]) < 0)
                 return;
         free(object->problem);

@@ -94,5 +94,5 @@ struct infp_naming_message {
         uint32_t type, index; /* of the object, or of the frame */
         uint32_t n;           /* levels of the frame; has_lines; errno of the problem */
         uint32_t
-                size; /* texts, each with a 0 behind it ("" for none); of a level 5: name, mangled, file, from, and lines */
+                size; /* texts, each with a 0 after it ("" for none); of a level 5: name, mangled, file, from, and lines */
 };

@@ -63,18 +63,18 @@ static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struc
         if (!n)
                 return 0;
         infp_str_printf(&text,
-                        "%s of %s places in code are named by %s alone: %u file%s stripped or without symbols "
-                        "there: %s",
+                        "%s of %s code addresses have no symbol name (shown as %s): %u file%s stripped or without "
+                        "symbols there: %s",
                         infp_count(n_frames).text, infp_count(naming->n_frames).text,
-                        n_ranges == n_frames ? "the extent of their function"
-                        : n_ranges           ? "the extent of their function or by their file"
+                        n_ranges == n_frames ? "[lib+offset]"
+                        : n_ranges           ? "[lib+offset] or [lib]"
                                              : "their file",
                         n, n == 1 ? " is" : "s are", list.data);
         if (is_go_alone(naming))
                 infp_str_puts(&fix, "Go has no packages of debug symbols: build it without -ldflags=-s");
         else
                 infp_str_printf(&fix,
-                                "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or have "
+                                "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or put "
                                 "them in a directory, and run `infprof symbolize -r %s --debug-dir DIR`",
                                 naming->run->info.uuid);
         if (text.failed || fix.failed)
@@ -115,7 +115,8 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
                                                         NULL, err));
         }
         if (n_more)
-                infp_notice(naming->notices, "%u more files have no names for such reasons: see table sources", n_more);
+                infp_notice(naming->notices, "%u more files have no names for similar reasons: see table sources",
+                            n_more);
         return 0;
 }
 
@@ -179,11 +180,11 @@ static int say_made(struct infp_naming *naming, struct infp_err *err)
                 n += naming->frames[i].kind == INFP_FRAME_JIT && naming->frames[i].rank == INFP_NAME_NONE;
         if (!n)
                 return 0;
-        snprintf(text, sizeof(text), "%s of %s places in code were made at run time and have no name",
+        snprintf(text, sizeof(text), "%s of %s code addresses were generated at run time and have no name",
                  infp_count(n).text, infp_count(naming->n_frames).text);
         infp_str_puts(&fix, "have the program write a perf map (");
         put_makers(naming, &fix);
-        infp_str_puts(&fix, ") or a jitdump, which are read while it is recorded");
+        infp_str_puts(&fix, ") or a jitdump; infprof reads them while it records");
         if (fix.failed)
                 return 0;
         infp_notice(naming->notices, "%s; %s", text, fix.data);

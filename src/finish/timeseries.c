@@ -79,8 +79,8 @@ int infp_finish_timeseries(struct infp_run *run, struct infp_duck *duck, const c
         int r;
 
         if (!is_parquet && !text)
-                return infp_fail(err, -EINVAL, "the run asks for a time series as '%s', which is no format of infprof",
-                                 format);
+                return infp_fail(err, -EINVAL,
+                                 "the run asks for a time series in format '%s', which infprof does not know", format);
         snprintf(ret->series, sizeof(ret->series), "%s.%.16s", run->info.uuid, format);
         INFP_TRY(infp_series_open(run, 0, 0, &series, err));
         if (is_parquet) {

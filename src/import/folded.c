@@ -146,8 +146,8 @@ static void make_place(struct folded *f, const struct infp_import_text *words, s
         if (kind != INFP_FRAME_KINDS)
                 f->place.kind = kind;
         if (n > INFP_IMPORT_MAX_LEVELS) {
-                infp_import_skip(f->writer, "inlined functions beyond the 64th of a place", n - INFP_IMPORT_MAX_LEVELS,
-                                 infp_import_line_number(f->input));
+                infp_import_skip(f->writer, "inlined functions beyond the 64th of an address",
+                                 n - INFP_IMPORT_MAX_LEVELS, infp_import_line_number(f->input));
                 n = INFP_IMPORT_MAX_LEVELS;
         }
         for (size_t i = 1; i < n; i++) {
@@ -346,7 +346,7 @@ static void take_austin_time(struct folded *f, struct infp_import_text *line)
 
         if (!first)
                 return;
-        infp_import_skip(f->writer, "figures of memory (the time beside them was taken)", 1,
+        infp_import_skip(f->writer, "memory values (the time beside them is used)", 1,
                          infp_import_line_number(f->input));
         *line = infp_import_upto(*line, first);
 }
@@ -360,7 +360,7 @@ static enum count take_austin_count(struct folded *f, struct infp_import_text *l
                 take_austin_time(f, line);
         count = take_count(line, &f->sample.samples, &f->sample.weight);
         if (count == BAD_COUNT && f->austin == AUSTIN_BYTES && f->sample.samples < 0) {
-                infp_import_skip(f->writer, "stacks that gave memory back", 1, infp_import_line_number(f->input));
+                infp_import_skip(f->writer, "stacks that freed memory", 1, infp_import_line_number(f->input));
                 f->sample.weight = 0;
                 return A_COUNT;
         }
@@ -399,11 +399,10 @@ static int refuse_difference(struct folded *f, struct infp_err *err)
                         return 0;
                 n++;
         }
-        return n ? infp_fail(
-                           err, -EBADMSG,
-                           "%s has two counts in each line, so it is the difference of two profiles: import both, and "
-                           "compare them with `infprof flamegraph --diff`",
-                           infp_import_path(f->input))
+        return n ? infp_fail(err, -EBADMSG,
+                             "%s has two counts per line: it is the difference of two profiles; import both and "
+                             "compare them with `infprof flamegraph --diff`",
+                             infp_import_path(f->input))
                  : 0;
 }
 
@@ -418,7 +417,7 @@ static int take_line(struct folded *f, struct infp_import_text line, struct infp
         line = infp_import_trim(line);
         take_pyspy_process(f, &line);
         if (count == BAD_COUNT)
-                return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or no number",
+                return infp_fail(err, -EBADMSG, "%s, line %llu: its count is negative, too large or not a number",
                                  infp_import_path(f->input), (unsigned long long) number);
         if (count == NO_COUNT)
                 infp_import_skip(f->writer, "lines without a count (each taken as one sample)", 1, number);

@@ -4,7 +4,7 @@
 #include "import/input.h"
 #include "import/writer.h"
 
-/* What a head of a file tells a format: how sure it is. Surer ones win. */
+/* What a head of a file shows a format: how sure it is. Surer ones win. */
 enum infp_import_sure {
         INFP_IMPORT_NO,
         INFP_IMPORT_MAYBE, /* it is a text that could be read so */

@@ -35,7 +35,7 @@ static const struct {
         { "PK\x03\x04", 4, "a zip archive" },
         { "\0\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16,
           "of gperftools: `google-pprof --collapsed PROGRAM FILE | infprof import -` reads it" },
-        { "{", 1, "JSON, but not that of speedscope, whose frames stand in \"shared\"" },
+        { "{", 1, "JSON, but not speedscope's, whose frames are in \"shared\"" },
         { "<", 1, "XML, SVG or HTML: import the data that it was drawn from" },
 };
 
@@ -68,7 +68,7 @@ static int choose(struct infp_import_input *input, const char *wanted, const str
                 *ret = by_name(wanted);
                 if (!size)
                         return unknown(infp_import_path(input), head, size, err);
-                return *ret ? 0 : infp_fail(err, -EINVAL, "no format is called '%s'", wanted);
+                return *ret ? 0 : infp_fail(err, -EINVAL, "there is no format '%s'", wanted);
         }
         for (const struct infp_import_format *const *f = infp_import_formats; *f; f++) {
                 enum infp_import_sure sure = (*f)->look(head, size);

@@ -66,7 +66,7 @@ static int wait_for_data(const struct infp_import_input *input, struct infp_err 
                 if (poll(fds, 2, -1) < 0 && errno != EINTR)
                         return 0; /* read will say it */
                 if ((fds[1].revents & POLLIN) && input->source.is_stop(input->source.context))
-                        return infp_fail(err, -ECANCELED, "the import of %s was stopped; nothing of it was kept",
+                        return infp_fail(err, -ECANCELED, "the import of %s was stopped; nothing was kept",
                                          input->source.path);
         } while (!fds[0].revents);
         return 0;
@@ -92,12 +92,12 @@ static ssize_t read_some(struct infp_import_input *input, char *to, size_t cap, 
 
 static int broken_gzip(const struct infp_import_input *input, struct infp_err *err)
 {
-        return infp_fail(err, -EBADMSG, "%s is broken: its gzip data end or go wrong near byte %llu%s%s",
+        return infp_fail(err, -EBADMSG, "%s is damaged: its gzip data end or fail near byte %llu%s%s",
                          input->source.path, (unsigned long long) (input->bytes - input->z.avail_in),
                          input->z.msg ? ": " : "", input->z.msg ? input->z.msg : "");
 }
 
-/* Members of a gzip file follow one another; what comes behind the last and is none (padding) ends it, as gzip(1) has it. */
+/* Members of a gzip file follow one another; what follows the last and is none (padding) ends it, as gzip(1) has it. */
 static bool next_member(struct infp_import_input *input)
 {
         if (input->z.avail_in && input->z.next_in[0] != 0x1f)
@@ -159,7 +159,7 @@ static int reserve(struct infp_import_input *input, size_t more, struct infp_err
         return 0;
 }
 
-/* More content behind what is there: 1, or 0 at the end. One byte stays free behind it. */
+/* More content after what is there: 1, or 0 at the end. One byte stays free after it. */
 static int fill(struct infp_import_input *input, struct infp_err *err)
 {
         ssize_t n;
@@ -173,8 +173,8 @@ static int fill(struct infp_import_input *input, struct infp_err *err)
         input->unpacked += (uint64_t) n;
         if (input->is_gzip && input->unpacked > bomb_bytes && input->unpacked / BOMB_FACTOR > input->bytes)
                 return infp_fail(err, -EFBIG,
-                                 "%s is refused: it unpacks to more than %u times its size, which no profile does; "
-                                 "unpack it by hand if it is one",
+                                 "%s is refused: it unpacks to more than %u times its size; if it really is a profile, "
+                                 "unpack it first",
                                  input->source.path, BOMB_FACTOR);
         return 1;
 }
@@ -282,7 +282,7 @@ int infp_import_line(struct infp_import_input *input, const char **ret, size_t *
                 if (end || r == 0)
                         break;
                 if (there > INFP_IMPORT_LINE_MAX)
-                        return bad_line(input, "longer than 4 MiB, as no line of a profile is", err);
+                        return bad_line(input, "longer than 4 MiB, which is too long for a profile", err);
                 searched = there;
                 r = fill(input, err);
                 if (r < 0)
@@ -296,7 +296,7 @@ int infp_import_line(struct infp_import_input *input, const char **ret, size_t *
         }
         input->begin += size + (end != NULL);
         if (memchr(line, 0, size))
-                return bad_line(input, "a NUL byte, which no text has", err);
+                return bad_line(input, "a NUL byte, which is not text", err);
         *ret = line;
         *ret_size = size && line[size - 1] == '\r' ? size - 1 : size;
         return 1;

@@ -41,6 +41,6 @@ int infp_import_peek(struct infp_import_input *input, const char **ret, size_t *
  * that is longer than INFP_IMPORT_LINE_MAX, is -EBADMSG. */
 int infp_import_line(struct infp_import_input *input, const char **ret, size_t *ret_size, struct infp_err *err);
 
-/* Everything, in the input's memory, with a 0 byte behind it; more than max bytes: -EFBIG. */
+/* Everything, in the input's memory, with a 0 byte after it; more than max bytes: -EFBIG. */
 int infp_import_all(struct infp_import_input *input, size_t max, const char **ret, size_t *ret_size,
                     struct infp_err *err);

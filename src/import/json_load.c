@@ -44,7 +44,7 @@ int infp_import_json_load(const char *path, const char *data, size_t size, size_
         if (is_full)
                 return infp_fail(err, -EFBIG, "%s is too large: in memory it takes more than %zu MiB", path,
                                  max_bytes >> 20);
-        return infp_fail(err, -EBADMSG, "%s, line %d: no JSON: %.160s", path, error.line, error.text);
+        return infp_fail(err, -EBADMSG, "%s, line %d: not JSON: %.160s", path, error.line, error.text);
 }
 
 void infp_import_json_free(json_t *json)

@@ -1,4 +1,4 @@
-/* What a name of a frame tells beside the name: its kind, the object of code without a name, file and line of Python's. */
+/* What a name of a frame shows beside the name: its kind, the object of code without a name, file and line of Python's. */
 #pragma once
 
 #include "import/writer.h"

@@ -95,7 +95,7 @@ static bool is_thread(struct infp_import_text word, struct infp_perf_head *ret)
         return true;
 }
 
-/* Letters behind an event's last colon or slash say how it was counted: "cycles:u", "cpu_core/cycles/P". */
+/* Letters after an event's last colon or slash say how it was counted: "cycles:u", "cpu_core/cycles/P". */
 static struct infp_import_text without_modifiers(struct infp_import_text event)
 {
         size_t n = event.size;
@@ -158,7 +158,7 @@ static bool head_by_time(struct infp_import_text line, const struct infp_import_
         return false;
 }
 
-/* Without: COMM TID [CPU], where a CPU tells the place. */
+/* Without: COMM TID [CPU], where a CPU shows the place. */
 static bool head_by_cpu(struct infp_import_text line, const struct infp_import_text *words, unsigned n,
                         struct infp_perf_head *ret)
 {
@@ -222,7 +222,7 @@ static bool take_offset(struct infp_import_text *text)
         return true;
 }
 
-/* Where the object begins, at its bracket: behind "+0x1f ", else the bracket that the last one closes, with a blank before it. NULL:
+/* Where the object begins, at its bracket: after "+0x1f ", else the bracket that the last one closes, with a blank before it. NULL:
  * there is none. */
 static const char *find_object(struct infp_import_text text)
 {

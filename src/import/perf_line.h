@@ -5,7 +5,7 @@
 
 struct infp_perf_head {
         struct infp_import_text comm, event; /* event: without its modifiers, "cpu-clock" of "cpu-clock:ppp:" */
-        struct infp_import_text rest;        /* behind the event: a frame, or what a trace point says */
+        struct infp_import_text rest;        /* after the event: a frame, or what a trace point says */
         int32_t pid, tid;                    /* 0: not told */
         int32_t cpu;                         /* -1: not told */
         bool has_time, has_period;
@@ -22,6 +22,6 @@ struct infp_perf_frame {
 /* False: the line is no frame. */
 bool infp_perf_frame(struct infp_import_text line, struct infp_perf_frame *ret);
 
-/* The line behind a frame that says where in the source it is (-F +srcline): FILE:LINE. is_inlined: so it says; else as it was. */
+/* The line after a frame that says where in the source it is (-F +srcline): FILE:LINE. is_inlined: so it says; else as it was. */
 bool infp_perf_source(struct infp_import_text line, struct infp_import_text *ret_file, int64_t *ret_line,
                       bool *ret_is_inlined);

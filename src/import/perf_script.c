@@ -26,7 +26,7 @@ struct function {
 struct perf_script {
         struct infp_import_input *input;
         struct infp_import_writer *writer;
-        bool has_begun, is_open, is_skipped; /* a sample is in hand; a record that is none */
+        bool has_begun, is_open, is_skipped; /* a sample is in hand; a record that is not one */
         struct infp_import_sample sample;
         struct infp_str thread; /* its thread's name */
         char mode[INFP_IMPORT_MODE_TEXT];
@@ -187,7 +187,7 @@ static int take_frame(struct perf_script *p, const struct infp_perf_frame *frame
 
         INFP_TRY(next_function(p, frame->address, err));
         if (p->n_functions == INFP_IMPORT_MAX_LEVELS) {
-                infp_import_skip(p->writer, "inlined functions beyond the 64th of a place", 1,
+                infp_import_skip(p->writer, "inlined functions beyond the 64th of an address", 1,
                                  infp_import_line_number(p->input));
                 p->n_functions--;
         }
@@ -269,7 +269,7 @@ static int begin_sample(struct perf_script *p, const struct infp_perf_head *head
         p->is_skipped =
                 infp_import_begins(head->event, "PERF_RECORD_") || infp_import_begins(head->rest, "PERF_RECORD_");
         if (p->is_skipped) {
-                infp_import_skip(p->writer, "records that are no samples", 1, infp_import_line_number(p->input));
+                infp_import_skip(p->writer, "records that are not samples", 1, infp_import_line_number(p->input));
                 return 0;
         }
         INFP_TRY(begin(p, head, err));

@@ -18,7 +18,7 @@ static int read_function(const struct pprof *p, uint64_t id, const void *at, str
         const struct pprof_function *function;
 
         if (!number)
-                return id ? pprof_broken(p, at, "a line has a function that is not there", err) : 0;
+                return id ? pprof_broken(p, at, "a line refers to a missing function", err) : 0;
         function = &p->functions[*number];
         INFP_TRY(pprof_string(p, function->name, at, &ret->name, err));
         INFP_TRY(pprof_string(p, function->system_name, at, &ret->mangled, err));
@@ -65,7 +65,7 @@ static int read_lines(struct pprof *p, const struct pprof_location *location, st
         while (infp_proto_next(&message, &field) > 0) /* whole: it was read before */
                 n += field.number == LOCATION_LINE && field.type == INFP_PROTO_BYTES;
         skipped = n > INFP_IMPORT_MAX_LEVELS ? n - INFP_IMPORT_MAX_LEVELS : 0;
-        infp_import_skip(p->writer, "inlined functions beyond the 64th of a place", skipped, 0);
+        infp_import_skip(p->writer, "inlined functions beyond the 64th of an address", skipped, 0);
         place->n_levels = 0;
         message = location->message;
         for (size_t left = n; infp_proto_next(&message, &field) > 0;) {
@@ -91,7 +91,7 @@ static struct infp_import_text without_deleted(struct infp_import_text path, boo
         return path;
 }
 
-/* "[libfoo.so+0x1200]": the offset in the file where the mapping tells it. */
+/* "[libfoo.so+0x1200]": the offset in the file where the mapping reports it. */
 static void name_by_address(struct pprof *p, const struct pprof_location *location, const struct pprof_mapping *mapping)
 {
         const struct infp_import_text object = p->place.object;
@@ -128,7 +128,7 @@ static int make_place(struct pprof *p, const struct pprof_location *location, st
         bool is_deleted;
 
         if (location->mapping && !mapping)
-                return pprof_broken(p, location->message.at, "a location has a mapping that is not there", err);
+                return pprof_broken(p, location->message.at, "a location refers to a missing mapping", err);
         place->object = place->build_id = infp_import_text(NULL);
         place->is_unnamed = false;
         if (mapping) {
@@ -155,7 +155,7 @@ int pprof_frame(struct pprof *p, uint64_t location, const void *at, uint64_t *re
         struct pprof_location *place = number ? &p->locations[*number] : NULL;
 
         if (!place)
-                return pprof_broken(p, at, "a sample has a location that is not there", err);
+                return pprof_broken(p, at, "a sample refers to a missing location", err);
         if (!place->frame) {
                 INFP_TRY(make_place(p, place, err));
                 INFP_TRY(infp_import_frame(p->writer, &p->place, &place->frame, err));

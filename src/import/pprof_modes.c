@@ -76,7 +76,7 @@ int pprof_choose_modes(struct pprof *p, struct infp_err *err)
         struct type types[PPROF_MAX_TYPES] = { 0 }, period = { 0 };
 
         if (!p->n_types)
-                return pprof_broken(p, p->begin, "no sample type is told", err);
+                return pprof_broken(p, p->begin, "no sample type is given", err);
         INFP_TRY(read_types(p, types, &period, err));
         for (unsigned i = 0; i < p->n_types; i++) {
                 struct pprof_mode *mode;

@@ -9,7 +9,7 @@
 
 int pprof_broken(const struct pprof *p, const void *at, const char *why, struct infp_err *err)
 {
-        return infp_fail(err, -EBADMSG, "%s is no whole pprof profile: near byte %zu of its content %s",
+        return infp_fail(err, -EBADMSG, "%s is not a complete pprof profile: near byte %zu of its content %s",
                          infp_import_path(p->input), (size_t) ((const uint8_t *) at - p->begin), why);
 }
 
@@ -17,7 +17,7 @@ int pprof_string(const struct pprof *p, uint64_t number, const void *at, struct 
                  struct infp_err *err)
 {
         if (number >= p->n_strings && number)
-                return pprof_broken(p, at, "something is called by a string beyond the table of strings", err);
+                return pprof_broken(p, at, "a name lies beyond the table of strings", err);
         *ret = p->n_strings ? p->strings[number] : infp_import_text("");
         return 0;
 }
@@ -32,7 +32,8 @@ static int grow(void *array, size_t *cap, size_t n, size_t size, size_t max, con
         if (n < *cap)
                 return 0;
         if (n >= max)
-                return infp_fail(err, -E2BIG, "%s has more than %zu strings, functions or locations, as no profile has",
+                return infp_fail(err, -E2BIG,
+                                 "%s has more than %zu strings, functions or locations: too many for a profile",
                                  infp_import_path(p->input), max);
         grown = realloc(*at, wanted * size);
         if (!grown)
@@ -42,7 +43,7 @@ static int grow(void *array, size_t *cap, size_t n, size_t size, size_t max, con
         return 0;
 }
 
-/* Numbers of a message by their fields, up to number 15; what is no number is left out. */
+/* Numbers of a message by their fields, up to number 15; what is not a number is left out. */
 static int read_numbers(const struct pprof *p, struct infp_proto message, uint64_t ret[PPROF_MESSAGES + 1],
                         struct infp_err *err)
 {
@@ -60,9 +61,9 @@ static int add_id(const struct pprof *p, struct infp_map *map, uint64_t id, size
                   struct infp_err *err)
 {
         if (!id)
-                return pprof_broken(p, where, "something has the id 0", err);
+                return pprof_broken(p, where, "an entry has id 0", err);
         if (infp_map_get(map, id))
-                return pprof_broken(p, where, "two things have one id", err);
+                return pprof_broken(p, where, "two entries have the same id", err);
         return infp_map_put(map, id, at) < 0
                        ? infp_fail(err, -ENOMEM, "not enough memory to read %s", infp_import_path(p->input))
                        : 0;
@@ -159,7 +160,7 @@ int pprof_read_tables(struct pprof *p, struct infp_err *err)
 
         while ((r = infp_proto_next(&all, &field)) > 0)
                 INFP_TRY(take(p, &field, err));
-        return r < 0 ? pprof_broken(p, all.at, "it ends or goes wrong", err) : 0;
+        return r < 0 ? pprof_broken(p, all.at, "it ends or is damaged", err) : 0;
 }
 
 void pprof_done(struct pprof *p)

@@ -49,8 +49,8 @@ static int flush(struct infp_import_rows *rows, struct infp_import_table *t, str
         int r = rows->sink->batch(rows->sink, &batch, err);
 
         if (r < 0) /* the store's own words are those of a recording that goes on */
-                return infp_fail(err, r, "cannot write into %s/%s.infprof: %s; nothing of the import was kept",
-                                 rows->run->output, rows->run->info.uuid, strerror(-r));
+                return infp_fail(err, r, "cannot write into %s/%s.infprof: %s; nothing was imported", rows->run->output,
+                                 rows->run->info.uuid, strerror(-r));
         infp_builder_reset(t->builder);
         return 0;
 }

@@ -45,8 +45,8 @@ struct speedscope {
 
 static int broken(const struct speedscope *s, const char *what, struct infp_err *err)
 {
-        return infp_fail(err, -EBADMSG, "%s is no whole speedscope profile: %s%s%s%s", infp_import_path(s->input), what,
-                         *s->shown ? " (profile '" : "", s->shown, *s->shown ? "')" : "");
+        return infp_fail(err, -EBADMSG, "%s is not a complete speedscope profile: %s%s%s%s", infp_import_path(s->input),
+                         what, *s->shown ? " (profile '" : "", s->shown, *s->shown ? "')" : "");
 }
 
 static int no_memory(struct infp_err *err)
@@ -141,7 +141,7 @@ static int put(struct speedscope *s, long double at, long double weight, struct 
         if (!(weight >= 0))
                 return broken(s, "a weight is negative", err);
         if (!(seconds >= 0 && seconds < most_seconds))
-                return broken(s, "a time lies before its begin, or a century behind it", err);
+                return broken(s, "a time lies before the start, or a century after it", err);
         s->sample.t_ns = infp_import_begin_t_ns(s->writer) + (uint64_t) (seconds * 1e9 + 0.5);
         s->sample.weight = (double) (weight * (s->seconds > 0 ? s->seconds : 1));
         s->sample.samples = 1;
@@ -161,7 +161,7 @@ static int take_sampled(struct speedscope *s, const json_t *profile, struct infp
         if (!json_is_array(samples) || !json_is_array(weights))
                 return broken(s, "a sampled profile has no samples or no weights", err);
         if (json_array_size(samples) != json_array_size(weights))
-                return broken(s, "it has not as many weights as samples", err);
+                return broken(s, "it has fewer or more weights than samples", err);
         if (!number(profile, "startValue", &at))
                 at = 0;
         for (size_t i = 0; i < json_array_size(samples); i++) {
@@ -169,7 +169,7 @@ static int take_sampled(struct speedscope *s, const json_t *profile, struct infp
                 long double weight;
 
                 if (!json_is_array(stack) || !number(json_array_get(weights, i), NULL, &weight))
-                        return broken(s, "a sample is no list of frames, or its weight is no number", err);
+                        return broken(s, "a sample is not a list of frames, or its weight is not a number", err);
                 s->n_stack = 0;
                 for (size_t k = 0; k < json_array_size(stack); k++)
                         INFP_TRY(push(s, json_array_get(stack, k), err));

@@ -3,7 +3,7 @@
 
 #include "import/writer.h"
 
-/* Seconds of one of a unit of time ("nanoseconds", "us" ...); 0: it is none. */
+/* Seconds of one of a unit of time ("nanoseconds", "us" ...); 0: it is not one. */
 double infp_import_seconds(struct infp_import_text unit);
 
 /* Writes the mode of a value into ret and returns what it is multiplied with: "cpu", "wall" and "off-cpu" in seconds where that is

@@ -224,8 +224,8 @@ static int add_frame(struct infp_import_writer *w, const struct infp_import_plac
         *ret = place_id(w, place);
         r = *ret ? infp_ids_add(&w->frames, *ret) : -ENOMEM;
         if (r == -ENOSPC)
-                return infp_fail(err, -E2BIG, "%s has more than %u different functions, as no profile has", w->path,
-                                 MAX_FRAMES);
+                return infp_fail(err, -E2BIG, "%s has more than %u different functions: too many for a profile",
+                                 w->path, MAX_FRAMES);
         if (r <= 0)
                 return r ? infp_fail(err, r, "not enough memory to import") : 0;
         w->found->frames++;

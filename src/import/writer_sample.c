@@ -96,8 +96,7 @@ static int count(struct infp_import_writer *w, const struct infp_import_sample *
         if (sample->samples < 0 || samples > INT64_MAX)
                 return infp_fail(err, -ERANGE, "%s is refused: its counts add up to more than 2^63", w->path);
         if (!(sample->weight >= 0) || !isfinite(sample->weight + (mode ? mode->weight : 0)))
-                return infp_fail(err, -ERANGE,
-                                 "%s is refused: its weights are no numbers, or add up to more than a number can be",
+                return infp_fail(err, -ERANGE, "%s is refused: its weights are not numbers, or their sum is too large",
                                  w->path);
         if (!found->rows || sample->t_ns < found->first_t_ns)
                 found->first_t_ns = sample->t_ns;

@@ -165,8 +165,7 @@ static uint32_t step_metric(void)
         uint32_t number = atomic_load_explicit(&known, memory_order_relaxed);
 
         if (!number) {
-                number = infp_writer_metric("step", "steps", "iterations that the program has counted by infp_step()",
-                                            INFP_WIRE_COUNTER);
+                number = infp_writer_metric("step", "steps", "Iterations counted by infp_step()", INFP_WIRE_COUNTER);
                 atomic_store_explicit(&known, number, memory_order_relaxed);
         }
         return number;

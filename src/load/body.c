@@ -91,7 +91,7 @@ void infp_load_body(const struct infp_load_options *options, uint64_t number, st
                 infp_json_bool(&json, true);
         }
         infp_json_object_end(&json);
-        if (options->extra && out->size) { /* behind the rest: of two members with one name the last counts */
+        if (options->extra && out->size) { /* after the rest: of two members with one name the last counts */
                 out->size--;
                 infp_str_putc(out, ',');
                 infp_str_puts(out, options->extra);

@@ -93,8 +93,7 @@ static int add_json(struct infp_prompts *prompts, const char *line, size_t size,
 
         if (!json_is_object(root))
                 r = infp_fail(err, -EBADMSG,
-                              "%s: no JSON object (%s); the file is read as JSON Lines since it begins "
-                              "with '{'",
+                              "%s: not a JSON object (%s); the file is read as JSON Lines because it begins with '{'",
                               where, root ? "another value" : error.text);
         else
                 r = take_object(prompts, root, where, err);

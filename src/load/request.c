@@ -189,7 +189,7 @@ static void judge_transfer(struct infp_load_request *request, const struct infp_
                 infp_str_puts(&verdict->error, request->server_error.data);
         } else if (request->is_garbage) {
                 verdict->failure = "garbage";
-                infp_str_puts(&verdict->error, "the stream holds what is no JSON object: ");
+                infp_str_puts(&verdict->error, "the stream has an event that is not a JSON object: ");
                 infp_str_puts(&verdict->error, request->server_error.data ? request->server_error.data : "");
         } else {
                 /* An answer that the client refuses, such as a redirect, is an answer. */
@@ -223,7 +223,7 @@ static void judge_answer(struct infp_load_request *request, const struct infp_ht
         } else if (is_given_up(request->finish_reason)) {
                 snprintf(verdict->failure_text, sizeof(verdict->failure_text), "finish %s", request->finish_reason);
                 verdict->failure = verdict->failure_text;
-                infp_str_printf(&verdict->error, "the server gave the answer up: its finish_reason is \"%s\"",
+                infp_str_printf(&verdict->error, "the server aborted the answer: its finish_reason is \"%s\"",
                                 request->finish_reason);
         } else if (!request->is_done && !*request->finish_reason) {
                 verdict->failure = "cut";

@@ -1,6 +1,6 @@
 #include "load/schedule.h"
 
-/* A century: what is due behind it may as well never come, and it fits. */
+/* A century: what is due after it may as well never come, and it fits. */
 static const double never_s = 3e9;
 
 void infp_schedule_init(struct infp_schedule *schedule, double rate, bool is_constant, uint64_t seed)

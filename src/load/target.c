@@ -46,7 +46,7 @@ static char *join(const struct infp_str *url, const char *more, const char *quer
         return infp_str_take(&text);
 }
 
-/* A scheme where there is none; for a socket in the file system the ':' behind its path. Without a query, which stands behind
+/* A scheme where there is none; for a socket in the file system the ':' after its path. Without a query, which stands after
  * what is added to the path, and without a fragment, which no server sees. */
 static void put_url(struct infp_str *url, const char *given)
 {
@@ -222,7 +222,8 @@ int infp_load_target_look(const struct infp_load_target *target, const struct in
                 if (status == -ECANCELED)
                         r = infp_fail(err, -ECANCELED, "stopped while waiting for %s", target->shown);
                 else if (status < 0)
-                        r = infp_fail(err, (int) status, "%.300s; --model NAME does without asking", look.err.text);
+                        r = infp_fail(err, (int) status, "%.300s; with --model NAME infprof does not ask",
+                                      look.err.text);
                 else if (status == 200 && take_models(body, size, ret_model, ret_models) < 0)
                         r = infp_fail(err, -EMSGSIZE,
                                       "the first model that %s/models lists has a name of more than %d bytes: "
@@ -230,7 +231,7 @@ int infp_load_target_look(const struct infp_load_target *target, const struct in
                                       target->shown, MODEL_MAX);
                 else if (status == 401 || status == 403)
                         r = infp_fail(err, -EACCES,
-                                      "%s/models refuses us (status %ld): give a --token-file or a --header",
+                                      "%s/models needs authentication (status %ld): give a --token-file or a --header",
                                       target->shown, status);
         }
         infp_http_free(look.http);

@@ -10,7 +10,7 @@ struct infp_load_target {
         char *endpoint; /* where requests go */
         char *api;      /* ".../v1"; models are at <api>/models */
         char *root;     /* without "/v1"; NULL where the path is another: no /health is known then */
-        char *query;    /* "" or "?..." of what was given: it goes behind each path */
+        char *query;    /* "" or "?..." of what was given: it goes after each path */
         char *shown;    /* api for messages: no secret in it */
         bool is_chat;
 };

@@ -8,7 +8,7 @@
 
 enum { FIRST_EDGE_NS = 1000, NUMBER_MAX = 32 };
 
-/* Counted from the bucket behind the first edge; ns - 1 makes the upper edge belong to its bucket. */
+/* Counted from the bucket after the first edge; ns - 1 makes the upper edge belong to its bucket. */
 unsigned infp_log_bucket(uint64_t ns)
 {
         uint64_t units;

@@ -57,7 +57,7 @@ static enum infp_mask_follow step(struct infp_mask_argument *a, enum infp_mask_f
 }
 
 /* A process that changed its title leaves zeroes or blanks where its arguments were; they are no empty arguments. One or two
- * zeroes at the end can be an argument's end and an empty argument, but not behind a title, which is one text. */
+ * zeroes at the end can be an argument's end and an empty argument, but not after a title, which is one text. */
 static size_t without_padding(const char *s, size_t size)
 {
         size_t n = size;

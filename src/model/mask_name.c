@@ -24,7 +24,7 @@ static bool lower(char c)
         return c >= 'a' && c <= 'z';
 }
 
-/* "apiKey", "APIKey", "HFToken": a word begins at a capital behind a small letter, and at the last capital of several. */
+/* "apiKey", "APIKey", "HFToken": a word begins at a capital after a small letter, and at the last capital of several. */
 static bool begins_word(const char *name, size_t size, size_t i)
 {
         if (i == 0 || !upper(name[i]))
@@ -92,7 +92,7 @@ static bool is_number(const char *word)
         return strspn(word, "0123456789") == strlen(word);
 }
 
-/* The words behind a secret that leave it one: API_KEY_2, CLIENT_SECRET_VALUE, SIGNING_KEY_BASE64. But key_value is a pair. */
+/* The words after a secret that leave it one: API_KEY_2, CLIENT_SECRET_VALUE, SIGNING_KEY_BASE64. But key_value is a pair. */
 static size_t without_tail(const struct words *w)
 {
         size_t n = w->n;

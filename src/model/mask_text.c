@@ -166,7 +166,7 @@ static bool is_secret(const struct infp_mask_argument *a, const struct place *p,
 }
 
 /* scheme://user:password@host: returns where the part before '@' ends, or `i` when there is none that is secret. i stands
- * behind "://". Many services take a token as the user of an https URL; the user of ssh or a database is just a name. */
+ * after "://". Many services take a token as the user of an https URL; the user of ssh or a database is just a name. */
 static size_t userinfo_end(const struct infp_mask_argument *a, size_t i, bool web)
 {
         size_t end = i;

@@ -55,7 +55,7 @@ size_t infp_mask_secret_at(enum infp_mask_follow follow, const char *s, size_t s
 size_t infp_mask_shape_end(const struct infp_mask_argument *a, size_t i);
 /* A PEM block at i: where its content begins, its end in *ret_end; i: there is none. */
 size_t infp_mask_pem(const struct infp_mask_argument *a, size_t i, size_t *ret_end);
-/* A URL whose host begins there: where the secret of a webhook begins, and its end; 0: it is none. */
+/* A URL whose host begins there: where the secret of a webhook begins, and its end; 0: it is not one. */
 size_t infp_mask_webhook(const struct infp_mask_argument *a, size_t host, size_t *ret_end);
 
 /* Writes the argument with its secrets masked. */

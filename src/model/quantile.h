@@ -21,7 +21,7 @@ enum { INFP_QUANTILES_N = 4 };
 extern const double infp_quantiles_shown[INFP_QUANTILES_N];     /* 0.5, 0.9, 0.95, 0.99 */
 extern const char *const infp_quantile_names[INFP_QUANTILES_N]; /* "p50" ... */
 
-/* Sorts by edge; leaves out edges that are no number and counts that are not finite; adds up counts of equal edges; makes counts
+/* Sorts by edge; leaves out edges that are not numbers and counts that are not finite; adds up counts of equal edges; makes counts
  * that fall from one edge to the next level (scrapes of several workers are not of one moment). Returns the number of buckets
  * left. */
 size_t infp_buckets_settle(struct infp_bucket *buckets, size_t n);

@@ -68,7 +68,7 @@ static const char *const reset_names[] = {
         [INFP_RESET_GAP] = "gap",
 };
 
-/* "" for a number that is none of the enumeration: tables can come from files. */
+/* "" for a number that is not in the enumeration: tables can come from files. */
 static const char *name_of(const char *const *names, size_t n, unsigned value)
 {
         return value < n && names[value] ? names[value] : "";
@@ -215,7 +215,7 @@ static const char *column_fault(const struct infp_column *c, bool is_key)
         return c->prom ? prom_fault(c) : NULL;
 }
 
-/* SQL does not tell capitals; the time series puts <name>_time beside each name. */
+/* SQL ignores case; the time series puts <name>_time beside each name. */
 static bool clash(const struct infp_table *table, const char *a, const char *b)
 {
         size_t n = strlen(a);

@@ -11,7 +11,7 @@ static const struct infp_column mapping_columns[] = {
         [INFP_MAPPINGS_ID] = INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Mapping: a row each time that it was met again after long."),
         [INFP_MAPPINGS_PROCESS] = INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process that has it."),
         [INFP_MAPPINGS_START] = INFP_COLUMN(mStart, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address."),
-        [INFP_MAPPINGS_END] = INFP_COLUMN(mEnd, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address behind it."),
+        [INFP_MAPPINGS_END] = INFP_COLUMN(mEnd, U64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "First address after it."),
         [INFP_MAPPINGS_OFFSET] = INFP_COLUMN(mOffset, U64, LABEL, bytes, MEASURED, NO, NULL, 0, NULL, "Where in the file it begins."),
         [INFP_MAPPINGS_PATH] = INFP_COLUMN(mPath, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "File as the process sees it, or [vdso], [anon], memfd:NAME."),
         [INFP_MAPPINGS_BUILD_ID] = INFP_COLUMN(mBuildId, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Build id, hexadecimal; null = the file has none, or could not be read."),
@@ -168,7 +168,7 @@ int infp_frame_kind_by_name(const char *name, size_t size)
         return -ENOENT;
 }
 
-/* Wheels of Python have copies with a hash behind the name: libgcc_s-a0b1c2d3.so.1. */
+/* Wheels of Python have copies with a hash after the name: libgcc_s-a0b1c2d3.so.1. */
 bool infp_is_cxx_runtime(const char *name, size_t size)
 {
         static const char *const libraries[] = { "libstdc++", "libc++", "libc++abi", "libgcc_s", "libunwind" };

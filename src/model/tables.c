@@ -26,7 +26,7 @@ static const struct infp_column columns_columns[] = {
         [INFP_COLUMNS_HELP] = INFP_COLUMN(help, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What it is."),
         [INFP_COLUMNS_ENTITY] = INFP_COLUMN(entity, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "The table describes things that facts name by id."),
         [INFP_COLUMNS_SECTION] = INFP_COLUMN(section, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Member of the snapshot that holds the table."),
-        [INFP_COLUMNS_SERIES] = INFP_COLUMN(series, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Prefix in the time series; null = not in it."),
+        [INFP_COLUMNS_SERIES] = INFP_COLUMN(series, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Prefix in the time series; null = not included."),
 };
 
 static const struct infp_column sources_columns[] = {

@@ -210,7 +210,7 @@ end:
         return r;
 }
 
-/* Adds what the segments themselves say of a table. One that cannot be read is there without columns: whoever reads it hears
+/* Adds what the segments themselves say of a table. One that cannot be read is there without columns: its reader hears
  * why, and the others can be read. */
 static int read_segments(struct infp_run *run, const char *name, struct infp_catalog_memory *memory,
                          struct infp_err *err)

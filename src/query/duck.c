@@ -50,7 +50,7 @@ int infp_duck_fail_text(const char *text, struct infp_err *err)
         size_t size;
 
         if (!text || !*text)
-                text = "DuckDB says nothing about the error";
+                text = "DuckDB gave no reason";
         size = strlen(text);
         while (size && (text[size - 1] == '\n' || text[size - 1] == ' '))
                 size--;
@@ -177,7 +177,7 @@ static int open_database(struct infp_duck *duck, const char *threads, struct inf
         int r;
 
         if (duck->api->create_config(&config) != DuckDBSuccess)
-                return infp_fail(err, -ENOMEM, "DuckDB gives no configuration");
+                return infp_fail(err, -ENOMEM, "DuckDB has no configuration");
         r = configure(duck, config, threads, err);
         if (r == 0 && duck->api->open_ext(NULL, &duck->database->handle, config, &text) != DuckDBSuccess)
                 r = infp_duck_fail_text(text, err);

@@ -105,7 +105,7 @@ static int broken_view(struct infp_duck *duck, const char *table, const struct i
         return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
 }
 
-/* A view that DuckDB refuses (a file is broken, two columns differ only in case) tells so when it is read; the others work. */
+/* A view that DuckDB refuses (a file is broken, two columns differ only in case) shows so when it is read; the others work. */
 static int create_broken_view(struct infp_duck *duck, const struct infp_table *table,
                               const struct infp_shown_list *shown, int r, const struct infp_err *text,
                               struct infp_err *err)

@@ -16,7 +16,7 @@ struct attribute {
         struct infp_duck *duck;
         char *table, *column;
         enum infp_type type;
-        /* Texts of all entities, and one null behind them: results refer to them instead of copying. */
+        /* Texts of all entities, and one null after them: results refer to them instead of copying. */
         duckdb_vector texts;
         unsigned texts_of; /* the attach that they were made after; 0: none */
         pthread_mutex_t lock;

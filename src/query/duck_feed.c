@@ -120,7 +120,7 @@ static int open_quantiles(const struct binding *binding, const char *const *colu
         for (unsigned i = 0; i < MAX_PARAMETERS; i++)
                 if (*binding->parameters[i] &&
                     infp_parse_u64(binding->parameters[i], strlen(binding->parameters[i]), &t[i]) < 0)
-                        return infp_fail(err, -EINVAL, INFP_QUANTILES_FUNCTION ": %s is no t_ns",
+                        return infp_fail(err, -EINVAL, INFP_QUANTILES_FUNCTION ": %s is not a t_ns",
                                          binding->parameters[i]);
         /* To bind it is enough to know the columns. */
         if (columns)
@@ -140,7 +140,7 @@ static int open_quantiles_by(const struct binding *binding, const char *const *c
         if (!attached)
                 return infp_fail(err, -EINVAL, INFP_QUANTILES_STEPS ": no run is attached");
         if (infp_parse_u64(text, strlen(text), &seconds) < 0 || seconds < 1 || seconds > MOST_SECONDS)
-                return infp_fail(err, -EINVAL, INFP_QUANTILES_STEPS ": %s is no number of seconds from 1 to %d",
+                return infp_fail(err, -EINVAL, INFP_QUANTILES_STEPS ": %s is not a number of seconds from 1 to %d",
                                  *text ? text : "NULL", MOST_SECONDS);
         if (columns)
                 INFP_TRY(infp_engine_quantiles_open_by(attached->run, seconds * INFP_NS_PER_S, &attached->catalog,

@@ -90,7 +90,7 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
         if (!sql)
                 return infp_fail(err, -ENOMEM, "out of memory");
         /* What COPY would not say in the words of somebody who did not write COPY. */
-        INFP_TRY(infp_duck_check_select(duck, sql, "Parquet is made of", err));
+        INFP_TRY(infp_duck_check_select(duck, sql, "Parquet needs", err));
         for (unsigned i = 0; r < 0 && i < INFP_COUNT(types); i++) {
                 infp_autostr struct infp_str text = { 0 };
                 unsigned n_columns;

@@ -27,7 +27,7 @@ int infp_duck_check_select(struct infp_duck *duck, const char *sql, const char *
         else if (api->prepare_extracted_statement(duck->connection, list, 0, &statement) != DuckDBSuccess)
                 r = infp_duck_fail_text(api->prepare_error(statement), err);
         else if (api->prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
-                r = infp_fail(err, -EINVAL, "%s a SELECT, and this is none", what);
+                r = infp_fail(err, -EINVAL, "%s a SELECT statement", what);
         if (statement)
                 api->destroy_prepare(&statement);
         api->destroy_extracted(&list);
@@ -41,7 +41,7 @@ static int allow(struct infp_str *list, int dir_fd, const char *path, const char
         infp_autostr struct infp_str name = { 0 };
 
         if (fd == -ELOOP || fd == -ENOTDIR)
-                return infp_fail(err, -ELOOP, "%s (table %s) is or lies behind a symbolic link, which is not followed",
+                return infp_fail(err, -ELOOP, "%s (table %s) is reached through a symbolic link, which is not followed",
                                  path, table);
         if (fd < 0)
                 return 0; /* reading it says why */

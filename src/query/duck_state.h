@@ -35,7 +35,7 @@ struct infp_duck {
         duckdb_connection helper; /* for queries that this side asks while a result of `connection` is open */
         struct infp_duck_run *attached;
         bool is_restricted;
-        unsigned n_attached;          /* how often: tells what was made for an earlier one */
+        unsigned n_attached;          /* how often: shows what was made for an earlier one */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         bool is_trimmed;              /* when it wrote its first one */
         /* The chunk whose cells are turned into texts (duck_cast.c). */

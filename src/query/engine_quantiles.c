@@ -15,17 +15,17 @@ enum { ENGINE, URL, MAKE, MODEL, METRIC, QUANTILE, LOW, ESTIMATE, HIGH, N, MEAN,
 
 // clang-format off
 static const struct infp_column all_columns[] = {
-        INFP_COLUMN(t_ns, I64, LABEL, ns, DERIVED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC at the begin of the window."),
+        INFP_COLUMN(t_ns, I64, LABEL, ns, DERIVED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC at the start of the window."),
         INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
         INFP_COLUMN(engine, ID64, LABEL, none, MEASURED, NO, "engines", 0, NULL, "Engine."),
         INFP_COLUMN(url, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its page."),
         INFP_COLUMN(make, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its make."),
-        INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Models that it serves."),
-        INFP_COLUMN(metric, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "What was observed; its unit stands at the end."),
+        INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Models served."),
+        INFP_COLUMN(metric, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "What was observed, with its unit as suffix."),
         INFP_COLUMN(quantile, F64, LABEL, none, DERIVED, NO, NULL, 0, NULL, "0.5, 0.9, 0.95, 0.99."),
         INFP_COLUMN(low, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "The quantile is above this edge."),
-        INFP_COLUMN(estimate, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Between the edges in proportion; the lower edge where there is no upper one."),
-        INFP_COLUMN(high, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "The quantile is not above this edge; null: above the last edge."),
+        INFP_COLUMN(estimate, F64, GAUGE, none, ESTIMATED, NO, NULL, 0, NULL, "Interpolated between the edges; the lower edge if there is no upper one."),
+        INFP_COLUMN(high, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "The quantile is at most this edge; null: above the last edge."),
         INFP_COLUMN(n, I64, GAUGE, count, DERIVED, NO, NULL, 0, NULL, "Observations."),
         INFP_COLUMN(mean, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "Exact mean of the same observations."),
 };
@@ -40,7 +40,7 @@ const struct infp_table infp_engine_quantiles_table = {
 };
 const struct infp_table infp_engine_quantiles_by_table = {
         .name = INFP_QUANTILES_STEPS,
-        .help = "The same for windows of some seconds, side by side.",
+        .help = "The same for consecutive windows of some seconds.",
         .columns = all_columns,
         .n_columns = OF_WINDOWS + WIDTH,
         .plain = true,

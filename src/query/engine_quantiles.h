@@ -8,7 +8,7 @@
 #include "model/batch.h"
 #include "query/scan.h"
 
-/* The view over the whole run, and the table function (from_t_ns, to_t_ns; null: no limit) behind it. */
+/* The view over the whole run, and the table function (from_t_ns, to_t_ns; null: no limit) after it. */
 #define INFP_QUANTILES_VIEW "engine_quantiles"
 #define INFP_QUANTILES_FUNCTION "engine_quantiles_between"
 /* The table function (seconds): the same for windows of so many seconds, side by side; t_ns and time are their begins. */

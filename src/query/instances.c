@@ -114,7 +114,7 @@ static void make_prefix(const struct infp_instances *instances, const char *seri
 
         snprintf(ret, 128, "%.80s%lld_", series,
                  has_number ? (long long) infp_batch_i64(batch, INFP_FIXED_COLUMNS, row) : (long long) instances->n);
-        /* Another thing with the same number came later: it stands behind all that there are. */
+        /* Another thing with the same number came later: it stands after all that there are. */
         for (unsigned i = instances->n; has_prefix(instances, ret); i++)
                 snprintf(ret, 128, "%.80s%u_", series, i);
 }

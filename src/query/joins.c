@@ -243,7 +243,8 @@ int infp_entities_load(struct infp_run *run, const char *table, const struct inf
         e->table = infp_scan_table(e->scan);
         e->width = infp_table_width(e->table);
         if (e->width <= INFP_FIXED_COLUMNS || infp_table_column(e->table, INFP_FIXED_COLUMNS)->type != INFP_ID64)
-                return infp_fail(err, -EBADMSG, "table %s describes things, but its first column is no id", table);
+                return infp_fail(err, -EBADMSG, "table %s describes entities, but its first column is not an id",
+                                 table);
         while ((r = infp_scan_next(e->scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++)
                         if (keep_row(e, &batch, row) < 0)

@@ -56,7 +56,7 @@ static bool in_range(const struct infp_scan *scan, const int64_t *t_ns, uint32_t
         return (!scan->t1 || t < scan->t1) && (t >= scan->t0 || reaches(scan, t, row));
 }
 
-/* The next rows of the batch, one behind the other, that lie in the range. False: none is left. */
+/* The next rows of the batch, one after the other, that lie in the range. False: none is left. */
 static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_n)
 {
         const int64_t *t_ns;

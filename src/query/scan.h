@@ -26,7 +26,7 @@ struct infp_scan_options {
          * so that an hour's span is found by each of its minutes; open ones have no end. */
         uint64_t t0, t1;
         const char *const *columns; /* names, ended by NULL; NULL = all. t_ns and time are always there */
-        bool names;                 /* joins: the attributes of each entity that an ID64 column names come behind it */
+        bool names;                 /* joins: the attributes of each entity that an ID64 column names come after it */
 
         /* For who has them already; borrowed until close. */
         const struct infp_catalog *catalog;

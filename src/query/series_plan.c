@@ -38,7 +38,7 @@ static const struct infp_table *entity_of(const struct infp_table *table, const 
 }
 
 /* A table with a second, numeric key beside one of things in the same section of the snapshot: its rows are parts of those things,
- * and its columns stand among theirs, with the number in place of their N. 1 + the feed of the things; 0: it is none. */
+ * and its columns stand among theirs, with the number in place of their N. 1 + the feed of the things; 0: it is not one. */
 static unsigned whole_of(const struct infp_series_plan *plan, const struct infp_table *table)
 {
         if (table->series || table->plain || table->entity || table->n_keys != 2 || !table->section ||
@@ -333,8 +333,7 @@ int infp_series_plan_make(struct infp_run *run, struct infp_series_plan *ret, st
         if (plan.n_left_out)
                 infp_run_note(run,
                               "the time series has no room for the columns of %u numbered instances (containers, "
-                              "GPUs): they are left "
-                              "out of it, their own tables have them",
+                              "GPUs); their own tables have them",
                               plan.n_left_out);
         if (make_table(&plan) < 0)
                 return infp_fail(err, -E2BIG, "the time series has too many columns");

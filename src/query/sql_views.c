@@ -10,9 +10,9 @@ static const struct infp_column watts_columns[] = {
         INFP_COLUMN(t_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC at the end of the interval."),
         INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
         INFP_COLUMN(domain, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Meter."),
-        INFP_COLUMN(eIsCounted, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "It is in the total of the machine."),
+        INFP_COLUMN(eIsCounted, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "It counts in the total of the machine."),
         INFP_COLUMN(eQuality, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "measured or estimated."),
-        INFP_COLUMN(joules, F64, GAUGE, joules, DERIVED, NO, NULL, 0, NULL, "Energy of the interval, wraps included; absent where nothing of it was measured."),
+        INFP_COLUMN(joules, F64, GAUGE, joules, DERIVED, NO, NULL, 0, NULL, "Energy of the interval, wraps included; absent if none of it was measured."),
         INFP_COLUMN(seconds, F64, GAUGE, s, DERIVED, NO, NULL, 0, NULL, "Seconds of the interval that were measured: 0 in a gap."),
         INFP_COLUMN(watts, F64, GAUGE, watts, DERIVED, NO, NULL, 0, NULL, "Mean power in those seconds."),
 };

@@ -6,7 +6,7 @@
 struct infp_sql_view_def {
         const struct infp_table *table; /* its name, its help, and what its columns are; plain */
         const char *wants;              /* the table that it reads: a run without that has no such view */
-        const char *sql;                /* behind CREATE VIEW ... AS */
+        const char *sql;                /* after CREATE VIEW ... AS */
         bool is_optional;               /* the table may be another's, with other columns: then there is no view */
 };
 

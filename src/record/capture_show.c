@@ -1,4 +1,4 @@
-/* The thread that copies what the command writes to where it would have gone. It alone waits for whoever reads there. */
+/* The thread that copies what the command writes to where it would have gone. It alone waits for the reader there. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -87,12 +87,11 @@ static ssize_t read_part(struct infp_capture *capture, const struct part *part)
 static void say_over(struct infp_capture *capture, int r)
 {
         if (r == -EPIPE)
-                infp_notice(capture->notices,
-                            "nobody reads standard output any more: what the command writes is in %s alone",
+                infp_notice(capture->notices, "standard output is closed: the command's output is only in %s",
                             capture->path);
         else if (r != -EBADF) /* started without a standard output: nobody wants it there */
                 infp_notice(capture->notices,
-                            "what the command writes is not copied to standard output any more, it is in %s: %s",
+                            "the command's output is no longer copied to standard output; it is in %s: %s",
                             capture->path, strerror(-r));
 }
 

@@ -141,7 +141,8 @@ static uint64_t read_news(struct infp_capture *capture, uint64_t from, uint64_t 
                 if (n <= 0) {
                         if (n < 0 && !capture->said_unreadable)
                                 infp_notice(capture->notices,
-                                            "cannot read %s: %s (the command writes on; labels in it are not seen)",
+                                            "cannot read %s: %s (the command keeps writing; labels in its output are "
+                                            "not seen)",
                                             capture->path, strerror(errno));
                         capture->said_unreadable |= n < 0;
                         return n < 0 ? to : from;
@@ -167,8 +168,8 @@ static void shorten(struct infp_capture *capture, uint64_t size)
 {
         if (!capture->said_shorter)
                 infp_notice(capture->notices,
-                            "%s has become shorter: what stood there is lost (> /dev/stderr and > /dev/stdout begin it "
-                            "anew; >&2 and >> do not)",
+                            "%s was truncated: the output in it is lost (> /dev/stderr and > /dev/stdout truncate it; "
+                            ">&2 and >> do not)",
                             capture->path);
         capture->said_shorter = true;
         capture->lines = (struct infp_label_lines){ 0 };
@@ -205,7 +206,8 @@ static void trim(struct infp_capture *capture, uint64_t t_ns)
         pthread_mutex_unlock(&capture->mutex);
         if (capture->cannot_punch)
                 infp_notice(capture->notices,
-                            "--capture-limit is not kept: the file system of %s cannot take the head off a file (%s)",
+                            "--capture-limit has no effect: the file system of %s cannot remove the beginning of a "
+                            "file (%s)",
                             capture->path, strerror(errno));
         else
                 give(capture,
@@ -224,7 +226,7 @@ static void look(struct infp_capture *capture)
         size = (uint64_t) st.st_size;
         if (!st.st_nlink && !capture->said_removed)
                 infp_notice(capture->notices,
-                            "%s has been removed: what the command writes is lost when it and the recording end",
+                            "%s has been removed: the command's output is lost when it and the recording end",
                             capture->path);
         capture->said_removed |= !st.st_nlink;
         if (size < capture->seen)

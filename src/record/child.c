@@ -43,7 +43,7 @@ static int explain(const char *name, const char *path, int r, int *ret_code, str
         if (r == -EACCES && access(path, X_OK) < 0 && access(path, F_OK) == 0)
                 return infp_fail(err, r, "cannot run %s: it is not executable (chmod +x makes it so)", path);
         if (r == -ENOEXEC)
-                return infp_fail(err, r, "cannot run %s: it is no program that this machine can run", path);
+                return infp_fail(err, r, "cannot run %s: this machine cannot execute it", path);
         return infp_fail_errno(err, r, "cannot run %s", path);
 }
 

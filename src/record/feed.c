@@ -27,7 +27,7 @@ static bool is_news(struct infp_feed_sink *s, int r)
         return false;
 }
 
-static const char goes_on[] = " (the recording goes on, and it is tried again)";
+static const char goes_on[] = " (the recording continues and retries)";
 
 /* more: what the sentence ends with. */
 static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, const struct infp_err *err,
@@ -53,7 +53,7 @@ static void sum_up(struct infp_feed *feed, struct infp_feed_sink *s)
         s->said_recovery = true;
         s->n_lost_said = s->n_lost;
         if (s->n_lost)
-                infp_notice(feed->notices, "%s: works again; %s rows were lost meanwhile", s->sink->name,
+                infp_notice(feed->notices, "%s: works again; %s rows were lost", s->sink->name,
                             infp_count(s->n_lost).text);
         else
                 infp_notice(feed->notices, "%s: works again", s->sink->name);
@@ -103,10 +103,10 @@ static void skip(struct infp_feed *feed, struct infp_feed_sink *s)
 {
         infp_stats_add(&feed->stats->snapshots_skipped, 1);
         if (!s->said_skipping)
-                infp_notice(feed->notices,
-                            "%s are left out while the recorder is behind, so that no rows are lost (they are counted "
-                            "in table self)",
-                            s->sink->name);
+                infp_notice(
+                        feed->notices,
+                        "%s are skipped while the recorder is late, so that no rows are lost (table self counts them)",
+                        s->sink->name);
         s->said_skipping = true;
 }
 
@@ -171,7 +171,7 @@ void infp_feed_end(struct infp_feed *feed)
                 if (r < 0)
                         failed(feed, s, r, &err, "");
                 if (s->n_lost > s->n_lost_said)
-                        infp_notice(feed->notices, "%s: %s rows were lost in all", s->sink->name,
+                        infp_notice(feed->notices, "%s: %s rows were lost in total", s->sink->name,
                                     infp_count(s->n_lost).text);
         }
 }

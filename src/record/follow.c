@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/procfile.h"
 #include "base/regex.h"
+#include "base/rights.h"
 #include "collect/listen.h"
 #include "record/processes.h"
 
@@ -120,8 +121,8 @@ static void take_roots(struct look *look)
         }
         if (n > INFP_FOLLOW_PIDS)
                 snprintf(follow->problem, sizeof follow->problem,
-                         "%u processes match: only the first %d of them and their descendants are recorded (a pattern "
-                         "that means fewer helps)",
+                         "%u processes match: only the first %d and their descendants are recorded (use a narrower "
+                         "pattern)",
                          n, INFP_FOLLOW_PIDS);
 }
 
@@ -186,14 +187,13 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
         take_roots(&look);
         if (follow->n_roots == 0 && look.sockets.n && look.is_ours)
                 snprintf(follow->problem, sizeof follow->problem,
-                         "only processes that started this infprof listen on port %u; they are not followed: "
-                         "run it from another shell",
+                         "port %u belongs to a process that started this infprof, which it cannot record: run infprof "
+                         "from another shell",
                          follow->options.port);
         else if (follow->n_roots == 0 && look.sockets.n)
                 snprintf(follow->problem, sizeof follow->problem,
-                         "something listens on port %u, but whose it is may not be seen: run infprof as its user or as "
-                         "root",
-                         follow->options.port);
+                         "something listens on port %u, but its process cannot be identified: %s", follow->options.port,
+                         infp_rights_fix(INFP_MAY_TRACE));
         give_reason(follow, follow->n_roots == 0 && look.sockets.n);
         free(look.list.all);
         infp_listen_done(&look.sockets);

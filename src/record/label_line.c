@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* MARK_SIZE without the 0. Of a line that is too long the newest KEPT bytes stay: enough for a label behind a bar. */
+/* MARK_SIZE without the 0. Of a line that is too long the newest KEPT bytes stay: enough for a label after a bar. */
 static const char mark[] = "measure_label-", filename[] = "filename:";
 enum { MARK_SIZE = sizeof mark - 1, FILENAME_SIZE = sizeof filename - 1, KEPT = 1024, MAX_DIGITS = 10 };
 
@@ -87,7 +87,7 @@ static void give(struct piece tag, struct infp_label *label, infp_label_found *f
         found(context, label);
 }
 
-/* What stands behind the mark. */
+/* What follows the mark. */
 static void read_label(struct piece rest, bool is_first, infp_label_found *found, void *context)
 {
         struct infp_label label = { .epoch = INFP_LABEL_NO_TIME };
@@ -109,7 +109,7 @@ static void read_label(struct piece rest, bool is_first, infp_label_found *found
                 give(tag, &label, found, context);
 }
 
-/* The bytes behind an ESC that belong to it: CSI up to its final byte, OSC up to BEL or ESC \, else the one that follows. */
+/* The bytes after an ESC that belong to it: CSI up to its final byte, OSC up to BEL or ESC \, else the one that follows. */
 static size_t escape_size(struct piece p)
 {
         size_t i = 1;

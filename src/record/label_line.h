@@ -3,7 +3,7 @@
  *
  * A line ends at \n or \r, so that a bar of progress that draws itself anew is many lines. Escape sequences of terminals are
  * left out. Behind other text of the same line a label counts only with a whole number of seconds at the line's end: a bar
- * leaves its line open, and listings of a program that prints labels are no labels. */
+ * leaves its line open, and listings of a program that prints labels are not labels. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ enum { INFP_LABEL_LINE = 4096, INFP_LABEL_TAG = 256 };
 
 enum infp_label_epoch {
         INFP_LABEL_HAS_TIME,
-        INFP_LABEL_NO_TIME,  /* nothing stands behind the tag */
+        INFP_LABEL_NO_TIME,  /* nothing stands after the tag */
         INFP_LABEL_BAD_TIME, /* what stands there is no time */
 };
 

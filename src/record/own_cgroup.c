@@ -204,15 +204,15 @@ int infp_own_cgroup_make(struct infp_own_cgroup *own, const struct infp_env *env
         if (!cgroups || !paths)
                 return infp_fail(err, -ENOMEM, "--own-cgroup: no memory");
         if (!env->is_live)
-                return infp_fail(err, -EINVAL, "--own-cgroup: not with --root, which is another machine");
+                return infp_fail(err, -EINVAL, "--own-cgroup: not possible with --root, a copy of a machine");
         if (infp_cgroups_find(env, cgroups) < 0 || infp_cgroup_paths_read(env, 0, paths) < 0)
                 return infp_fail(err, -ENOENT, "--own-cgroup: no control groups are mounted here");
         snprintf(name, sizeof(name), "%s%d-%.8s", prefix, (int) getpid(), uuid);
         r = make_all(own, env, cgroups, paths, name, pid);
         if (r < 0)
                 return infp_fail_errno(err, r,
-                                       "--own-cgroup: no cgroup could be made for the command: that needs root, or a "
-                                       "delegated one (systemd-run --user --scope -p Delegate=yes infprof ...)");
+                                       "--own-cgroup: no cgroup can be created for the command: that needs root, or a "
+                                       "delegated cgroup (systemd-run --user --scope -p Delegate=yes infprof ...)");
         return 0;
 }
 

@@ -20,7 +20,7 @@ struct infp_recorder {
         uint64_t looked_ns;  /* last look at the clocks */
         uint64_t segment_ns; /* when the segment began */
         uint32_t segment;
-        uint64_t tick_ns, flushed_tick_ns; /* the last tick, and the one behind which the last flush came */
+        uint64_t tick_ns, flushed_tick_ns; /* the last tick, and the one after which the last flush came */
         struct infp_row row;               /* the recorder's own rows */
         struct infp_row ring_row, entity_row;
         char text[8192];
@@ -283,7 +283,7 @@ int infp_recorder_put_row(void *recorder, const struct infp_row *row)
         return 0;
 }
 
-/* Half a ring of rows waits behind this tick, or it is over for long. */
+/* Half a ring of rows waits after this tick, or it is over for long. */
 static bool is_behind(const struct infp_recorder *recorder, const struct infp_rowring *ring,
                       const struct infp_rowring_tick *tick)
 {
@@ -305,7 +305,7 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
         struct infp_rowring_tick tick;
         unsigned n_ticks = 0;
 
-        /* Where ticks take longer to write than they are apart the ring is never empty: whoever drains it has more to do. */
+        /* Where ticks take longer to write than they are apart the ring is never empty: the drain has more to do. */
         while (n_ticks < INFP_DRAIN_TICKS) {
                 switch (infp_rowring_next(ring, &recorder->ring_row, &tick)) {
                 case INFP_ROWRING_EMPTY:
@@ -376,7 +376,7 @@ void infp_recorder_turn(struct infp_recorder *recorder)
                 if (reason)
                         put_anchor(recorder, reason);
         }
-        /* Who wants each tick has it right behind it. Else not before it is due: slower threads' rows come some time behind the
+        /* Who wants each tick has it right after it. Else not before it is due: slower threads' rows come some time after the
          * tick, and leaving them to the next flush would make that one come a tick early, with a quarter more bytes of heads. */
         if (due <= now || (recorder->options.flush_ns <= recorder->options.period_ns && next > now && next > due &&
                            recorder->tick_ns > recorder->flushed_tick_ns)) {

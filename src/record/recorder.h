@@ -14,7 +14,7 @@ struct infp_recorder_options {
         void (*read_clocks)(void *context, struct infp_clocks *ret); /* NULL: the machine's */
         void *clock_context;
         const struct infp_table *const *tables; /* all that rows may belong to, ended by NULL */
-        uint64_t period_ns;  /* of the run: where each tick is flushed, that is done right behind it */
+        uint64_t period_ns;  /* of the run: where each tick is flushed, that is done right after it */
         uint64_t flush_ns;   /* a row is given to the sinks at most this long after its stamp; 0: 5 s */
         uint64_t rotate_ns;  /* 0: 15 minutes */
         size_t entity_bytes; /* bound of kept entities; 0: 8 MiB */
@@ -43,7 +43,7 @@ bool infp_recorder_has(const struct infp_recorder *recorder, const struct infp_t
 
 /* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
  * INFP_DRAIN_TICKS of them it returns though more may lie there. Of a tick that is over for a second, or with half a ring of
- * rows behind it, sinks that can do without are told no end. */
+ * rows after it, sinks that can do without are told no end. */
 enum { INFP_DRAIN_TICKS = 4 };
 unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring);
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);

@@ -211,8 +211,8 @@ static void adopt(struct look *look, const char *name, int file, const struct in
         if (!entry || infp_fd_is_scarce(file)) {
                 if (!rings->said_full)
                         infp_notice(&rings->options.notices,
-                                    "not all spans and marks are recorded: %u ring files are open, and more cannot be "
-                                    "(ulimit -n raises the limit)",
+                                    "not all spans and marks are recorded: %u ring files are open, which is the limit "
+                                    "(ulimit -n raises it)",
                                     rings->n_entries);
                 rings->said_full = true;
                 infp_close(file);

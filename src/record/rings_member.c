@@ -133,7 +133,7 @@ static bool has_changed(const struct infp_rings *rings, size_t n)
         return false;
 }
 
-/* Its directories, watched from now on; looked for again, ever more seldom, while one that it would use does not exist. */
+/* Its directories, watched from now on; looked for again, less and less often, while one that it would use does not exist. */
 static void look_at(struct infp_rings *rings, struct ring_member *m)
 {
         struct infp_ring_wish wish;

@@ -59,7 +59,7 @@ void rings_say_follower(struct infp_rings *rings, const struct ring_entry *entry
         char text[128], reason[640];
 
         snprintf(reason, sizeof(reason),
-                 "its ring file %s: what that one has taken may be overwritten before it is seen here",
+                 "its ring file %s: data that it has read may be overwritten before it is read here",
                  why[0] ? why : "belongs to the recording in which the process was started");
         put(rings, instance(entry, text, sizeof(text)), "*", INFP_LATE, reason, "end the other recording");
 }
@@ -93,20 +93,19 @@ static void say_keep(struct infp_rings *rings, struct ring_entry *entry, const s
                 return;
         entry->told.keep = sum;
         add(text, c->dropped_full, f->dropped_full,
-            "spans, attributes and marks were dropped since its ring file was full");
+            "spans, attributes and marks were dropped because its ring file was full");
         if (text->size)
-                fix = "INFPROF_RING_BYTES=16m in its environment makes the file as large as it may be; else fewer "
-                      "spans";
+                fix = "set INFPROF_RING_BYTES=16m (the maximum) in its environment, or record fewer spans";
         add(text, c->dropped_busy, f->dropped_busy,
-            "records were dropped since a signal handler made them in the middle of another");
-        add(text, c->cut_texts, f->cut_texts, "texts were cut, since they were longer than a record");
+            "records were dropped because a signal handler interrupted another record");
+        add(text, c->cut_texts, f->cut_texts, "texts were cut, because they were longer than a record");
         add(text, c->spans_forgotten, f->spans_forgotten,
-            "spans are shown only if they have ended: too many were open");
-        add(text, c->cut_attributes, f->cut_attributes, "attributes found no room in their spans (16 KiB each)");
+            "spans are shown only when they have ended: too many were open");
+        add(text, c->cut_attributes, f->cut_attributes, "attributes did not fit into their spans (16 KiB each)");
         add(text, c->grow_failed, f->grow_failed, "times its ring file could not grow");
         if (c->grow_failed > f->grow_failed) {
                 infp_str_printf(text, " (%s)", strerror((int) c->grow_errno));
-                fix = "free space where its ring file lies";
+                fix = "free space on the file system of its ring file";
         }
         say(rings, entry, "spans", INFP_LATE, text, fix);
 }
@@ -123,10 +122,9 @@ static void say_recent(struct infp_rings *rings, struct ring_entry *entry, const
         add(text, c->evicted_bytes, f->evicted_bytes,
             "bytes of changes of counters were overwritten before they were read; the newest values are kept");
         add(text, c->refused_metrics, f->refused_metrics,
-            "counters were refused: there are 1,024 of them, or their names "
-            "found no room");
+            "counters were refused: there are 1,024 already, or their names did not fit");
         add(text, c->refused_values, f->refused_values,
-            "values were refused: no numbers, or a counter that would fall");
+            "values were refused: not a number, or a counter that would fall");
         say(rings, entry, "counters", INFP_LATE, text, "fewer counters, or changes of them; or INFPROF_RING_BYTES=16m");
 }
 
@@ -139,13 +137,13 @@ static void say_whole(struct infp_rings *rings, struct ring_entry *entry, const 
         if (sum == entry->told.whole)
                 return;
         entry->told.whole = sum;
-        add(text, c->missed_chunks, 0, "pieces of 4 KiB were overwritten, since another recording has taken them");
-        add(text, c->unknown, 0, "records are of kinds that this infprof does not know");
+        add(text, c->missed_chunks, 0, "pieces of 4 KiB were overwritten, because another recording read them");
+        add(text, c->unknown, 0, "records are of unknown kinds");
         if (c->unknown)
                 fix = "use an infprof as new as the library in the program";
         add(text, c->broken, 0, "records are damaged");
         if (c->was_cut)
-                infp_str_printf(text, "%sits ring file was made shorter while it was read", text->size ? ", " : "");
+                infp_str_printf(text, "%sits ring file was truncated while it was read", text->size ? ", " : "");
         say(rings, entry, "*", c->broken || c->was_cut ? INFP_BROKEN : INFP_LATE, text, fix);
 }
 

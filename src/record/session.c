@@ -75,8 +75,8 @@ static void drain(struct infp_session *s)
         if (dropped == s->n_ring_drops)
                 return;
         if (s->n_ring_drops == 0)
-                infp_notice(&s->options->notices, "rows were dropped: they came faster than they could be taken (they "
-                                                  "are counted in table self)");
+                infp_notice(&s->options->notices,
+                            "rows were dropped: they came faster than they could be written (table self counts them)");
         infp_stats_add(&stats->rows_dropped, dropped - s->n_ring_drops);
         s->n_ring_drops = dropped;
 }

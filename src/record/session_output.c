@@ -107,13 +107,12 @@ static void say_sums(struct infp_session *s)
 
         if (sums.removed)
                 infp_notice(&s->options->notices,
-                            "of %s bytes that the command wrote the first %s were taken off the disk by "
-                            "--capture-limit: %s begins with a hole",
+                            "of %s bytes of output the first %s were removed by --capture-limit: %s begins with a hole",
                             infp_count(sums.bytes).text, infp_count(sums.removed).text,
                             infp_capture_path(s->options->capture));
         if (sums.labels_missed)
                 infp_notice(&s->options->notices,
-                            "%s labels are no marks: the command printed more than %d in a second",
+                            "%s labels did not become marks: the command printed more than %d in a second",
                             infp_count(sums.labels_missed).text, INFP_CAPTURE_LABELS);
 }
 

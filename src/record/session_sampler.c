@@ -22,7 +22,7 @@ void infp_session_start_sampler(struct infp_session *s)
         options.notice = notice;
         options.notice_context = (void *) &s->options->notices;
         if (infp_sampler_start(&options, &s->sampler, &err) < 0)
-                infp_notice(&s->options->notices, "no stacks are sampled: %s", err.text);
+                infp_notice(&s->options->notices, "stacks are not sampled: %s", err.text);
         infp_session_follow_sampler(s); /* the roots were looked for before */
 }
 

@@ -1,4 +1,4 @@
-/* Does a server belong to the run? Whoever sends it requests wants to know before their rows come here. */
+/* Does a server belong to the run? A load client wants to know before their rows come here. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ int infp_session_serves(void *context, const char *url, struct infp_err *err)
         struct server server;
 
         if (!read_url(url, &server))
-                return infp_fail(err, -EINVAL, "%.200s names no server", url);
+                return infp_fail(err, -EINVAL, "%.200s does not name a server", url);
         if (is_named(env, &server))
                 return 0;
         if (*server.path)
@@ -155,7 +155,7 @@ int infp_session_serves(void *context, const char *url, struct infp_err *err)
                 return 0;
         if (owner.is_late)
                 return infp_fail(err, -EAGAIN,
-                                 "100 ms were not enough to see whether a process of the target listens at %.200s",
+                                 "100 ms were not enough to find out whether a process of the target listens at %.200s",
                                  url);
-        return infp_fail(err, -ENOENT, "no process of the target is seen to listen at %.200s", url);
+        return infp_fail(err, -ENOENT, "no process of the target listens at %.200s", url);
 }

@@ -13,7 +13,7 @@
 #include "record/processes.h"
 #include "record/session_parts.h"
 
-static const uint64_t say_waiting_ns = 300 * INFP_NS_PER_MS; /* helpers of a command often end just behind it */
+static const uint64_t say_waiting_ns = 300 * INFP_NS_PER_MS; /* helpers of a command often end just after it */
 static const uint64_t look_again_ns = INFP_NS_PER_S;
 static const uint64_t same_press_ns = 300 * INFP_NS_PER_MS; /* nobody is impatient faster than that */
 
@@ -137,9 +137,8 @@ void infp_session_follow_child(struct infp_session *s)
 
                 s->said_waiting = true;
                 infp_notice(&s->options->notices,
-                            "the command has ended; waiting for %u descendant%s of it (Ctrl-C ends the recording, "
-                            "--wait child "
-                            "would not wait)",
+                            "the command has ended; waiting for %u of its descendant%s (Ctrl-C ends the recording; "
+                            "--wait child does not wait)",
                             n, n == 1 ? "" : "s");
         }
 }
@@ -185,7 +184,7 @@ static void say_ended(struct infp_session *s)
         if (infp_follow_can_return(s->options->follow))
                 infp_notice(&s->options->notices,
                             "the target has ended%s; waiting for its return (Ctrl-C ends the recording)%s", left,
-                            *left ? ", they are recorded meanwhile" : "");
+                            *left ? ", which are still recorded" : "");
         else
                 infp_notice(&s->options->notices, "the target has ended%s%s", left,
                             *left ? "; the recording ends with the target (--pid of one of them records it)" : "");

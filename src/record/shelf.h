@@ -18,7 +18,7 @@ struct infp_slot {
         uint64_t key, t_ns, tick, valid[2];
         int64_t unix_ns;
         bool is_last;           /* state X: nothing follows */
-        bool mark;              /* for whoever collects what nobody names */
+        bool mark;              /* for the collector of unnamed entries */
         union infp_cell *cells; /* keys first, as in a row; texts lie in `texts` */
         struct infp_str texts;
         uint64_t version; /* no other state of a row of this shelf has it */

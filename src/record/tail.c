@@ -285,7 +285,7 @@ static int last_kept(void *context, const struct infp_table *table, uint32_t ind
         return 1;
 }
 
-/* The memory stays with the slot, and grows by powers of two: a row whose numbers get longer seldom needs more. */
+/* The memory stays with the slot, and grows by powers of two: a row whose numbers get longer rarely needs more. */
 static void last_keep(void *context, const struct infp_table *table, uint32_t index, const char *text, size_t size)
 {
         struct tail *tail = context;

@@ -20,7 +20,7 @@ int infp_tail_new(uint32_t run_period_ms, struct infp_sink **ret, struct infp_er
 void infp_tail_use_env(struct infp_sink *sink, const struct infp_env *env);
 struct infp_sink *infp_tail_free(struct infp_sink *sink); /* returns NULL */
 
-/* Feeds of other sinks that read it (snapshots) must come behind it in the recorder's list. */
+/* Feeds of other sinks that read it (snapshots) must come after it in the recorder's list. */
 struct infp_last infp_tail_last(struct infp_sink *sink);
 
 /* Rows that found no place because a table had 65,536 keys. */

@@ -167,16 +167,16 @@ int infp_ring_find(int proc_fd, pid_t pid, bool writable,
         if (s.n)
                 return s.n;
         if (wish.is_named_refused)
-                return infp_fail(err, -ENOENT,
-                                 "process %d can make no ring file where " INFP_RING_ENV
-                                 " of its environment says: that has to be a directory of its user with mode 0700, "
-                                 "and no link",
-                                 (int) pid);
+                return infp_fail(
+                        err, -ENOENT,
+                        "process %d cannot create a ring file in the directory that " INFP_RING_ENV
+                        " in its environment names: it must be a directory of its user with mode 0700, not a link",
+                        (int) pid);
         if (wish.is_wanted)
                 return infp_fail(err, -ENOENT,
                                  "process %d has " INFP_RING_ENV
-                                 " in its environment but no ring file%s%s: it does not use "
-                                 "libinfprof, has recorded nothing yet, or could make no file",
+                                 " in its environment but no ring file%s%s: it does not use libinfprof, has recorded "
+                                 "nothing yet, or could not create the file",
                                  (int) pid, s.first_path[0] ? " in " : "", s.first_path);
         return infp_fail(err, -ENOENT,
                          "process %d does not record: start it with " INFP_RING_ENV

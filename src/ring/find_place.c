@@ -50,7 +50,7 @@ static int read_start(int proc_fd, pid_t pid, uint64_t *ret_start)
         return infp_span_u64(words[STAT_FIELDS - 1], ret_start);
 }
 
-/* The word number `index` behind the name of a line of /proc/PID/status; UINT_MAX: the last one. */
+/* The word number `index` after the name of a line of /proc/PID/status; UINT_MAX: the last one. */
 static bool status_number(const char *text, const char *name, unsigned index, uint64_t *ret)
 {
         struct infp_span rest = { text, strlen(text) }, line, words[34];
@@ -90,9 +90,10 @@ int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, st
                 return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
         owner.uid = (uint32_t) uid;
         if (owner.uid != geteuid() && geteuid() != 0)
-                return infp_fail(err, -EPERM,
-                                 "process %d belongs to uid %u, and we are uid %u: only that user and root may read it",
-                                 (int) pid, owner.uid, (unsigned) geteuid());
+                return infp_fail(
+                        err, -EPERM,
+                        "process %d belongs to uid %u, and infprof runs as uid %u: only that user and root may read it",
+                        (int) pid, owner.uid, (unsigned) geteuid());
         if (status_number(text, "NSpid:", UINT_MAX, &number))
                 owner.pid = (int32_t) number;
         snprintf(path, sizeof(path), "%d/ns/pid", (int) pid);

@@ -23,7 +23,7 @@ static int check_file(int file, const struct infp_ring_owner *owner, uint64_t *r
         if (fstat(file, &status) < 0)
                 return infp_fail_errno(err, -errno, "cannot be read");
         if (!S_ISREG(status.st_mode))
-                return infp_fail(err, -EBADMSG, "is no file: remove it");
+                return infp_fail(err, -EBADMSG, "is not a file: remove it");
         if (status.st_uid != owner->uid)
                 return infp_fail(err, -EPERM, "belongs to uid %u, its process to uid %u: it is not read",
                                  (unsigned) status.st_uid, owner->uid);
@@ -36,7 +36,7 @@ static int check_owner(const struct infp_ring_head *head, const struct infp_ring
         if (head->pid != owner->pid || head->start_ticks != owner->start_ticks ||
             (owner->pid_ns && head->pid_ns && owner->pid_ns != head->pid_ns) ||
             (owner->boot_id[0] && strcmp(owner->boot_id, head->boot_id) != 0))
-                return infp_fail(err, -ESTALE, "is of another process, which has ended: remove it");
+                return infp_fail(err, -ESTALE, "belongs to another process, which has ended: remove it");
         return 0;
 }
 
@@ -52,14 +52,14 @@ static int open_map(struct infp_ring *ring, uint64_t size, struct infp_err *err)
         int r;
 
         if (n != sizeof(page))
-                return infp_fail(err, -EBADMSG, "is no ring file of libinfprof: it is too short; remove it");
+                return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: it is too short; remove it");
         INFP_TRY(ring_check(&page.head, size, &ring->layout, err));
         wanted = (ssize_t) (ring->layout.n_kinds * sizeof(*kinds));
         kinds = malloc((size_t) wanted + 1);
         if (!kinds)
                 return infp_fail(err, -ENOMEM, "not enough memory for a reader");
         if (pread(ring->file, kinds, (size_t) wanted, ring->layout.kinds_at) != wanted)
-                return infp_fail(err, -EBADMSG, "is no ring file of libinfprof: its schema is cut; remove it");
+                return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: its schema is cut; remove it");
         INFP_TRY(ring_check_kinds(kinds, &ring->layout, err));
         r = infp_guarded_map_open(&ring->map, ring->file, ring->layout.size, ring->is_consumer);
         return r < 0 ? infp_fail_errno(err, r, "cannot be mapped") : 0;
@@ -143,7 +143,7 @@ int infp_ring_open(int file, const struct infp_ring_owner *owner, bool consumer,
                 ring->spans.seed = (uintptr_t) ring;
         r = open_ring(ring, err);
         if (r < 0) {
-                ring->is_consumer = false; /* whoever is, goes on */
+                ring->is_consumer = false; /* the consumer goes on */
                 infp_ring_close(ring);
                 return r;
         }
@@ -199,7 +199,7 @@ static void tidy(struct infp_ring *ring)
         }
 }
 
-/* What is under way, then twice all: ends wait for one pass behind theirs, newest values for one behind which they are the same. */
+/* What is under way, then twice all: ends wait for one pass after theirs, newest values for one after which they are the same. */
 static int finish(struct infp_ring *ring)
 {
         for (unsigned passes = 0; passes < 3;) {

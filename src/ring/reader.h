@@ -32,7 +32,7 @@ struct infp_ring_counts {
         uint64_t spans_forgotten; /* begins beyond INFP_RING_OPEN_SPANS: shown only when they end */
         uint64_t
                 cut_attributes; /* beyond INFP_RING_ATTRIBUTES of a span, or INFP_RING_ATTRIBUTES_ALL of all open ones */
-        bool was_cut;           /* the file was made shorter while it was read: there is nothing more to be had */
+        bool was_cut;           /* the file was made shorter while it was read: nothing more can be read */
 };
 enum {
         INFP_RING_OPEN_SPANS = 65536,

@@ -9,7 +9,7 @@
 #include "ring/reader_parts.h"
 
 enum {
-        HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what came behind is read where it is there */
+        HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what follows is read where it is there */
         METRICS_MOST = 4 * INFP_WIRE_METRICS,
         CHUNKS_MOST = INFP_WIRE_MAX_BYTES / INFP_WIRE_CHUNK,
         KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
@@ -17,10 +17,10 @@ enum {
 
 static int bad(struct infp_err *err, const char *what)
 {
-        return infp_fail(err, -EBADMSG, "is no ring file of libinfprof: %s; remove it", what);
+        return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: %s; remove it", what);
 }
 
-/* A part of the file: aligned, behind the head, before the chunks. */
+/* A part of the file: aligned, after the head, before the chunks. */
 static bool is_part(const struct ring_layout *layout, uint64_t at, uint64_t size, uint64_t alignment)
 {
         return at % alignment == 0 && at >= layout->head_bytes && size <= layout->chunks_at &&
@@ -42,14 +42,14 @@ int ring_check(const struct infp_wire_head *head, uint64_t file_size, struct rin
         };
 
         if (memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)) != 0)
-                return bad(err, "it does not begin as one");
+                return bad(err, "its header is wrong");
         if (head->version != INFP_WIRE_VERSION)
                 return infp_fail(err, -EBADMSG,
                                  "is of version %" PRIu32 " (libinfprof %.31s), this infprof reads version %d: use an "
                                  "infprof as new as the library",
                                  head->version, head->library, INFP_WIRE_VERSION);
         if (l.head_bytes < HEAD_LEAST || l.head_bytes > INFP_WIRE_PAGE)
-                return bad(err, "its head has an impossible size");
+                return bad(err, "its header has an impossible size");
         if (l.chunks_at % INFP_WIRE_PAGE || l.chunks_at > INFP_WIRE_MAX_BYTES || l.chunks_at > file_size)
                 return bad(err, "its chunks lie outside");
         if (l.max_chunks == 0 || l.max_chunks > CHUNKS_MOST)
@@ -127,11 +127,10 @@ int ring_check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *lay
                     k->n_fields > INFP_WIRE_FIELDS)
                         return bad(err, "its schema makes no sense");
                 if (is_known && (k->size < ours[k->kind].size || !agrees(k, ours[k->kind].fields)))
-                        return infp_fail(
-                                err, -EBADMSG,
-                                "holds records '%.*s' of another shape than this infprof reads: use an infprof "
-                                "as new as the library",
-                                KIND_NAME, k->name);
+                        return infp_fail(err, -EBADMSG,
+                                         "has records '%.*s' in another format than this infprof reads: use an infprof "
+                                         "as new as the library",
+                                         KIND_NAME, k->name);
                 layout->fixed[k->kind] = k->size;
         }
         return 0;
@@ -158,7 +157,7 @@ int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *e
                        (!head->magic[0] || !memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)))))
                 return infp_fail(err, -EAGAIN, "is being made");
         if (n != sizeof(page) || memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)) != 0)
-                return bad(err, "it does not begin as one");
+                return bad(err, "its header is wrong");
         *ret = (struct infp_ring_head){
                 .start_ticks = head->start_ticks,
                 .pid_ns = head->pid_ns,

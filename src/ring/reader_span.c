@@ -117,7 +117,7 @@ void ring_spans_done(struct ring_spans *spans)
         infp_map_done(&spans->by_id);
 }
 
-/* The end of a JSON string that begins at `at`, behind its closing quote. Our own text: it is well made. */
+/* The end of a JSON string that begins at `at`, after its closing quote. Our own text: it is well made. */
 static size_t string_end(const char *text, size_t at)
 {
         for (at++; text[at] != '"'; at++)

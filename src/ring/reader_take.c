@@ -1,5 +1,5 @@
 /* Copies records out of chunks, by the rule of wire.h: what is below `used` is believed only when the generation is still the
- * same behind the copy. */
+ * same after the copy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void copy_words(char *to, const struct infp_wire_chunk *chunk, uint32_t f
         }
 }
 
-/* Between the payload and the stamp behind it. The thread sanitizer knows no fences; all that they order here is atomic. */
+/* Between the payload and the stamp after it. The thread sanitizer knows no fences; all that they order here is atomic. */
 static void fence(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -112,7 +112,7 @@ static void note_missed(struct infp_ring *ring, const struct ring_seen *seen, ui
                 ring->counts.missed_chunks++;
 }
 
-/* Where reading goes on: behind what we took, or what an earlier consumer took. */
+/* Where reading goes on: after what we took, or what an earlier consumer took. */
 static uint32_t start_of(struct infp_ring *ring, const struct infp_wire_chunk *chunk, struct ring_seen *seen,
                          uint64_t generation)
 {
@@ -162,7 +162,7 @@ static int take_once(struct infp_ring *ring, uint32_t index)
                 ring->counts.torn++;
                 return 1;
         }
-        /* Only now: a record may have been written behind the last look at the clock. */
+        /* Only now: a record may have been written after the last look at the clock. */
         ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC) + slack_ns;
         ring->taken.size += used - from;
         seen->offset = used;

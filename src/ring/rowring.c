@@ -81,7 +81,7 @@ static char *reserve(struct infp_rowring *ring, size_t size, size_t spare, uint6
         uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
         size_t at = head & (ring->size - 1), to_end = ring->size - at, need = size;
         /* When the reader has seen all, and half of the ring was used, go back to the start: the ring then stays at half of
-         * its memory instead of touching all of it in turn. Until the reader has followed, what lies behind counts as used:
+         * its memory instead of touching all of it in turn. Until the reader has followed, what follows counts as used:
          * going back any sooner would leave a burst of rows without room. */
         bool wrap = size > to_end || (head == tail && at >= ring->size / 2 && at >= size + spare);
 

@@ -7,10 +7,10 @@
  *      arena_at         texts that many records name, written once, never moved
  *      chunks_at        n_chunks chunks of INFP_WIRE_CHUNK bytes; grows by whole chunks, at most to max_chunks
  *
- * A thread owns at most one active chunk of each class and is its only writer. It writes a record behind `used`, then stores the
+ * A thread owns at most one active chunk of each class and is its only writer. It writes a record after `used`, then stores the
  * new `used` (release). Bytes below `used` do not change while the chunk's generation stays, so a reader loads `stamp`, then
- * `used` (acquire), copies, and believes the copy only when the generation is still the same behind an acquire fence: a torn
- * record is never shown, a killed writer leaves at most bytes behind `used`. Readers never write, but for the one consumer (the
+ * `used` (acquire), copies, and believes the copy only when the generation is still the same after an acquire fence: a torn
+ * record is never shown, a killed writer leaves at most bytes after `used`. Readers never write, but for the one consumer (the
  * recorder), which says in `drained` how far it has come; a sealed chunk that is drained may be claimed again.
  *
  * Payload is read and written in words of 64 bits, relaxed atomics, so that a copy that loses that race is no undefined behaviour. */
@@ -51,13 +51,13 @@ enum infp_wire_state {
         INFP_WIRE_CLAIMING = 1, /* between the CAS and the new head: to be skipped */
         INFP_WIRE_ACTIVE = 2,
         INFP_WIRE_PARKED =
-                3, /* its thread has ended, there is room left: the next thread of its class goes on behind `used` */
+                3, /* its thread has ended, there is room left: the next thread of its class goes on after `used` */
         INFP_WIRE_SEALED = 4, /* full */
 };
 
 struct infp_wire_chunk {
         _Atomic uint64_t stamp; /* generation << 3 | state */
-        _Atomic uint32_t used;  /* bytes of records behind this head */
+        _Atomic uint32_t used;  /* bytes of records after this head */
         uint32_t class;
         _Atomic uint64_t drained; /* by the consumer: low word of the generation << 32 | bytes */
         _Atomic uint32_t tid;     /* owner */

@@ -73,7 +73,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         atomic_store(&head->arena_used, 8); /* place 0 means none */
 }
 
-/* The whole range is mapped at once; pages behind the file's end are not touched before it has grown. Where the address space is
+/* The whole range is mapped at once; pages after the file's end are not touched before it has grown. Where the address space is
  * limited the file does not grow. */
 static int map(struct infp_writer_file *file, int fd, uint64_t bytes)
 {

@@ -84,7 +84,7 @@ static inline void infp_writer_block_signals(sigset_t *ret_before)
                 sigdelset(&set, kept[i]);
         pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
-/* Between the stamp of a chunk or the like and the payload behind it. The thread sanitizer knows no fences; all that they order
+/* Between the stamp of a chunk or the like and the payload after it. The thread sanitizer knows no fences; all that they order
  * here is atomic. */
 static inline void infp_writer_fence(void)
 {

@@ -101,7 +101,7 @@ static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_
         if (!atomic_compare_exchange_strong_explicit(&chunk->stamp, &stamp, generation << 3 | INFP_WIRE_CLAIMING,
                                                      memory_order_acq_rel, memory_order_relaxed))
                 return false;
-        infp_writer_fence(); /* whoever reads what follows sees that the generation has changed */
+        infp_writer_fence(); /* a reader of what follows sees that the generation has changed */
         forget_note(i);
         count_lost(chunk, stamp);
         atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
@@ -127,7 +127,7 @@ static struct infp_wire_chunk *take_fresh(enum infp_wire_class class, uint32_t t
         return NULL;
 }
 
-/* Goes on behind the records of a thread that has ended; its generation stays. */
+/* Goes on after the records of a thread that has ended; its generation stays. */
 static struct infp_wire_chunk *adopt(uint32_t i, enum infp_wire_class class, uint32_t tid)
 {
         struct infp_wire_chunk *chunk = chunk_at(i);
@@ -281,7 +281,7 @@ static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, ui
                 chunk = take_drained(class, MANY_LOOKS, tid, now_ns);
         if (!chunk)
                 chunk = evict(class, tid, now_ns);
-        /* Asking who lives takes system calls, which a sandbox may punish: only where there may be something to be had. */
+        /* Asking who lives takes system calls, which a sandbox may punish: only where something may be gained. */
         if (!chunk && atomic_load_explicit(&pool->n_active, memory_order_relaxed) * HELD_SHARE >=
                               atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed)) {
                 infp_writer_reap(now_ns);

@@ -45,7 +45,7 @@ struct infp_sampler {
         uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
         bool is_woken, said_skipped, said_refused;
         struct pollfd *fds;
-        unsigned n_fds; /* of perf, behind two of our own */
+        unsigned n_fds; /* of perf, after two of our own */
 };
 
 /* sampler_read.c */

@@ -69,9 +69,8 @@ static void source(struct infp_sampler *sampler, const char *instance, enum infp
 
 static void explain_limits(struct infp_sampler *sampler)
 {
-        static const char no_kernel[] =
-                "kernel.perf_event_paranoid allows no look into the kernel: its frames, and the time "
-                "that threads spend in it, are not sampled",
+        static const char no_kernel[] = "kernel.perf_event_paranoid does not permit kernel stacks: kernel frames, and "
+                                        "time in the kernel, are not sampled",
                           fix[] = "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof";
         const uint32_t asked = sampler->options.stack_bytes, got = infp_perf_stack_bytes(sampler->perf);
         char text[256];
@@ -83,9 +82,7 @@ static void explain_limits(struct infp_sampler *sampler)
         if (got >= asked)
                 return;
         snprintf(text, sizeof(text),
-                 "only %u KiB a CPU may be locked for the buffers of perf events: of each stack %u instead of %u bytes "
-                 "are "
-                 "copied",
+                 "only %u KiB per CPU may be locked for perf buffers: %u instead of %u bytes of each stack are copied",
                  infp_perf_ring_bytes(sampler->perf) / 1024, got, asked);
         source(sampler, "locked memory", INFP_DENIED, text, "ulimit -l 8192");
         infp_sampler_say(sampler, "%s (ulimit -l 8192 would help)", text);
@@ -112,8 +109,8 @@ static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf
                 return;
         sampler->said_skipped = true;
         snprintf(text, sizeof(text), "%s threads of the target are not sampled: %s", infp_count(perf->n_skipped).text,
-                 perf->was_late ? "the machine is too busy to open perf events of all in time"
-                                : "there are not enough descriptors for perf events of all");
+                 perf->was_late ? "the machine is too busy to open all perf events in time"
+                                : "there are not enough file descriptors for all perf events");
         source(sampler, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,
                perf->was_late ? NULL : "ulimit -n 65536, or give infprof CAP_PERFMON");
         infp_sampler_say(sampler, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");

@@ -45,11 +45,10 @@ static int check_field(fb(Field_table_t) field, struct infp_err *err)
         fb(DictionaryEncoding_table_t) dictionary = fb(Field_dictionary)(field);
 
         if (fb(Field_vec_len)(fb(Field_children)(field)) > 0 || !fb(Field_type)(field) || !type_is_read(field))
-                return infp_fail(
-                        err, -EBADMSG,
-                        "column '%s' has the Arrow type %.*s, which is not read: write it as a number, a text, a bool "
-                        "or a timestamp",
-                        name, (int) strcspn(type, "_"), type); /* "Struct_" is C's word */
+                return infp_fail(err, -EBADMSG,
+                                 "column '%s' has the Arrow type %.*s, which infprof does not read: write it as a "
+                                 "number, a text, a bool or a timestamp",
+                                 name, (int) strcspn(type, "_"), type); /* "Struct_" is C's word */
         if (dictionary && !fb(DictionaryEncoding_indexType)(dictionary))
                 return infp_fail(err, -EBADMSG, "column '%s' has a dictionary without an index type", name);
         if (!pairs_are_whole(fb(Field_custom_metadata)(field)))
@@ -70,7 +69,7 @@ int infp_arrow_check_schema(const uint8_t *message, struct infp_err *err)
         if (n == 0 || n > INFP_ARROW_MAX_COLUMNS)
                 return infp_fail(err, -EBADMSG, "it has %zu columns; 1 to %d are read", n, INFP_ARROW_MAX_COLUMNS);
         if (fb(Schema_endianness)(schema) != fb(Endianness_Little))
-                return infp_fail(err, -EBADMSG, "its numbers are big-endian, which is not read");
+                return infp_fail(err, -EBADMSG, "its numbers are big-endian, which infprof does not read");
         for (size_t i = 0; i < n; i++)
                 INFP_TRY(check_field(fb(Field_vec_at)(fields, i), err));
         if (!pairs_are_whole(fb(Schema_custom_metadata)(schema)))
@@ -86,15 +85,16 @@ static int check_batch(fb(RecordBatch_table_t) batch, const struct infp_arrow_me
         if (!batch)
                 return infp_fail(err, -EBADMSG, "a message holds no rows");
         if (fb(RecordBatch_compression_is_present)(batch))
-                return infp_fail(err, -EBADMSG,
-                                 "its batches are compressed, which is not read: write it without compression");
+                return infp_fail(
+                        err, -EBADMSG,
+                        "its batches are compressed, which infprof does not read: write it without compression");
         if (fb(RecordBatch_length)(batch) < 0 || fb(RecordBatch_length)(batch) > want->max_rows)
                 return infp_fail(err, -EBADMSG, "a message claims an impossible number of rows");
         nodes = fb(RecordBatch_nodes)(batch);
         buffers = fb(RecordBatch_buffers)(batch);
         if ((int64_t) fb(FieldNode_vec_len)(nodes) != want->n_nodes ||
             (int64_t) fb(Buffer_vec_len)(buffers) != want->n_buffers)
-                return infp_fail(err, -EBADMSG, "a message has not the columns that the schema names");
+                return infp_fail(err, -EBADMSG, "a message does not have the columns that the schema names");
         for (size_t i = 0; i < (size_t) want->n_nodes; i++) {
                 fb(FieldNode_struct_t) node = fb(FieldNode_vec_at)(nodes, i);
 

@@ -60,7 +60,7 @@ static int64_t place(struct sharing *s, int64_t offset, int64_t length)
         return at;
 }
 
-/* As the encoder lays them: one behind the other, each padded to 8 bytes. */
+/* As the encoder lays them: one after the other, each padded to 8 bytes. */
 static bool is_plain(fb(Buffer_vec_t) buffers, int64_t body_size)
 {
         int64_t at = 0;

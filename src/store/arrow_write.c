@@ -331,7 +331,7 @@ int infp_arrow_put_batch(struct infp_arrow_writer *writer, const struct infp_bat
                 return 0;
         INFP_TRY(ready(encoder, err));
         if (infp_table_width(batch->table) != writer->width)
-                return infp_fail(err, -EINVAL, "a batch of table %s has not the columns of table %s",
+                return infp_fail(err, -EINVAL, "a batch of table %s does not have the columns of table %s",
                                  batch->table->name, writer->table->name);
         if (reserve_scratch(writer, batch) < 0)
                 return infp_fail(err, -ENOMEM, "not enough memory for an Arrow message");

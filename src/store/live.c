@@ -166,7 +166,7 @@ int infp_live_fd(const struct infp_live *live)
         return live->socket;
 }
 
-/* A reader holds a shared lock: ours alone is to be had only when there is none. */
+/* A reader holds a shared lock: an exclusive one is granted only when there is none. */
 bool infp_live_has_reader(struct infp_live *live)
 {
         if (flock(live->reader_fd, LOCK_EX | LOCK_NB) < 0)
@@ -234,7 +234,7 @@ static void accept_one(struct infp_live *live, int fd)
         struct client *place = find_place(live), turned_away = { .fd = fd };
 
         if (!place) {
-                answer(&turned_away, -EBUSY, "too many clients wait: try again");
+                answer(&turned_away, -EBUSY, "too many clients are waiting: try again");
                 infp_close(turned_away.fd);
                 return;
         }

@@ -86,7 +86,7 @@ static int fail_none(const char *uuid, const char *own, const char *path, struct
                                  (unsigned) geteuid(), uuid, path);
         if (own)
                 return infp_fail(err, -ENOENT,
-                                 "run %.40s, in which this process was started (INFPROF_RUN), records no more", own);
+                                 "run %.40s, which started this process (INFPROF_RUN), is no longer recorded", own);
         return infp_fail(err, -ENOENT, "no live run of uid %u (looked in %s): start one with `infprof record`",
                          (unsigned) geteuid(), path);
 }
@@ -135,7 +135,7 @@ static int connect_to(const char *uuid, int timeout_ms, struct infp_err *err)
                 return fd;
         r = -errno;
         infp_close(fd);
-        return infp_fail_errno(err, r, "cannot speak to the recorder at %s/%s.sock", path, uuid);
+        return infp_fail_errno(err, r, "cannot connect to the recorder at %s/%s.sock", path, uuid);
 }
 
 static int read_answer(const char *text, size_t size, struct infp_err *err)
@@ -148,7 +148,7 @@ static int read_answer(const char *text, size_t size, struct infp_err *err)
         if (json_is_true(json_object_get(root, "ok")) && rows >= 0 && rows <= INT_MAX)
                 r = (int) rows;
         else
-                r = infp_fail(err, -EPROTO, "the recorder refused it: %.400s",
+                r = infp_fail(err, -EPROTO, "the recorder refused the message: %.400s",
                               error ? error : "its answer cannot be read");
         json_decref(root);
         return r;
@@ -177,7 +177,7 @@ static int wait_for_answer(int fd, int timeout_ms, int pid, struct infp_err *err
         if (n < 0 && errno == ECONNRESET) /* it turned us away before it read us: first the reset comes, then why */
                 n = recv(fd, text, sizeof(text), MSG_DONTWAIT);
         if (n < 0)
-                return infp_fail_errno(err, -errno, "cannot hear the recorder (pid %d)", pid);
+                return infp_fail_errno(err, -errno, "cannot receive from the recorder (pid %d)", pid);
         if (n == 0)
                 return infp_fail(err, -ECONNRESET, "the recorder (pid %d) ended before it answered", pid);
         return read_answer(text, (size_t) n, err);
@@ -196,7 +196,7 @@ int infp_live_send(const char *uuid, const char *message, size_t size, int timeo
         if (fd < 0)
                 return fd;
         if (send(fd, message, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-                return infp_fail_errno(err, -errno, "cannot speak to the recorder (pid %d)", entry.pid);
+                return infp_fail_errno(err, -errno, "cannot talk to the recorder (pid %d)", entry.pid);
         return wait_for_answer(fd, timeout_ms, entry.pid, err);
 }
 

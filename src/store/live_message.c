@@ -79,7 +79,7 @@ static int set_cell(struct infp_row *row, unsigned cell, const struct infp_colum
         case INFP_U64:
         case INFP_ID64:
                 if (!get_u64(value, &u))
-                        return refuse(err, row->table, column->name, "an integer from 0 on (above 2^53 as a text)");
+                        return refuse(err, row->table, column->name, "a non-negative integer (above 2^53 as a text)");
                 if (column->type == INFP_U64)
                         infp_row_u64(row, cell, u);
                 else
@@ -157,7 +157,7 @@ static int take(json_t *root, const struct infp_live_taker *taker, struct infp_r
         if (url && taker->serves)
                 return taker->serves(taker->serves_context, url, err);
         if (!table)
-                return infp_fail(err, -EBADMSG, "no table '%.64s' takes rows from outside", name ? name : "");
+                return infp_fail(err, -EBADMSG, "table '%.64s' takes no rows from other programs", name ? name : "");
         if (!json_is_array(rows))
                 return infp_fail(err, -EBADMSG, "\"rows\" must be a list of objects");
         json_array_foreach(rows, i, one) INFP_TRY(fill_row(row, table, one, err));

@@ -48,12 +48,13 @@ static int check(int fd, const char *path, struct infp_err *err)
         if (fstat(fd, &status) < 0)
                 return infp_fail_errno(err, -errno, "cannot read %s", path);
         if (status.st_uid != geteuid())
-                return infp_fail(err, -EPERM, "%s belongs to uid %u, not to us (uid %u)", path,
+                return infp_fail(err, -EPERM, "%s belongs to uid %u, not to this user (uid %u)", path,
                                  (unsigned) status.st_uid, (unsigned) geteuid());
         if (status.st_mode & 077)
-                return infp_fail(err, -EPERM,
-                                 "%s is open to others (mode %04o), who could speak for our runs: chmod 700 it", path,
-                                 (unsigned) status.st_mode & 07777);
+                return infp_fail(
+                        err, -EPERM,
+                        "other users can write to %s (mode %04o) and could imitate this user's runs: chmod 700 it",
+                        path, (unsigned) status.st_mode & 07777);
         return 0;
 }
 
@@ -65,7 +66,7 @@ static int open_directory(const char *path, struct infp_err *err)
                 return infp_fail_errno(err, -errno, "cannot make %s, where live runs are found", path);
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
-                return infp_fail(err, -EPERM, "%s is not a directory of ours but a link or a file", path);
+                return infp_fail(err, -EPERM, "%s is a link or a file, not a directory", path);
         if (fd < 0)
                 return infp_fail_errno(err, errno == EACCES ? -EPERM : -errno,
                                        "cannot open %s, where live runs are found", path);
@@ -94,7 +95,7 @@ int infp_live_open_directory(char *ret, size_t cap, struct infp_err *err)
                 }
         }
         /* What lies in /tmp is not ours to remove: it is sticky. */
-        return infp_fail(err, r, "%s; set XDG_RUNTIME_DIR to a directory of mode 0700 that is yours", first.text);
+        return infp_fail(err, r, "%s; set XDG_RUNTIME_DIR to your own directory with mode 0700", first.text);
 }
 
 int infp_live_directory(char *ret, size_t cap, struct infp_err *err)

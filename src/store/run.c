@@ -99,7 +99,7 @@ static int make_run(struct infp_run *run, const struct infp_run_info *info, stru
         if (mkdirat(run->output_fd, name, info->is_shared ? 0777 : 0700) < 0) {
                 r = -errno;
                 if (r == -EEXIST)
-                        return infp_fail(err, r, "%s/%s is there already", run->output, name);
+                        return infp_fail(err, r, "%s/%s already exists", run->output, name);
                 return fail_to_make(err, r, run->output);
         }
         run->fd = infp_store_open(run->output_fd, name, O_RDONLY | O_DIRECTORY);

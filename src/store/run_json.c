@@ -424,7 +424,7 @@ int infp_run_json_read(const char *text, size_t size, struct infp_run_info *ret,
         if (r.failed)
                 q = infp_fail(err, -ENOMEM, "not enough memory");
         else if (r.fault)
-                q = infp_fail(err, -EBADMSG, "member \"%s\" is not what it should be", r.fault);
+                q = infp_fail(err, -EBADMSG, "member \"%s\" has a wrong type or value", r.fault);
         json_decref(root);
         if (q < 0)
                 infp_run_info_done(ret);

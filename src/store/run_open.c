@@ -61,7 +61,7 @@ static int fail_to_open(const struct infp_run *run, const char *name, struct inf
         if (run->fd == -EACCES && fstatat(run->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return infp_fail(err, run->fd,
                                  "cannot open %s/%s: Permission denied; uid %u alone and root may read it: `record "
-                                 "--share` makes runs for all",
+                                 "--share` makes runs that others can read",
                                  run->output, name, (unsigned) st.st_uid);
         return infp_fail_errno(err, run->fd, "cannot open %s/%s", run->output, name);
 }
@@ -209,7 +209,7 @@ static int fail_ambiguous(const struct candidates *c, struct infp_err *err)
         if (shown < c->n)
                 infp_str_printf(&names, " and %zu more", c->n - shown);
         return infp_fail(err, -ENOTUNIQ,
-                         "%zu runs begin with '%s': %s; give more of its uuid (`infprof runs` tells them apart)", c->n,
+                         "%zu runs begin with '%s': %s; give more of its uuid (`infprof runs` lists them)", c->n,
                          c->prefix, names.data ? names.data : "");
 }
 
@@ -221,10 +221,10 @@ static int open_candidate(const struct candidates *c, const char *spec, const ch
         if (c->failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         if (c->n == 0)
-                return infp_fail(
-                        err, -ENOENT,
-                        "there is no directory '%s', and no run in %s nor any live run of yours whose uuid begins so",
-                        spec, output);
+                return infp_fail(err, -ENOENT,
+                                 "there is no directory '%s', and no run in %s and no live run of yours has a uuid "
+                                 "that begins so",
+                                 spec, output);
         if (c->n > 1)
                 return fail_ambiguous(c, err);
         fd = infp_run_open_output(c->list[0].output, err);

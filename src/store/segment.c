@@ -327,16 +327,16 @@ void infp_segment_note(const struct infp_segment *s, struct infp_run *run)
         const struct infp_segment_damage *damage = &s->damage;
 
         if (damage->n)
-                infp_run_note(run, "%s bytes of %s are damaged and left out (%s)", infp_count(damage->bytes).text,
+                infp_run_note(run, "%s bytes of %s are damaged and skipped (%s)", infp_count(damage->bytes).text,
                               s->path, damage->why.text);
         if (run->state == INFP_RUN_RECORDING || !s->is_torn)
                 return;
         if (damage->cut_bytes)
-                infp_run_note(run, "%s ends in a batch that is not whole: its %s bytes are left out", s->path,
+                infp_run_note(run, "%s ends in an incomplete batch: its %s bytes are skipped", s->path,
                               infp_count(damage->cut_bytes).text);
         else if (run->state != INFP_RUN_INTERRUPTED && !damage->n)
                 infp_run_note(run,
-                              "%s has no end: it was cut there, or could not be written any more; rows may be missing",
+                              "%s has no end mark: it was cut, or could not be written completely; rows may be missing",
                               s->path);
 }
 

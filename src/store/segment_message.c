@@ -108,7 +108,7 @@ int infp_segment_message(struct infp_segment *s, uint64_t *ret_size, struct infp
         int r;
 
         if (s->error)
-                return infp_fail(err, s->error, "cannot read %s any further", s->path);
+                return infp_fail(err, s->error, "cannot read the rest of %s", s->path);
         if (s->is_end)
                 return 0;
         r = read_prefix(s, &length, err);

@@ -26,7 +26,7 @@ struct store_table {
         int fd;          /* -1: not made yet, or closed to save descriptors */
         bool exists;     /* its segment of the current number was made */
         bool is_changed; /* since it was last given to the syncer */
-        bool has_tail;   /* half a message that could not be cut off stands behind `good` */
+        bool has_tail;   /* half a message that could not be cut off stands after `good` */
         uint64_t good;   /* bytes of whole messages */
         uint64_t used;   /* when it was last written, in batches */
 };
@@ -70,9 +70,9 @@ static const char *remedy(int r)
         switch (-r) {
         case ENOSPC:
         case EDQUOT:
-                return "; free space and recording goes on";
+                return "; free space on the disk";
         case EFBIG:
-                return "; raise the limit of file sizes (ulimit -f)";
+                return "; raise the file size limit (ulimit -f)";
         case ENOENT:
                 return " (was the directory of the run removed?)";
         default:
@@ -270,7 +270,7 @@ static int close_segment(struct store *s, struct store_table *t, struct infp_err
                 infp_arrow_put_end(&s->out);
                 r = s->out.failed ? -ENOMEM : append(s, t);
                 if (r < 0)
-                        infp_fail(err, r, "cannot end %s: %s; all rows are in it, `infprof recover` adds its end",
+                        infp_fail(err, r, "cannot close %s: %s; all rows are in it, and `infprof recover` adds its end",
                                   path_of(s, t, path, sizeof(path)), strerror(-r));
                 else
                         r = sync_table(s, t, err);

@@ -23,7 +23,7 @@ struct jobs {
         size_t n, cap;
 };
 
-/* Of the syncer and its thread: whoever is last frees it. The lock is for n_done, is_ended and is_orphan; before the end all
+/* Of the syncer and its thread: the last one frees it. The lock is for n_done, is_ended and is_orphan; before the end all
  * else is the thread's. */
 struct pass {
         pthread_mutex_t lock;
@@ -194,7 +194,7 @@ int infp_syncer_start(struct infp_syncer *syncer, struct infp_err *err)
                 /* Nothing is lost: the next start tries it again. */
                 if (r == -EMFILE || r == -ENFILE || r == -ENOENT)
                         return 0;
-                return infp_fail_errno(err, r, "cannot start a thread that brings %s to the disk", syncer->shown);
+                return infp_fail_errno(err, r, "cannot start a thread that flushes %s to disk", syncer->shown);
         }
         syncer->waiting = (struct jobs){ 0 };
         syncer->pass = pass;
@@ -209,7 +209,7 @@ static int collect(struct infp_syncer *syncer, struct infp_err *err)
 
         pthread_join(pass->thread, NULL);
         if (r < 0)
-                infp_fail_errno(err, r, "cannot bring %s/%s to the disk", syncer->shown, pass->failed.path);
+                infp_fail_errno(err, r, "cannot flush %s/%s to disk", syncer->shown, pass->failed.path);
         for (size_t i = 0; i < pass->jobs.n; i++)
                 if (add(&syncer->waiting, &pass->jobs.all[i]) < 0)
                         break;
@@ -266,8 +266,8 @@ int infp_syncer_wait(struct infp_syncer *syncer, uint64_t patience_ns, struct in
                 if (!wait_for_pass(syncer->pass, until, &n_left)) {
                         n_left += syncer->waiting.n;
                         return infp_fail(own, first ? first : -ETIMEDOUT,
-                                         "the disk is slow: %zu of the files in %s have not reached it yet, which "
-                                         "matters only if this machine crashes within the next minute",
+                                         "the disk is slow: %zu files in %s are not flushed yet, which matters only if "
+                                         "the machine crashes within the next minute",
                                          n_left, syncer->shown);
                 }
                 r = collect(syncer, own);

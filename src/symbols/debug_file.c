@@ -142,7 +142,7 @@ static bool try_name(const struct search *s, const char *directory, const char *
                try(s, s->places->root_fd, false, USUAL "%s/%s", directory, name);
 }
 
-/* A file name and, behind it at a multiple of 4, a sum. */
+/* A file name and, after it at a multiple of 4, a sum. */
 static void read_link(struct search *s, struct infp_image *object)
 {
         const Elf64_Shdr *section = object ? infp_image_section(object, ".gnu_debuglink", 0) : NULL;

@@ -30,7 +30,7 @@ int infp_go_functions_read(struct infp_image *image, struct infp_go *ret_go, str
         uint64_t names_size;
 
         *ret = (struct infp_functions){ 0 };
-        /* What was read when the image was opened tells what it is. */
+        /* What was read when the image was opened shows what it is. */
         if (infp_elf_open(&elf, image->bytes, image->size, NULL) < 0 || !elf.is_go)
                 return -ENOENT;
         need_table(image);

@@ -230,11 +230,11 @@ static int read_head(struct infp_image *image, const char *path, struct infp_err
         Elf64_Phdr *copy;
 
         if (!bytes || memcmp(bytes, ELFMAG, SELFMAG) != 0)
-                return infp_fail(err, -EBADMSG, "%s is no ELF file", path);
+                return infp_fail(err, -EBADMSG, "%s is not an ELF file", path);
         memcpy(&image->head, bytes, sizeof(image->head));
         if (image->head.e_ident[EI_CLASS] != ELFCLASS64 || image->head.e_ident[EI_DATA] != ELFDATA2LSB ||
             image->head.e_machine != EM_X86_64)
-                return infp_fail(err, -ENOTSUP, "%s is no ELF file of x86-64", path);
+                return infp_fail(err, -ENOTSUP, "%s is not an x86-64 ELF file", path);
         size = image->head.e_phnum * sizeof(Elf64_Phdr);
         bytes = image->head.e_phentsize == sizeof(Elf64_Phdr) ? infp_image_need(image, image->head.e_phoff, size)
                                                               : NULL;
@@ -269,7 +269,7 @@ int infp_image_open(struct infp_image *image, int fd, const char *path, struct i
         *image = (struct infp_image){ .fd = fd };
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0) {
                 infp_close(fd);
-                return infp_fail(err, -EBADMSG, "%s is no file with anything in it", path);
+                return infp_fail(err, -EBADMSG, "%s is empty or not a file", path);
         }
         if ((uint64_t) st.st_size > MOST_BYTES) {
                 infp_close(fd);

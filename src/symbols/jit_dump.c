@@ -159,7 +159,7 @@ static int add_line(struct infp_jit_symbols *jit, const struct infp_jit_line *li
         return 0;
 }
 
-/* Node.js (20) writes memory that it has freed in place of the names of its files; entries behind such a name are none. */
+/* Node.js (20) writes memory that it has freed in place of the names of its files; entries after such a name are none. */
 static bool is_path(const char *text, size_t size)
 {
         size_t i = 0;
@@ -293,13 +293,13 @@ int infp_jit_symbols_read_jitdump(struct infp_jit_symbols *jit, int fd, struct i
         int r = 1, q;
 
         if (!file)
-                return infp_fail(err, -EBADMSG, "a jitdump is no file, or there are too many of them");
+                return infp_fail(err, -EBADMSG, "a jitdump is not a file, or there are too many of them");
         left = size > file->at ? size - file->at : 0;
         buffer = malloc(left > HEAD ? left < MOST_RECORD ? left : MOST_RECORD : HEAD);
         if (!buffer)
                 return infp_fail(err, -ENOMEM, "no memory to read a jitdump");
         if (!file->at && read_head(file, fd, size, buffer) < 0)
-                return infp_fail(err, -EBADMSG, "a file that was mapped as a jitdump is none");
+                return infp_fail(err, -EBADMSG, "the file mapped as a jitdump is not a valid one");
         while (file->at && !file->is_broken && r > 0)
                 r = read_record(jit, file, fd, size, buffer);
         q = infp_jit_sort(jit);

@@ -18,7 +18,7 @@ static int hex_digit(char c)
         return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A number and the blank behind it. */
+/* A number and the blank after it. */
 static bool take_hex(const char **text, const char *end, uint64_t *ret)
 {
         const char *s = *text;
@@ -115,7 +115,7 @@ int infp_jit_symbols_read_perf_map(struct infp_jit_symbols *jit, int fd, struct 
         int r, q;
 
         if (!file)
-                return infp_fail(err, -EBADMSG, "a perf map is no file, or there are too many of them");
+                return infp_fail(err, -EBADMSG, "a perf map is not a file, or there are too many of them");
         if (!chunk)
                 return infp_fail(err, -ENOMEM, "no memory to read a perf map");
         r = read_on(jit, file, fd, chunk);

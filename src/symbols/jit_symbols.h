@@ -43,7 +43,7 @@ struct infp_jit_symbols {
         uint64_t *most;                 /* of entries: the greatest end of it and all before */
         struct infp_jit_line *lines;
         size_t n, cap, n_lines, cap_lines, n_sorted;
-        struct infp_str text, made; /* texts, each with a 0 behind it; what the last look-up shows */
+        struct infp_str text, made; /* texts, each with a 0 after it; what the last look-up shows */
         struct infp_jit_file files[INFP_JIT_MAX_FILES];
         unsigned n_files;
         uint64_t n_rejected;

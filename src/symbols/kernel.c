@@ -1,4 +1,4 @@
-/* /proc/kallsyms: "address type name", of modules with "\t[module]" behind it. */
+/* /proc/kallsyms: "address type name", of modules with "\t[module]" after it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool parse_hex(struct infp_span s, uint64_t *ret)
         return true;
 }
 
-/* Where code ends, as the linker names it: what lies behind is none. */
+/* Where code ends, as the linker names it: what follows is not code. */
 static bool is_end(struct infp_span name)
 {
         return infp_span_is(name, "_etext") || infp_span_is(name, "_einittext") || infp_span_is(name, "_end") ||
@@ -143,15 +143,15 @@ static int say_hidden(int root_fd, struct infp_err *err)
 
         if (how == '2')
                 return infp_fail(err, -EACCES,
-                                 "the kernel hides its addresses from everybody (kernel.kptr_restrict is 2): kernel "
+                                 "the kernel hides its addresses from all users (kernel.kptr_restrict is 2): kernel "
                                  "frames have no names; `sysctl kernel.kptr_restrict=1` shows them to root");
         if (how == '0')
                 return infp_fail(err, -EACCES,
-                                 "the kernel hides its addresses: kernel frames have no names; the capability "
-                                 "CAP_SYSLOG (root has it) or `sysctl kernel.perf_event_paranoid=1` shows them");
+                                 "the kernel hides its addresses: kernel frames have no names; CAP_SYSLOG (root has "
+                                 "it) or `sysctl kernel.perf_event_paranoid=1` shows them");
         return infp_fail(err, -EACCES,
                          "the kernel hides its addresses (kernel.kptr_restrict is %c): kernel frames have no names; "
-                         "the capability CAP_SYSLOG (root has it) or `sysctl kernel.kptr_restrict=0` shows them",
+                         "CAP_SYSLOG (root has it) or `sysctl kernel.kptr_restrict=0` shows them",
                          how);
 }
 

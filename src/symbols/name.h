@@ -1,4 +1,4 @@
-/* Names as people read them: demangled, without what could hurt whoever prints them. Names come from files: they may be of any
+/* Names as people read them: demangled, without what could harm a terminal that prints them. Names come from files: they may be of any
  * length, and made to keep a demangler busy for ever. */
 #pragma once
 
@@ -14,7 +14,7 @@ enum { INFP_SYMBOL_MAX_NAME = 4096, INFP_SYMBOL_MAX_MANGLED = 16384 };
  * the stack of a long name. */
 bool infp_demangle(const char *name, size_t size, struct infp_str *ret);
 
-/* The size of a name without what compilers put behind those of their copies: foo.isra.0.cold is foo. */
+/* The size of a name without what compilers put after those of their copies: foo.isra.0.cold is foo. */
 size_t infp_without_clones(const char *name, size_t size);
 
 /* Replaces ret by the name as one line of UTF-8 (base/text.h's escapes, control characters become \xHH too), cut at

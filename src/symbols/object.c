@@ -89,10 +89,9 @@ static int open_right_image(const struct infp_debug_places *places, const char *
         infp_image_close(ret);
         if (!*build_id)
                 return infp_fail(err, -ESTALE,
-                                 "%s was changed since it ran, and has no build id to tell what is the same: no names",
-                                 path);
+                                 "%s has changed since it ran, and has no build id to verify it: no names", path);
         return infp_fail(err, -ESTALE,
-                         "%s is not the file that ran: its build id is another one; names need that file, or its debug "
+                         "%s is not the file that ran: its build id differs; names need that file, or its debug "
                          "symbols in --debug-dir",
                          path);
 }

@@ -106,7 +106,7 @@ bool infp_ranges_find(const struct infp_ranges *ranges, const struct infp_image 
 
 enum { MOST_WAIT = 4096, NEAR = 32 };
 
-/* `pause`, and soon behind it a short jump back to it or to just before it: a loop that spins. */
+/* `pause`, and soon after it a short jump back to it or to just before it: a loop that spins. */
 static bool spins(const uint8_t *code, uint64_t size)
 {
         for (uint64_t i = 0; i + NEAR + 2 < size; i++) {

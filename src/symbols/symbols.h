@@ -81,7 +81,7 @@ int infp_jit_symbols_read_jitdump(struct infp_jit_symbols *jit, int fd, struct i
 /* The newest entry with the address at t_ns (perf maps know no times). False: none. */
 bool infp_jit_symbols_at(const struct infp_jit_symbols *jit, uint64_t address, uint64_t t_ns, struct infp_symbol *ret);
 struct infp_jit_counts {
-        uint64_t entries, rejected; /* lines or records that are none */
+        uint64_t entries, rejected; /* lines or records that are not entries */
         bool is_full;               /* some were left out */
 };
 void infp_jit_symbols_counts(const struct infp_jit_symbols *jit, struct infp_jit_counts *ret);

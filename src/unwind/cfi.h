@@ -34,7 +34,7 @@ struct infp_fde {
  * from. Returns 0, -ENOTSUP (indirect, text and function relative, omitted) or -EBADMSG. */
 int infp_cfi_pointer(struct infp_cursor *c, uint8_t encoding, uint64_t vaddr, uint64_t data_base, uint64_t *ret);
 
-/* Fills the offsets of the next FDE at or after *offset and moves *offset behind it. Returns 1, 0 at the end, or -EBADMSG:
+/* Fills the offsets of the next FDE at or after *offset and moves *offset after it. Returns 1, 0 at the end, or -EBADMSG:
  * nothing after it can be read. */
 int infp_cfi_next(const struct infp_cfi_section *section, uint64_t *offset, struct infp_fde *ret);
 

@@ -198,9 +198,9 @@ int infp_elf_open(struct infp_elf *elf, const void *bytes, uint64_t size, const 
 
         *elf = (struct infp_elf){ .bytes = bytes, .size = size };
         if (!infp_elf_copy(elf, 0, &head, sizeof(head)) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-                return refuse(ret_why, -EBADMSG, "it is no ELF file");
+                return refuse(ret_why, -EBADMSG, "it is not an ELF file");
         if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_machine != EM_X86_64)
-                return refuse(ret_why, -ENOTSUP, "it is no x86-64 ELF file");
+                return refuse(ret_why, -ENOTSUP, "it is not an x86-64 ELF file");
         if (head.e_phnum && head.e_phentsize != sizeof(Elf64_Phdr))
                 return refuse(ret_why, -EBADMSG, "its program headers have an unknown size");
         elf->type = head.e_type;

@@ -1,4 +1,4 @@
-/* CSV (RFC 4180, but lines end in \n) and TSV: the same with tabs, quoted by the same rule, so that whoever reads CSV reads
+/* CSV (RFC 4180, but lines end in \n) and TSV: the same with tabs, quoted by the same rule, so that a CSV reader reads
  * TSV, and every cell is the same string in both. Absent is an empty field; a text that is empty is "" in quotes. */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool needs_quotes(const char *text, size_t size, char separator)
         return false;
 }
 
-/* To a spreadsheet, which computes it: a text that begins so and is no number. */
+/* To a spreadsheet, which computes it: a text that begins so and is not a number. */
 static bool is_formula(const char *text, size_t size)
 {
         double number;

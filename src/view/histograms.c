@@ -106,7 +106,7 @@ static void put_labels(struct infp_str *out, const char *text, size_t size)
         json_decref(labels);
 }
 
-/* Names are looked for from behind: the buckets of a histogram follow each other on a page. */
+/* Names are looked for from the end: the buckets of a histogram follow each other on a page. */
 static uint32_t name_of(struct infp_histograms *h, const struct places *at, const struct infp_batch *series)
 {
         const uint32_t from = (uint32_t) h->texts.size;

@@ -150,7 +150,7 @@ static void put_labels(struct infp_str *out, const struct infp_batch *batch, uin
 {
         const struct infp_table *table = batch->table;
         const unsigned first = table->plain ? 0 : INFP_FIXED_COLUMNS;
-        bool has_attributes = false; /* joined columns that stand behind an id */
+        bool has_attributes = false; /* joined columns that stand after an id */
 
         infp_str_clear(out);
         for (unsigned i = first; i < infp_table_width(table); i++) {

@@ -192,7 +192,7 @@ static void put_blanks(struct infp_str *out, unsigned n)
                 infp_str_putc(out, ' ');
 }
 
-/* A text in `width` columns; the last column of a line gets no blanks behind it. */
+/* A text in `width` columns; the last column of a line gets no blanks after it. */
 static void put_fitted(struct infp_out *out, const char *text, size_t size, unsigned text_width, unsigned width,
                        bool right, bool is_last)
 {

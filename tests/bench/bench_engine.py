@@ -57,7 +57,7 @@ def load(options, seed):
 
 
 def measure(options, mode, seed):
-    """Tokens a second, CPU seconds of the engine a token, and of infprof: its share of a core and its peak memory in MiB."""
+    """Tokens per second, CPU seconds of the engine a token, and of infprof: its share of a core and its peak memory in MiB."""
     with tempfile.TemporaryDirectory(prefix="infprof-bench-") as output:
         recorder = None
         if MODES[mode] is not None:

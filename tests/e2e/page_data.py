@@ -46,7 +46,7 @@ def by_column(rows, keys, lists):
     return found
 
 
-def page(data, headline="The CPU limited the run: it was in use to 96 % of what was to be had.", cards=()):
+def page(data, headline="The CPU limited the run: the target used 1.92 of its 2 CPUs.", cards=()):
     js, css = script(), style()
     requests = [{**request, "ok": int(request["ok"])} for request in data["requests"]]
     data = {**data, "requests": by_column(requests, ("t", "ttft", "e2e", "tokens", "ok"), {"load": "loads", "failure": "failures"}),
@@ -56,7 +56,7 @@ def page(data, headline="The CPU limited the run: it was in use to 96 % of what 
     figures = "".join(f'<div class="card"><dt>{html.escape(n)}</dt><dd>{html.escape(v)} <small>{html.escape(m)}</small></dd></div>' for n, v, m in cards)
     checks = "".join(f'<li class="check {c}"><b>{n}</b> <span class="state">{s}</span> <span>{t}</span></li>' for n, c, s, t in [
         ("CPU", "limited", "limited", "96 % of 2 CPUs on average"), ("Queue", "near", "near", "0.4 requests waited on average"),
-        ("Memory", "room", "room", "peak 11.2 GiB of 24 GiB"), ("GPU", "unchecked", "not checked", "no GPU was found")])
+        ("Memory", "room", "headroom", "peak 11.2 GiB of 24 GiB"), ("GPU", "unchecked", "not checked", "no GPU was found")])
     csp = f"default-src 'none'; script-src '{digest(js)}'; style-src '{digest(css)}'; base-uri 'none'; form-action 'none'"
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{csp}"><meta name="color-scheme" content="light dark"><title>{name} · infprof</title>
@@ -99,7 +99,7 @@ def make(n=240, step_ms=1000, seed=1, downsampled=False, gpus=2, cores=8, n_span
 
     gap = (n // 2, n // 2 + n // 12)
     panels = [
-        panel("tokens", "engine", "Tokens a second", "tokens/s", [s("generated", 40, 90), s("prompt", 100, 700)]),
+        panel("tokens", "engine", "Tokens per second", "tokens/s", [s("generated", 40, 90), s("prompt", 100, 700)]),
         panel("queue", "engine", "Requests in the engine", "count", [s("running", 0, 4), s("waiting", 0, 5)]),
         panel("kv", "engine", "KV cache", "%", [series("in use", every(5, wave(rng, n, 20, 90)), help="each 5 s")], max=100),
         panel("cpu", "tree", "CPU of the target", "%", [series("user", hole(wave(rng, n, 100, 180), *gap), downsampled), series("system", hole(wave(rng, n, 4, 20), *gap), downsampled)],
@@ -168,5 +168,5 @@ def make(n=240, step_ms=1000, seed=1, downsampled=False, gpus=2, cores=8, n_span
     }
 
 
-CARDS = (("Tokens a second", "60.1", "tokens/s, peak 103"), ("Time to first token, p99", "212 ms", "at the client"), ("CPU of the target", "172 %", "of 200 %"),
-         ("Memory, most", "11.2 GiB", "of 24 GiB"), ("Energy a token", "0.9 J", "measured"), ("Requests", "200", "9 failed"))
+CARDS = (("Tokens per second", "60.1", "tokens/s, peak 103"), ("Time to first token, p99", "212 ms", "at the client"), ("CPU of the target", "172 %", "of 200 %"),
+         ("Memory, peak", "11.2 GiB", "of 24 GiB"), ("Energy a token", "0.9 J", "measured"), ("Requests", "200", "9 failed"))

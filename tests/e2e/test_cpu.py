@@ -79,17 +79,17 @@ def check_total(run, seconds, hz, stolen_s, kernel=0.02):
 
 
 @pytest.mark.parametrize("options, sentence", [
-    (["--cpu=0"], "--cpu=0: the rate is from 1 to 4,000 times a second"),
-    (["--cpu=4001"], "--cpu=4001: the rate is from 1 to 4,000"),
-    (["--cpu=fast"], "--cpu=fast: the rate is from 1 to 4,000"),
-    (["--wall=nan"], "--wall=nan: the rate is from 1 to 1,000"),
+    (["--cpu=0"], "--cpu=0: the rate must be 1 to 4,000 times a second"),
+    (["--cpu=4001"], "--cpu=4001: the rate must be 1 to 4,000"),
+    (["--cpu=fast"], "--cpu=fast: the rate must be 1 to 4,000"),
+    (["--wall=nan"], "--wall=nan: the rate must be 1 to 1,000"),
     (["--cpu", "--stack-size", "1"], "--stack-size 1: from 1024 to 65528 bytes"),
     (["--cpu", "--stack-size", "70000"], "--stack-size 70000: from 1024 to 65528 bytes"),
     (["--cpu", "--max-stack-depth", "127"], "--max-stack-depth 127: from 128 to 1024 frames"),
     (["--cpu", "--max-stack-depth", "1025"], "--max-stack-depth 1025: from 128 to 1024 frames"),
     (["--stack-size", "32K"], "--stack-size needs --cpu, --wall or --off-cpu"),
     (["--max-stack-depth", "200"], "--max-stack-depth needs --cpu, --wall or --off-cpu"),
-    (["--cpu", "--root", "/tmp"], "--root /tmp: stacks can be sampled on this machine alone"),
+    (["--cpu", "--root", "/tmp"], "--root /tmp: stacks can be sampled only on this machine"),
 ])
 def test_bad_options(record, options, sentence):
     done = record(*options, command=["true"])
@@ -211,7 +211,7 @@ def test_normal_user(infprof, run_dir, spin, user, stolen):
     check_total(recorded, seconds_of(done.stdout), HZ, stolen(), kernel=0.1)  # its part is not seen
     state, reason, fix = sources(recorded)["kernel"]
     assert state == "denied" and "not sampled" in reason and "perf_event_paranoid" in fix
-    assert done.stderr.count("allows no look into the kernel") == 1
+    assert done.stderr.count("does not permit kernel stacks") == 1
     assert "kernel" not in {row["fKind"] for row in recorded.table("frames")}
 
 
@@ -257,7 +257,7 @@ def test_program_with_more_rights(infprof, run_dir, spin, user, nested):
     assert state == "denied" and "(cpu_setuid)" in reason and "setcap cap_perfmon" in fix
     for verb in ["report", "flamegraph"] if not nested else []:
         said = run([infprof, verb, "-r", run_dir])
-        assert "no samples of stacks: process" in " ".join((said.stdout + said.stderr).split())
+        assert "no stack samples: process" in " ".join((said.stdout + said.stderr).split())
         assert "it waited (" not in said.stdout + said.stderr
 
 
@@ -357,7 +357,7 @@ def test_little_locked_memory(infprof, run_dir, spin, user):
         first.wait()
     assert done.returncode == 0, done.stderr
     assert seconds_of(done.stdout) > 0.25
-    assert "KiB a CPU may be locked" in done.stderr and "ulimit -l" in done.stderr
+    assert "KiB per CPU may be locked" in done.stderr and "ulimit -l" in done.stderr
 
 
 def test_the_target_survives(infprof, run_dir, spin):
@@ -394,6 +394,6 @@ def test_what_lives_shorter_than_a_period_is_told(infprof, record, run_dir):
     assert row["wanted"] > 5 and row["taken"] < 0.9 * row["wanted"] and row["lost"] == 0  # none of /bin/true lives for 50 ms of CPU
     text = " ".join(run([infprof, "report", "--full", "-r", run_dir]).stdout.split())
     if row["taken"]:
-        assert "Nothing was lost. What is missing is time in which no sample can be taken: of threads and processes that live for less than 50.0 ms" in text
+        assert "Nothing was lost. The missing time cannot be sampled: threads and processes that live for less than 50.0 ms" in text
     else:
-        assert "Functions by CPU time none no samples of stacks, of" in text and "lived shorter than a period" in text
+        assert "Functions by CPU time none no stack samples, of" in text and "lived shorter than a period" in text

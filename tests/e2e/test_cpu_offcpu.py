@@ -41,7 +41,7 @@ def test_all_rights(record, waiter):
     found, answers = waits.rows(done.run, "off-cpu", {"cpu_waiter": waiter}), waits.truths(done.stdout)
     check_totals(found, answers)
     if last(done.run)["method"] != "perf events of switches":
-        pytest.skip("stacks of switches may not be taken here")
+        pytest.skip("stacks at context switches are not permitted here")
     for one in answers:
         if one.kind == "busy":  # three on one CPU: they wait for it and for nothing else
             runnable = waits.seconds(found, tid=one.tid, state="runnable")

@@ -341,9 +341,9 @@ def test_heat(browser, drawn):
 def test_narrow_frames_can_be_left_out_and_it_says_so(browser, drawn):
     browser.open(drawn(flame_tree.usual(), "min=5"))
     assert pixel(browser, 0.99, 30)[3] == 255 and pixel(browser, 0.005, 36)[3] == 0  # serve has 13.6 %, what stands first 1 %
-    assert "frames below 5 % of what is shown are left out" in text(browser, ".legend")
-    choose(browser, "Leave out frames", "0")
-    assert pixel(browser, 0.005, 36)[3] == 255 and "left out" not in text(browser, ".legend") and browser.complaints == []
+    assert "frames below 5 % of what is shown are hidden" in text(browser, ".legend")
+    choose(browser, "Hide frames below this share of the view (%)", "0")
+    assert pixel(browser, 0.005, 36)[3] == 255 and "hidden" not in text(browser, ".legend") and browser.complaints == []
 
 
 def test_copies(page):

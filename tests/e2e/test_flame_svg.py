@@ -62,7 +62,7 @@ def test_it_fills_the_width_and_says_what_it_shows(drawn):
     root = read(drawn(flame_tree.usual(), "title=What it did", "subtitle=server --port 1", "note=It was throttled.", form="svg"))
     assert root.get("width") == "100%" and root.get("height") is None and re.fullmatch(r"0 0 1200 \d+", root.get("viewBox")) and root.get("role") == "img"
     said = " ".join(root.itertext())
-    for words in ("What it did", "server --port 1", "It was throttled.", "5,008 samples", "0.8 % cut short", "40 of 5,008 samples (0.8 %) were cut short", "C++ runtime 3.3 %"):
+    for words in ("What it did", "server --port 1", "It was throttled.", "5,008 samples", "0.8 % of stacks are incomplete", "40 of 5,008 samples (0.8 %) are incomplete", "C++ runtime 3.3 %"):
         assert words in said
     assert root.find(f"{SVG}title").get("id") in root.get("aria-labelledby")
     assert "prefers-color-scheme: dark" in root.find(f"{SVG}style").text
@@ -102,7 +102,7 @@ def test_a_difference(drawn):
     root = read(drawn(tree, form="svg"))
     steps = {name: int(kind[1:]) - 5 for name, _, _, _, _, kind, _ in frames_of(root)}
     assert steps == {"all": 0, "main": 0, "grew": 5, "same": 0, "shrank": -5, "new": 5}
-    assert "190 samples of before were in frames that are gone." in " ".join(root.itertext())
+    assert "190 samples of the older run were in frames that are gone." in " ".join(root.itertext())
 
 
 def test_hostile_names_do_no_harm(browser, drawn):

@@ -108,7 +108,7 @@ def test_folded(flamegraph):
     assert parse_folded(flamegraph("--folded", "--filter", "^hel", "--no-inlined")) == {}
     assert parse_folded(flamegraph("--folded", "--from", "+1s", "--to", "+2s")) == {"main;work;helper": 3}
     assert parse_folded(flamegraph("--folded", "--pid", "42")) == STACKS
-    assert "no samples of stacks of process 43" in flamegraph("--folded", "--pid", "43", fails=1)
+    assert "no stack samples of process 43" in flamegraph("--folded", "--pid", "43", fails=1)
 
 
 @pytest.mark.parametrize("name", ["a.folded", "a.pb.gz", "a.speedscope.json", "a.perf"])
@@ -330,13 +330,13 @@ def test_a_run_that_is_recorded_and_one_that_was_killed(infprof, flamegraph, run
 def test_no_samples_and_why(flamegraph, record):
     done = record("--cpu", "--no-finish", command=["true"], preexec_fn=refused([PERF_EVENT_OPEN, PTRACE, BPF, PROCESS_VM_READV], errno.EPERM))
     assert done.returncode == 0
-    assert "no samples of stacks: a seccomp filter of this container refuses perf_event_open" in flamegraph(run=done.run.output, fails=1)
+    assert "no stack samples: a seccomp filter of this container refuses perf_event_open" in flamegraph(run=done.run.output, fails=1)
 
 
 def test_no_samples_of_a_target_that_waits(flamegraph, record):
     done = record("--cpu=1", "--no-finish", command=["sleep", "0.3"])
     assert done.returncode == 0
-    assert "asks for: it waited" in flamegraph(run=done.run.output, fails=1)
+    assert "expected from the target's CPU time: it waited" in flamegraph(run=done.run.output, fails=1)
 
 
 def test_pictures(flamegraph, known, tmp_path):
@@ -368,7 +368,7 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
     old = folded_run(infprof, tmp_path / "old", "main;a 300\nmain;b 100\nmain;gone 100\n")
     new = folded_run(infprof, tmp_path / "new", "[truncated];a 700\nmain;b 300\n")
     done = subprocess.run([infprof, "flamegraph", "-r", new, "--diff", old, "--top"], capture_output=True, text=True, check=True)
-    assert "Stacks cut short: 0.0 % before, 70.0 % now" in done.stderr and "compare functions" in done.stderr
+    assert "Incomplete stacks: 0.0 % before, 70.0 % now" in done.stderr and "compare functions" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     [head] = [i for i, words in enumerate(rows) if words[:2] == ["before", "now"] and words[-1] == "function"]
     assert [(row[0], row[2], row[4], row[8]) for row in rows[head + 1:head + 4]] == [
@@ -382,7 +382,7 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
     assert (change["before_samples"], change["before_percent"], change["points"]) == (300, pytest.approx(60), pytest.approx(10))
     assert (change["points_low"], change["points_high"]) == (pytest.approx(100 * low), pytest.approx(100 * high))
     for option in ("--html", "--svg"):
-        assert "Stacks cut short: 0.0 % before, 70.0 % now" in flamegraph(option, "--diff", old, run=new)
+        assert "Incomplete stacks: 0.0 % before, 70.0 % now" in flamegraph(option, "--diff", old, run=new)
     same = folded_run(infprof, tmp_path / "same", "main;a 600\nmain;b 200\nmain;gone 200\n")
     done = subprocess.run([infprof, "flamegraph", "-r", same, "--diff", old, "--top"], capture_output=True, text=True, check=True)
     assert "cut short" not in done.stderr and "+0.00" in done.stdout and "-20.00" not in done.stdout
@@ -391,7 +391,7 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
 def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_path):
     run = folded_run(infprof, tmp_path / "run", "_start;main;run;work;a 60\n_start;main;run;work;b 35\n_start;main;run;idle 5\n")
     text = flamegraph("--top=3", run=run)
-    rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
+    rows = [line.split() for line in text.split("function and what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
     assert "... and 4 more; 3 that nearly every stack passes are left out: _start, main, run" in " ".join(text.split())
     top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
@@ -402,7 +402,7 @@ def test_where_threads_begin_fills_no_table(infprof, flamegraph, tmp_path):
     """Of 60 % each begins a thread, of 40 % the process; a function of that share that is no beginning stays."""
     run = folded_run(infprof, tmp_path / "run", "clone3;start_thread;pool;work 60\n_start;__libc_start_main@@GLIBC_2.34;main;idle 40\n")
     text = flamegraph("--top=3", run=run)
-    rows = [line.split() for line in text.split("function with what it calls\n")[1].splitlines()]
+    rows = [line.split() for line in text.split("function and what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "pool", "idle"]
     assert "5 that nearly every stack passes are left out: clone3, start_thread, " in " ".join(text.split())
 
@@ -457,8 +457,8 @@ def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
     assert "no samples of mode 'heap' there; it has: cpu, wall" in flamegraph("--folded", "--mode", "heap", fails=1)
     assert "a trace has times" in flamegraph("--chrome", run=imported, fails=1)
     subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
-    assert "no samples of stacks; `infprof record --cpu` takes them" in flamegraph("--folded", run=run_dir, fails=1)
-    assert "no samples of stacks in this time" in flamegraph("--folded", "--from", "+5.5s", fails=1)
+    assert "no stack samples; `infprof record --cpu` takes them" in flamegraph("--folded", run=run_dir, fails=1)
+    assert "no stack samples in this time" in flamegraph("--folded", "--from", "+5.5s", fails=1)
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -470,7 +470,7 @@ def test_hostile_run(infprof, flamegraph, tmp_path, speedscope):
     assert sum(folded.values()) == 18 and sum(n for stack, n in folded.items() if stack.startswith("[truncated]")) == 6
     assert not any(ord(c) < 32 for c in "".join(folded)) and "semi:colon" in folded
     data = json.loads(flamegraph("--json", run=run))["cpu"]
-    assert data["total_samples"] == 18 and data["cut_samples"] == 6 and "since the run's tables are torn: 33.3 %" in data["trust"]
+    assert data["total_samples"] == 18 and data["cut_samples"] == 6 and "because the run's tables are damaged: 33.3 %" in data["trust"]
     check_trace(json.loads(flamegraph("--chrome", run=run)))
     xml.dom.minidom.parseString(flamegraph("--svg", run=run))
     assert "<script><!--" not in flamegraph("--html", run=run)

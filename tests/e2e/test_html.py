@@ -106,7 +106,7 @@ def test_it_reads_without_script(infprof, recorded):
     assert len(page.text("li")) == len(report["limits"])
     for limit, text in zip(report["limits"], page.text("li")):
         assert text.startswith(f"{limit['resource']} {limit['state']} {limit['text']}")
-    assert "CPU of the target" in page.text("dt") and "Most memory of the target" in page.text("dt")
+    assert "CPU of the target" in page.text("dt") and "Peak memory of the target" in page.text("dt")
     used = report["tree_cpu_s"] / report["wall_s"]
     assert any(text.startswith(f"{used:.2f} CPUs") for text in page.text("dd")), page.text("dd")
 

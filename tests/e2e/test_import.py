@@ -149,7 +149,7 @@ def test_31_austin_microseconds(imported, folded, name):
     said = imported(report(31, f"{name}.austin"))
     assert said["modes"] == [{"mode": "wall", "rows": 3, "samples": 3, "weight": pytest.approx(0.030, abs=1e-9)}]
     assert folded() == {"main": 1, "main;run": 2}
-    assert [note["what"] for note in said["notes"]] == ["comments", *["figures of memory (the time beside them was taken)"][:name == "full"]]
+    assert [note["what"] for note in said["notes"]] == ["comments", *["memory values (the time beside them is used)"][:name == "full"]]
 
 
 def test_austin_in_other_modes(imported):
@@ -157,7 +157,7 @@ def test_austin_in_other_modes(imported):
     assert said["modes"] == [{"mode": "cpu", "rows": 1, "samples": 1, "weight": 0.5}]
     said = imported("# austin: 3.6.0\n# mode: memory\nP1;T2;a.py:f:1 4096\nP1;T2;a.py:f:1 -4096\n")
     assert said["modes"] == [{"mode": "memory/bytes", "rows": 1, "samples": 1, "weight": 4096}]
-    assert "stacks that gave memory back" in [note["what"] for note in said["notes"]]
+    assert "stacks that freed memory" in [note["what"] for note in said["notes"]]
 
 
 def by_leaf(stacks):
@@ -264,7 +264,7 @@ def test_every_verb_takes_it(infprof, run_dir, imported):
         if words[0] == "runs":
             assert "before the change" in done.stdout
         if words == ["report"]:
-            assert "broke off" not in done.stdout and "infprof itself" not in done.stdout
+            assert "interrupted" not in done.stdout and "infprof itself" not in done.stdout
     # Compared with another one.
     imported((FIXTURES / "perf-no-chains.txt"))
     done = subprocess.run([infprof, "flamegraph", "-r", str(run_dir), "--diff", str(run.path), "--folded"], capture_output=True, text=True, timeout=60)
@@ -354,7 +354,7 @@ def test_hostile_files_are_refused(infprof, run_dir):
         (b"a;b " + b"9" * 30 + b"\n", "line 1"), (b"a;" * (3 << 20), "line 1: longer than 4 MiB"),
         (bomb, "500 times its size"), (gzip.compress(gzip.compress(b"a 1\n")), "gzip within gzip"), (gzip.compress(b"a;b 1\n" * 99)[:-20], "gzip data end"),
         (b"PERFILE2" + bytes(100), "perf script"), (b"\x7fELF" + bytes(100), "a program"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "unrecognised profile format"), (b'{"traceEvents":[]}', "JSON, but not that of speedscope"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "unrecognised profile format"), (b'{"traceEvents":[]}', "JSON, but not speedscope"),
         (speedscope({"type": "sampled", "name": "x", "unit": "none", "startValue": 0, "endValue": 1, "samples": [[99]], "weights": [1]}).encode(), "(profile 'x')"),
     ]
     for data, part in cases:

@@ -70,7 +70,7 @@ def test_a_hostile_stream(record, infprof):
     assert done.returncode == 0
     tags = [row["tag"] for row in done.run.table("marks")]
     assert "behind" in tags and 900 <= len(tags) <= 4000 and all(len(tag) <= 1024 for tag in tags)
-    assert "labels are no marks: the command printed more than 1000 in a second" in done.stderr
+    assert "labels did not become marks: the command printed more than 1000 in a second" in done.stderr
     found = report(infprof, done.run.output, "--labels")
     assert len(found["labels"]) + found["labels_left_out"] == len(tags) and len(found["labels"]) <= 1000
 
@@ -195,7 +195,7 @@ def test_marks_of_other_sources(infprof, record):
 
 def test_no_labels(infprof, record):
     done = record("-t", "50", command=["sleep", "0.2"])
-    assert "nothing has set a label here" in report(infprof, done.run.output, "--labels", json_too=False)
+    assert "no label is set in this range" in report(infprof, done.run.output, "--labels", json_too=False)
     found = report(infprof, done.run.output, "--labels")
     assert found["labels"] == [] and found["intervals"] == []
     assert "intervals" not in report(infprof, done.run.output)

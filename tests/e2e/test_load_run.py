@@ -41,7 +41,7 @@ def test_a_run_takes_the_requests_of_its_own_server_alone(infprof, truth, tmp_pa
         done = run_load(infprof, stranger, *short, "--json", cwd=tmp_path)
         own = json.loads(done.stdout)
         assert done.returncode == 0 and own["run"] not in (launched_uuid, named_uuid)
-        assert own["output"] == "./profiler-output" and f"-r {named_uuid[:13]}" in done.stderr and "of their own" in done.stderr
+        assert own["output"] == "./profiler-output" and f"-r {named_uuid[:13]}" in done.stderr and "a new run" in done.stderr
         # The directory of a run does not name the run either.
         own = load_json(infprof, stranger, *short, "-o", tmp_path / "b")
         assert own["run"] != named_uuid

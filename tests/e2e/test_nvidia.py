@@ -367,4 +367,4 @@ def test_joules_per_token(infprof, record, machine):
     assert tokens["gpu_joules_per_generated_token"] == pytest.approx(0.3, rel=0.15)
     assert "nvidia0" in tokens["domains"] and energy["gpu_quality"] == "measured"
     text = " ".join(ask(infprof, "report", "--full", "-r", done.run.path).split())
-    assert "J per generated token" in text and "nvidia0, idle included, by the engine's counters" in text
+    assert "J per generated token" in text and "nvidia0, idle included; tokens by the engine's counters" in text

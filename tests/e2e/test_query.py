@@ -353,4 +353,4 @@ def test_restricted_reads_the_run(infprof, output, tmp_path):
     done = run([infprof, "query", "-r", hostile, "--restricted", "SELECT count(*) FROM mem"])
     assert done.returncode == 1 and "cpu/000001.parquet" in done.stderr and "symbolic link" in done.stderr
     done = run([infprof, "query", "-r", output, "--restricted", "-f", "parquet", "SELECT 1"])
-    assert done.returncode == 2 and "--restricted writes no Parquet" in done.stderr
+    assert done.returncode == 2 and "--restricted cannot write Parquet" in done.stderr

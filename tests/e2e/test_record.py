@@ -33,7 +33,7 @@ def test_exit_code_is_the_commands(infprof, record, script, code):
     # A shell's own `exit 139` is no signal.
     number = code - 128 if script.startswith("kill") else None
     assert done.run.info["exit_signal"] == number
-    assert ("was ended by signal" in done.stderr) == (number in (signal.SIGKILL, signal.SIGSEGV))
+    assert ("was killed by signal" in done.stderr) == (number in (signal.SIGKILL, signal.SIGSEGV))
     if code in (137, 139):
         text = subprocess.run([infprof, "report", "--full", "-r", done.run.path], capture_output=True, text=True, check=True).stdout
         assert f"exit code {code}{f' (signal {number})' if number else ''}\n" in text

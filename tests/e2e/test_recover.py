@@ -49,7 +49,7 @@ def test_killed_run(infprof, killed):
     assert done.returncode == 0, done.stderr
     uuid = killed.run().uuid
     # Segments that only lack their end mark are whole.
-    assert re.match(uuid + r": the recording broke off; (\d+) of \1 segments hold whole rows, (?!0 bytes)", done.stdout), done.stdout
+    assert re.match(uuid + r": the recording was interrupted; (\d+) of \1 segments hold whole rows, (?!0 bytes)", done.stdout), done.stdout
     assert f"{uuid}.csv" in done.stdout
     assert count(infprof, killed, "cpu") == before
     assert not list(killed.rglob("*.arrows")) and not list(killed.rglob("*.part"))
@@ -65,7 +65,7 @@ def test_killed_run(infprof, killed):
 def test_finish_of_a_killed_run(infprof, killed):
     before = count(infprof, killed, "cpu")
     done = run([infprof, "finish", "-r", killed])
-    assert done.returncode == 0 and "broke off" in done.stderr
+    assert done.returncode == 0 and "was interrupted" in done.stderr
     assert killed.run().info["finished"] is True and count(infprof, killed, "cpu") == before
 
 
@@ -74,7 +74,7 @@ def test_several_at_once(infprof, killed):
     made = [subprocess.Popen([infprof, "recover", killed], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [process.communicate(timeout=120)[0] for process in made]
     assert [process.returncode for process in made] == [0] * 4
-    assert len([line for line in said if "broke off" in line]) == 1, said
+    assert len([line for line in said if "was interrupted" in line]) == 1, said
     assert " 0 of 0 " not in "".join(said)
     assert killed.run().info["finished"] is True
 
@@ -90,7 +90,7 @@ def test_torn_and_empty_segments(infprof, killed):
     (path / "disk" / "000001.parquet.part").write_bytes(b"half")
     done = run([infprof, "recover", killed])
     assert done.returncode == 0, done.stderr
-    assert re.search(r"[0-9]+ segments hold whole rows, [1-9][0-9,]* bytes of torn batches are cut off, 1 held no row, 1 cannot be read and are set aside",
+    assert re.search(r"[0-9]+ segments hold whole rows, [1-9][0-9,]* bytes of torn batches are cut off, 1 had no row, 1 cannot be read and are set aside",
                      done.stdout), done.stdout
     assert 0 < count(infprof, killed, "cpu") < rows
     assert count(infprof, killed, "net") == 0 and count(infprof, killed, "disk") >= 20
@@ -105,7 +105,7 @@ def test_nothing_is_called_whole_that_is_not(infprof, killed):
         path.write_bytes(b"" if n % 2 else b"noise " * 100)
     done = run([infprof, "recover", "-r", killed])
     assert done.returncode == 0, done.stderr
-    assert f"; 0 of {len(segments)} segments hold whole rows, {len(segments) // 2} held no row, {(len(segments) + 1) // 2} cannot" in done.stdout
+    assert f"; 0 of {len(segments)} segments hold whole rows, {len(segments) // 2} had no row, {(len(segments) + 1) // 2} cannot" in done.stdout
     assert ", 0 samples in " in done.stdout
     assert len(list(killed.rglob("*.broken"))) == (len(segments) + 1) // 2
 
@@ -131,7 +131,7 @@ def test_live_runs_are_left_alone(infprof, run_dir):
         wait_for(lambda: len(list(run_dir.glob("*.infprof/run.json"))) == 2, "the second run")
         done = run([infprof, "recover", run_dir])
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("the recording broke off") == 1
+        assert done.stdout.count("the recording was interrupted") == 1
         assert f"still being recorded by process {live.pid}" in done.stderr
         assert live.poll() is None
         assert len(list(run_dir.glob("*.parquet"))) == 1
@@ -266,9 +266,9 @@ def test_damage_costs_what_it_hits(infprof, killed):
     assert left[0] < rows["cpu"] and left[1] == rows["mem"] and left[2] < rows["disk"], (left, rows)
     said = done.stderr.splitlines()
     assert len(said) == 3, said
-    assert any(re.search(r"[0-9]+ bytes of cpu/000001.arrows are damaged and left out \(.*checksum is wrong\)", line) for line in said)
-    assert any("120 bytes of mem/000001.arrows are damaged and left out" in line for line in said)
-    assert any(re.search("disk/000001.arrows ends in a batch that is not whole: its [0-9]{1,3}(?:,[0-9]{3})* bytes are left out", line) for line in said)
+    assert any(re.search(r"[0-9]+ bytes of cpu/000001.arrows are damaged and skipped \(.*checksum is wrong\)", line) for line in said)
+    assert any("120 bytes of mem/000001.arrows are damaged and skipped" in line for line in said)
+    assert any(re.search("disk/000001.arrows ends in an incomplete batch: its [0-9]{1,3}(?:,[0-9]{3})* bytes are skipped", line) for line in said)
     notes = json.loads(run([infprof, "report", "-r", killed, "--json"]).stdout)["notes"]
     assert {line.removeprefix("infprof: ") for line in said} <= set(notes)
     mended = run([infprof, "recover", killed, "--json"])

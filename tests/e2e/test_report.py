@@ -118,7 +118,7 @@ def columns_of(infprof, output, columns):
 def test_text(infprof, record, run_dir):
     assert record("-t", "100", command=["python3", "-S", "-c", BUSY.format(0.5)]).returncode == 0
     text = report(infprof, run_dir).stdout
-    for words in ("CPU of the process tree", "effective CPU", "Load of the machine's cores", "disparity", "in RAM (RSS)", "in swap",
+    for words in ("CPU of the process tree", "effective CPU", "Load of the machine's cores", "imbalance", "in RAM (RSS)", "in swap",
                   "machine: disks", "Network", "std is that of the population", "Absent, and why", "Cost of infprof itself",
                   "ticks of 10 ms"):
         assert words in re.sub(r"\s+", " ", text), words

@@ -44,7 +44,7 @@ def busy():
 
 @pytest.mark.san
 def test_attached(infprof, record, run_dir, busy):
-    """What it had used before is not in it: /proc knows how much that was at the start and at the end."""
+    """What it had used before is not included: /proc knows how much that was at the start and at the end."""
     def cpu_seconds():
         with open(f"/proc/{busy.pid}/schedstat") as file:
             return int(file.read().split()[0]) / 1e9
@@ -62,7 +62,7 @@ def test_attached(infprof, record, run_dir, busy):
     rows = run_dir.run().table("tree")
     assert found["tree_cpu_s"] == pytest.approx((rows[-1]["tree_cpu_ns"] - rows[0]["tree_cpu_ns"]) / 1e9, rel=1e-9)
     text = plain(report(infprof, run_dir))
-    assert "python3 -S -c" in text.split("machine")[0] and "what it used before infprof was attached is not in it" in text
+    assert "python3 -S -c" in text.split("machine")[0] and "excludes CPU time from before infprof attached" in text
 
 
 def test_the_machine(infprof, run_dir):
@@ -95,7 +95,7 @@ def test_between_two_samples(infprof, record, run_dir):
     if found["metrics"]["vCpuTime"]["n"] == 0:
         assert found["metrics"]["vCpuTime"]["mean"] is None and found["metrics"]["vCpuTime"]["total"] is None
     text = plain(report(infprof, run_dir))
-    assert "ran between two samples" in text and "A smaller -t sees them" in text
+    assert "ran for less than one interval" in text and "Use a smaller -t" in text
     assert "cpu" in report(infprof, run_dir, "--all")
 
 
@@ -107,7 +107,7 @@ def test_not_seen(infprof, record, run_dir):
     assert re.search(r"tree: in RAM \(RSS\) +not seen +(not seen|[0-9.]+ MiB)", text) and re.search(r"threads +not seen", text)
     assert re.search(r"tree: address space \(VMS\) +not seen +not seen", text)
     assert re.search(r"tree: by calls, caches too +[0-9.]+ KiB +0 B", text)  # of its end: this 0 is one
-    assert "ran between two samples" in plain(text)
+    assert "ran for less than one interval" in plain(text)
     found = as_json(infprof, run_dir)
     assert found["metrics"]["tree_rss_bytes"]["max"] is None and found["metrics"]["tree_threads"]["n"] == 0
     assert [process["name"] for process in found["processes"]] == ["true"] and found["broken"] == []
@@ -132,7 +132,7 @@ def test_processes(infprof, record, run_dir):
     text = report(infprof, run_dir)
     line = next(line for line in text.splitlines() if line.startswith(f"  {busy['pid']:7} "))
     assert "python3 -S -c 'import" in line and len(line) <= 80 and "..." in line
-    # A part of the run: what was used before is not in it. On a busy machine either may be the last to end.
+    # A part of the run: what was used before is not included. On a busy machine either may be the last to end.
     last = max((busy, big), key=lambda process: process["last_seen"])
     later = {process["pid"]: process for process in as_json(infprof, run_dir, "--from", "-300ms")["processes"]}
     assert later[last["pid"]]["cpu_s"] < last["cpu_s"]
@@ -160,7 +160,7 @@ def test_a_broken_table(infprof, record, run_dir, table):
     assert bool(found["processes"]) == (table not in ("process", "processes"))
     assert found["metrics"]["tree_rss_bytes"] == whole["metrics"]["tree_rss_bytes"]
     assert found["wall_s"] == whole["wall_s"] and abs(found["from"] - whole["from"]) <= 1
-    assert f"Table {table} cannot be read, nothing here is of it: " in plain(report(infprof, run_dir))
+    assert f"Table {table} cannot be read and is missing here: " in plain(report(infprof, run_dir))
     done = subprocess.run([infprof, "report", "-r", str(run_dir), "--csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0 and done.stderr.startswith(f"infprof: report: table {table} cannot be read")
 
@@ -187,7 +187,7 @@ def test_killed_and_recovered(infprof, run_dir):
     recovered = as_json(infprof, run_dir)
     assert recovered.pop("state") == "finished" and killed.pop("state")
     assert recovered == killed
-    assert "then the recording broke off: what came later is not known" in plain(report(infprof, run_dir))
+    assert "then the recording was interrupted; what followed is not known" in plain(report(infprof, run_dir))
 
 
 def test_a_live_run_is_not_cut_short(infprof, run_dir):

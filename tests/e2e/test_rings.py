@@ -285,7 +285,7 @@ def test_a_program_that_cuts_its_own_file_harms_nobody(record, program, rings):
     done = record("-t", 100, command=[program, "cut", rings])
     assert done.returncode == 0, done.stderr
     assert tags(done.run) == ["before"]
-    assert any("was made shorter while it was read" in row["reason"] for row in ring_sources(done.run))
+    assert any("was truncated while it was read" in row["reason"] for row in ring_sources(done.run))
 
 
 def test_what_finds_no_room_is_counted_and_said(infprof, run_dir, program, rings):
@@ -343,7 +343,7 @@ def test_query_says_where_other_tables_are(infprof, started, table):
     process = started("wait")
     done = query(infprof, process.pid, f"SELECT * FROM {table}")
     assert done.returncode == 1
-    assert f"for table {table} record it with `infprof record --pid {process.pid}`" in done.stderr
+    assert f"for table {table} use `infprof record --pid {process.pid}`" in done.stderr
 
 
 def test_query_says_why_a_process_has_nothing(infprof, started, tmp_path):
@@ -357,7 +357,7 @@ def test_query_says_why_a_process_has_nothing(infprof, started, tmp_path):
     (tmp_path / "open").mkdir(mode=0o755)
     process = started("wait", env={**os.environ, "INFPROF_RING": str(tmp_path / "open")})
     done = query(infprof, process.pid, "SELECT 1")
-    assert done.returncode == 1 and "that has to be a directory of its user with mode 0700" in done.stderr
+    assert done.returncode == 1 and "it must be a directory of its user with mode 0700" in done.stderr
     process = started("wait")
     assert query(infprof, process.pid, "SELECT * FROM nowhere").returncode == 1
     for words in (["--pid", "x"], ["--pid", "0"], ["--pid", str(process.pid), "-r", "x"]):
@@ -373,7 +373,7 @@ def test_another_users_program_is_refused(infprof, started, tmp_path):
     if "setpriv" in done.stderr or "ermission" in done.stderr:
         pytest.skip(f"no other user here: {done.stderr.strip()}")
     assert done.returncode == 1
-    assert f"process {process.pid} belongs to uid 0, and we are uid 65534" in done.stderr
+    assert f"process {process.pid} belongs to uid 0, and infprof runs as uid 65534" in done.stderr
 
 
 def test_live_a_process_in_another_pid_namespace_is_found(record, program):

@@ -445,7 +445,7 @@ static void test_parquet_files(void **state)
         static const char *const no_selects[][2] = {
                 { " ; ", "no SQL statement" },
                 { "SELECT 1; SELECT 2", "one SELECT; there are several" },
-                { "CREATE TABLE t(a INTEGER)", "made of a SELECT" },
+                { "CREATE TABLE t(a INTEGER)", "needs a SELECT" },
         };
         char directory[] = "/tmp/infp-it's-XXXXXX", path[64];
         infp_autostr struct infp_str sql = { 0 };

@@ -43,7 +43,7 @@ static void absence_is_said_once(void **state)
         assert_int_equal(machine_count(m, "few"), 3);
         assert_int_equal(machine_count(m, "sources"), 1);
         assert_string_equal(machine_state(m, "few", "b", reason, sizeof(reason)), "absent");
-        assert_string_equal(reason, "the source does not give it here");
+        assert_string_equal(reason, "the source does not provide it here");
         row(m, true, true);
         assert_int_equal(machine_count(m, "sources"), 2);
         assert_string_equal(machine_state(m, "few", "b", NULL, 0), "ok");

@@ -224,7 +224,7 @@ static void torn_pages(void **state)
                 { "# TYPE vllm:x counter\nvllm:x_total 1\n", "application/openmetrics-text; version=1.0.0", "# EOF" },
                 { "<html>\n<body>404</body>\n</html>\n", "text/plain", url },
                 { "{\"detail\":\"Not Found\"}\n", "application/json", url },
-                { "vllm:a 1\nx\ny\nz !\n", "text/plain", "3 lines are no samples" },
+                { "vllm:a 1\nx\ny\nz !\n", "text/plain", "3 lines are not samples" },
         };
         struct world w;
 
@@ -247,7 +247,7 @@ static void odd_pages(void **state)
         (void) state;
         begin(&w);
         assert_int_equal(give(&w, "vllm:num_requests_running 1\nbad line here !\nvllm:num_requests_waiting 2\n"), 0);
-        assert_non_null(strstr(w.engine->odd, "1 lines are no samples"));
+        assert_non_null(strstr(w.engine->odd, "1 lines are not samples"));
         assert_non_null(strstr(w.engine->odd, "line 2"));
         EXPECT(w.m, F64("vllm", NULL, "system_requests_waiting", 2.0));
         assert_int_equal(give(&w, "vllm:num_requests_running 1\nvllm:num_requests_running 5\n"), 0);

@@ -52,7 +52,7 @@ static void waits_for_one_and_says_for_whom(void **state)
         int fd;
 
         (void) state;
-        snprintf(want, sizeof(want), "process %d works on the files of run %s since more than 1 s", (int) pid,
+        snprintf(want, sizeof(want), "process %d has worked on the files of run %s for more than 1 s", (int) pid,
                  t.run->info.uuid);
         assert_int_equal(infp_finish_lock(t.run, 1001, &notices, &t.err), -EBUSY);
         assert_memory_equal(t.err.text, want, strlen(want));

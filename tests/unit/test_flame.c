@@ -236,7 +236,7 @@ static void test_modes(void **state)
         put_samples(s, &(const struct stack_sample){ .t_ns = S, .mode = "objects/count", .weight = 1 }, 1);
         sample_end(s);
         assert_int_equal(infp_flame_read(s->run, &(const struct infp_flame_options){ 0 }, &f, &s->err), -EINVAL);
-        assert_non_null(strstr(s->err.text, "none is cpu; --mode says which: space/bytes, objects/count"));
+        assert_non_null(strstr(s->err.text, "none of them cpu; choose one with --mode: space/bytes, objects/count"));
         sample_check(s,
                      infp_flame_read(s->run, &(const struct infp_flame_options){ .mode = "space/bytes" }, &f, &s->err));
         assert_string_equal(f.unit, "bytes");

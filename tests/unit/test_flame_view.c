@@ -135,15 +135,16 @@ static void words_say_how_far_to_trust(void **state)
         infp_flame_amount(&text, &flame);
         infp_str_puts(&text, "; ");
         infp_flame_trust(&text, &flame);
-        assert_string_equal(text.data, "CPU flame graph; 12,345 samples, 123.45 s, over 2.50 s; No sample was cut "
-                                       "short or guessed, and all have names");
+        assert_string_equal(
+                text.data,
+                "CPU flame graph; 12,345 samples, 123.45 s, over 2.50 s; All stacks are complete, and all have names");
         assert_false(infp_flame_doubt(&text, &flame, &look, 0));
         assert_true(infp_flame_doubt(&text, &flame, &look, INFP_FLAME_DOUBTS));
         assert_string_equal(text.data, notes[0]);
         assert_false(infp_flame_doubt(&text, &flame, &look, INFP_FLAME_DOUBTS + 1));
         infp_str_clear(&text);
         infp_flame_nothing(&text, &(struct infp_flame){ .all_samples = 12345 });
-        assert_string_equal(text.data, "None of the 12,345 samples is left by the filter.");
+        assert_string_equal(text.data, "None of the 12,345 samples matches the filter.");
         infp_str_clear(&text);
         infp_flame_title(&text, &flame, &(struct infp_flame_look){ .is_reversed = true });
         assert_string_equal(text.data, "CPU flame graph, leaf first");
@@ -152,7 +153,7 @@ static void words_say_how_far_to_trust(void **state)
         assert_non_null(strstr(text.data, "1,234 of 12,345 samples (10.0 %)"));
         infp_str_clear(&text);
         infp_flame_trust(&text, &flame);
-        assert_string_equal(text.data, "Of all samples 10.0 % with a guessed frame");
+        assert_string_equal(text.data, "10.0 % of stacks have a guessed frame");
 }
 
 static void a_tree_that_is_none_is_refused(void **state)
@@ -217,10 +218,10 @@ static void test_folded(void **state)
 
         (void) state;
         infp_flame_top_folded(&text, &flame);
-        assert_string_equal(text.data,
-                            "900 samples (90.0 %) of 38 threads that waited 95 % of their time or more, folded: "
-                            "500 sleeping in futex, 300 sleeping in read, 60 stopped, 40 others. "
-                            "Percentages are of the other samples.");
+        assert_string_equal(
+                text.data,
+                "900 samples (90.0 %) of 38 threads that waited at least 95 % of their time are folded: 500 sleeping "
+                "in futex, 300 sleeping in read, 60 stopped, 40 others. Percentages are of the other samples.");
         infp_str_clear(&text);
         flame.folded.threads = 0;
         infp_flame_top_folded(&text, &flame);

@@ -52,7 +52,7 @@ static void more_than_can_be_followed(void **state)
         m = machine_open(top);
         follow = follow_name(&m->env, "many");
         assert_int_equal(follow.n_roots, INFP_FOLLOW_PIDS);
-        assert_non_null(strstr(follow.problem, "259 processes match: only the first 256 of them"));
+        assert_non_null(strstr(follow.problem, "259 processes match: only the first 256 and"));
         infp_follow_done(&follow);
         remove_process(top, 100 + 1);
         remove_process(top, 100 + 2);
@@ -97,7 +97,7 @@ static void reasons(void **state)
         tree_put(top, "proc/net/tcp", listens); /* 8081 is 1F91; the descriptors of nobody show it */
         assert_false(infp_follow_look(&follow, &m->env));
         assert_true(follow.is_denied);
-        assert_non_null(strstr(follow.reason, "something listens on port 8081, but whose it is may not be seen"));
+        assert_non_null(strstr(follow.reason, "something listens on port 8081, but its process cannot be identified"));
         infp_follow_done(&follow);
         machine_close(m);
         tree_remove(top);

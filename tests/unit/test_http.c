@@ -253,7 +253,7 @@ static void bad_answers(void **state)
         } cases[] = {
                 { "/short", -EBADMSG, "90 of 100 bytes are missing" },
                 { "/cut-chunks", -EBADMSG, "cut short after 3 bytes" },
-                { "/redirect", -EREMCHG, "redirect (302) to http://127.0.0.1:1/x?token=***" },
+                { "/redirect", -EREMCHG, "redirects (302) to http://127.0.0.1:1/x?token=***" },
                 { "/garbage", -EBADMSG, "not HTTP" },
                 { "/bad-status", -EBADMSG, "not HTTP" },
                 { "/bad-gzip", -EBADMSG, "unpacked" },

@@ -165,9 +165,9 @@ static void test_gzip(void **state)
 
         (void) state;
         check_profile(import_bytes(packed, size, NULL)); /* two members */
-        import_refused(import_bytes(packed, size - 4, NULL), "gzip data end or go wrong");
+        import_refused(import_bytes(packed, size - 4, NULL), "gzip data end or fail");
         packed[half + 30] ^= 0x55;
-        import_refused(import_bytes(packed, size, NULL), "gzip data end or go wrong");
+        import_refused(import_bytes(packed, size, NULL), "gzip data end or fail");
         n = pack("a;b 1\n", 6, packed, sizeof(packed));
         memcpy(packed + n, "\0\0\0\0", 4); /* padding */
         import_done(import_bytes(packed, n + 4, NULL));
@@ -206,13 +206,13 @@ static void test_pprof_refused(void **state)
                         import_refused(i, "FILE");
         }
         sample(&m, gone, 1, 1, 1);
-        import_refused(import_bytes(m.data, m.size, NULL), "a location that is not there");
+        import_refused(import_bytes(m.data, m.size, NULL), "a missing location");
         m = profile();
         sample(&m, there, 1, (uint64_t) -1, 1);
         import_refused(import_bytes(m.data, m.size, NULL), "negative");
         m = profile();
         function(&m, 1, 5);
-        import_refused(import_bytes(m.data, m.size, NULL), "two things have one id");
+        import_refused(import_bytes(m.data, m.size, NULL), "two entries have the same id");
         m = profile();
         function(&m, 9, 99);
         location(&m, 9, 0, 0, 9, 0);
@@ -316,13 +316,13 @@ static void test_speedscope_refused(void **state)
                                         "\"weights\":[1]}]}"),
                        "not in the list of frames (profile 'x')");
         import_refused(import_text(HEAD "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[1]],\"weights\":[]}]}"),
-                       "as many weights");
+                       "fewer or more weights");
         import_refused(
                 import_text(HEAD "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[1]],\"weights\":[-1]}]}"),
                 "negative");
         import_refused(
                 import_text(HEAD "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[1]],\"weights\":[NaN]}]}"),
-                "no JSON");
+                "not JSON");
         import_refused(import_text(HEAD "{\"type\":\"evented\",\"unit\":\"seconds\",\"events\":[{\"type\":\"C\","
                                         "\"frame\":0,\"at\":1}]}]}"),
                        "not the innermost");
@@ -332,8 +332,8 @@ static void test_speedscope_refused(void **state)
         import_refused(import_text(HEAD "{\"type\":\"sampled\",\"unit\":\"seconds\",\"samples\":[[1],[1]],"
                                         "\"weights\":[1e300,1]}]}"),
                        "a century");
-        import_refused(import_text(HEAD "{\"type\":\"sampl"), "line 1: no JSON");
-        import_refused(import_text("{\"traceEvents\":[]}"), "JSON, but not that of speedscope");
+        import_refused(import_text(HEAD "{\"type\":\"sampl"), "line 1: not JSON");
+        import_refused(import_text("{\"traceEvents\":[]}"), "JSON, but not speedscope");
 }
 
 int main(void)

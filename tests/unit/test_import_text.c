@@ -86,7 +86,7 @@ static void test_folded_refused(void **state)
         (void) state;
         import_refused(import_text("a;b 1\na;b -3\n"), "line 2");
         import_refused(import_text("a;b 99999999999999999999\n"), "line 1");
-        import_refused(import_text("a;b nan\n"), "no number");
+        import_refused(import_text("a;b nan\n"), "not a number");
         import_refused(import_text("a;b 9223372036854775807\na;b 1\n"), "more than 2^63");
         import_refused(import_bytes("a;b 1\na\0b 1\n", 12, "folded"), "line 2: a NUL byte");
         import_refused(import_text(""), "is empty");
@@ -174,7 +174,7 @@ static void test_perf_lines(void **state)
         (void) state;
         assert_string_equal(i->found.by, "perf 6.1");
         assert_int_equal(i->found.rows, 2);
-        assert_int_equal(import_skip(i, "no samples")->where, 3);
+        assert_int_equal(import_skip(i, "not samples")->where, 3);
         assert_int_equal(import_skip(i, "neither")->where, 5);
         import_expect(i, NULL, "heavy 2\n");
         import_done(i);

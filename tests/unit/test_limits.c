@@ -104,8 +104,7 @@ static void test_cpu(void **state)
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_REACHED);
         report.effective_cpus = NAN;
         infp_limits_find(&report, &limits);
-        assert_string_equal(get(&limits, INFP_LIMIT_CPU)->text,
-                            "the target used 0.60 CPUs; how many it could have is not known");
+        assert_string_equal(get(&limits, INFP_LIMIT_CPU)->text, "the target used 0.60 CPUs; its limit is not known");
         report.tree_cpu_s = NAN;
         assert_int_equal(state_of(&report, INFP_LIMIT_CPU), INFP_LIMIT_NOT_CHECKED);
         report = quiet("host");
@@ -125,11 +124,11 @@ static void test_ready_without_a_cpu(void **state)
         infp_limits_find(&report, &limits);
         assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_REACHED);
         assert_false(get(&limits, INFP_LIMIT_CPU)->is_estimated);
-        assert_non_null(
-                strstr(get(&limits, INFP_LIMIT_CPU)->text, "had no CPU for 4.6 s in all (0.46 of them at a time"));
+        assert_non_null(strstr(get(&limits, INFP_LIMIT_CPU)->text,
+                               "its threads waited for a CPU for 4.6 s in total (0.46 threads on average"));
         report.functions.busy.runnable_s = 0.1;
         infp_limits_find(&report, &limits);
-        assert_null(strstr(get(&limits, INFP_LIMIT_CPU)->text, "had no CPU"));
+        assert_null(strstr(get(&limits, INFP_LIMIT_CPU)->text, "its threads waited for a CPU"));
         assert_null(strstr(get(&limits, INFP_LIMIT_CPU)->text, "a guess"));
 }
 
@@ -163,10 +162,9 @@ static void test_one_thread_is_known(void **state)
         infp_limits_find(&report, &limits);
         assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_REACHED);
         assert_true(get(&limits, INFP_LIMIT_CPU)->is_estimated);
-        assert_string_equal(
-                get(&limits, INFP_LIMIT_CPU)->text,
-                "one thread (4711) was busy 95 % of the time by its samples, and one thread can use one CPU; "
-                "the target used 1.40 of its 4 CPUs");
+        assert_string_equal(get(&limits, INFP_LIMIT_CPU)->text,
+                            "one thread (4711) was busy 95 % of the time, by its samples, and one thread can use one "
+                            "CPU; the target used 1.40 of its 4 CPUs");
         report = quiet("run");
         report.tree_cpu_s = 9.6;
         report.processes.n = 1;
@@ -202,8 +200,9 @@ static void test_busy_waiting(void **state)
         assert_int_equal(limits.list[0].resource, INFP_LIMIT_WAITING);
         assert_int_equal(limits.list[0].state, INFP_LIMIT_REACHED);
         assert_int_equal(get(&limits, INFP_LIMIT_CPU)->state, INFP_LIMIT_FREE);
-        assert_non_null(strstr(limits.headline, "Limited by busy waiting: 50 % of the target's CPU time was waiting"));
-        assert_non_null(strstr(limits.headline, "barriers of OpenMP 40 %, polling with sched_yield 10 %"));
+        assert_non_null(
+                strstr(limits.headline, "Limited by busy waiting: 50 % of the target's CPU time was busy waiting"));
+        assert_non_null(strstr(limits.headline, "OpenMP barriers 40 %, sched_yield polling 10 %"));
         assert_non_null(strstr(get(&limits, INFP_LIMIT_CPU)->text, "(98 %); 50 % of that was busy waiting"));
 }
 
@@ -223,9 +222,8 @@ static void test_limits_of_the_target(void **state)
         add_total(&report, "limits", "lCpuThrottledTimeNs", 3000000000);
         report.effective_cpus = 1.5;
         infp_limits_find(&report, &limits);
-        assert_string_equal(limits.list[0].text,
-                            "the target was held back in 20 % of the quota's periods, for 3.00 s together "
-                            "over all CPUs in 10.0 s (1.5 CPUs allowed)");
+        assert_string_equal(limits.list[0].text, "the target was throttled in 20 % of the quota's periods, for 3.00 s "
+                                                 "in total over all CPUs in 10.0 s (quota: 1.5 CPUs)");
 }
 
 /* Requests queue since neighbours have the CPUs. */
@@ -273,14 +271,13 @@ static void test_throttling_comes_first(void **state)
         infp_limits_find(&report, &limits);
         assert_int_equal(limits.list[0].resource, INFP_LIMIT_THROTTLING);
         assert_int_equal(limits.list[1].resource, INFP_LIMIT_CPU);
-        assert_non_null(strstr(limits.headline,
-                               "Limited by the CPU quota: the target was held back in 43 % of the quota's "
-                               "periods, for 2.50 s together over all CPUs in 10.0 s"));
+        assert_non_null(strstr(limits.headline, "Limited by the CPU quota: the target was throttled in 43 % of the "
+                                                "quota's periods, for 2.50 s in total over all CPUs in 10.0 s"));
         assert_non_null(strstr(limits.headline, "Also at the limit: CPU."));
         use.stat[INFP_CONTAINER_THROTTLED_NS].total_u64 = 2500000000000;
         assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_REACHED);
         infp_limits_find(&report, &limits);
-        assert_non_null(strstr(limits.headline, "for 2500 s together"));
+        assert_non_null(strstr(limits.headline, "for 2500 s in total"));
         assert_non_null(strstr(limits.headline, "Not checked: memory, GPU, GPU memory"));
         report.containers.n = 0;
         assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NOT_CHECKED);
@@ -448,13 +445,12 @@ static void test_headlines(void **state)
 
         (void) state;
         infp_limits_find(&report, &limits);
-        assert_ptr_equal(strstr(limits.headline, "Nothing that was checked was at its limit. Not checked: memory, "),
+        assert_ptr_equal(strstr(limits.headline, "No checked resource reached its limit. Not checked: memory, "),
                          limits.headline);
         report.tree_cpu_s = 30;
         infp_limits_find(&report, &limits);
-        assert_ptr_equal(strstr(limits.headline,
-                                "Nothing that was checked was at its limit; the CPU came near: the target used "
-                                "3.00 of its 4 CPUs (75 %)."),
+        assert_ptr_equal(strstr(limits.headline, "No checked resource reached its limit; the CPU came near: the target "
+                                                 "used 3.00 of its 4 CPUs (75 %)."),
                          limits.headline);
         report = quiet("load"); /* of no machine anything was recorded */
         infp_limits_find(&report, &limits);
@@ -481,7 +477,7 @@ static void test_a_group_below(void **state)
         uses[1].stat[INFP_CONTAINER_CPU_LIMIT] = (struct infp_stat){ .n = 2, .last = 0.5, .has_last = true };
         infp_limits_find(&report, &limits);
         assert_string_equal(get(&limits, INFP_LIMIT_THROTTLING)->text,
-                            "a quota of 0.5 CPUs is set, but none of its periods was counted");
+                            "the quota is 0.5 CPUs, but its periods were not counted");
         uses[1].stat[INFP_CONTAINER_PERIODS] = (struct infp_stat){ .n = 1, .total_u64 = 100 };
         uses[1].stat[INFP_CONTAINER_THROTTLED] = (struct infp_stat){ .n = 1, .total_u64 = 60 };
         uses[1].stat[INFP_CONTAINER_CPU] = (struct infp_stat){ .n = 1, .total_u64 = 4700000000 };
@@ -568,8 +564,9 @@ static void test_two_engines(void **state __attribute__((unused)))
         engines[0].gauges[INFP_ENGINE_KV].max = engines[1].gauges[INFP_ENGINE_KV].max = 7; /* nothing is that full */
         engines[0].gauges[INFP_ENGINE_WAITING] = (struct infp_stat){ .n = 1, .weight = 1, .min = -5, .max = 1e308 };
         infp_limits_find(&report, &limits);
-        assert_string_equal(get(&limits, INFP_LIMIT_CACHE)->text, "what the engine says of it cannot be");
-        assert_string_equal(get(&limits, INFP_LIMIT_QUEUE)->text, "what the engine says of waiting requests cannot be");
+        assert_string_equal(get(&limits, INFP_LIMIT_CACHE)->text, "the engine reports an impossible fill level");
+        assert_string_equal(get(&limits, INFP_LIMIT_QUEUE)->text,
+                            "the engine reports an impossible number of waiting requests");
 }
 
 int main(void)

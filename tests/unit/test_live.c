@@ -48,7 +48,7 @@ static void finds_who_lives(void **state)
         free(entry.output);
         infp_live_withdraw(one);
         assert_int_equal(infp_live_find(NULL, &entry, &err), -ENOENT); /* never the wrong one instead */
-        assert_non_null(strstr(err.text, "records no more"));
+        assert_non_null(strstr(err.text, "is no longer recorded"));
         infp_live_withdraw(two);
 }
 
@@ -204,7 +204,7 @@ static void answers_when_it_is_stored(void **state)
         infp_live_answer(live, -ENOSPC, "cannot write x: No space left on device");
         pthread_join(two.thread, NULL);
         assert_int_equal(two.r, -EPROTO);
-        assert_string_equal(two.err.text, "the recorder refused it: cannot write x: No space left on device");
+        assert_string_equal(two.err.text, "the recorder refused the message: cannot write x: No space left on device");
         infp_live_withdraw(live);
 }
 
@@ -369,7 +369,7 @@ static void checks_each_cell(void **state)
                   "column 'delta' of sample must be an integer" },
                 { ROWS("{\"t_ns\":1,\"delta\":1.5}"), -EBADMSG, 0, "column 'delta' of sample must be an integer" },
                 { ROWS("{\"t_ns\":1,\"ticks\":-1}"), -EBADMSG, 0,
-                  "column 'ticks' of sample must be an integer from 0 on (above 2^53 as a text)" },
+                  "column 'ticks' of sample must be a non-negative integer (above 2^53 as a text)" },
                 { ROWS("{\"t_ns\":1,\"ratio\":\"1\"}"), -EBADMSG, 0, "column 'ratio' of sample must be a number" },
                 { ROWS("{\"t_ns\":1,\"is_on\":1}"), -EBADMSG, 0, "column 'is_on' of sample must be true or false" },
                 { ROWS("{\"t_ns\":1,\"name\":[]}"), -EBADMSG, 0, "column 'name' of sample must be a text" },
@@ -381,8 +381,8 @@ static void checks_each_cell(void **state)
                   "column 'born' of sample must be a time in Unix ms, or in ns as a text" },
                 { ROWS("5"), -EBADMSG, 0, "\"rows\" must be a list of objects" },
                 { "{\"table\":\"sample\"}", -EBADMSG, 0, "\"rows\" must be a list of objects" },
-                { "{\"table\":\"cpu\",\"rows\":[]}", -EBADMSG, 0, "no table 'cpu' takes rows from outside" },
-                { "{\"table\":5,\"rows\":[]}", -EBADMSG, 0, "no table '' takes rows from outside" },
+                { "{\"table\":\"cpu\",\"rows\":[]}", -EBADMSG, 0, "table 'cpu' takes no rows from other programs" },
+                { "{\"table\":5,\"rows\":[]}", -EBADMSG, 0, "table '' takes no rows from other programs" },
                 { "[]", -EBADMSG, 0, "a message must be one JSON object" },
                 { ROWS("{\"t_ns\":1},{\"t_ns\":1},{\"t_ns\":1},{\"t_ns\":1},{\"t_ns\":1},{\"t_ns\":1},{\"t_ns\":1},"
                        "{\"t_ns\":1},{\"t_ns\":1}"),

@@ -28,20 +28,20 @@ static void trusts_only_a_directory_of_its_own(void **state)
         assert_int_equal(chmod(path, 0755), 0);
         assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
         snprintf(want, sizeof(want),
-                 "%s is open to others (mode 0755), who could speak for our runs: chmod 700 it; set XDG_RUNTIME_DIR to "
-                 "a directory of mode 0700 that is yours",
+                 "other users can write to %s (mode 0755) and could imitate this user's runs: chmod 700 it; set "
+                 "XDG_RUNTIME_DIR to your own directory with mode 0700",
                  path);
         assert_string_equal(err.text, want);
         assert_int_equal(rmdir(path), 0);
         assert_int_equal(symlink("/tmp", path), 0);
         assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
-        assert_non_null(strstr(err.text, "is not a directory of ours but a link or a file"));
+        assert_non_null(strstr(err.text, "is a link or a file, not a directory"));
         assert_int_equal(unlink(path), 0);
         if (geteuid() == 0) {
                 assert_int_equal(mkdir(path, 0700), 0);
                 assert_int_equal(chown(path, 65534, 65534), 0);
                 assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
-                assert_non_null(strstr(err.text, "belongs to uid 65534, not to us (uid 0)"));
+                assert_non_null(strstr(err.text, "belongs to uid 65534, not to this user (uid 0)"));
                 /* The runtime directory of another (sudo -E): ours is in /tmp then. */
                 assert_int_equal(chown(dir, 65534, 65534), 0);
                 assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), 0);
@@ -92,8 +92,8 @@ static void goes_elsewhere_when_its_name_is_taken(void **state)
                 if (rmdir(seen) < 0 || symlink("/tmp", seen) < 0)
                         _exit(3);
                 if (infp_live_directory(seen, sizeof(seen), &err) != -EPERM ||
-                    strcmp(err.text, "/tmp/infprof-0 belongs to uid 65534, not to us (uid 0); set XDG_RUNTIME_DIR to a "
-                                     "directory of mode 0700 that is yours") != 0)
+                    strcmp(err.text, "/tmp/infprof-0 belongs to uid 65534, not to this user (uid 0); set "
+                                     "XDG_RUNTIME_DIR to your own directory with mode 0700") != 0)
                         _exit(4);
                 _exit(0);
         }

@@ -307,7 +307,7 @@ static void does_without_hard_links(void **state)
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-                SKIP_BECAUSE("seccomp is not to be had here");
+                SKIP_BECAUSE("seccomp is not available here");
         assert_int_equal(status, 0);
         check("file", "two and more");
         assert_int_equal(mode_of("file") & 07777, 0644); /* that of the file which it replaced */

@@ -35,7 +35,7 @@ static void figures(void **state)
         assert_non_null(strstr(reason, "Linux 6.1"));
         assert_string_equal(machine_state(m, "pressure", "vPressureIrqFullAvg300", NULL, 0), "absent");
         assert_string_equal(machine_state(m, "pressure", "vPressureIoFull", reason, sizeof(reason)), "absent");
-        assert_non_null(strstr(reason, "does not give it"));
+        assert_non_null(strstr(reason, "does not provide it"));
         /* It comes later. */
         tree_put(top, "proc/pressure/irq", "full avg10=0.50 avg60=0.00 avg300=0.00 total=3\n");
         assert_int_equal(machine_sample(m, pressure()), 0);

@@ -247,11 +247,11 @@ static void no_metrics_page(void **state)
                 const char *message;
         } cases[] = {
                 { "<html><body>404</body></html>\n", 0,
-                  "this is no metrics page: line 1 is \"<html><body>404</body></html>\"" },
-                { "\n{\"error\":\t\"x\"}\n", 0, "this is no metrics page: line 2 is \"{\"error\":?\"x\"}\"" },
-                { "\x1f\x8b\x08\xff\n", 0, "this is no metrics page: line 1 is \"?\\x8B?\\xFF\"" },
-                { "a 1\nb \0 2\n", 10, "this is no metrics page: byte 6 is 0" },
-                { "a 1", 0, "this is no metrics page: it has no whole line" },
+                  "this is not a metrics page: line 1 is \"<html><body>404</body></html>\"" },
+                { "\n{\"error\":\t\"x\"}\n", 0, "this is not a metrics page: line 2 is \"{\"error\":?\"x\"}\"" },
+                { "\x1f\x8b\x08\xff\n", 0, "this is not a metrics page: line 1 is \"?\\x8B?\\xFF\"" },
+                { "a 1\nb \0 2\n", 10, "this is not a metrics page: byte 6 is 0" },
+                { "a 1", 0, "this is not a metrics page: it has no whole line" },
         };
 
         (void) state;

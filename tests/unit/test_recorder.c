@@ -386,8 +386,7 @@ static void test_failing_sink(void **state)
         assert_string_equal(err.text, "the disk of fact is full");
         tick(w);
         assert_non_null(strstr(w->view.text, "fact:0@1000 fact:1@1000 fact:2@1000 ")); /* the others go on */
-        assert_string_equal(w->notices,
-                            "store: the disk of fact is full (the recording goes on, and it is tried again)\n");
+        assert_string_equal(w->notices, "store: the disk of fact is full (the recording continues and retries)\n");
         assert_int_equal(w->stats.write_errors, 3);
         assert_int_equal(w->stats.rows_lost, 3);
         assert_int_equal(w->stats.errors, 0); /* that is said of samples */
@@ -398,7 +397,7 @@ static void test_failing_sink(void **state)
         w->store.fail = 0;
         put_fact(w, 0, 4);
         assert_int_equal(infp_recorder_flush(w->recorder, NULL), 0);
-        assert_non_null(strstr(w->notices, "works again; 4 rows were lost meanwhile"));
+        assert_non_null(strstr(w->notices, "works again; 4 rows were lost"));
         assert_non_null(strstr(w->store.text, "fact:4@1000"));
         w->store.fail = -ENOSPC;
         put_fact(w, 0, 5);
@@ -502,8 +501,8 @@ static void test_skips_when_behind(void **state)
         assert_int_equal(infp_recorder_drain(w->recorder, ring), 3);
         expect(&w->view, "fact:5@1000 fact:5@1000 fact:5@1000 tick@102=1002 ");
         assert_int_equal(w->stats.snapshots_skipped, 2);
-        assert_string_equal(w->notices, "view are left out while the recorder is behind, so that no rows are lost "
-                                        "(they are counted in table self)\n");
+        assert_string_equal(w->notices, "view are skipped while the recorder is late, so that no rows are lost ("
+                                        "table self counts them)\n");
         /* The ring is more than half full. */
         infp_rowring_put_tick(ring, &(struct infp_rowring_tick){ 5, w->now_ns, w->now_ns });
         while (infp_rowring_used(ring) <= infp_rowring_size(ring) / 2 + 256)

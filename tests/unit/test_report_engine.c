@@ -188,8 +188,9 @@ static void text(void **state)
         static const char *const lines[] = {
                 "\nEngine vLLM 1.0, tiny\n",
                 "  address     http://a/metrics\n",
-                "  pages       5 good; 1 failed between them (1.00 s in all), the last: connection refused; it "
-                "restarted 1 time; rates are of the 6.00 s\n              between them\n",
+                "  scrapes     5 ok; 1 failed between them (1.00 s in total), the last: connection refused; it "
+                "restarted 1 time; rates cover the 6.00 s\n"
+                "              between them\n",
                 "  requests    13 finished, 2.17/s; 2 aborted, as far as it counts them\n",
                 "  at once     running 2.40 on average, 4 at most; waiting 0.800 on average, 3 at most\n",
                 "  tokens      230 generated, 38.33/s; 550 of prompts, 91.67/s\n",
@@ -215,7 +216,7 @@ static void text(void **state)
         report.range.t0 = report.engines.list[0].t0 - 3 * S; /* it was found when it listened: no page was missing */
         shown = text_of(&report, 140);
         assert_non_null(
-                strstr(shown, "  ready       after 3.00 s, which averages include; --from ready leaves them out\n"));
+                strstr(shown, "  ready       after 3.00 s, which averages include; --from ready excludes them\n"));
         free(shown);
         infp_report_done(&report);
         sample_free(s);
@@ -283,10 +284,10 @@ static void others(void **state)
         assert_int_equal(n, 0);
         shown = text_of(&report, 140);
         assert_non_null(strstr(shown, "\nEngine of unknown make\n  address     http://b/metrics\n"));
-        assert_non_null(strstr(shown, "  pages       none of 2 was answered: timed out after 2 s\n"));
+        assert_non_null(strstr(shown, "  scrapes     all 2 failed: timed out after 2 s\n"));
         assert_non_null(strstr(shown, "  tokens      0 generated, 0/s; 0 of prompts, 0/s\n"));
-        assert_non_null(strstr(shown, "it counts generated tokens only when a request ends; with those of running "
-                                      "requests about 40, 20/s (estimated)\n"));
+        assert_non_null(strstr(shown, "it counts generated tokens only when a request ends; with running requests "
+                                      "about 40, 20/s (estimated)\n"));
         assert_null(strstr(shown, "\n  KV cache"));
         free(shown);
         infp_report_done(&report);
@@ -311,7 +312,7 @@ static void falls(void **state)
         make(s, NULL, NULL, 0, &report);
         assert_int_equal(report.engines.list[0].n_falls, 4); /* the prompts fall where the others rise */
         shown = text_of(&report, 240);
-        assert_non_null(strstr(shown, "  warning     its totals fell 4 times, though it restarted 0 times: several "
+        assert_non_null(strstr(shown, "  warning     its counters fell 4 times, but it restarted 0 times: several "
                                       "processes may answer in turn"));
         free(shown);
         infp_report_done(&report);
@@ -353,10 +354,10 @@ static void failures(void **state)
         assert_near(e->down_between_s, 2);
         assert_string_equal(e->reason_between, "reset");
         shown = text_of(&report, 140);
-        assert_non_null(
-                strstr(shown, "  pages       2 good; 2 failed between them (2.00 s in all), the last: reset; 1 not "));
-        assert_non_null(strstr(shown, " before the first (it may have been "));
-        assert_non_null(strstr(shown, " answered after the last (its process has ended)\n"));
+        assert_non_null(strstr(
+                shown, "  scrapes     2 ok; 2 failed between them (2.00 s in total), the last: reset; 1 failed "));
+        assert_non_null(strstr(shown, "before the first success (server "));
+        assert_non_null(strstr(shown, "failed after the last success (its process has ended)\n"));
         free(shown);
         infp_report_done(&report);
         make(s, "+2s", NULL, 0, &report);

@@ -229,7 +229,7 @@ static void test_absent_is_not_zero(void **state)
         make(s, NULL, NULL, 0, &report);
         assert_true(isnan(report.energy.joules) && isnan(report.energy.gpu_joules));
         text = text_of(&report, 140);
-        assert_says(text, "  busy      not told by the driver");
+        assert_says(text, "  busy      not reported by the driver");
         assert_null(strstr(text, "  power "));
         assert_null(strstr(text, "held back"));
         assert_null(strstr(text, " 0 "));
@@ -274,7 +274,7 @@ static void test_joules_per_token(void **state)
         assert_says(text, "counts, by its counter");
         assert_says(text, "counts, by its power, ESTIMATED from power");
         assert_says(text, "4.20 J per generated token");
-        assert_says(text, "of that GPUs 4 J per generated token");
+        assert_says(text, "GPUs alone 4 J per generated token");
         assert_says(text, "all of package-0, nvidia0, nvidia1, idle included");
         assert_says(text, "1,200 J in 4.00 s, by its counter");
         free(text);

@@ -127,7 +127,7 @@ static void metrics(void **state)
                true);
         expect(text, "  vPressureCpuSome                   50.0 %", true);
         expect(text, "  vPressureCpuSomeAvg10", true);
-        expect(text, "  machine     some task waited for a CPU 50.0 % of the time\n", true);
+        expect(text, "  machine     at least one task waited for a CPU 50.0 % of the time\n", true);
         expect(text, " containers: container0_...\n  cMemory ", true);
         expect(text, " containers: container1_...\n  cMemory ", true);
         expect(text, "~ is estimated.\n", true);

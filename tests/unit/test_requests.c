@@ -159,7 +159,7 @@ static void from_a_run(void **state)
         make(s, NULL, "+1.5s", 0, &report);
         assert_int_equal(report.requests->n, 2);
         text = text_of(&report, 100);
-        assert_non_null(strstr(text, "the requests that came due in it"));
+        assert_non_null(strstr(text, "the requests that were due in it"));
         free(text);
         infp_report_done(&report);
         sample_free(s);
@@ -176,13 +176,13 @@ static void how_it_looks(void **state)
         make(s, NULL, NULL, 0, &report);
         text = text_of(&report, 100);
         assert_non_null(strstr(text, "Requests (client-side)"));
-        assert_non_null(strstr(text, "8 in 5.00 s: 4 ok, 3 failed, 1 cut off by the end of the load"));
+        assert_non_null(strstr(text, "4 of 8 ok in 5.00 s (0.800/s), 3 failed, 1 cut off by the end of the load"));
         assert_non_null(strstr(text, "2 x http 503, such as: a sentence"));
-        assert_non_null(strstr(text, "1 of 8 requests went out more than 10 ms after they were due"));
-        assert_non_null(strstr(text, "9 out, 1.80 a second; 60 in"));
+        assert_non_null(strstr(text, "1 of 8 requests were sent more than 10 ms late"));
+        assert_non_null(strstr(text, "9 out, 1.80/s; 60 in"));
         assert_non_null(strstr(text, "TTFT "));
         assert_non_null(strstr(text, "by load"));
-        assert_null(strstr(text, "came due in it"));
+        assert_null(strstr(text, "were due in it"));
         assert_null(strstr(text, "not measured")); /* of the machine nothing was to be measured */
         free(text);
         infp_out_init(&out, -1, "nowhere");

@@ -71,7 +71,7 @@ static void heads_that_make_no_sense_are_refused(void **state)
                 int r;
                 const char *text;
         } cases[] = {
-                { offsetof(struct infp_wire_head, magic), 0x41414141, -EBADMSG, "does not begin as one" },
+                { offsetof(struct infp_wire_head, magic), 0x41414141, -EBADMSG, "its header is wrong" },
                 { offsetof(struct infp_wire_head, version), 2, -EBADMSG, "version 2" },
                 { offsetof(struct infp_wire_head, ready), 0, -EAGAIN, "being made" },
                 { offsetof(struct infp_wire_head, pid), SAMPLE_PID + 1, -ESTALE, "another process" },

@@ -205,17 +205,17 @@ static void reads_what_others_wrote(void **state)
                 { "{}", 0, "" },
                 { "{\"command\": null, \"new_member\": {\"a\": [1]}, \"started_unix_ns\": 5}", 0, "" },
                 { "{\"collectors\": [{\"name\": \"x\", \"tables\": [\"a\", 1, \"b\"]}]}", 0, "" },
-                { "{\"target\": {\"port\": 70000}}", -EBADMSG, "member \"target\" is not what it should be" },
-                { "{\"target\": {\"pid\": [0]}}", -EBADMSG, "member \"target\" is not what it should be" },
+                { "{\"target\": {\"port\": 70000}}", -EBADMSG, "member \"target\" has a wrong type or value" },
+                { "{\"target\": {\"pid\": [0]}}", -EBADMSG, "member \"target\" has a wrong type or value" },
                 { "", -EBADMSG, NULL },
                 { "[]", -EBADMSG, "it is not a JSON object" },
-                { "{\"uuid\": 5}", -EBADMSG, "member \"uuid\" is not what it should be" },
-                { "{\"recorder_pid\": -1}", -EBADMSG, "member \"recorder_pid\" is not what it should be" },
-                { "{\"period_ms\": 4294967296}", -EBADMSG, "member \"period_ms\" is not what it should be" },
-                { "{\"started_t_ns\": \"12x\"}", -EBADMSG, "member \"started_t_ns\" is not what it should be" },
+                { "{\"uuid\": 5}", -EBADMSG, "member \"uuid\" has a wrong type or value" },
+                { "{\"recorder_pid\": -1}", -EBADMSG, "member \"recorder_pid\" has a wrong type or value" },
+                { "{\"period_ms\": 4294967296}", -EBADMSG, "member \"period_ms\" has a wrong type or value" },
+                { "{\"started_t_ns\": \"12x\"}", -EBADMSG, "member \"started_t_ns\" has a wrong type or value" },
                 { "{\"collectors\": [{\"period_ms\": true}]}", -EBADMSG,
-                  "member \"collectors\" is not what it should be" },
-                { "{\"sampling\": {\"cpu_hz\": \"x\"}}", -EBADMSG, "member \"sampling\" is not what it should be" },
+                  "member \"collectors\" has a wrong type or value" },
+                { "{\"sampling\": {\"cpu_hz\": \"x\"}}", -EBADMSG, "member \"sampling\" has a wrong type or value" },
                 { "{\"a\": 1, \"a\": 2}", -EBADMSG, NULL },
                 { "{\"command\": \"\\ud800\"}", -EBADMSG, NULL },
         };
@@ -371,7 +371,7 @@ static void opens_what_is_meant(void **state)
         assert_int_equal(chdir("/"), 0);
         check_fails("0199", dir, -ENOTUNIQ,
                     "2 runs begin with '0199': 0199ffff-0000-7000-8000-000000000002, "
-                    "01990000-0000-7000-8000-000000000001; give more of its uuid (`infprof runs` tells them apart)");
+                    "01990000-0000-7000-8000-000000000001; give more of its uuid (`infprof runs` lists them)");
 }
 
 static int collect(void *context, const char *uuid)
@@ -418,9 +418,10 @@ static void says_why_there_is_no_run(void **state)
                     "./file.parquet is a file: name the directory of the run with -r, here .");
         check_fails("nope/dir", NULL, -ENOENT,
                     "there is no directory nope/dir, and 'nope/dir' is not the beginning of a run's uuid");
-        check_fails("0", NULL, -ENOENT,
-                    "there is no directory '0', and no run in ./profiler-output nor any live run of yours whose uuid "
-                    "begins so");
+        check_fails(
+                "0", NULL, -ENOENT,
+                "there is no directory '0', and no run in ./profiler-output and no live run of yours has a uuid that "
+                "begins so");
         check_fails("", NULL, -EINVAL, "-r needs a directory or the beginning of a run's uuid");
         assert_int_equal(mkdir("odd.infprof", 0700), 0);
         check_fails("odd.infprof", NULL, -EINVAL, "odd.infprof is not a run: its name must be <uuid>.infprof");

@@ -60,8 +60,7 @@ static void of_what_the_target_has_started(void **state)
         (void) state;
         open_world(&w);
         check(&w, "http://127.0.0.1:8080/v1", 0, "");
-        check(&w, "http://127.0.0.1:8081", -ENOENT,
-              "no process of the target is seen to listen at http://127.0.0.1:8081");
+        check(&w, "http://127.0.0.1:8081", -ENOENT, "no process of the target listens at http://127.0.0.1:8081");
         check(&w, "http://192.0.2.1:8080", -ENOENT, "http://192.0.2.1:8080 is on another machine");
         tree_command("rm '%s/proc/12/fd/3'", w.top);
         put_socket(&w, 10, 512);
@@ -83,7 +82,7 @@ static void within_a_bound(void **state)
         open_world(&w);
         w.m->env.now_ns = slow_clock;
         check(&w, "http://127.0.0.1:8080", -EAGAIN,
-              "100 ms were not enough to see whether a process of the target listens at http://127.0.0.1:8080");
+              "100 ms were not enough to find out whether a process of the target listens at http://127.0.0.1:8080");
         close_world(&w);
 }
 

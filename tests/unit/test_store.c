@@ -108,7 +108,8 @@ static void cuts_off_half_a_batch(void **state)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         assert_int_equal(test_write(&t, 999, 100), -EFBIG);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-        assert_non_null(strstr(t.err.text, "sample/000001.arrows: File too large; 100 rows are lost; raise the limit"));
+        assert_non_null(strstr(t.err.text,
+                               "sample/000001.arrows: File too large; 100 rows are lost; raise the file size limit"));
         assert_int_equal(size_of(t.run->fd, "sample/000001.arrows"), whole);
         assert_int_equal(test_write(&t, 200, 100), 0);
         assert_int_equal(t.sink->end(t.sink, &t.err), 0);

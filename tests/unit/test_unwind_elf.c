@@ -154,7 +154,7 @@ static void test_refused(void **state)
 
         (void) state;
         assert_int_equal(infp_elf_open(&elf, bytes, 63, &why), -EBADMSG);
-        assert_string_equal(why, "it is no ELF file");
+        assert_string_equal(why, "it is not an ELF file");
         assert_int_equal(infp_elf_open(&elf, "", 0, &why), -EBADMSG);
         ((Elf64_Ehdr *) bytes)->e_machine = EM_AARCH64;
         assert_int_equal(infp_elf_open(&elf, bytes, size, &why), -ENOTSUP);

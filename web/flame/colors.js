@@ -53,7 +53,7 @@ const colorList = () => (facts.has_base ? palette.frames.change : palette.frames
 /* What the colours mean: [text, colour, title]. Shares are of what widths are, by the kind of the frame where it was taken. */
 function legendOf(tree) {
   if (facts.has_base) {
-    const text = (step) => (step === 0 ? 'no certain change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
+    const text = (step) => (step === 0 ? 'no significant change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
     return [-STEPS, -4, -3, 0, 3, 4, STEPS].map((step) => [text(step), palette.frames.change[STEPS + step], stepTitle(step)]);
   }
   if (view.theme === 'heat') return facts.heats.map((above, heat) => [above ? `self time above ${above} %` : 'less', palette.frames.heat[heat], 'Of the function, in all its frames']);
@@ -69,4 +69,4 @@ function legendOf(tree) {
 /* The relative change from which on a step is used: (step - 1)² / 25. */
 const changeText = (step) => `${step > 0 ? '+' : '−'}${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} %`;
 const stepTitle = (step) => (step ? `${step > 0 ? 'More' : 'Fewer'} samples than before, by at least ${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} % of the larger number, and too many for chance (95 %)`
-  : 'The number of samples is about the same, or so small that chance may have made the difference (95 %)');
+  : 'The number of samples is about the same, or the difference may be chance (95 %)');

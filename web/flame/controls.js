@@ -31,14 +31,14 @@ function check(label, member, extra = {}) {
 function optionParts() {
   const least = h('input', { type: 'number', min: 0, max: 100, step: 0.05 });
   least.addEventListener('change', () => change({ least: Math.min(100, Math.max(0, Number(least.value) || 0)) }));
-  const narrowest = h('label', {}, h('span', {}, 'Leave out frames below, in % of what is shown'), least);
+  const narrowest = h('label', {}, h('span', {}, 'Hide frames below this share of the view (%)'), least);
   narrowest.update = () => { least.value = view.least; };
   return [
     facts.has_base ? null : select('Colours', THEMES, 'theme'),
-    facts.has_base ? check('Compare shares, not numbers', 'normalised', { title: 'As if both runs had as many samples' }) : null,
+    facts.has_base ? check('Compare shares, not numbers', 'normalised', { title: 'As if both runs had the same number of samples' }) : null,
     facts.has_base ? select('Width by', { now: 'the newer run', before: 'the older run: shows what is gone' }, 'width', { isNewTree: true }) : null,
     facts.has_weights && hasUnit() ? select('Width is', { samples: 'samples', weight: facts.unit }, 'measure', { isNewTree: true }) : null,
-    select('Recursion', { '': 'as it was', direct: 'merge a function that calls itself', all: 'merge all between two calls of one' }, 'recursion', { isNewTree: true }),
+    select('Recursion', { '': 'as it was', direct: 'merge recursive calls', all: 'merge all between two calls of one' }, 'recursion', { isNewTree: true }),
     facts.reversed ? null : check('Leaf first: who calls it', 'isReversed', { isNewTree: true }),
     check('Root at the bottom', 'isBelow'),
     narrowest,
@@ -60,13 +60,13 @@ function makeControls(graph) {
     else return;
     event.preventDefault();
   });
-  parts.previous = button('‹', { title: 'Match before (Shift N)', 'aria-label': 'Match before' }, () => nextMatch(graph, -1));
+  parts.previous = button('‹', { title: 'Previous match (Shift N)', 'aria-label': 'Previous match' }, () => nextMatch(graph, -1));
   parts.next = button('›', { title: 'Next match (N)', 'aria-label': 'Next match' }, () => nextMatch(graph, 1));
   parts.status = h('span', { class: 'status', role: 'status' });
   parts.reset = button('Reset zoom', { title: 'Escape or a double click' }, () => graph.resetZoom());
   parts.options = h('details', { class: 'options' }, h('summary', {}, 'Options'), h('div', { class: 'options-box' }, parts.optionParts = optionParts()));
   parts.scheme = button('', { title: 'Light or dark' }, () => change({ scheme: isDark() ? 'light' : 'dark' }));
-  parts.help = button('?', { title: 'Keys', 'aria-label': 'Keys and hands' }, () => parts.keys.showModal());
+  parts.help = button('?', { title: 'Keys', 'aria-label': 'Keyboard and mouse' }, () => parts.keys.showModal());
   document.addEventListener('pointerdown', (event) => { if (!parts.options.contains(event.target)) parts.options.open = false; });
   parts.options.addEventListener('keydown', (event) => { if (event.key === 'Escape') { parts.options.open = false; parts.options.querySelector('summary').focus(); } });
   parts.legend = h('ul', { class: 'legend', 'aria-label': 'What the colours mean' });
@@ -74,10 +74,10 @@ function makeControls(graph) {
 }
 
 function makeKeys() {
-  const rows = [['Click, Enter', 'zoom to a frame'], ['Double click, Escape, 0', 'show all'], ['Backspace', 'one frame out; the browser’s way back works too'], ['Arrows', 'from frame to frame'],
-    ['Ctrl and wheel, two fingers, + −', 'zoom where the pointer or the focus is'], ['Drag, shift and wheel', 'move sideways when zoomed'], ['/', 'search; Enter and N, Shift N: the next, the one before'],
-    ['S', 'callers and callees of the frame in focus'], ['C', 'copy its stack'], ['I', 'root above or below'], ['T', 'table and back'], ['?', 'this']];
-  parts.keys = h('dialog', { class: 'keys', 'aria-label': 'Keys and hands' }, h('h2', {}, 'Keys and hands'), h('dl', {}, rows.map(([key, text]) => [h('dt', {}, key), h('dd', {}, text)])),
+  const rows = [['Click, Enter', 'zoom to a frame'], ['Double click, Escape, 0', 'show all'], ['Backspace', 'one frame out; the browser’s Back button works too'], ['Arrows', 'from frame to frame'],
+    ['Ctrl and wheel, two fingers, + −', 'zoom at the pointer or the focus'], ['Drag, shift and wheel', 'move sideways when zoomed'], ['/', 'search; Enter and N: next match, Shift N: previous'],
+    ['S', 'callers and callees of the frame in focus'], ['C', 'copy its stack'], ['I', 'root above or below'], ['T', 'table and back'], ['?', 'this help']];
+  parts.keys = h('dialog', { class: 'keys', 'aria-label': 'Keyboard and mouse' }, h('h2', {}, 'Keyboard and mouse'), h('dl', {}, rows.map(([key, text]) => [h('dt', {}, key), h('dd', {}, text)])),
     h('form', { method: 'dialog' }, h('button', {}, 'Close')));
   parts.keys.querySelector('form').addEventListener('submit', (event) => { event.preventDefault(); parts.keys.close(); });
   return parts.keys;
@@ -87,7 +87,7 @@ function makeKeys() {
 function mostSelf() {
   const self = measureOf(functionSums(), 'self'), all = measureOf(sourceTree(), 'total')[0];
   const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 8).filter((fn) => self[fn] > 0 && !model.functions.isGroup[fn]).slice(0, 6);
-  return h('p', { class: 'detail-acts most' }, h('span', {}, 'Most of their own:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
+  return h('p', { class: 'detail-acts most' }, h('span', {}, 'Highest self time:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
 }
 
 /* The frame in focus, in a line below the graph: where there is no pointer it stands in for the tooltip. */
@@ -117,5 +117,5 @@ function renderControls() {
   if (parts.legendKey === key) return;
   parts.legendKey = key;
   parts.legend.replaceChildren(...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)),
-    ...(view.least ? [h('li', {}, `frames below ${number(view.least)} % of what is shown are left out (options)`)] : []));
+    ...(view.least ? [h('li', {}, `frames below ${number(view.least)} % of what is shown are hidden (options)`)] : []));
 }

@@ -70,13 +70,13 @@ class Strip {
 
   words(from, to) {
     const each = facts.seconds / facts.buckets, sum = this.sums.slice(from, to).reduce((a, b) => a + b, 0);
-    return `${show(from * each, 's')} to ${show(to * each, 's')} of ${show(facts.seconds, 's')}: ${samplesText(sum)}`;
+    return `${show(from * each, 's')} to ${show(to * each, 's')} of ${show(facts.seconds, 's')} selected, ${samplesText(sum)}`;
   }
 
   describe() {
     const [from, to] = this.draft ?? view.times ?? [0, facts.buckets];
     const isHovered = this.hover !== null && this.hover !== undefined && !this.draft;
-    this.text.textContent = isHovered ? this.words(this.hover, this.hover + 1) : `${this.draft || view.times ? '' : 'Drag to look at a part: '}${this.words(from, to)}`;
+    this.text.textContent = isHovered ? this.words(this.hover, this.hover + 1) : `${this.words(from, to)}${this.draft || view.times ? '' : '. Drag to select a part'}`;
     this.all.hidden = !view.times;
   }
 

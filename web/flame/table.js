@@ -3,9 +3,9 @@
 const PAGE = 200;
 const COLUMNS = [
   { id: 'name', title: 'Function', text: (fn) => model.functions.name[fn] },
-  { id: 'self', title: 'Self', sum: 'self', help: 'Samples that were taken in the function itself' },
+  { id: 'self', title: 'Self', sum: 'self', help: 'Samples in the function itself' },
   { id: 'total', title: 'Total', sum: 'total', help: 'Samples in the function or what it called, each once' },
-  { id: 'change', title: 'Change', isBase: true, help: 'Of the total share against the older run, in points; in grey where chance may have made it (95 %)' },
+  { id: 'change', title: 'Change', isBase: true, help: 'Of the total share against the older run, in percentage points; grey: not significant (95 %)' },
   { id: 'object', title: 'Object', text: (fn) => model.functions.object[fn] },
   { id: 'place', title: 'Source', text: whereOf },
   { id: 'kind', title: 'Kind', text: kindText },
@@ -69,7 +69,7 @@ class Table {
     const left = this.found.length - this.limit;
     this.more.hidden = left <= 0;
     this.more.textContent = `Show more (${number(left)} left)`;
-    this.note.textContent = this.found.length ? `${number(this.found.length)} ${this.found.length === 1 ? 'function' : 'functions'} of ${samplesText(this.all)}; the ranges are 95 % intervals. A name leads to its callers and callees.` : 'No function matches.';
+    this.note.textContent = this.found.length ? `${number(this.found.length)} ${this.found.length === 1 ? 'function' : 'functions'} of ${samplesText(this.all)}; the ranges are 95 % intervals. Click a name for callers and callees.` : 'No function matches.';
   }
 
   row(fn) {

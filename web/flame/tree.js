@@ -38,7 +38,7 @@ function finishTree(tree) {
   return tree;
 }
 
-/* Where nodes begin, children side by side, what their parent has of itself behind them. */
+/* Where nodes begin, children side by side, what their parent has of itself after them. */
 function layOut(tree, value) {
   const { n, parent } = tree;
   const x = new Float64Array(n), next = new Float64Array(n);

@@ -37,7 +37,7 @@ function whereOf(fn) {
 function kindText(fn) {
   const { functions } = model;
   if (functions.isGroup[fn]) return 'no function';
-  const guessed = functions.guessed[fn] ? `guessed in ${samplesText(functions.guessed[fn])}: no unwind table led there` : '';
+  const guessed = functions.guessed[fn] ? `guessed in ${samplesText(functions.guessed[fn])}: no unwind table there` : '';
   return [functions.kind[fn] === GUESSED ? '' : facts.classes[functions.kind[fn]], guessed, functions.isInlined[fn] ? 'inlined' : '',
     functions.isUnnamed[fn] ? 'no symbol' : ''].filter(Boolean).join(', ');
 }
@@ -60,9 +60,9 @@ function factsOf(tree, i, within = 0) {
 
 function changeWords(tree, i, all) {
   const step = changeStep(tree.total[i], all.total[0], tree.beforeTotal[i], facts.base_samples, isNormalised());
-  const difference = isNormalised() ? `${signed((tree.total[i] / (all.total[0] || 1) - tree.beforeTotal[i] / (facts.base_samples || 1)) * 100)} points of the whole`
+  const difference = isNormalised() ? `${signed((tree.total[i] / (all.total[0] || 1) - tree.beforeTotal[i] / (facts.base_samples || 1)) * 100)} percentage points`
     : `${signed(tree.total[i] - tree.beforeTotal[i])} samples`;
-  return step === 0 ? `${difference}: not certain` : difference;
+  return step === 0 ? `${difference}: not significant` : difference;
 }
 
 const signed = (v) => `${v > 0 ? '+' : v < 0 ? '−' : ''}${number(Math.round(Math.abs(v) * 100) / 100)}`;

@@ -27,7 +27,7 @@ function percentileRow(row, axis, unit) {
   const has = row.low !== null || row.high !== null;
   const is_open = row.low !== null && row.high === null;
   const width = has ? ((row.high ?? axis.high) - (row.low ?? 0)) / axis.high : 0;
-  const bounds = !has ? 'not known' : is_open ? `over ${show(row.low, unit)}` : row.low === row.high ? 'exact' : showRange(row.low ?? 0, row.high, unit);
+  const bounds = !has ? 'not known' : is_open ? `above ${show(row.low, unit)}` : row.low === row.high ? 'exact' : showRange(row.low ?? 0, row.high, unit);
   return h('div', { class: 'percentile', role: 'listitem' }, h('b', {}, row.name),
     h('div', { class: 'track' }, has ? h('div', { class: `interval${is_open ? ' open' : ''}`, css: { left: at(row.low ?? 0), width: `${width * 100}%` } }) : null,
       row.estimate !== null ? h('div', { class: 'estimate', css: { left: at(row.estimate) } }) : null),
@@ -36,12 +36,12 @@ function percentileRow(row, axis, unit) {
 
 function engineCards(engine) {
   const words = [engine.version, engine.model, engine.url].filter(Boolean).join(' · ');
-  const misses = engine.scrapes_failed ? `${number(engine.scrapes_failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} readings failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
+  const misses = engine.scrapes_failed ? `${number(engine.scrapes_failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} scrapes failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
   const distributions = Object.entries(engine.distributions || {}).filter(([, found]) => found.n > 0);
   return [wideCard(engine.make || 'Engine', smallPrint(words), misses ? h('p', { class: 'notice' }, misses) : null,
     h('dl', { class: 'facts' }, Object.entries(engine).flatMap(([key, value]) => engineFact(key, value)))),
-  distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies as the engine counts them'),
-    smallPrint('The bar is where the percentile lies for certain, by the borders of the engine’s histogram; the dot is an estimate in it.')) : null,
+  distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies, server-side'),
+    smallPrint('The percentile lies within the bar (a bucket of the engine’s histogram); the dot is the estimate.')) : null,
   ...distributions.map(([name, found]) => percentileCard(name, found))];
 }
 
@@ -55,7 +55,7 @@ function engineFact(key, value) {
   }
   if (typeof value.total === 'number') return [row(`${number(value.total)} (${number(value.per_s)} a second)`)];
   const text = (v) => (key.endsWith('_percent') ? show(v, 'ratio') : number(v));
-  if (typeof value.mean === 'number') return [row(`mean ${text(value.mean)}, most ${text(value.max)}`)];
+  if (typeof value.mean === 'number') return [row(`mean ${text(value.mean)}, peak ${text(value.max)}`)];
   return [];
 }
 
@@ -75,8 +75,8 @@ function containerCard(container) {
   const counts = [['out-of-memory kills', container.oom_kills], ['memory limit hits', container.memory_limit_hits]].filter(([, n]) => n > 0);
   return h('div', { class: 'card' }, h('h3', {}, container.cName || container.cId), h('p', { class: 'note' },
     [container.is_target ? 'holds the target' : null, container.cRuntime, container.cName ? container.cId : null].filter(Boolean).join(' · ')),
-  useBar('CPUs, mean', container.cpus, container.cpus_allowed, ''), useBar('Memory, most', container.memory_peak_bytes, container.memory_allowed_bytes, 'bytes',
-    container.memory_limit_bytes === null && container.memory_allowed_bytes ? 'No limit of its own: beside the memory of the machine.' : null),
+  useBar('CPUs, mean', container.cpus, container.cpus_allowed, ''), useBar('Memory, peak', container.memory_peak_bytes, container.memory_allowed_bytes, 'bytes',
+    container.memory_limit_bytes === null && container.memory_allowed_bytes ? 'No limit of its own: relative to the machine’s memory.' : null),
   typeof container.throttled_ratio === 'number' ? useBar('Periods throttled by the CPU quota', container.throttled_ratio, 1, 'ratio') : null,
   waits.map(([name, key]) => useBar(`Time in which a task waited for ${name}`, pressure[key], 1, 'ratio')),
   counts.length ? h('p', { class: 'notice' }, counts.map(([name, n]) => `${number(n)} ${name}`).join(', ')) : null);
@@ -86,14 +86,14 @@ function energyCard(energy) {
   if (energy.joules === null && !energy.domains?.length) return null;
   const most = Math.max(...energy.domains.map((d) => d.joules ?? 0), 1e-9);
   const tokens = energy.tokens;
-  const facts = [['In all', show(energy.joules, 'J')], ['Mean power', show(energy.mean_watts, 'W')], ['Quality', energy.quality],
-    tokens ? ['A generated token', show(tokens.joules_per_generated_token, 'J')] : null, tokens ? ['A request', show(tokens.joules_per_request, 'J')] : null,
+  const facts = [['Total', show(energy.joules, 'J')], ['Mean power', show(energy.mean_watts, 'W')], ['Quality', energy.quality],
+    tokens ? ['Per generated token', show(tokens.joules_per_generated_token, 'J')] : null, tokens ? ['A request', show(tokens.joules_per_request, 'J')] : null,
     energy.split ? [`Target, by ${energy.split.by} (${energy.split.quality})`, show(energy.split.target_joules, 'J')] : null,
     energy.split ? ['All other processes', show(energy.split.others_joules, 'J')] : null].filter((row) => row && row[1] && row[1] !== '–');
   return h('div', { class: 'card' }, h('h3', {}, 'Energy by zone'), h('dl', { class: 'facts' }, facts.map(([name, text]) => h('div', {}, h('dt', {}, name), h('dd', {}, text)))),
     energy.domains.map((d) => h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, d.domain), h('span', { class: 'use-text' }, `${show(d.joules, 'J')}, ${show(d.mean_watts, 'W')}`)),
       h('div', { class: `use-track zone${d.quality === 'estimated' ? ' estimated' : ''}`, 'aria-hidden': 'true' }, d.joules !== null ? h('div', { class: 'use-fill', css: { width: `${(d.joules / most) * 100}%` } }) : null),
-      smallPrint([d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the sum']))));
+      smallPrint([d.quality, d.source, d.part_of ? `part of ${d.part_of}` : null, d.same_as ? `the same as ${d.same_as}` : null, d.in_total ? null : 'not in the total']))));
 }
 
 /* A row a GPU; beneath, who used it. */
@@ -104,11 +104,11 @@ function gpuCards(gpus) {
   const held = (gpu) => Object.entries(gpu.held_back_ratio || {}).filter(([, v]) => v > 0).map(([key, v]) => `${key.replaceAll('_', ' ')} ${show(v, 'ratio')}`).join(', ');
   const column = (name, f) => ({ name, is_text: true, of: f });
   const table = tableOf('GPUs', [column('GPU', (gpu) => [gpu.gpu, gpu.name].filter(Boolean).join(' ')), column('in use', pair('utilization_percent', 'utilization_max_percent', '%', ', most')),
-    column('memory, most', pair('memory_peak_bytes', 'memory_total_bytes', 'bytes', ' of')), column('power', pair('power_watts', 'power_limit_watts', 'W', ', limit')),
+    column('memory, peak', pair('memory_peak_bytes', 'memory_total_bytes', 'bytes', ' of')), column('power', pair('power_watts', 'power_limit_watts', 'W', ', limit')),
     column('hottest', of('temperature_max_celsius', '°C')), column('energy', (gpu) => `${of('energy_joules', 'J')(gpu)}${gpu.energy_quality === 'estimated' ? ' (estimated)' : ''}`),
     column('held back by', (gpu) => held(gpu) || '–')], gpus);
   const processes = gpus.flatMap((gpu) => (gpu.processes || []).map((process) => ({ gpu, ...process })));
   return [wideCard('GPUs in the run', table), processes.length ? wideCard('Processes on GPUs',
     tableOf('Processes on GPUs', [column('process', (p) => `${p.name ?? '(no name)'} ${p.pid}${p.pid_is_of_host ? ' (pid of the host)' : ''}${p.is_target ? ', target' : ''}`), column('GPU', (p) => p.gpu.gpu),
-      column('kind', (p) => p.type), { name: 'memory, most', unit: 'bytes', of: (p) => p.memory_peak_bytes }, { name: 'SM in use', unit: '%', of: (p) => p.sm_percent ?? p.compute_percent }], processes)) : null];
+      column('kind', (p) => p.type), { name: 'memory, peak', unit: 'bytes', of: (p) => p.memory_peak_bytes }, { name: 'SM in use', unit: '%', of: (p) => p.sm_percent ?? p.compute_percent }], processes)) : null];
 }

@@ -194,7 +194,7 @@ function fillRun(c, box, range, run, series) {
 
 const limitText = (limit, unit) => `${limit.name} ${show(limit.value, unit)}`;
 
-/* Dashed lines with names; one that lies above the picture is named at its upper edge. */
+/* Dashed lines with names; one that lies title above the picture is named at its upper edge. */
 function drawLimits(c, box, range, limits, unit, has_names) {
   c.font = palette.font;
   c.textAlign = 'right';

@@ -11,12 +11,12 @@ function absencesTable(absent) {
   const what = (row) => h('div', {}, h('strong', {}, [row.collector, row.instance].filter(Boolean).join(' ')),
     row.columns.length ? h('div', { class: 'absent-columns' }, row.columns.slice(0, 6).join(', '), row.columns.length > 6 ? h('details', {}, h('summary', {}, `and ${row.columns.length - 6} more`), row.columns.slice(6).join(', ')) : null) : null);
   return h('div', { class: 'card wide' }, tableOf('What was absent', [textColumn('source', what), textColumn('state', (row) => h('span', { class: `state ${row.state}` }, row.state)),
-    textColumn('why', (row) => row.reason ?? 'not known'), textColumn('what would help', (row) => row.fix ?? '–')], [...rows.values()], { class: 'words' }));
+    textColumn('why', (row) => row.reason ?? 'not known'), textColumn('fix', (row) => row.fix ?? '–')], [...rows.values()], { class: 'words' }));
 }
 
 function absencesSection(data) {
   const { absent, broken } = data.report;
-  return [(broken || []).length ? h('p', { class: 'notice wide' }, broken.map((one) => `Table ${one.table_name} could not be read: ${one.reason}`).join(' ')) : null,
+  return [(broken || []).length ? h('p', { class: 'notice wide' }, broken.map((one) => `Table ${one.table_name} cannot be read: ${one.reason}`).join(' ')) : null,
     absent?.length ? absencesTable(absent) : null];
 }
 
@@ -39,7 +39,7 @@ function runCard(data) {
   return h('div', { class: 'card' }, h('h3', {}, 'The run'), factsList([
     ['Command', report.command ? h('code', {}, report.command) : null], ['Began', `${day(data.start_ms)} ${clock(data.start_ms, 1000)}`], ['Took', report.wall_s === undefined ? null : duration(report.wall_s * 1000)],
     ['State', report.state], ['Exit code', report.exit_code === null || report.exit_code === undefined ? null : String(report.exit_code)], ['Sampled every', duration(data.sampled_ms)],
-    ['Shown', data.is_downsampled ? `in steps of ${duration(data.step_ms)}: lines are means, bands go from least to most` : 'every sample'],
+    ['Shown', data.is_downsampled ? `in steps of ${duration(data.step_ms)}: lines are means, bands show minimum to maximum` : 'every sample'],
     ['Run', report.run ? h('code', {}, report.run) : null], ['Host', report.host],
     ['Times', `of ${Intl.DateTimeFormat().resolvedOptions().timeZone || 'your time zone'}`], ['Page made by', data.made_by]]));
 }

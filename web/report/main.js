@@ -13,7 +13,7 @@ const SECTIONS = [
   { id: 'io', title: 'Disk and network', groups: ['io', 'net'] },
   { id: 'energy', title: 'Energy', groups: ['energy'], make: (data) => [data.report.energy ? energyCard(data.report.energy) : null] },
   { id: 'program', title: 'Counters of the program', groups: ['program'] },
-  { id: 'more', title: 'All other figures', make: moreSection },
+  { id: 'more', title: 'All other metrics', make: moreSection },
   { id: 'absent', title: 'What was absent, and why', make: absencesSection },
   { id: 'run', title: 'The recording', make: (data) => [runCard(data), costCard(data), data.report.machine ? machineCard(data.report.machine) : null] },
 ];
@@ -109,8 +109,8 @@ function main() {
   document.querySelector('header.top')?.append(makeButtons(data));
   document.querySelector('header.top')?.after(makeNavigation([document.getElementById('summary'), ...sections].filter(Boolean)));
   const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', { id: 'chart-help' },
-    'Drag to zoom, with shift or on the time axis to move; double click shows all. Ctrl and wheel, or two fingers, zoom. Keys: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
-  append(page, [overview.node, data.is_downsampled ? h('p', { class: 'sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands go from least to most.`) : null,
+    'Drag to zoom; drag with shift, or on the time axis, to move; double click shows all. Ctrl and wheel, or two fingers, zoom. Keys: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
+  append(page, [overview.node, data.is_downsampled ? h('p', { class: 'sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands show minimum to maximum.`) : null,
     (data.notes || []).map((note) => h('p', { class: 'sampled' }, note)), help, sections, live]);
   document.documentElement.classList.add('scripted');
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); redrawAll(); });

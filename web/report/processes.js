@@ -22,11 +22,11 @@ function processTree(data) {
   const body = h('tbody', {});
   append(body, rowsOf(tree, roots, 0));
   const words = ['CPU and memory over the whole recording; all rows have the same scale.'];
-  if (data.processes_left_out) words.push(`${number(data.processes_left_out)} processes that did less are not in this page.`);
+  if (data.processes_left_out) words.push(`${number(data.processes_left_out)} less busy processes are not in this page.`);
   return h('div', { class: 'card wide', id: 'process-tree' }, h('h3', {}, 'Processes'), smallPrint(words.join(' ')),
     h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table: processes' },
       h('table', { class: 'processes' }, h('caption', { class: 'hidden' }, 'Process tree'),
-        h('thead', {}, h('tr', {}, ['Process', 'CPU time', `CPU, up to ${show(tree.tops.cpu, '%')}`, 'Most memory', `Memory, up to ${show(tree.tops.rss, 'bytes')}`, 'Lived']
+        h('thead', {}, h('tr', {}, ['Process', 'CPU time', `CPU, up to ${show(tree.tops.cpu, '%')}`, 'Peak memory', `Memory, up to ${show(tree.tops.rss, 'bytes')}`, 'Lived']
           .map((name, i) => h('th', { scope: 'col', class: i === 1 || i === 3 ? 'number' : null }, name)))), body)));
 }
 

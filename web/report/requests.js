@@ -85,7 +85,7 @@ class RequestScatter extends Plot {
 
   facts(request) {
     return [momentText(request.t), request.load, request.ok ? null : `failed: ${request.failure || 'unknown'}`,
-      `first token ${show(request.ttft, 's')}`, `whole ${show(request.e2e, 's')}`, `${number(request.tokens)} tokens`].filter(Boolean);
+      `first token ${show(request.ttft, 's')}`, `end to end ${show(request.e2e, 's')}`, `${number(request.tokens)} tokens`].filter(Boolean);
   }
 
   cursorMoved() {
@@ -131,7 +131,7 @@ function requestsCard(requests) {
     .map(([key, name]) => ({ name, of: (what) => requests[`${what}_${key}_ms`] }));
   const column = (name, what) => ({ name, unit: 'ms', of: (row) => row.of(what) });
   const failures = Object.entries(requests.failures || {}).map(([kind, n]) => `${n} ${kind}`).join(', ');
-  return wideCard('As the clients saw it',
+  return wideCard('Client-side',
     smallPrint([`${number(requests.requests)} requests, ${number(requests.completed)} completed`, requests.failed ? `${number(requests.failed)} failed (${failures})` : null,
       requests.output_throughput ? show(requests.output_throughput, 'tokens/s') : null, requests.percentiles ? `percentiles ${requests.percentiles}` : null]),
     tableOf('Latencies of requests', [textColumn('time', (row) => row.name), column('mean', 'mean'), column('p50', 'p50'), column('p90', 'p90'),

@@ -189,7 +189,7 @@ const spanWords = (span) => [span.name, span.d === null ? 'open at the end' : du
   `from ${clock(view.start + span.t, 1)}`];
 
 function spansNote(data) {
-  const words = ['Click a span to see it alone; it is then shaded in all charts (Escape takes that away).'];
+  const words = ['Click a span to select it and shade it in all charts (Escape clears it).'];
   if (data.spans_left_out) words.push(`${number(data.spans_left_out)} shorter spans are not in this page.`);
   return words.join(' ');
 }

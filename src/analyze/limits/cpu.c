@@ -1,4 +1,4 @@
-/* CPU: the quota of control groups, and what else was to be had. */
+/* CPU: the quota of control groups, and what else was available. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,17 +34,16 @@ static void find_in_containers(const struct infp_report *report, struct infp_lim
                 const double held = infp_container_total(worst, INFP_CONTAINER_THROTTLED_NS),
                              seconds = infp_container_seconds(worst);
 
-                infp_limit_set(
-                        limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
-                        "the target was held back in %.0f %% of the quota's periods, for %.*f s together over all "
-                        "CPUs in %.*f s (%.4g CPUs allowed)",
-                        100 * share, infp_limit_decimals(held), held, infp_limit_decimals(seconds), seconds,
-                        infp_container_cpus_allowed(worst, report->n_cpus));
+                infp_limit_set(limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
+                               "the target was throttled in %.0f %% of the quota's periods, for %.*f s in total over "
+                               "all CPUs in %.*f s (quota: %.4g CPUs)",
+                               100 * share, infp_limit_decimals(held), held, infp_limit_decimals(seconds), seconds,
+                               infp_container_cpus_allowed(worst, report->n_cpus));
         } else if (quota > 0)
                 infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "a quota of %.4g CPUs is set, but none of its periods was counted", quota);
+                               "the quota is %.4g CPUs, but its periods were not counted", quota);
         else if (any)
-                infp_limit_set(limit, INFP_LIMIT_FREE, NAN, "no quota is set on the target's control group");
+                infp_limit_set(limit, INFP_LIMIT_FREE, NAN, "none set on the target's control group");
         else
                 infp_limit_set_unchecked(limit, report, collectors, NULL, "no control group of a target was recorded");
 }
@@ -66,18 +65,17 @@ void infp_limit_throttling(const struct infp_report *report, struct infp_limit *
                      quota = infp_report_mean(report, "lCpuQuota");
 
         if (n > 0)
-                infp_limit_set(
-                        limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
-                        "the target was held back in %.0f %% of the quota's periods, for %.*f s together over all "
-                        "CPUs in %.*f s (%.4g CPUs allowed)",
-                        100 * share, infp_limit_decimals(held), held, infp_limit_decimals(periods->stat.weight),
-                        periods->stat.weight, report->effective_cpus);
+                infp_limit_set(limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
+                               "the target was throttled in %.0f %% of the quota's periods, for %.*f s in total over "
+                               "all CPUs in %.*f s (quota: %.4g CPUs)",
+                               100 * share, infp_limit_decimals(held), held, infp_limit_decimals(periods->stat.weight),
+                               periods->stat.weight, report->effective_cpus);
         else if (quota > 0)
                 infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "a quota of %.4g CPUs is set, but none of its periods was counted", quota);
+                               "the quota is %.4g CPUs, but its periods were not counted", quota);
         else if (groups && groups->stat.n)
                 infp_limit_set(limit, INFP_LIMIT_FREE, NAN,
-                               "no quota is set on the target's control group or on those above it that can be seen");
+                               "none set on the target's control group or on its visible parents");
         else
                 find_in_containers(report, limit);
 }
@@ -102,7 +100,7 @@ static void find_one_thread(const struct infp_report *report, struct infp_limit 
 
         if (thread >= cpu_reached)
                 infp_limit_set(limit, INFP_LIMIT_REACHED, thread,
-                               "one thread (%lld) was busy %.0f %% of the time by its samples, and one thread can use "
+                               "one thread (%lld) was busy %.0f %% of the time, by its samples, and one thread can use "
                                "one CPU; the target used %.2f of its %.4g CPUs",
                                (long long) busy->tid, fmin(100 * thread, 100), used, allowed);
         else if (infp_report_max(report, "tree_threads") <= infp_report_max(report, "tree_processes"))
@@ -113,8 +111,8 @@ static void find_one_thread(const struct infp_report *report, struct infp_limit 
                         used, allowed);
         else
                 infp_limit_set(limit, INFP_LIMIT_NEAR, used,
-                               "the target used %.2f of its %.4g CPUs, as a program does in which one thread at a time "
-                               "runs, such as Python's that hold its lock (a guess: record --cpu tells threads apart)",
+                               "the target used %.2f of its %.4g CPUs, like a program that runs one thread at a time, "
+                               "such as Python with its lock (inferred; record with --cpu to see each thread)",
                                used, allowed);
         limit->is_estimated = thread >= cpu_reached || limit->state == INFP_LIMIT_NEAR;
 }
@@ -151,7 +149,7 @@ static void find_host(const struct infp_report *report, struct infp_limit *limit
                 infp_limit_set_unchecked(limit, report, collectors, NULL, "the machine's CPUs were not measured");
         else
                 infp_limit_set(limit, infp_limit_state_of(busy, cpu_reached, cpu_near), busy,
-                               "the machine's %.0f CPUs were busy to %.0f %%%s", report->n_cpus, 100 * busy, stolen);
+                               "the machine's %.0f CPUs were %.0f %% busy%s", report->n_cpus, 100 * busy, stolen);
 }
 
 static double waited_share(const struct infp_report *report)
@@ -170,7 +168,7 @@ void infp_limit_waiting(const struct infp_report *report, struct infp_limit *lim
 
         if (share <= 0) {
                 if (busy->seconds > 0)
-                        infp_limit_set(limit, INFP_LIMIT_FREE, 0, "less than %.0f %% of the CPU time was waiting",
+                        infp_limit_set(limit, INFP_LIMIT_FREE, 0, "less than %.0f %% of the CPU time was busy waiting",
                                        100 * waiting_near);
                 return;
         }
@@ -181,11 +179,10 @@ void infp_limit_waiting(const struct infp_report *report, struct infp_limit *lim
                         snprintf(parts + size, sizeof(parts) - size, "%s%s %.0f %%", size ? ", " : "",
                                  infp_busy_name(i), 100 * busy->waited_s[i] / busy->seconds);
         }
-        infp_limit_set(
-                limit, infp_limit_state_of(share, waiting_reached, waiting_near), share,
-                "%.0f %% of the target's CPU time was waiting that keeps a CPU busy, by samples: %s. Such threads "
-                "wait for others: fewer threads, or work shared out more evenly, may be as fast",
-                100 * share, parts);
+        infp_limit_set(limit, infp_limit_state_of(share, waiting_reached, waiting_near), share,
+                       "%.0f %% of the target's CPU time was busy waiting, by samples: %s. These threads wait for "
+                       "others: fewer threads, or work split more evenly, may be as fast",
+                       100 * share, parts);
         limit->is_estimated = true;
 }
 
@@ -199,12 +196,11 @@ void infp_limit_starved(const struct infp_report *report, const struct infp_limi
             infp_limit_is_host(report) || !isnan(infp_limit_own_waited(report, INFP_CONTAINER_CPU_SOME)) ||
             report->functions.busy.has_waits)
                 return;
-        infp_limit_set(
-                cpu, INFP_LIMIT_REACHED, used / allowed,
-                "tasks of the machine waited for a CPU %.0f %% of the time and its CPUs were busy to %.0f %%, while "
-                "the target used %.2f of its %.4g and requests queued: it shared them with others (a guess: how long "
-                "it waited itself was not measured)",
-                100 * waited, 100 * busy, used, allowed);
+        infp_limit_set(cpu, INFP_LIMIT_REACHED, used / allowed,
+                       "tasks of the machine waited for a CPU %.0f %% of the time and its CPUs were %.0f %% busy, "
+                       "while the target used %.2f of its %.4g and requests queued: other processes took the rest "
+                       "(inferred; record with --off-cpu to measure the wait)",
+                       100 * waited, 100 * busy, used, allowed);
         cpu->is_estimated = true;
 }
 
@@ -222,7 +218,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
         char stolen[160] = "";
 
         if (steal >= 0.05)
-                snprintf(stolen, sizeof(stolen), "; the hypervisor took %.0f %% of the machine's", 100 * steal);
+                snprintf(stolen, sizeof(stolen), "; the hypervisor took %.0f %% of the machine's CPU time",
+                         100 * steal);
         if (waited >= waiting_near)
                 snprintf(stolen + strlen(stolen), sizeof(stolen) - strlen(stolen), "; %.0f %% of that was busy waiting",
                          100 * waited);
@@ -231,8 +228,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 return;
         }
         if (isfinite(used) && !(allowed > 0)) {
-                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "the target used %.2f CPUs; how many it could have is not known", used);
+                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN, "the target used %.2f CPUs; its limit is not known",
+                               used);
                 return;
         }
         if (!isfinite(used)) {
@@ -241,36 +238,35 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 return;
         }
         /* What it waited is known of a control group of its own. Else that the machine was full says nothing of a target that
-         * sleeps; that it lost CPUs again and again while they were all in use tells of one that wanted more. */
+         * sleeps; that it lost CPUs again and again while they were all in use reports one that wanted more. */
         if (share < cpu_reached && own_wait >= waited_reached)
-                infp_limit_set(
-                        limit, INFP_LIMIT_REACHED, own_wait,
-                        "some task of the target waited for a CPU %.0f %% of the time, while it used %.2f of its "
-                        "%.4g CPUs%s",
-                        100 * own_wait, used, allowed, stolen);
+                infp_limit_set(limit, INFP_LIMIT_REACHED, own_wait,
+                               "at least one task of the target waited for a CPU %.0f %% of the time, while it used "
+                               "%.2f of its %.4g CPUs%s",
+                               100 * own_wait, used, allowed, stolen);
         else if (share < cpu_reached && ready >= ready_near)
-                infp_limit_set(
-                        limit, ready >= waited_reached ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR, share,
-                        "its threads were ready to run and had no CPU for %.1f s in all (%.2f of them at a time on "
-                        "average, by the kernel's switches), while the target used %.2f of its %.4g CPUs%s",
-                        waits->runnable_s, ready, used, allowed, stolen);
+                infp_limit_set(limit, ready >= waited_reached ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR, share,
+                               "its threads waited for a CPU for %.1f s in total (%.2f threads on average, by the "
+                               "kernel's context switches), while the target used %.2f of its %.4g CPUs%s",
+                               waits->runnable_s, ready, used, allowed, stolen);
         else if (share < cpu_reached && isnan(own_wait) && isnan(ready) && busy >= machine_full &&
                  put_off >= put_off_near && used >= wanted_near) {
                 infp_limit_set(limit,
                                put_off >= put_off_reached && used >= wanted_reached ? INFP_LIMIT_REACHED
                                                                                     : INFP_LIMIT_NEAR,
                                share,
-                               "the target used %.2f of its %.4g CPUs and was put off them %.*f times a second, while "
-                               "the machine's were busy to %.0f %%: it shared them with others (a guess: how long it "
-                               "waited was not measured)%s",
+                               "the target used %.2f of its %.4g CPUs and was preempted %.*f times a second, while the "
+                               "machine's CPUs were %.0f %% busy: other processes took the rest (inferred; record with "
+                               "--off-cpu to measure the wait)%s",
                                used, allowed, infp_limit_decimals(put_off), put_off, 100 * busy, stolen);
                 limit->is_estimated = true;
         } else if (share < cpu_near && isnan(own_wait) && isnan(ready) && busy >= machine_full &&
                    used >= wanted_reached && has_more_threads(report)) {
-                infp_limit_set(limit, INFP_LIMIT_NEAR, share,
-                               "the target used %.2f of its %.4g CPUs while the machine's were busy to %.0f %%: its "
-                               "threads may have waited for them (a guess: that was not measured)%s",
-                               used, allowed, 100 * busy, stolen);
+                infp_limit_set(
+                        limit, INFP_LIMIT_NEAR, share,
+                        "the target used %.2f of its %.4g CPUs while the machine's CPUs were %.0f %% busy: its threads "
+                        "may have waited for them (inferred; record with --off-cpu to measure the wait)%s",
+                        used, allowed, 100 * busy, stolen);
                 limit->is_estimated = true;
         } else if (share < cpu_near && waited <= 0 &&
                    (is_one_thread(report, used, allowed) || is_thread_full(report, allowed)))

@@ -22,16 +22,19 @@ static void find_queue(const struct infp_report_engine *e, struct infp_limit *qu
         if (!can_be(waiting, most_requests)) {
                 if (queue->state == INFP_LIMIT_NOT_CHECKED && waiting->n)
                         infp_limit_set(queue, INFP_LIMIT_NOT_CHECKED, NAN,
-                                       "what the engine says of waiting requests cannot be");
+                                       "the engine reports an impossible number of waiting requests");
                 return;
         }
         if (queue->state != INFP_LIMIT_NOT_CHECKED && !(mean > queue->share))
                 return;
         if (can_be(running, most_requests))
-                snprintf(ran, sizeof(ran), " while %.*f ran", infp_limit_decimals(infp_stat_mean(running)),
+                snprintf(ran, sizeof(ran), "; %.*f ran on average", infp_limit_decimals(infp_stat_mean(running)),
                          infp_stat_mean(running));
-        infp_limit_set(queue, infp_limit_state_of(mean, queue_reached, queue_near), mean,
-                       "%.2f requests waited on average (%.0f at most)%s", mean, waiting->max, ran);
+        if (waiting->max > 0)
+                infp_limit_set(queue, infp_limit_state_of(mean, queue_reached, queue_near), mean,
+                               "%.2f requests waited on average (peak %.0f)%s", mean, waiting->max, ran);
+        else
+                infp_limit_set(queue, INFP_LIMIT_FREE, mean, "no request waited%s", ran);
 }
 
 static void find_cache(const struct infp_report_engine *e, struct infp_limit *cache, double *most_pushed)
@@ -41,15 +44,16 @@ static void find_cache(const struct infp_report_engine *e, struct infp_limit *ca
 
         if (pushed > *most_pushed) {
                 *most_pushed = pushed;
-                infp_limit_set(cache, INFP_LIMIT_REACHED, fill, "the engine pushed out %.0f request%s for want of room",
-                               pushed, pushed == 1 ? "" : "s");
+                infp_limit_set(cache, INFP_LIMIT_REACHED, fill,
+                               "the engine preempted %.0f request%s because the cache was full", pushed,
+                               pushed == 1 ? "" : "s");
         } else if (cache->state == INFP_LIMIT_REACHED)
                 return; /* what another pushed out is not made good by this one */
         else if (!isnan(fill) && (cache->state == INFP_LIMIT_NOT_CHECKED || fill > cache->share))
-                infp_limit_set(cache, infp_limit_state_of(fill, INFINITY, cache_near), fill,
-                               "it was full to %.0f %% at most", 100 * fill);
+                infp_limit_set(cache, infp_limit_state_of(fill, INFINITY, cache_near), fill, "peaked at %.0f %% full",
+                               100 * fill);
         else if (cache->state == INFP_LIMIT_NOT_CHECKED && kv->n)
-                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "what the engine says of it cannot be");
+                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "the engine reports an impossible fill level");
 }
 
 void infp_limit_engine(const struct infp_report *report, struct infp_limit *queue, struct infp_limit *cache)
@@ -60,8 +64,8 @@ void infp_limit_engine(const struct infp_report *report, struct infp_limit *queu
         infp_limit_set_unchecked(queue, report, collectors, NULL, "no engine was found");
         infp_limit_set_unchecked(cache, report, collectors, NULL, "no engine was found");
         if (report->engines.n) {
-                infp_limit_set(queue, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not say how many requests wait");
-                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not say how full it is");
+                infp_limit_set(queue, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not report how many requests wait");
+                infp_limit_set(cache, INFP_LIMIT_NOT_CHECKED, NAN, "the engine does not report how full it is");
         }
         for (unsigned i = 0; i < report->engines.n; i++) {
                 find_queue(&report->engines.list[i], queue);

@@ -40,7 +40,7 @@ static void set_busy(const struct infp_report *report, const struct infp_report_
                        strcmp(m->table, "nvidia") ? "%.*s was busy %.0f %% of the time%s"
                                                   : "a kernel ran on %.*s %.0f %% of the time%s",
                        (int) (m->prefix_size ? m->prefix_size - 1 : 3), m->prefix_size ? m->name : "GPU", 100 * share,
-                       others ? " for programs that are not the target's" : "");
+                       others ? " for programs other than the target" : "");
 }
 
 /* Of two, the one that says more: a state that is worse, else the higher share. */
@@ -64,7 +64,7 @@ static bool is_measured(const struct infp_report *report, const struct infp_gpu 
 /* Of this GPU, else of all of its driver's. */
 static const char *reason_of(const struct infp_report *report, const struct infp_gpu *gpu, const char *column)
 {
-        const char *ret = "it gave no value";
+        const char *ret = "it has no value";
 
         for (unsigned i = 0; i < report->absences.n; i++) {
                 const struct infp_absence *a = &report->absences.list[i];

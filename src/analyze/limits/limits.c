@@ -37,6 +37,11 @@ const char *infp_limit_state_name(enum infp_limit_state state)
         return names[state];
 }
 
+const char *infp_limit_state_words(enum infp_limit_state state)
+{
+        return state == INFP_LIMIT_FREE ? "headroom" : infp_limit_state_name(state);
+}
+
 void infp_limit_set(struct infp_limit *limit, enum infp_limit_state state, double share, const char *format, ...)
 {
         va_list ap;
@@ -142,17 +147,16 @@ static void write_headline(const struct infp_report *report, struct infp_limits 
         const char *name = infp_limit_resource_name(first->resource), *the = is_mass ? "" : "the ";
 
         if (report->run->info.exit_signal)
-                add_words(limits, "The command was ended by signal %d (%s). ", report->run->info.exit_signal,
+                add_words(limits, "The command was killed by signal %d (%s). ", report->run->info.exit_signal,
                           strsignal(report->run->info.exit_signal));
         if (first->state == INFP_LIMIT_REACHED) {
                 add_words(limits, "Limited by %s%s: %s.", the, name, first->text);
                 list_names(limits, " Also at the limit: ", INFP_LIMIT_REACHED, 1);
         } else if (first->state == INFP_LIMIT_NEAR) {
-                add_words(limits, "Nothing that was checked was at its limit; %s%s came near: %s.", the, name,
-                          first->text);
+                add_words(limits, "No checked resource reached its limit; %s%s came near: %s.", the, name, first->text);
                 list_names(limits, " Also near: ", INFP_LIMIT_NEAR, 1);
         } else if (first->state == INFP_LIMIT_FREE) {
-                add_words(limits, "Nothing that was checked was at its limit.");
+                add_words(limits, "No checked resource reached its limit.");
         } else {
                 add_words(limits, "What limited the run is not known.");
         }

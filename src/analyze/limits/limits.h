@@ -1,7 +1,7 @@
 /* What limited a run, by the figures of its report: each resource reached its limit, came near, had room, or was not checked since
  * nothing of it was recorded. A pure function; it reads no table.
  *
- * Thresholds: CPU, a GPU: in use to 90 % of what was to be had on average (near from 70 %). CPU also where the target's own control
+ * Thresholds: CPU, a GPU: at least 90 % of the available CPUs in use on average (near from 70 %). CPU also where the target's own control
  * group waited for one 25 % of the time, or, a guess, the machine's were full and the target lost a CPU 20 times a second (near from
  * once). Throttling: in 5 % of the quota's periods (near from one). Memory: tasks waited for it 10 % of the time, or somebody was
  * killed for want of it (near from 90 % of the limit). I/O: tasks waited for it 25 %, or all of them 10 % (near from 5 %). Queue: at
@@ -51,4 +51,5 @@ struct infp_limits {
 
 void infp_limits_find(const struct infp_report *report, struct infp_limits *ret);
 const char *infp_limit_resource_name(enum infp_limit_resource resource); /* "CPU" */
-const char *infp_limit_state_name(enum infp_limit_state state);          /* "limited", "near", "room", "not checked" */
+const char *infp_limit_state_name(enum infp_limit_state state);  /* JSON: "limited", "near", "room", "not checked" */
+const char *infp_limit_state_words(enum infp_limit_state state); /* for people: "headroom" for "room" */

@@ -69,8 +69,8 @@ void infp_limit_memory(const struct infp_report *report, struct infp_limit *limi
 
         if (charged.killed > 0)
                 infp_limit_set(limit, INFP_LIMIT_REACHED, NAN,
-                               "the kernel killed %.0f process%s of its control group for want of memory",
-                               charged.killed, charged.killed == 1 ? "" : "es");
+                               "the kernel killed %.0f process%s of its control group (out of memory)", charged.killed,
+                               charged.killed == 1 ? "" : "es");
         else if (own >= memory_waited_reached)
                 infp_limit_set(limit, INFP_LIMIT_REACHED, own,
                                "tasks of the target's control group waited for memory %.0f %% of the time", 100 * own);
@@ -78,31 +78,30 @@ void infp_limit_memory(const struct infp_report *report, struct infp_limit *limi
                 infp_limit_set(limit, INFP_LIMIT_REACHED, all,
                                "tasks of the machine waited for memory %.0f %% of the time", 100 * all);
         else if (isnan(own) && all >= memory_waited_reached && charged.hits > 0) {
-                infp_limit_set(
-                        limit, INFP_LIMIT_REACHED, all,
-                        "its control group came to its limit of memory %.0f times, and tasks of the machine waited "
-                        "for memory %.0f %% of the time (a guess that they were the target's)",
-                        charged.hits, 100 * all);
+                infp_limit_set(limit, INFP_LIMIT_REACHED, all,
+                               "its control group hit its memory limit %.0f times, and tasks of the machine waited for "
+                               "memory %.0f %% of the time (inferred to be the target's)",
+                               charged.hits, 100 * all);
                 limit->is_estimated = true;
         } else if (isnan(own) && all >= memory_waited_reached) {
                 const bool is_hit = faults >= major_faults_reached;
 
                 infp_limit_set(limit, is_hit ? INFP_LIMIT_REACHED : INFP_LIMIT_NEAR, all,
-                               "tasks of the machine waited for memory %.0f %% of the time%s (a guess: how long the "
-                               "target's did was not measured)",
-                               100 * all, is_hit ? ", and the target had to fetch pages from disks" : "");
+                               "tasks of the machine waited for memory %.0f %% of the time%s (inferred; the target's "
+                               "own wait was not measured)",
+                               100 * all, is_hit ? ", and the target read pages from disk" : "");
                 limit->is_estimated = true;
         } else if (charged.fullest >= 0 && !(charged.fullest < machine))
                 infp_limit_set(limit, infp_limit_state_of(charged.fullest, INFINITY, memory_near), charged.fullest,
-                               "its control group's memory came to %.0f %% of the limit of %s, file cache included",
+                               "its control group used up to %.0f %% of its memory limit of %s, file cache included",
                                100 * charged.fullest, size_of(charged.allowed).text);
         else if (swap >= swap_near)
-                infp_limit_set(limit, INFP_LIMIT_NEAR, NAN, "up to %s of %s lay in swap", size_of(swap).text,
+                infp_limit_set(limit, INFP_LIMIT_NEAR, NAN, "up to %s of %s was in swap", size_of(swap).text,
                                is_host ? "the programs" : "the target");
         else if (!isnan(machine))
                 infp_limit_set(limit, infp_limit_state_of(machine, INFINITY, memory_near), machine,
-                               "the machine's memory was in use to %.0f %%%s", 100 * machine,
-                               is_host || charged.fullest >= 0 ? "" : "; no limit is set on the target");
+                               "up to %.0f %% of the machine's memory was in use%s", 100 * machine,
+                               is_host || charged.fullest >= 0 ? "" : "; the target has no limit");
         else
                 infp_limit_set_unchecked(limit, report, collectors, "vMemoryPercent", "memory was not measured");
 }
@@ -137,20 +136,18 @@ static void find_io_by_machine(const struct infp_report *report, struct infp_lim
         }
         limit->is_estimated = true;
         if (isnan(moved)) {
-                infp_limit_set(
-                        limit, INFP_LIMIT_NEAR, some,
-                        "tasks of the machine waited for I/O %.1f %% of the time (a guess: what the target did was "
-                        "not measured)",
-                        100 * some);
+                infp_limit_set(limit, INFP_LIMIT_NEAR, some,
+                               "tasks of the machine waited for I/O %.1f %% of the time (inferred; the target's I/O "
+                               "was not measured)",
+                               100 * some);
                 return;
         }
         infp_limit_set(limit,
                        machine == INFP_LIMIT_REACHED && moved >= io_mostly * disks ? INFP_LIMIT_REACHED
                                                                                    : INFP_LIMIT_NEAR,
                        some,
-                       "tasks of the machine waited for I/O %.1f %% of the time, and the target moved %s to or "
-                       "from disks "
-                       "(a guess: how long it waited was not measured)",
+                       "tasks of the machine waited for I/O %.1f %% of the time, and the target moved %s to or from "
+                       "disks (inferred; its own wait was not measured)",
                        100 * some, size_of(moved).text);
 }
 

@@ -75,7 +75,7 @@ static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struc
                 return infp_fail(err, -ENOENT, "the run has no samples of mode '%.64s' there; it has: %s", asked,
                                  names);
         return infp_fail(err, -EINVAL,
-                         "the run has samples of several modes, of which none is cpu; --mode says which: %s", names);
+                         "the run has samples of several modes, none of them cpu; choose one with --mode: %s", names);
 }
 
 /* Leaves only the chosen one, or those of its unit. */
@@ -106,7 +106,7 @@ int infp_profile_read_modes(struct infp_profile_reader *reader, struct infp_err 
         infp_profile_scan_close(&scan);
         INFP_TRY(r);
         if (!reader->n_modes)
-                return infp_fail(err, -ENODATA, "the run has no samples of stacks in this time");
+                return infp_fail(err, -ENODATA, "the run has no stack samples in this time");
         INFP_TRY(choose(reader, &chosen, err));
         keep(reader, chosen);
         s->t0 = reader->options->t0 ? reader->options->t0 : s->first_t_ns;

@@ -46,7 +46,7 @@ bool infp_profile_bool(const struct infp_profile_scan *scan, unsigned column);  
 int infp_profile_text(struct infp_profile_reader *reader, const struct infp_profile_scan *scan, unsigned column,
                       uint32_t *ret, struct infp_err *err); /* 0: none */
 
-/* Room for one more behind n. *array is an array of `size` bytes each. -ENOMEM; -E2BIG beyond INFP_PROFILE_MOST. */
+/* Room for one more after n. *array is an array of `size` bytes each. -ENOMEM; -E2BIG beyond INFP_PROFILE_MOST. */
 int infp_profile_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
 int infp_profile_no_memory(struct infp_err *err);
 

@@ -107,8 +107,8 @@ struct infp_profile {
         uint32_t n_levels, n_frames, n_nodes, n_processes, n_threads, n_sums, n_times, n_moments, n_buckets;
         char mode[64];
         const char *
-                unit; /* of weights: "seconds", "bytes", what the mode says behind its slash, or "samples" where rows have none */
-        uint64_t t0, t1;                /* asked for; t1 just behind the last sample where no end was */
+                unit; /* of weights: "seconds", "bytes", what the mode says after its slash, or "samples" where rows have none */
+        uint64_t t0, t1;                /* asked for; t1 just after the last sample where no end was */
         uint64_t first_t_ns, last_t_ns; /* samples */
         uint64_t samples;               /* in the sums */
         uint64_t all_samples;           /* with those that the filter leaves out */

@@ -273,7 +273,7 @@ int infp_profile_read_samples(struct infp_profile_reader *reader, struct infp_er
         INFP_TRY(read_table(reader, "threads", thread_columns, INFP_COUNT(thread_columns), false, read_threads, err));
         INFP_TRY(read_table(reader, "stack_samples", sample_columns, INFP_COUNT(sample_columns), true, read_rows, err));
         if (!s->samples && reader->options->process)
-                return infp_fail(err, -ENODATA, "the run has no samples of stacks of process %lld",
+                return infp_fail(err, -ENODATA, "the run has no stack samples of process %lld",
                                  (long long) reader->options->process);
         if (!reader->has_weights)
                 weigh_by_samples(s);

@@ -142,7 +142,7 @@ static int add_report_limits(const struct drawing *drawing, struct infp_timeline
         const struct infp_report *report = drawing->report;
 
         if (!strcmp(id, "tree-cpu") && isfinite(report->effective_cpus))
-                return add_limit(panel, "CPUs to be had", 100 * report->effective_cpus);
+                return add_limit(panel, "available CPUs", 100 * report->effective_cpus);
         if (!strcmp(id, "tree-memory") && isfinite(report->memory_limit_bytes) && report->memory_limit_bytes > 0)
                 return add_limit(panel, "limit", report->memory_limit_bytes);
         if (!strcmp(id, "host-load") && isfinite(report->n_cpus))

@@ -194,7 +194,7 @@ static int add_gap(struct infp_timeline *timeline, uint64_t from, uint64_t to)
                 return 0;
         }
         *gap = (struct infp_timeline_gap){ from, to, NULL };
-        if (asprintf(&gap->reason, "no samples for %s s: infprof did not get to run, or the machine stood still",
+        if (asprintf(&gap->reason, "no samples for %s s: infprof got no CPU, or the machine was paused",
                      infp_fixed((double) (to - from) / 1e9, 1).text) < 0) {
                 gap->reason = NULL;
                 return -ENOMEM;
@@ -228,7 +228,7 @@ int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *e
                 }
         infp_scan_close(scan);
         if (r >= 0 && timeline->gaps_left_out)
-                r = infp_timeline_note(timeline, "%u more times without samples are left out; table ticks has them.",
+                r = infp_timeline_note(timeline, "%u more gaps are not shown; table ticks has them.",
                                        timeline->gaps_left_out);
         return r;
 }

@@ -201,7 +201,7 @@ static int pass(struct infp_timeline *timeline, const char *table, int r, struct
                 return 0;
         if (r == -ENOMEM)
                 return infp_fail(err, r, "no memory for the page of the report");
-        r = infp_timeline_note(timeline, "Table %s cannot be read, nothing here is of it: %s", table,
+        r = infp_timeline_note(timeline, "Table %s cannot be read and is missing here: %s", table,
                                err && *err->text ? err->text : strerror(-r));
         if (err)
                 *err->text = 0;
@@ -228,8 +228,7 @@ static int read_panels(struct infp_timeline_reading *reading, struct infp_err *e
                 r = pass(timeline, table->name, r, err);
                 if (r >= 0 && n && tracked[n - 1].n_not_looked_at && tracked[n - 1].table == table)
                         r = infp_timeline_note(
-                                timeline,
-                                "Table %s has more than %u things: %s rows of those that came later are not drawn.",
+                                timeline, "Table %s has more than %u instances: %s rows of later ones are not drawn.",
                                 table->name, tracked[n - 1].n_instances,
                                 infp_count(tracked[n - 1].n_not_looked_at).text);
         }

@@ -142,7 +142,7 @@ int infp_timeline_make(struct infp_run *run, const struct infp_report *report, s
                        struct infp_err *err);
 void infp_timeline_done(struct infp_timeline *timeline);
 
-/* Something that whoever looks at it should know. 0 or -ENOMEM. */
+/* Something that the reader of the page should know. 0 or -ENOMEM. */
 int infp_timeline_note(struct infp_timeline *timeline, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Joins each k neighbouring buckets of all panels into one. */

@@ -167,7 +167,7 @@ static void list_target(struct containers *s, const struct infp_env *env)
                 find_waiting_command(s, env);
 }
 
-/* Processes seldom move, and then at their start: they are asked for their cgroups soon after there are others, then ever less
+/* Processes rarely move, and then at their start: they are asked for their cgroups soon after there are others, then ever less
  * often, at last each 5 s. */
 static bool is_due_to_look(struct containers *s, const struct infp_env *env)
 {
@@ -222,7 +222,7 @@ static void found(struct containers *s, const struct infp_env *env, const char *
                 c->is_found = true;
 }
 
-/* The target's, then as they were made: by their first process. What is found later comes behind. */
+/* The target's, then as they were made: by their first process. What is found later comes after. */
 static int in_order(const void *a, const void *b)
 {
         const struct container *x = *(struct container *const *) a, *y = *(struct container *const *) b;

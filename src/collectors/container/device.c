@@ -122,7 +122,7 @@ static void read_figures(struct containers *s, const struct infp_env *env, struc
         if (container_read_file(s, env, c, file, &text) < 0)
                 return;
         whole = infp_whole_words(text);
-        /* The kernel may end behind a bare name; a number that was cut makes the sum fall, which must not be shown. */
+        /* The kernel may end after a bare name; a number that was cut makes the sum fall, which must not be shown. */
         if (whole.size < text.size && memchr(text.at + whole.size, '=', text.size - whole.size))
                 f->is_cut = true;
         if (whole.size < text.size && !c->is_v2[INFP_CG_IO])

@@ -118,7 +118,7 @@ static bool is_still(const struct container *c, enum container_file file)
         case FILE_IO_CALLS:
                 return c->n_still > 2;
         case FILE_MEMORY_PEAK:
-        case FILE_MEMORY_STAT: /* the dearest file: the kernel adds up what all CPUs have counted */
+        case FILE_MEMORY_STAT: /* the most expensive file: the kernel adds up what all CPUs have counted */
         case FILE_MEMORY_KERNEL:
                 return c->n_same_memory > 2;
         case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */

@@ -3,7 +3,7 @@
  * inotify says nothing about directories that others than us make in v1 of some kernels, and it wants a watch for each. A cgroup
  * directory's link count is 2 and one for each directory in it, so a stat of each known one shows where to look; that a
  * directory came and another went in between shows when all are listed again, each 10 s, and when a container's files say that
- * it is gone. Containers themselves, which are most of the directories and have many files, seldom hold others: they are looked at
+ * it is gone. Containers themselves, which are most of the directories and have many files, rarely hold others: they are looked at
  * only then, and listed each minute. */
 #include <dirent.h>
 #include <errno.h>

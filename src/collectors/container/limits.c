@@ -112,7 +112,7 @@ static void read_cpu(struct containers *s, const struct infp_env *env, struct co
                 return;
         l->cpus = infp_cgroup_quota(env, &place, &l->quota_us, &l->period_us);
         l->r_cpu = 0;
-        if (!l->period_us) /* what was not to be had */
+        if (!l->period_us) /* what was not available */
                 l->r_cpu = infp_cgroup_read(env, &place, place.is_v2 ? "cpu.max" : "cpu.cfs_quota_us", text,
                                             sizeof(text), &value);
         l->cpus_effective = cpus_effective(s, env, place, l->cpus);

@@ -8,7 +8,7 @@
 
 struct infp_container_name {
         struct infp_span id;       /* 64 hexadecimal digits, or a name (LXC, nspawn) */
-        const char *runtime;       /* NULL: the path does not tell */
+        const char *runtime;       /* NULL: the path does not report */
         struct infp_span pod, qos; /* of kubernetes; empty: none */
         size_t size;               /* of the part of the path that ends with the container's own directory */
 };

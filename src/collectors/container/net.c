@@ -1,6 +1,6 @@
 /* The network of a container: /proc/PID/net/dev of one of its processes. A file of /proc/PID/net that stays open would keep the
  * namespace alive, and with it the interfaces of a container that was removed: it is opened anew each time. The directory of
- * the process is kept: it fails once the process has ended, whoever has its pid since. */
+ * the process is kept: it fails once the process has ended, even if another process has its pid now. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "collectors/container/state.h"
 #include "collectors/fields.h"
 
-/* The number in "net:[4026531833]" (or that of another kind), the text of the link; trees that cannot hold links have it in a file. 0: not to be had, errno. */
+/* The number in "net:[4026531833]" (or that of another kind), the text of the link; trees that cannot hold links have it in a file. 0: not available, errno. */
 uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *path)
 {
         char text[64];
@@ -29,7 +29,7 @@ uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *pa
 }
 
 /* Cards have a device, a virtual machine's as well; what a runtime makes for a container has none. By the names that /proc
- * tells, since /sys may have been mounted in another namespace. False also when nothing is known. */
+ * shows, since /sys may have been mounted in another namespace. False also when nothing is known. */
 static bool is_without_hardware(struct containers *s, const struct infp_env *env)
 {
         ssize_t n = infp_read_at(env->root_fd, "proc/self/net/dev", s->text, sizeof(s->text));

@@ -12,7 +12,7 @@
 #include "collectors/container/name.h"
 #include "collectors/container/state.h"
 
-/* Which of its hierarchies tells who it is: where there is more than one, the first of these that does not count the machine. */
+/* Which of its hierarchies shows who it is: where there is more than one, the first of these that does not count the machine. */
 static const enum infp_controller order[] = { INFP_CG_MEMORY, INFP_CG_CPU,     INFP_CG_CPUACCT, INFP_CG_IO,
                                               INFP_CG_PIDS,   INFP_CG_UNIFIED, INFP_CG_CPUSET,  INFP_CG_NAMED };
 
@@ -133,7 +133,7 @@ static bool is_runtimes_file(struct infp_span line)
         return false;
 }
 
-/* The 64 digits behind `before`. */
+/* The 64 digits after `before`. */
 static bool id_behind(struct infp_span line, const char *before, char *ret, size_t cap)
 {
         const char *at = memmem(line.at, line.size, before, strlen(before));

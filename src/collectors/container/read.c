@@ -8,7 +8,7 @@
 
 enum { V1 = 1, V2 = 2, BOTH = V1 | V2, TICKS = 0 };
 
-/* A number of a file: behind `name` at the start of a line, or the whole text. times / by: to the cell's unit; by TICKS: ticks
+/* A number of a file: after `name` at the start of a line, or the whole text. times / by: to the cell's unit; by TICKS: ticks
  * of USER_HZ to cs. Of v1's memory.stat the lines total_... come later and win: they count the cgroups below as well, as
  * memory.usage_in_bytes does. */
 static const struct pick {

@@ -71,7 +71,7 @@ struct container {
         const char *runtime; /* NULL: not known */
         int version;
 
-        char *dir[INFP_CG_N]; /* below the root directory; NULL: not to be had, why[] says why */
+        char *dir[INFP_CG_N]; /* below the root directory; NULL: not available, why[] says why */
         uint16_t base_size[INFP_CG_N];
         bool is_v2[INFP_CG_N];
         int why[INFP_CG_N];

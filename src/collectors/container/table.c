@@ -110,7 +110,7 @@ _Static_assert(INFP_COUNT(device_columns) == DEVICE_N - 2, "a column for each ce
 
 const struct infp_table infp_table_container = {
         .name = "container",
-        .help = "Containers, and the control group of the target where that is none.",
+        .help = "Containers, and the control group of the target if it is not in one.",
         .keys = entity_keys,
         .n_keys = 1,
         .columns = entity_columns,

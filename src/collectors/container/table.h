@@ -5,7 +5,7 @@
 
 extern const struct infp_table infp_table_container;        /* who: entity */
 extern const struct infp_table infp_table_containers;       /* what it uses and may use */
-extern const struct infp_table infp_table_container_cpu;    /* CPU time by CPU, where the kernel tells (v1) */
+extern const struct infp_table infp_table_container_cpu;    /* CPU time by CPU, where the kernel shows (v1) */
 extern const struct infp_table infp_table_container_device; /* I/O by block device */
 
 enum container_entity_cell {

@@ -23,7 +23,7 @@ static const char *why_of_errno(const struct container *c, enum container_file f
         else if (r == WHY_OTHER_CGROUP)
                 snprintf(reason, cap, "that controller counts it together with others, in another cgroup");
         else if (r == WHY_OTHER_VERSION)
-                snprintf(reason, cap, "version %d of control groups does not tell", c->version);
+                snprintf(reason, cap, "version %d of control groups does not report", c->version);
         else if (r == -EOPNOTSUPP)
                 snprintf(reason, cap, "%s is not kept for a threaded cgroup", name ? name : "it");
         else if (r == -ENOENT && file == FILE_PSI_IRQ)

@@ -38,7 +38,7 @@ struct energy_domain {
         int parent;        /* index of the domain that holds this one, or ENERGY_NONE */
         int twin;          /* index of the domain that is the same meter, or ENERGY_NONE */
         char gpu[48];      /* "amdgpu 0000:03:00.0": a sensor of that GPU, whose own table has it too; "" */
-        uint64_t range_uj; /* the counter falls to 0 behind it; 0: not known */
+        uint64_t range_uj; /* the counter falls to 0 after it; 0: not known */
 
         struct infp_procfile file;
         bool is_gone;

@@ -30,7 +30,7 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_DENIED, denied_reason, denied_fix);
         else if (d->r < 0) {
                 snprintf(text, sizeof(text), "/%s: %s", d->path,
-                         d->r == -EBADMSG  ? "what stands there is no number"
+                         d->r == -EBADMSG  ? "what stands there is not a number"
                          : d->r == -ERANGE ? "what stands there cannot be: more than 30 kW"
                                            : strerror(-d->r));
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, infp_source_state_of(d->r), text, NULL);

@@ -59,7 +59,7 @@ static const struct flag flags[] = {
 };
 // clang-format on
 
-/* The flag at the start of an argument; *ret_value: behind its '=', or NULL. A command's word may be the end of a path. */
+/* The flag at the start of an argument; *ret_value: after its '=', or NULL. A command's word may be the end of a path. */
 static bool is_flag(const char *argument, size_t size, const char *name, const char **ret_value)
 {
         size_t n = strlen(name);

@@ -26,6 +26,6 @@ enum infp_about_fact {
         INFP_FACT_BLOCK_SIZE,
         INFP_FACT_BLOCKS,
 };
-/* "None", "auto", "null" and what is no number where one is meant say nothing. */
+/* "None", "auto", "null" and what is not a number where one is meant say nothing. */
 void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact fact, const char *s, size_t size,
                          enum infp_about_rank rank);

@@ -214,7 +214,7 @@ static void read_members(struct infp_engine_about *about, const char *path, cons
 
                 if (strcmp(members[i].path, path) != 0)
                         continue;
-                /* The file's name tells the number format, but clients ask for another name. */
+                /* The file's name shows the number format, but clients ask for another name. */
                 if (fact == INFP_FACT_MODEL) {
                         const json_t *file = json_object_get(root, members[i].member);
 

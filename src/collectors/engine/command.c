@@ -57,7 +57,7 @@ static bool stands_at(const struct arguments *arguments, unsigned i, const char 
         return true;
 }
 
-/* The program and what an interpreter may have before it: "python3 -u -m vllm.entrypoints...". What stands farther behind is a
+/* The program and what an interpreter may have before it: "python3 -u -m vllm.entrypoints...". What stands further on is a
  * file name or a text. */
 static enum infp_engine_make make_of(const struct arguments *arguments, unsigned *ret_at)
 {

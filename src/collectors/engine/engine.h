@@ -94,7 +94,7 @@ struct infp_engine_fields {
         uint64_t said[2]; /* columns of which `sources` holds a reason */
         struct infp_engine_live {
                 double total, finished, accepted, steps, decodes; /* as of the last scrape; see live.c */
-                double owed; /* tokens of requests that ended behind the page, to be taken off the next one's */
+                double owed; /* tokens of requests that ended after the page, to be taken off the next one's */
                 bool is_known, has_slots, had_slots;
                 unsigned n_slots, n_busy, n_busy_before; /* n_slots: idle ones too */
                 struct infp_engine_slot {
@@ -111,7 +111,7 @@ struct infp_engine_fields {
 void infp_engine_fields_begin(struct infp_engine_fields *fields);
 /* Called for each sample of the page and each line that infp_engine_alias_find gave for its series. */
 void infp_engine_fields_add(struct infp_engine_fields *fields, const struct infp_engine_alias *alias, double value);
-/* A page that is read at each scrape behind the metrics (in this order: a request that ends in between must not be in both), or
+/* A page that is read at each scrape after the metrics (in this order: a request that ends in between must not be in both), or
  * NULL: "/slots" of llama.cpp. It may be switched off there: anything but 200 is then not asked again until a restart. */
 const char *infp_engine_live_path(enum infp_engine_make make);
 /* 0 or -EBADMSG with a sentence. */

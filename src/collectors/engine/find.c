@@ -18,7 +18,7 @@
 enum { PIDS_MAX = 16384, LOOKS_DOUBLE = 6 };
 static const char default_url[] = "http://localhost:8000/metrics";
 static const uint64_t look_again_ns = 60 * INFP_NS_PER_S;
-static const uint64_t check_again_ns = 30 * INFP_NS_PER_S; /* of what is denied: that seldom changes */
+static const uint64_t check_again_ns = 30 * INFP_NS_PER_S; /* of what is denied: that rarely changes */
 
 int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err *err)
 {
@@ -26,7 +26,7 @@ int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err 
         const char *host = *scheme ? text : strstr(text, "://") + 3;
         size_t path = strcspn(host, "/?#");
         const char *rest = host + path;
-        const char *page = strrchr(host, ':'); /* of a socket: what stands behind its path */
+        const char *page = strrchr(host, ':'); /* of a socket: what follows its path */
         bool is_socket = !strncmp(text, "unix://", 7);
         bool has_page = is_socket ? page && page[1] == '/' : *rest && strcmp(rest, "/") != 0;
         size_t kept = has_page || is_socket ? strlen(text) : (size_t) (rest - text);

@@ -48,7 +48,7 @@ static int look_at(void *context, const struct infp_prom_sample *sample)
         return 0;
 }
 
-/* Ray Serve is only the frame where an engine within it tells of itself. */
+/* Ray Serve is only the frame where an engine within it reports itself. */
 static enum infp_engine_make winner(const struct look *look)
 {
         enum infp_engine_make best = INFP_ENGINE_UNKNOWN;
@@ -69,7 +69,7 @@ static int check(const struct engine *engine, const struct infp_prom_page *page,
                                  engine->shown);
         if (page->n_bad_lines > page->n_samples)
                 return infp_fail(err, -EBADMSG,
-                                 "%s: %" PRIu64 " lines are no samples, more than are; the first is line %" PRIu32
+                                 "%s: %" PRIu64 " lines are not samples, more than are; the first is line %" PRIu32
                                  ": %s",
                                  engine->shown, page->n_bad_lines, page->first_bad_line, page->bad);
         return 0;
@@ -222,7 +222,7 @@ static void note_odd(struct engine *engine, const struct infp_prom_page *page)
         engine->odd[0] = 0;
         if (page->n_bad_lines)
                 snprintf(engine->odd, sizeof(engine->odd),
-                         "%" PRIu64 " lines are no samples and were passed over; the first is line %" PRIu32 ": %s",
+                         "%" PRIu64 " lines are not samples and were passed over; the first is line %" PRIu32 ": %s",
                          page->n_bad_lines, page->first_bad_line, page->bad);
         else if (engine->n_twice)
                 snprintf(engine->odd, sizeof(engine->odd),
@@ -277,7 +277,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         if (r < 0)
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         INFP_TRY(check(engine, ret, err));
-        /* An empty page (workers that have not written their parts yet) tells nothing of who it is. */
+        /* An empty page (workers that have not written their parts yet) reports nothing of who it is. */
         make = look.n_all ? winner(&look) : engine->about.make;
         if (make == INFP_ENGINE_UNKNOWN && !engine->is_listed)
                 return infp_fail(err, -ENOMSG, "%s: the page is not an engine's", engine->shown);

@@ -1,4 +1,4 @@
-/* Asking an engine: its page, then what its make tells of running requests, and once the pages that say what it is. */
+/* Asking an engine: its page, then what its make reports running requests, and once the pages that say what it is. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -279,7 +279,7 @@ static int take_bytes(void *context, const char *bytes, size_t size, uint64_t t_
 
 static void take_end(void *context, const struct infp_http_result *result);
 
-/* Where the paths of its other pages begin: behind host and port, and behind what a server or a proxy puts before all paths. */
+/* Where the paths of its other pages begin: after host and port, and after what a server or a proxy puts before all paths. */
 static size_t root_size(const struct engine *engine)
 {
         const char *host = strstr(engine->url, "://") + 3, *page = infp_engine_makes[engine->about.make].path;

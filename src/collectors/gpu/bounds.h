@@ -7,7 +7,7 @@
 #define INFP_GPU_MOST_MJ UINT64_C(6300000000000000)
 
 /* Takes values that cannot be out of the emitter's row of a GPU: shares above 100 %, temperatures of no board, more memory than it
- * has, more than four times the highest power limit that it tells (peaks of microseconds reach twice of it). May be called again
+ * has, more than four times the highest power limit that it shows (peaks of microseconds reach twice of it). May be called again
  * while the row is filled. `instance`: as `sources` names the GPU. */
 void infp_gpu_bound(struct infp_emit *emit, const char *instance);
 

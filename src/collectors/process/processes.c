@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "collectors/process/state.h"
 
-/* A row at least this often, so that whoever reads a part of the recording need not look back further. */
+/* A row at least this often, so that a reader of a part of the recording need not look back further. */
 #define ROW_AT_LEAST_NS (60 * INFP_NS_PER_S)
 /* What runs without using up a tick of its time can do io all the same: looked at this often. */
 #define DETAILS_NS (900 * INFP_NS_PER_MS)

@@ -4,7 +4,7 @@
 
 // clang-format off
 static const struct infp_column entity_keys[] = {
-        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Hash of boot id, pid and start time: the process, whoever has its pid later."),
+        INFP_COLUMN(id, ID64, LABEL, none, DERIVED, NO, "", 0, NULL, "Hash of boot id, pid and start time: the process, even if another one gets its pid later."),
 };
 
 static const struct infp_column entity_columns[] = {
@@ -46,8 +46,8 @@ static const struct infp_column process_columns[] = {
         [PROCESS_CHILDREN_MINOR - 1] = INFP_COLUMN(pChildrenMinorFaults, I64, COUNTER, count, MEASURED, ZERO, "stat:11", 0, "infprof_process_children_minor_page_faults_total", "Minor page faults of children that it has waited for."),
         [PROCESS_CHILDREN_MAJOR - 1] = INFP_COLUMN(pChildrenMajorFaults, I64, COUNTER, count, MEASURED, ZERO, "stat:13", 0, "infprof_process_children_major_page_faults_total", "Major page faults of children that it has waited for."),
         [PROCESS_CPU - 1] = INFP_COLUMN(pLastCpu, I64, LABEL, none, MEASURED, NO, "stat:39", 0, NULL, "CPU on which the main thread ran last."),
-        [PROCESS_READ_CHARS - 1] = INFP_COLUMN(pReadCharsBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:rchar", 0, "infprof_process_read_chars_bytes_total", "Bytes by read calls, from caches too; sockets' recv is not in it; those of children that it has waited for are."),
-        [PROCESS_WRITE_CHARS - 1] = INFP_COLUMN(pWriteCharsBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:wchar", 0, "infprof_process_write_chars_bytes_total", "Bytes by write calls, into caches too; sockets' send is not in it; those of children that it has waited for are."),
+        [PROCESS_READ_CHARS - 1] = INFP_COLUMN(pReadCharsBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:rchar", 0, "infprof_process_read_chars_bytes_total", "Bytes by read calls, from caches too; sockets' recv is not included; those of children that it has waited for are."),
+        [PROCESS_WRITE_CHARS - 1] = INFP_COLUMN(pWriteCharsBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:wchar", 0, "infprof_process_write_chars_bytes_total", "Bytes by write calls, into caches too; sockets' send is not included; those of children that it has waited for are."),
         [PROCESS_READ_CALLS - 1] = INFP_COLUMN(pReadCalls, I64, COUNTER, count, MEASURED, ZERO, "io:syscr", 0, "infprof_process_read_calls_total", "Read calls, with those of children that it has waited for."),
         [PROCESS_WRITE_CALLS - 1] = INFP_COLUMN(pWriteCalls, I64, COUNTER, count, MEASURED, ZERO, "io:syscw", 0, "infprof_process_write_calls_total", "Write calls, with those of children that it has waited for."),
         [PROCESS_READ_BYTES - 1] = INFP_COLUMN(pReadBytes, I64, COUNTER, bytes, MEASURED, ZERO, "io:read_bytes", 0, "infprof_process_read_bytes_total", "Bytes fetched from block devices, with those of children that it has waited for."),

@@ -12,7 +12,7 @@
 
 struct infp_symbols_live_options {
         int root_fd; /* of /proc and of files; stays open */
-        /* Takes a row of table symbols away: 0, or -ENOSPC (it is tried again). Called by whoever calls turn and end. */
+        /* Takes a row of table symbols away: 0, or -ENOSPC (it is tried again). Called by the caller of turn and end. */
         int (*put)(void *context, const struct infp_row *row);
         void *put_context;
 };

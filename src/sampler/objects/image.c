@@ -128,7 +128,7 @@ static void take_build_id(struct infp_object_image *image, const struct infp_elf
 }
 
 /* Compilers write several functions a page, with an entry each. What was built without entries on purpose, and has some thousands
- * all the same (Chromium), keeps frame pointers: those lead on, and an end within it is none. */
+ * all the same (Chromium), keeps frame pointers: those lead on, and an end within it is not the real end. */
 static bool has_few_tables(const struct infp_object_image *image)
 {
         uint64_t code = 0;

@@ -1,5 +1,5 @@
 /* What was read of a file that processes execute from: where its code belongs, its build id, its unwind table. The file itself is
- * not kept, but mapped without being touched, for whoever has to look at its code. Made by helper threads; then read only. */
+ * not kept, but mapped without being touched, for readers of its code. Made by helper threads; then read only. */
 #pragma once
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 
 enum { INFP_MAX_BUILD_ID = 64 };
 
-/* Tells files apart, also those that have the same name or inode one after the other: nobody can set ctime. */
+/* Identifies files apart, also those that have the same name or inode one after the other: nobody can set ctime. */
 struct infp_file_identity {
         uint64_t device, inode, size, changed_ns;
 };

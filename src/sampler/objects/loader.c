@@ -81,7 +81,7 @@ int infp_loader_new(int root_fd, const char *cache_directory, struct infp_loader
         pthread_mutex_init(&loader->lock, NULL);
         infp_cond_init(&loader->has_job);
         if (loader->root_fd < 0 || loader->wake_fd < 0)
-                r = infp_fail_errno(err, -errno, "cannot open what helpers of the sampler need");
+                r = infp_fail_errno(err, -errno, "cannot open files that the sampler's helpers need");
         else if (cache_directory)
                 /* Without it tables are built anew: no reason not to record. */
                 infp_tables_cache_open(cache_directory, (uint64_t) INFP_TABLES_CACHE_MIB << 20, &loader->cache, NULL);
@@ -238,7 +238,7 @@ static void load(struct infp_loader *loader, struct infp_object_job *job)
         for (enum infp_object_way way = 0; way < INFP_OBJECT_WAYS && !job->image; way++) {
                 int r;
 
-                /* It is not under its path: how the process has it now tells more than the record did. */
+                /* It is not under its path: how the process has it now shows more than the record did. */
                 if (way == INFP_BY_MAP_FILES && !infp_object_find(loader->root_fd, &job->place))
                         break;
                 r = load_by(loader, job, way);

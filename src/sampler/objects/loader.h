@@ -11,7 +11,7 @@
 
 struct infp_object_job {
         struct infp_object_job *next;
-        void *context; /* of whoever put it */
+        void *context; /* of the caller */
         struct infp_object_place place;
         bool is_vdso;
         uint8_t build_id[INFP_MAX_BUILD_ID];

@@ -14,7 +14,7 @@
 enum infp_object_state {
         INFP_OBJECT_NEW,     /* nobody asked for it */
         INFP_OBJECT_WAITING, /* for a helper */
-        INFP_OBJECT_READY,   /* image is there, or there is none to be had */
+        INFP_OBJECT_READY,   /* image is there, or none is available */
 };
 
 struct infp_object {

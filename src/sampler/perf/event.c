@@ -141,7 +141,7 @@ int infp_perf_explain(int r, const char **ret_fix, struct infp_err *err)
         *ret_fix = NULL;
         if (r == -EMFILE || r == -ENFILE) {
                 *ret_fix = "ulimit -n 1024";
-                return infp_fail(err, r, "no descriptors are left for perf events");
+                return infp_fail(err, r, "no file descriptors are left for perf events");
         }
         if ((r == -EPERM || r == -EACCES || r == -ENOSYS) && is_filtered()) {
                 *ret_fix = allow;
@@ -151,9 +151,8 @@ int infp_perf_explain(int r, const char **ret_fix, struct infp_err *err)
                 return infp_fail(err, r, "this kernel has no perf_event_open");
         if (r == -EACCES && paranoid() > 2) {
                 *ret_fix = "sysctl kernel.perf_event_paranoid=2, or setcap cap_perfmon+ep infprof";
-                return infp_fail(
-                        err, r, "kernel.perf_event_paranoid is %d: only users with CAP_PERFMON may use perf_event_open",
-                        paranoid());
+                return infp_fail(err, r, "kernel.perf_event_paranoid is %d: perf_event_open needs CAP_PERFMON",
+                                 paranoid());
         }
         if (r == -EPERM || r == -EACCES) {
                 *ret_fix = "setcap cap_perfmon+ep infprof, or run it as the user of the target";

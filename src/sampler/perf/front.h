@@ -22,7 +22,7 @@ struct infp_perf_options {
 /* What the kernel lets us do; decided by infp_perf_open. */
 struct infp_perf_may {
         bool kernel;         /* frames and time of the kernel */
-        bool machine;        /* events of CPUs, whoever runs there */
+        bool machine;        /* events of CPUs, for any process */
         bool switch_samples; /* stacks at switches */
         bool build_ids;      /* in records of mappings */
 };

@@ -6,7 +6,7 @@
 
 /* Behind each record that is not a sample: u32 pid, tid; u64 time; u32 cpu, reserved. */
 enum { TRAILER = 24, HEAD = sizeof(struct perf_event_header), MAX_CHAIN = 1024 };
-/* Of a sample, behind its head: u32 pid, tid; u64 time; u32 cpu, reserved; u64 period. */
+/* Of a sample, after its head: u32 pid, tid; u64 time; u32 cpu, reserved; u64 period. */
 enum { SAMPLE_FIXED = 32 };
 
 /* By the bits of INFP_PERF_REGISTERS, from the lowest: rax rbx rcx rdx rsi rdi rbp rsp rip r8 ... r15. */

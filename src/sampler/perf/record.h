@@ -1,7 +1,7 @@
 /* One record as the kernel wrote it, given to a handler. What stands in it is input: sizes are checked against the record's own, and
  * one that makes no sense is counted and left out.
  *
- * All events are opened with the same parts (INFP_PERF_SAMPLE_TYPE), so that a record tells by itself where its parts are. */
+ * All events are opened with the same parts (INFP_PERF_SAMPLE_TYPE), so that a record shows by itself where its parts are. */
 #pragma once
 
 #include <linux/perf_event.h>

@@ -1,4 +1,4 @@
-/* The kernel's buffer of one CPU: records of up to 64 KiB, one behind the other in a ring whose head the kernel moves and whose
+/* The kernel's buffer of one CPU: records of up to 64 KiB, one after the other in a ring whose head the kernel moves and whose
  * tail we do. */
 #pragma once
 
@@ -14,7 +14,7 @@ struct infp_perf_ring {
         const uint8_t *data;
         uint64_t size;     /* a power of two */
         uint64_t head;     /* as read last */
-        uint64_t tail;     /* behind what was given back */
+        uint64_t tail;     /* after what was given back */
         uint64_t n_broken; /* times that what lay there made no sense and was left out */
         uint8_t *whole;    /* a record that goes over the end of the ring, put together */
         /* The record at the tail. */

@@ -188,7 +188,7 @@ int infp_perf_map_rings(struct infp_perf *perf, const char **ret_fix, struct inf
         while ((r == -EPERM || r == -ENOMEM) && (size /= 2) >= MIN_RING_BYTES);
         if (r == -EPERM || r == -ENOMEM) {
                 *ret_fix = "ulimit -l 8192, or sysctl kernel.perf_event_mlock_kb=516";
-                return infp_fail(err, r, "not even %d KiB a CPU may be locked for the buffers of perf events",
+                return infp_fail(err, r, "not even %d KiB per CPU may be locked for perf buffers",
                                  MIN_RING_BYTES / 1024);
         }
         if (r < 0)

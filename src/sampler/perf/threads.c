@@ -224,13 +224,13 @@ int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err)
 
         if (!perf->may.machine)
                 return infp_fail(err, -EACCES,
-                                 "the stacks of a whole machine may not be sampled: name a command, --pid, --name or "
-                                 "--port, or setcap cap_perfmon+ep infprof");
+                                 "sampling the stacks of the whole machine is not permitted: name a command, --pid, "
+                                 "--name or --port, or setcap cap_perfmon+ep infprof");
         r = open_cpus(perf, INFP_PERF_MACHINE);
         return r < 0 ? infp_perf_refused(r, err) : 0;
 }
 
-/* THREADS: a thread that a listing has found may have inherited events from the one that started it. The kernel tells of the start
+/* THREADS: a thread that a listing has found may have inherited events from the one that started it. The kernel reports the start
  * of those alone: then its own events would count everything twice. */
 static void note_thread(struct infp_perf *perf, bool is_fork, int32_t tid)
 {

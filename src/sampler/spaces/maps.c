@@ -3,7 +3,7 @@
 
 #include "sampler/spaces/space.h"
 
-/* A number in base 10 or 16 at *at, which moves behind it. False: there is none, or it is too large. */
+/* A number in base 10 or 16 at *at, which moves after it. False: there is none, or it is too large. */
 static bool take_number(char **at, unsigned base, uint64_t *ret)
 {
         uint64_t value = 0;

@@ -154,7 +154,7 @@ static struct infp_space_process *read_process(struct infp_processes *all, int32
         return process;
 }
 
-/* Memory in the place of a file's code: a copy of that, or something else after the file was unmapped, which nobody tells. All
+/* Memory in the place of a file's code: a copy of that, or something else after the file was unmapped, which nothing reports. All
  * mappings together say which. A process that does it all the time is asked once a second. */
 static bool may_be_moved_code(struct infp_space_process *process, const struct infp_perf_mapping *mapping)
 {

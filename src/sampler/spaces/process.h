@@ -1,4 +1,4 @@
-/* The processes and threads that records tell of: who they are, and their spaces. What was not told is read from /proc when a
+/* The processes and threads that records report: who they are, and their spaces. What was not told is read from /proc when a
  * sample names it. */
 #pragma once
 

@@ -97,7 +97,7 @@ static void replace(struct infp_space *space, uint32_t from, uint32_t to, const 
         space->generation = 0;
 }
 
-/* What stays of the mappings that a new one lies upon: at most a part before it and one behind it. */
+/* What stays of the mappings that a new one lies upon: at most a part before it and one after it. */
 static uint32_t cut(const struct infp_space *space, uint32_t from, uint32_t to, const struct infp_space_mapping *new,
                     struct infp_space_mapping ret[3])
 {

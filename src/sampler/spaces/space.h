@@ -1,5 +1,5 @@
 /* What a process executes from, where: its executable mappings, and how the unwinder sees them. New mappings lie on top of old ones,
- * since nobody tells of memory that was given back. Spaces are shared by copy on write: a fork costs a reference. */
+ * since nothing reports memory that was given back. Spaces are shared by copy on write: a fork costs a reference. */
 #pragma once
 
 #include <stdbool.h>

@@ -7,7 +7,7 @@ static const char object_name[] = "[kernel]", no_object[] = "", from[] = "proc";
 
 enum { MAX_NAMED = 65536 };
 
-/* Its name, once: whoever joins names to frames would count twice what has two. */
+/* Its name, once: a join of names and frames would count twice what has two. */
 static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const char *name)
 {
         if (infp_map_get(&stacks->named, frame))

@@ -36,7 +36,7 @@ int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stack
 /* Does not wait for a helper that hangs in a file system. NULL is fine; returns NULL. */
 struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks);
 
-/* The handler of all records. Its sample() puts rows of mode cpu and leaves samples of switches alone: whoever wants these calls
+/* The handler of all records. Its sample() puts rows of mode cpu and leaves samples of switches alone: a caller that wants these calls
  * infp_stacks_take from a handler of his own. run is NULL. */
 struct infp_perf_handler infp_stacks_handler(struct infp_stacks *stacks);
 

@@ -72,7 +72,7 @@ static void guess(struct infp_stacks *stacks, const struct infp_space *space, st
         infp_guarded_map_end();
 }
 
-/* The first function of a program, and of the loader, seldom has a table that says that it is the first. */
+/* The first function of a program, and of the loader, rarely has a table that says that it is the first. */
 static bool is_entry(const struct infp_space *space, const struct infp_unwind_frame *frame)
 {
         const struct infp_object *object = object_of(space, frame->mapping);

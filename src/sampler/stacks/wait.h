@@ -19,7 +19,7 @@ struct infp_waiting {
         infp_stack_found_fn *found;
         void *context;
         uint64_t cookie;
-        struct infp_perf_sample sample; /* what it points to lies behind the record */
+        struct infp_perf_sample sample; /* what it points to lies after the record */
 };
 
 enum { INFP_WAIT_BUCKETS = 1024 };
@@ -42,9 +42,9 @@ static inline unsigned infp_wait_bucket(int32_t tid)
         return (uint32_t) tid % INFP_WAIT_BUCKETS;
 }
 
-/* Copies the sample behind those that wait; the rest of the record is the caller's to fill. NULL: no room. */
+/* Copies the sample after those that wait; the rest of the record is the caller's to fill. NULL: no room. */
 struct infp_waiting *infp_wait_put(struct infp_wait *wait, const struct infp_perf_sample *sample);
-/* The one that comes first, and that behind another one; those that are done are left out. NULL: no more. To be asked before the
+/* The one that comes first, and that after another one; those that are done are left out. NULL: no more. To be asked before the
  * other one is removed. */
 struct infp_waiting *infp_wait_next(struct infp_wait *wait, const struct infp_waiting *before);
 void infp_wait_remove(struct infp_wait *wait, struct infp_waiting *waiting);

@@ -62,8 +62,8 @@ static void say_no_stacks(const struct off_cpu *off_cpu)
         off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "off-cpu",
                          INFP_DENIED,
-                         "stacks of switches may not be taken here: only waits of some ten milliseconds have one, "
-                         "read while the thread waits; times are whole",
+                         "stacks at context switches are not permitted here: only waits longer than about 10 ms have a "
+                         "stack, read while the thread waits; times are complete",
                          "setcap cap_perfmon+ep infprof, or kernel.perf_event_paranoid=1 or less");
 }
 
@@ -84,8 +84,7 @@ static int open_off_cpu(void *state, const struct infp_mode_context *context, st
                         err, -ENOTSUP,
                         "--off-cpu follows the threads of a target: give a command, or --pid, --name or --port");
         if (!context->perf)
-                return infp_fail(err, -EACCES, "%s; --wall shows the same without it, at samples",
-                                 context->perf_problem);
+                return infp_fail(err, -EACCES, "%s; --wall shows waits without it, by samples", context->perf_problem);
         off_cpu->context = context;
         off_cpu->has_stacks = infp_perf_may(context->perf).switch_samples;
         if (!off_cpu->has_stacks) {
@@ -149,7 +148,7 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
         struct off_cpu *off_cpu = state;
 
         (void) pid;
-        while (take_messages(off_cpu)) /* behind its end nobody knows its name */
+        while (take_messages(off_cpu)) /* after its end nobody knows its name */
                 ;
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
@@ -159,12 +158,12 @@ static void say_cost(struct off_cpu *off_cpu)
         char reason[320];
 
         snprintf(reason, sizeof(reason),
-                 "the target switches %s times a second, and that this is recorded costs it about %s %% of a CPU "
-                 "(estimated): it runs slower than without --off-cpu",
+                 "the target switches %s times a second; recording this costs it about %s %% of a CPU (estimated): it "
+                 "runs slower than without --off-cpu",
                  infp_fixed(off_cpu->cost.rate, 0).text, infp_fixed(100 * off_cpu->cost.share, 0).text);
         off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         infp_emit_source(off_cpu->context->emit, &infp_table_stack_samples, -1, "off-cpu", INFP_LATE, reason,
-                         "--wall shows where threads wait at a cost that does not grow with their switches");
+                         "--wall shows where threads wait, at a cost that does not grow with their switches");
 }
 
 /* By the times of the switches: we may read them late, and many at once. */

@@ -205,7 +205,7 @@ void infp_off_cpu_wait_find(struct infp_off_cpu_waits *waits, struct infp_off_cp
         place->pid = wait->pid;
         place->tid = wait->tid;
         wait->has_kernel = copy && copy->sample.n_kernel;
-        wait->is_closing = true; /* found at once: whoever called tells it */
+        wait->is_closing = true; /* found at once: the caller reports it */
         if (copy)
                 infp_stacks_take(waits->stacks, &copy->sample, INFP_STACK_OFF_CPU, on_found, waits,
                                  (uint64_t) (uintptr_t) place);

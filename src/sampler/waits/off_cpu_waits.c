@@ -146,7 +146,7 @@ void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t ti
         thread->in_ns = 0;
 }
 
-/* ---- what the reader tells ---- */
+/* ---- what the reader shows ---- */
 
 static void on_read(void *context, uint64_t cookie, const struct infp_stack_found *found)
 {
@@ -294,7 +294,7 @@ static void tell_closed(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wa
         infp_off_cpu_wait_tell(waits, wait, wait->in_ns);
 }
 
-/* What it has is told now: behind its end nobody knows its name. */
+/* What it has is told now: after its end nobody knows its name. */
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid)
 {
         struct infp_off_cpu_thread *thread = find_thread(waits, tid);

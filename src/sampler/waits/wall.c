@@ -13,7 +13,7 @@
 enum { REASON = 256 };
 #define TURN_NS (200 * INFP_NS_PER_MS) /* the reader wakes us; this is for what it cannot say */
 #define SLOW_NS INFP_NS_PER_S          /* a burst of new threads is no lasting state */
-#define MAPPINGS_NS INFP_NS_PER_S      /* without perf nobody tells of new mappings: they are read again so often */
+#define MAPPINGS_NS INFP_NS_PER_S      /* without perf nothing reports new mappings: they are read again so often */
 
 struct wall {
         const struct infp_mode_context *context;
@@ -121,7 +121,7 @@ static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
 
         (void) t_ns;
         (void) pid;
-        while (take_messages(wall)) /* behind its end nobody knows its name */
+        while (take_messages(wall)) /* after its end nobody knows its name */
                 ;
         infp_wall_rows_exited(&wall->rows, tid);
 }
@@ -136,16 +136,14 @@ static void say_refused(struct wall *wall, const struct infp_wall_refused *refus
         if (wall->has_said_refused || !r)
                 return;
         wall->has_said_refused = true;
-        snprintf(reason, sizeof(reason),
-                 "%s of process %d cannot be read: %s; its blocked threads have no stack of their own",
+        snprintf(reason, sizeof(reason), "%s of process %d cannot be read: %s; its blocked threads have no stack",
                  refused->call ? "/proc/PID/task/TID/syscall" : "the memory (process_vm_readv)", refused->pid,
                  strerror(r));
         infp_emit_source(wall->context->emit, &infp_table_stack_samples, INFP_STACK_SAMPLES_STACK, "wall",
                          infp_source_state_of(-r), reason,
-                         r == EPERM || r == EACCES
-                                 ? "record as the user of the target, or with CAP_SYS_PTRACE; "
-                                   "kernel.yama.ptrace_scope=0 allows it for all processes of one's own"
-                                 : NULL);
+                         r == EPERM || r == EACCES ? "record as the user of the target, or with CAP_SYS_PTRACE; "
+                                                     "kernel.yama.ptrace_scope=0 permits it for your own processes"
+                                                   : NULL);
 }
 
 static bool is_near(double a, double b)
@@ -175,12 +173,11 @@ static void say_rate(struct wall *wall, const struct infp_wall_reader_counts *co
                 return;
         wall->said_rate = counts->rate_hz;
         snprintf(reason, sizeof(reason),
-                 "all %s threads are read %s times a second, not %s: more than %u reads a second would cost too "
-                 "much",
+                 "all %s threads are read %s times a second instead of %s: more than %u reads a second cost too much",
                  infp_count(counts->n_threads).text, infp_number(counts->rate_hz).text, infp_number(asked).text,
                  INFP_WALL_READS_PER_S);
         infp_emit_source(wall->context->emit, &infp_table_stack_samples, -1, "wall", INFP_LATE, reason,
-                         "weights are those of the lower rate: shares are right, what is short is seen more rarely");
+                         "weights are those of the lower rate: shares are right; short waits are seen less often");
 }
 
 /* ---- */

@@ -64,7 +64,7 @@ enum infp_wall_found {
         INFP_WALL_CHANGED, /* ret_moment is new */
         INFP_WALL_TORN,    /* the same, but it moved while its stack was read, twice: there is none */
         INFP_WALL_GONE,    /* it has ended, or is about to */
-        INFP_WALL_FAILED,  /* no descriptor was to be had: not read this time */
+        INFP_WALL_FAILED,  /* no descriptor was free: not read this time */
 };
 
 /* What of it could not be had, for table `sources`; errno's, 0 when nothing was refused. */

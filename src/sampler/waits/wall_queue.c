@@ -13,7 +13,7 @@ struct infp_wall_queue {
         uint64_t begun; /* writer: where the message that it fills lies */
         _Alignas(64) _Atomic uint64_t head;
         _Alignas(64) _Atomic uint64_t tail;
-        uint64_t next; /* reader: behind the message that it holds */
+        uint64_t next; /* reader: after the message that it holds */
 };
 
 enum { ALIGNMENT = 8 };
@@ -95,7 +95,7 @@ const struct infp_wall_message *infp_wall_queue_next(struct infp_wall_queue *que
         queue->next += message->size;
         if (message->kind != INFP_WALL_MESSAGE_WRAP)
                 return message;
-        message = at(queue, queue->next); /* a wrap is told with what comes behind it */
+        message = at(queue, queue->next); /* a wrap is told with what follows it */
         queue->next += message->size;
         return message;
 }

@@ -1,4 +1,4 @@
-/* What the reader of threads tells the thread that makes rows of it. One writer, one reader; neither waits. */
+/* What the reader of threads shows the thread that makes rows of it. One writer, one reader; neither waits. */
 #pragma once
 
 #include "sampler/perf/perf.h"

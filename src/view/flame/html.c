@@ -81,8 +81,7 @@ static void put_plain(struct infp_str *out, const struct infp_flame *flame)
         const uint32_t n = infp_flame_top(flame, false, TOP, top, NULL);
 
         infp_str_puts(out, "<section id=\"plain\"><noscript><p>The picture needs JavaScript; these are its functions "
-                           "with the most "
-                           "samples of their own.</p></noscript>\n");
+                           "with the highest self time.</p></noscript>\n");
         if (!n) {
                 infp_flame_nothing(&nothing, flame);
                 infp_str_puts(out, "<p>");

@@ -114,7 +114,7 @@ void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame)
         else if (flame->all_samples) {
                 infp_str_puts(out, "None of the ");
                 infp_flame_count(out, flame->all_samples);
-                infp_str_puts(out, " samples is left by the filter.");
+                infp_str_puts(out, " samples matches the filter.");
         } else
                 infp_str_puts(out, "No samples were taken here.");
 }
@@ -123,7 +123,7 @@ void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame)
 {
         infp_str_printf(
                 out,
-                "Stacks cut short: %s %% before, %s %% now, so frames stand in other places; compare functions (%s)",
+                "Incomplete stacks: %s %% before, %s %% now, so frames are in different places; compare functions (%s)",
                 infp_fixed(100.0 * (double) flame->base_truncated_samples / (double) flame->base_samples, 1).text,
                 infp_fixed(100.0 * (double) flame->truncated_samples / (double) flame->samples, 1).text,
                 "the table, or `infprof flamegraph --diff RUN --top`");
@@ -134,8 +134,8 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
         const struct {
                 uint64_t samples;
                 const char *what;
-        } parts[] = { { flame->truncated_samples, "cut short" },
-                      { flame->guessed_samples, "with a guessed frame" },
+        } parts[] = { { flame->truncated_samples, "are incomplete (outermost frames missing)" },
+                      { flame->guessed_samples, "have a guessed frame" },
                       { flame->unnamed_samples, "end without a name" } };
         bool is_first = true;
 
@@ -146,13 +146,13 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
         for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
                 if (!parts[i].samples || !flame->samples)
                         continue;
-                infp_str_printf(out, "%s%s %% %s", is_first ? "Of all samples " : ", ",
+                infp_str_printf(out, "%s%s %%%s %s", is_first ? "" : ", ",
                                 infp_fixed(100.0 * (double) parts[i].samples / (double) flame->samples, 1).text,
-                                parts[i].what);
+                                is_first ? " of stacks" : "", parts[i].what);
                 is_first = false;
         }
         if (is_first && flame->samples)
-                infp_str_puts(out, "No sample was cut short or guessed, and all have names");
+                infp_str_puts(out, "All stacks are complete, and all have names");
 }
 
 static bool put_share(struct infp_str *out, uint64_t k, const struct infp_flame *flame, const char *rest)
@@ -173,26 +173,25 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
         infp_str_clear(out);
         switch (i) {
         case 0:
-                return put_share(
-                        out, flame->truncated_samples, flame,
-                        "were cut short: their outer frames are missing, since the stack was deeper than its copy or "
-                        "could not be followed further.");
+                return put_share(out, flame->truncated_samples, flame,
+                                 "are incomplete: their outermost frames are missing, because the stack was deeper "
+                                 "than its copy or could not be unwound further.");
         case 1:
                 return put_share(out, flame->guessed_samples, flame,
-                                 "have a frame that was guessed, for want of unwind tables.");
+                                 "have a guessed frame, because unwind tables are missing.");
         case 2:
                 return put_share(out, flame->unnamed_samples, flame,
-                                 "end in code without a name: its object has no symbols here.");
+                                 "end in code without a name: its file has no symbols here.");
         case 3:
                 return put_share(out, flame->cut_samples, flame,
-                                 "lost a part of their stack with a torn table of the run.");
+                                 "lost a part of their stack because a table of the run is damaged.");
         case 4:
                 if (flame->all_samples <= flame->samples)
                         return false;
                 infp_flame_count(out, flame->all_samples - flame->samples);
                 infp_str_puts(out, " of ");
                 infp_flame_count(out, flame->all_samples);
-                infp_str_puts(out, " samples are left out by the filter.");
+                infp_str_puts(out, " samples do not match the filter.");
                 return true;
         default:
                 if (i - INFP_FLAME_DOUBTS >= look->n_notes)
@@ -204,7 +203,7 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
 
 enum { LONGEST_NAME = 2000 }; /* of longer ones nothing is taken out: it is not worth the time */
 
-/* Innermost pairs without another pair in them; a "(" behind a blank begins no parameters. True: some were taken out. */
+/* Innermost pairs without another pair in them; a "(" after a blank begins no parameters. True: some were taken out. */
 static bool take_out(char *text, char opening, char closing)
 {
         char *open = NULL;

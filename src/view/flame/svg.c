@@ -136,7 +136,7 @@ static void put_legend(struct sheet *sheet)
         }
         put_key(sheet, &x, 0, "less: -64 % or gone");
         put_key(sheet, &x, INFP_FLAME_STEPS - 3, "-16 %");
-        put_key(sheet, &x, INFP_FLAME_STEPS, "no certain change");
+        put_key(sheet, &x, INFP_FLAME_STEPS, "no significant change");
         put_key(sheet, &x, INFP_FLAME_STEPS + 3, "+16 %");
         put_key(sheet, &x, 2 * INFP_FLAME_STEPS, "more: +64 % or new");
 }
@@ -159,7 +159,7 @@ static void put_note(struct sheet *sheet)
                 if (text.size)
                         infp_str_putc(&text, ' ');
                 infp_flame_count(&text, frames->gone_samples);
-                infp_str_puts(&text, " samples of before were in frames that are gone.");
+                infp_str_puts(&text, " samples of the older run were in frames that are gone.");
         }
         sheet->y += 4;
         if (text.size)

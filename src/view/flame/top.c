@@ -133,7 +133,7 @@ static bool is_passage(const struct infp_flame *flame, const struct infp_flame_f
         return is_beginning || f->total_weight > 0.95 * flame->weight;
 }
 
-/* Moves passages behind the others of a list of n, and leaves `most` of those at most. Returns how many passages there are. */
+/* Moves passages after the others of a list of n, and leaves `most` of those at most. Returns how many passages there are. */
 static uint32_t drop_passages(const struct infp_flame *flame, uint32_t *top, uint32_t *n, uint32_t most)
 {
         uint32_t passages[MOST_PASSAGES], kept = 0, dropped = 0;
@@ -192,11 +192,11 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
         n = infp_flame_top_list(flame, by_total, most, top, &all, &n_passages);
         if (flame->base)
                 infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
-                                by_total ? "function with what it calls" : "function");
+                                by_total ? "function and what it calls" : "function");
         else
                 infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total",
                                 by_total ? "95 % of total" : "95 % of self", flame->unit,
-                                by_total ? "function with what it calls" : "function");
+                                by_total ? "function and what it calls" : "function");
         infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
                 (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
@@ -267,12 +267,10 @@ static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
 static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s, bool is_nothing_lost)
 {
         if (is_nothing_lost && s->rate_hz > 0 && s->taken < 0.9 * s->wanted && s->wanted - s->taken >= 10)
-                infp_str_printf(
-                        out,
-                        "What is missing is time in which no sample can be taken: of threads and processes that "
-                        "live for less than %s ms (a higher rate shows them), and in the kernel where that "
-                        "may not be looked at. ",
-                        infp_number(1000 / s->rate_hz).text);
+                infp_str_printf(out,
+                                "The missing time cannot be sampled: threads and processes that live for less than %s "
+                                "ms (a higher rate shows them), and the kernel where its stacks are not permitted. ",
+                                infp_number(1000 / s->rate_hz).text);
 }
 
 static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
@@ -284,7 +282,7 @@ static void put_lost(struct infp_str *out, const struct infp_sampling_mode *s)
         } losses[] = {
                 { s->lost, is_wall ? "round that came too late" : "record lost by the kernel",
                   is_wall ? "rounds that came too late" : "records lost by the kernel" },
-                { s->dropped, "dropped for want of room", "dropped for want of room" },
+                { s->dropped, "dropped because a buffer was full", "dropped because a buffer was full" },
                 { s->throttled, "pause by the kernel", "pauses by the kernel" },
                 { s->skipped_threads, "thread not sampled", "threads not sampled" },
         };
@@ -309,10 +307,10 @@ static void put_ends(struct infp_str *out, const struct infp_flame *f)
                 infp_str_puts(out, "Every stack reaches its outermost frame. ");
                 return;
         }
-        infp_str_puts(out, "Stacks without their outer frames: ");
+        infp_str_puts(out, "Stacks without their outermost frames: ");
         put_share(out, (double) truncated, (double) f->samples);
         if (f->cut_samples) {
-                infp_str_puts(out, ", cut, since the run's tables are torn: ");
+                infp_str_puts(out, ", cut because the run's tables are damaged: ");
                 put_share(out, (double) f->cut_samples, (double) f->samples);
         }
         infp_str_puts(out, ". ");
@@ -323,7 +321,7 @@ static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode
 {
         if (!(s->taken > 0 && s->incomplete > 0))
                 return;
-        infp_str_puts(out, "Stacks that could not be followed to their end though they were copied: ");
+        infp_str_puts(out, "Stacks that were copied but could not be unwound to their end: ");
         put_share(out, s->incomplete, s->taken);
         infp_str_puts(out, ". ");
 }
@@ -334,9 +332,9 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
                 infp_str_puts(out, "Samples with a guessed frame: ");
                 put_share(out, (double) f->guessed_samples, (double) f->samples);
                 if (s && s->frames > 0 && s->guessed_frames > 0) {
-                        infp_str_puts(out, " (of all frames ");
+                        infp_str_puts(out, " (");
                         put_share(out, s->guessed_frames, s->frames);
-                        infp_str_puts(out, " are guesses)");
+                        infp_str_puts(out, " of all frames)");
                 }
                 infp_str_puts(out, ". ");
         } else {
@@ -365,10 +363,8 @@ static void put_python(struct infp_str *out, const struct infp_flame *f)
                         evaluated = function->total_samples;
         }
         if (20 * evaluated > f->samples)
-                infp_str_puts(
-                        out,
-                        "Functions of Python are not named: Python 3.12 and later names them where it runs with -X "
-                        "perf, and for any version `py-spy record -f raw` and `infprof import` do. ");
+                infp_str_puts(out, "Python functions have no names: run Python 3.12 or later with -X perf, or for any "
+                                   "version use `py-spy record -f raw` and `infprof import`. ");
 }
 
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame, const struct infp_sampling_mode *s)
@@ -406,7 +402,7 @@ void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame)
         put_share(out, (double) folded->samples, (double) (folded->samples + flame->samples));
         infp_str_puts(out, ") of ");
         put_count(out, folded->threads, "thread", "threads");
-        infp_str_puts(out, " that waited 95 % of their time or more, folded: ");
+        infp_str_puts(out, " that waited at least 95 % of their time are folded: ");
         for (unsigned i = 0; i < INFP_FLAME_FOLDED_STATES && folded->states[i].state; i++) {
                 infp_str_puts(out, i ? ", " : "");
                 infp_human_number(out, (double) folded->states[i].samples);
@@ -463,13 +459,12 @@ int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *
 void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s, const struct infp_absence *refused)
 {
         if (refused) {
-                infp_str_printf(out, "no samples of stacks: %s%s%s", refused->reason, *refused->fix ? "; fix: " : "",
+                infp_str_printf(out, "no stack samples: %s%s%s", refused->reason, *refused->fix ? "; fix: " : "",
                                 refused->fix);
                 return;
         }
-        infp_str_puts(out, "no samples of stacks, of ");
+        infp_str_puts(out, "no stack samples, of ");
         infp_human_number(out, s->wanted);
-        infp_str_puts(out,
-                      " that the target's time on CPUs asks for: it waited (`infprof record --wall` shows where), or "
-                      "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
+        infp_str_puts(out, " expected from the target's CPU time: it waited (`infprof record --wall` shows where), or "
+                           "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
 }

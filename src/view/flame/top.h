@@ -27,7 +27,7 @@ int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, u
 /* Waits of threads that did little else, which are in none of the tables: a sentence, "" when nothing is folded. */
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
 /* What such a table has: as infp_flame_top, but by total functions that nearly all samples pass and that do nothing themselves (main,
- * _start) are left out: *ret_passages of them stand behind the list. ret has room for infp_flame_top_room(most). */
+ * _start) are left out: *ret_passages of them stand after the list. ret has room for infp_flame_top_room(most). */
 uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint32_t most, uint32_t *ret,
                              uint32_t *ret_all, uint32_t *ret_passages);
 uint32_t infp_flame_top_room(uint32_t most);
@@ -35,7 +35,7 @@ uint32_t infp_flame_top_room(uint32_t most);
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *function, bool is_short);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
 /* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the
- * sampler says alone, beside pictures, which tell of their own samples (words.h). */
+ * sampler says alone, beside pictures, which report their own samples (words.h). */
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
                          const struct infp_sampling_mode *sampling);
 

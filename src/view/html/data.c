@@ -84,9 +84,8 @@ static int cut(struct infp_timeline *timeline, unsigned *n, unsigned most, const
         if (given <= most)
                 return 0;
         *n = most;
-        return infp_timeline_note(timeline,
-                                  "The tables of this page have %u of %u %s; infprof report --json has all of them.",
-                                  most, given, what);
+        return infp_timeline_note(timeline, "This page has %u of %u %s; infprof report --json has all of them.", most,
+                                  given, what);
 }
 
 /* The report with lists of a length that a page bears; the members are the report's own, but for the array of metrics, which the
@@ -105,7 +104,7 @@ static int bound_report(struct infp_report *report, struct infp_timeline *timeli
                         report->metrics[report->n_metrics++] = given.metrics[i];
         INFP_TRY(cut(timeline, &n_metrics, report->n_metrics, "metrics: those of the first 8 of each kind of thing"));
         INFP_TRY(cut(timeline, &report->containers.n, CONTAINERS, "containers"));
-        INFP_TRY(cut(timeline, &report->absences.n, ABSENCES, "things that were absent"));
+        INFP_TRY(cut(timeline, &report->absences.n, ABSENCES, "absent sources"));
         INFP_TRY(cut(timeline, &report->gpus.n, GPUS, "GPUs"));
         INFP_TRY(cut(timeline, &report->labels.n, LABELS, "labels"));
         report->spans.n = bounded(given.spans.n, LABELS);
@@ -264,11 +263,10 @@ static void put_notes(struct infp_json *json, const struct infp_timeline *timeli
         if (n_metrics_left_out) {
                 infp_autostr struct infp_str text = { 0 };
 
-                infp_str_printf(
-                        &text,
-                        "%u more metrics moved, and are not drawn for want of room: infprof plot draws any of them, "
-                        "the table of all metrics has their figures.",
-                        n_metrics_left_out);
+                infp_str_printf(&text,
+                                "%u more metrics changed and are not drawn here: infprof plot draws any of them, the "
+                                "table of all metrics has their figures.",
+                                n_metrics_left_out);
                 infp_json_str(json, text.data ? text.data : "");
         }
         infp_json_array_end(json);

@@ -68,8 +68,8 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
         if (!top)
                 return -ENOMEM;
         n = infp_flame_top_list(flame, by_total, FUNCTIONS, top, &all, &n_passages);
-        begin_table(out, by_total ? "functions with what they call" : "functions",
-                    by_total ? "function with what it calls" : "function", by_total ? total : self);
+        begin_table(out, by_total ? "functions and what they call" : "functions",
+                    by_total ? "function and what it calls" : "function", by_total ? total : self);
         for (uint32_t i = 0; i < n; i++)
                 put_function(out, flame, &flame->functions[top[i]], by_total);
         infp_str_puts(out, "\n</tbody></table></div>");
@@ -84,7 +84,7 @@ static void put_notes(struct infp_str *out, const struct infp_report *report, co
         infp_sampling_words(&words, flame, infp_sampling_find(&report->functions.sampling, flame->mode));
         infp_str_puts(out, "\n<p class=\"note\">");
         infp_html_text(out, words.data ? words.data : "");
-        infp_str_puts(out, "</p>\n<p class=\"note\">All of it, as a flame graph: <code>infprof flamegraph -r ");
+        infp_str_puts(out, "</p>\n<p class=\"note\">As a flame graph: <code>infprof flamegraph -r ");
         infp_html_text(out, report->run->info.uuid);
         if (strcspn(flame->mode, " \t'\"\\$`;&|<>()*?") == strlen(flame->mode) && *flame->mode) {
                 infp_str_puts(out, " --mode ");

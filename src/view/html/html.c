@@ -87,7 +87,7 @@ static void put_top(struct infp_str *out, const struct infp_report *report)
                 infp_html_text(out, report->run->info.hostname);
         }
         if (report->is_cut)
-                infp_str_puts(out, ", cut short: the recording broke off");
+                infp_str_puts(out, ", incomplete: the recording was interrupted");
         infp_str_puts(out, "</p></header>\n");
 }
 
@@ -104,10 +104,11 @@ int infp_report_html(struct infp_out *out, const struct infp_report *report, str
         infp_html_labels(&out->text, report);
         INFP_TRY(infp_html_functions(&out->text, report));
         infp_html_program_spans(&out->text, report);
-        infp_str_puts(&out->text,
-                      "<noscript><p class=\"notice\">Charts need JavaScript. What stands above is complete without; "
-                      "the other figures are in <code>infprof report</code>.</p></noscript>\n"
-                      "<div id=\"page\"></div>\n</main>\n<footer>made by infprof " INFP_VERSION ", ");
+        infp_str_puts(&out->text, "<noscript><p class=\"notice\">Charts need JavaScript. The figures above are "
+                                  "complete; the others are in <code>infprof report</code>.</p></noscript>\n"
+                                  "<div id=\"page\"></div>\n"
+                                  "</main>\n"
+                                  "<footer>written by infprof " INFP_VERSION ", ");
         put_moment(&out->text, (int64_t) infp_clock_ns(CLOCK_REALTIME));
         infp_str_puts(&out->text, "</footer>\n<script type=\"application/json\" id=\"data\">");
         before = fixed + out->text.size;

@@ -29,14 +29,14 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
 
                 infp_str_printf(out, "\n<li class=\"check %s\"><b>%s</b> <span class=\"state\">%s</span> <span>",
                                 classes[l->state], infp_limit_resource_name(l->resource),
-                                infp_limit_state_name(l->state));
+                                infp_limit_state_words(l->state));
                 infp_html_text(out, l->text);
                 infp_str_puts(out, "</span></li>"); /* of a guess the text says that it is one */
         }
         infp_str_puts(out, "\n</ul>\n");
 }
 
-/* A figure as a card: name, value, and what stands smaller behind it. */
+/* A figure as a card: name, value, and what stands smaller after it. */
 static void put_card(struct infp_str *out, const char *name, const char *value, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 static void put_card(struct infp_str *out, const char *name, const char *value, const char *format, ...)
@@ -82,7 +82,7 @@ static void put_cpu(struct infp_str *out, const struct infp_report *report)
         if (isfinite(used)) {
                 snprintf(value, sizeof(value), "%s CPUs", infp_fixed(used, 2).text);
                 put_card(out, "CPU of the target", value,
-                         isfinite(report->effective_cpus) ? "of %s to be had, %s in all" : "%s%s in all",
+                         isfinite(report->effective_cpus) ? "of %s available; %s in total" : "%s%s in total",
                          isfinite(report->effective_cpus) ? number(report->effective_cpus).text : "",
                          seconds(report->tree_cpu_s).text);
         }
@@ -98,11 +98,11 @@ static void put_memory(struct infp_str *out, const struct infp_report *report)
                      total = infp_report_max(report, "vMemoryTotal");
 
         if (isfinite(most) && most > 0)
-                put_card(out, "Most memory of the target", bytes(most).text,
+                put_card(out, "Peak memory of the target", bytes(most).text,
                          isfinite(report->memory_limit_bytes) ? "limit %s" : "%s",
                          isfinite(report->memory_limit_bytes) ? bytes(report->memory_limit_bytes).text : "");
         else if (isfinite(machine))
-                put_card(out, "Most memory used", bytes(machine).text, isfinite(total) ? "of %s" : "%s",
+                put_card(out, "Peak memory used", bytes(machine).text, isfinite(total) ? "of %s" : "%s",
                          isfinite(total) ? bytes(total).text : "");
 }
 
@@ -117,8 +117,9 @@ static void put_engine_latency(struct infp_str *out, const struct infp_report_en
                 if (strcmp(m->metric, metric) || !infp_window_quantile(m, 0.5, &middle) ||
                     !infp_window_quantile(m, 0.99, &high))
                         continue;
-                put_card(out, name, seconds(middle.estimate).text, "median; 99 %% within %s; by the engine's buckets",
-                         isfinite(high.high) ? seconds(high.high).text : "more than its last bucket");
+                put_card(out, name, seconds(middle.estimate).text, "median; p99 %s%s (server histogram)",
+                         isfinite(high.high) ? "\xe2\x89\xa4 " : "",
+                         isfinite(high.high) ? seconds(high.high).text : "above its last bucket");
                 return;
         }
 }
@@ -130,14 +131,13 @@ static void put_engines(struct infp_str *out, const struct infp_report *report)
                 const struct infp_report_engine *engine = &report->engines.list[i];
                 const double rate = infp_engine_rate(engine, INFP_ENGINE_GENERATED),
                              prompt = infp_engine_rate(engine, INFP_ENGINE_PROMPT);
-                char name[64] = "Tokens a second";
+                char name[64] = "Tokens per second";
 
                 if (report->engines.n > 1)
-                        snprintf(name, sizeof(name), "Tokens a second, engine %lld", (long long) engine->number);
+                        snprintf(name, sizeof(name), "Tokens per second, engine %lld", (long long) engine->number);
                 if (isfinite(rate))
                         put_card(out, name, number(rate).text,
-                                 isfinite(prompt) ? "generated, by the engine's pages of %s; %s of prompts"
-                                                  : "generated, by the engine's pages of %s%s",
+                                 isfinite(prompt) ? "generated, over %s; %s prompt tokens" : "generated, over %s%s",
                                  seconds(engine->seconds).text, isfinite(prompt) ? number(prompt).text : "");
                 if (!report->requests && report->engines.n == 1) {
                         put_engine_latency(out, engine, "latency_ttft_s", "Time to first token");
@@ -145,7 +145,7 @@ static void put_engines(struct infp_str *out, const struct infp_report *report)
                 }
         }
         if (report->engines.n > ENGINES_SHOWN)
-                put_card(out, "Engines", number(report->engines.n).text, "all of them below");
+                put_card(out, "Engines", number(report->engines.n).text, "all listed below");
 }
 
 static void put_times(struct infp_str *out, const char *name, struct infp_samples *samples)
@@ -153,7 +153,7 @@ static void put_times(struct infp_str *out, const char *name, struct infp_sample
         struct infp_quantile middle, high;
 
         if (infp_samples_quantile(samples, 0.5, &middle) && infp_samples_quantile(samples, 0.99, &high))
-                put_card(out, name, seconds(middle.estimate).text, "median; 99 %% within %s; as clients saw it",
+                put_card(out, name, seconds(middle.estimate).text, "median; p99 %s (client-side)",
                          seconds(high.estimate).text);
 }
 
@@ -169,7 +169,7 @@ static void put_requests(struct infp_str *out, const struct infp_report *report)
                  (unsigned long long) requests->n_failed);
         put_times(out, "Time to first token", &requests->ttft);
         if (infp_requests_itl(requests, 0.5, &middle) && infp_requests_itl(requests, 0.99, &high))
-                put_card(out, "Between tokens", seconds(middle.estimate).text, "median; 99 %% within %s",
+                put_card(out, "Between tokens", seconds(middle.estimate).text, "median; p99 %s",
                          seconds(high.estimate).text);
         put_times(out, "Whole request", &requests->e2e);
 }
@@ -188,11 +188,11 @@ static void put_gpus(struct infp_str *out, const struct infp_report *report)
                 snprintf(value, sizeof(value), "%s %%", infp_fixed(used, 0).text);
                 if (isfinite(used))
                         put_card(out, name, value,
-                                 stat->n ? "in use, on average; at most %s of memory" : "in use, on average%s",
+                                 stat->n ? "average utilisation; peak memory %s" : "average utilisation%s",
                                  stat->n ? bytes(memory).text : "");
         }
         if (report->gpus.n > GPUS_SHOWN)
-                put_card(out, "GPUs", number(report->gpus.n).text, "all of them below");
+                put_card(out, "GPUs", number(report->gpus.n).text, "all listed below");
 }
 
 static void put_energy(struct infp_str *out, const struct infp_report *report)
@@ -202,10 +202,10 @@ static void put_energy(struct infp_str *out, const struct infp_report *report)
         if (!isfinite(energy->watts))
                 return;
         put_card(out, energy->is_estimated ? "Power (estimated)" : "Power",
-                 infp_human(energy->watts, "watts", "W", false).text, "on average, %s in all",
+                 infp_human(energy->watts, "watts", "W", false).text, "average; %s in total",
                  infp_human(energy->joules, "joules", "J", false).text);
         if (isfinite(energy->j_per_generated))
-                put_card(out, "Energy of a generated token",
+                put_card(out, "Energy per generated token",
                          infp_human(energy->j_per_generated, "joules", "J", false).text, "%s", "");
 }
 

@@ -160,7 +160,7 @@ static void close_to(struct writer *w, uint32_t track, uint32_t n)
         w->n_slices = 0;
 }
 
-/* Room for one more behind n. */
+/* Room for one more after n. */
 static bool make_room(struct writer *w, void *array, uint32_t *cap, uint32_t n, size_t size)
 {
         void *old, *more;

@@ -216,7 +216,7 @@ static void put_location(struct writer *w, uint32_t i)
         put(w, P_LOCATION);
 }
 
-/* What outer frames that are missing stand behind. */
+/* What outer frames that are missing stand after. */
 static void put_truncated(struct writer *w)
 {
         const uint64_t id = function(w, "[truncated]", NULL);

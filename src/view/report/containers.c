@@ -41,7 +41,7 @@ static void put_cpu(struct infp_out *out, const struct infp_report *report, cons
         infp_report_line(out, "  CPU", "%s, %s CPUs on average%s", infp_report_seconds(total).text,
                          infp_number(cpus).text, share);
         if (throttled > 0)
-                infp_report_line(out, "  throttled", "in %s %% of %s periods, %s together over all CPUs",
+                infp_report_line(out, "  throttled", "in %s %% of %s periods, %s in total over all CPUs",
                                  infp_fixed(100 * throttled, 1).text,
                                  infp_fixed(infp_container_total(use, INFP_CONTAINER_PERIODS), 0).text,
                                  infp_report_seconds(infp_container_total(use, INFP_CONTAINER_THROTTLED_NS)).text);
@@ -64,11 +64,11 @@ static void put_memory(struct infp_out *out, const struct infp_report *report, c
         if (allowed > 0)
                 snprintf(share, sizeof(share), " of %s (%s %%), %s", infp_report_bytes(allowed).text,
                          infp_fixed(100 * peak / allowed, 1).text,
-                         is_limit ? "its limit" : "all of the machine: no limit is set");
+                         is_limit ? "its limit" : "the machine's memory: no limit is set");
         if (kills > 0 || hits > 0)
                 snprintf(events, sizeof(events), "; the limit was hit %s times, %s processes were killed",
                          infp_fixed(hits > 0 ? hits : 0, 0).text, infp_fixed(kills > 0 ? kills : 0, 0).text);
-        infp_report_line(out, "  memory", "%s at most%s%s", infp_report_bytes(peak).text, share, events);
+        infp_report_line(out, "  memory", "peak %s%s%s", infp_report_bytes(peak).text, share, events);
 }
 
 static void put_traffic(struct infp_out *out, const struct infp_container_use *use)
@@ -93,7 +93,7 @@ static void put_share(struct infp_str *text, const char *name, double some, doub
         infp_str_printf(text, "%s%s %s %%", text->size ? ", " : "", name,
                         infp_fixed(100 * (isnan(some) ? full : some), 1).text);
         if (!isnan(some) && full > 0.0005)
-                infp_str_printf(text, " (all of them %s %%)", infp_fixed(100 * full, 1).text);
+                infp_str_printf(text, " (all tasks at once: %s %%)", infp_fixed(100 * full, 1).text);
 }
 
 static void put_waits(struct infp_out *out, const struct infp_container_use *use)
@@ -118,9 +118,7 @@ static void put_container(struct infp_out *out, const struct infp_report *report
         put_traffic(out, use);
         put_waits(out, use);
         if (use->stat[INFP_CONTAINER_OTHERS].n && use->stat[INFP_CONTAINER_OTHERS].max > 0)
-                infp_report_line(out, "  shared",
-                                 "processes that are not the target's are in it as well: its figures are of all of "
-                                 "them");
+                infp_report_line(out, "  shared", "it also holds other processes, and its figures include them");
 }
 
 static void put_pressure(struct infp_out *out, const struct infp_containers *c)
@@ -137,7 +135,7 @@ static void put_pressure(struct infp_out *out, const struct infp_containers *c)
         if (!text.size)
                 return;
         infp_report_title(out, "Pressure");
-        infp_report_line(out, "machine", "some task waited for %s of the time", text.data);
+        infp_report_line(out, "machine", "at least one task waited for %s of the time", text.data);
 }
 
 void infp_report_containers(struct infp_out *out, const struct infp_report *report)

@@ -92,10 +92,10 @@ static void put_idle(struct infp_out *out, const struct infp_energy *e)
                                  infp_report_joules(e->idle_joules).text);
                 infp_report_line(out, "above idle", "%s", infp_report_joules(e->dynamic_joules).text);
         } else if (e->baseline.t1) {
-                infp_report_line(out, "idle",
-                                 "not known: fewer than two readings lie in the %s of the baseline (a longer one, or "
-                                 "a shorter -t)",
-                                 infp_report_seconds((double) (e->baseline.t1 - e->baseline.t0) / 1e9).text);
+                infp_report_line(
+                        out, "idle",
+                        "not known: fewer than two readings in the baseline of %s (use a longer one, or a shorter -t)",
+                        infp_report_seconds((double) (e->baseline.t1 - e->baseline.t0) / 1e9).text);
         } else {
                 infp_report_line(out, "idle", "not measured (record --energy-baseline 10s does)");
         }
@@ -112,7 +112,7 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
         if (!isnan(e->j_per_token))
                 infp_str_printf(&more, "; %s per prompt or generated token", infp_report_joules(e->j_per_token).text);
         if (!isnan(e->gpu_j_per_generated) && e->has_host)
-                infp_str_printf(&more, "; of that GPUs %s per generated token",
+                infp_str_printf(&more, "; GPUs alone %s per generated token",
                                 infp_report_joules(e->gpu_j_per_generated).text);
         if (!isnan(e->j_per_request))
                 infp_str_printf(&more, "; %s per request", infp_report_joules(e->j_per_request).text);
@@ -123,7 +123,7 @@ static void put_tokens(struct infp_out *out, const struct infp_energy *e)
                 infp_str_printf(&more, ", %s prompt", infp_fixed(t->prompt, 0).text);
         if (!isnan(t->requests))
                 infp_str_printf(&more, ", %s requests", infp_fixed(t->requests, 0).text);
-        infp_report_line(out, "", "%s in %s, all of %s, idle included, by %s: %s generated%s",
+        infp_report_line(out, "", "%s in %s, all of %s, idle included; tokens by %s: %s generated%s",
                          infp_report_joules(t->joules).text, infp_report_seconds(t->seconds).text,
                          names.data ? names.data : "", tokens_from[t->from], infp_fixed(t->generated, 0).text,
                          more.data ? more.data : "");
@@ -137,10 +137,10 @@ static void put_split(struct infp_out *out, const struct infp_report *report)
         if (isnan(infp_energy_share(e, 0)) || (isnan(e->tree_joules) && !report->processes.n))
                 return;
         infp_report_line(out, "split", "ESTIMATED by CPU time%s",
-                         e->gpu_inside_joules > 0 ? has_idle ? ", of what is above idle and no GPU used"
-                                                             : ", of what no GPU used; idle power is in it"
-                         : has_idle               ? ", of what is above idle"
-                                                  : "; idle power is in it, since it was not measured");
+                         e->gpu_inside_joules > 0 ? has_idle ? ", of the energy above idle that no GPU used"
+                                                             : ", of the energy that no GPU used, idle included"
+                         : has_idle               ? ", of the energy above idle"
+                                                  : ", idle included (it was not measured)");
         if (!isnan(e->tree_joules))
                 infp_report_line(out, "", "target %s, others %s, idle %s; residual %s",
                                  infp_report_joules(e->tree_joules).text, infp_report_joules(e->others_joules).text,
@@ -170,7 +170,7 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
         infp_report_title(out, "Energy");
         put_names(&names, e);
         if (e->seconds < all_of_it * report->wall_s)
-                snprintf(of, sizeof(of), " (it was read for so long of %s)", infp_report_seconds(report->wall_s).text);
+                snprintf(of, sizeof(of), " (measured for that part of %s)", infp_report_seconds(report->wall_s).text);
         infp_report_line(out, e->has_host ? "machine" : "GPUs", "%s in %s%s: %s on average%s, by %s",
                          infp_report_joules(e->joules).text, infp_report_seconds(e->seconds).text, of,
                          infp_report_watts(e->watts).text, e->is_estimated ? ", ESTIMATED from power" : "",
@@ -178,16 +178,16 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report)
         for (unsigned i = 0; i < e->n; i++)
                 put_domain(out, &e->list[i]);
         if (!e->has_host)
-                infp_report_line(out, "not in it", "processors, memory and the rest of the machine: %s",
+                infp_report_line(out, "not included", "processors, memory and the rest of the machine: %s",
                                  why(report) && *why(report)->reason ? why(report)->reason
-                                                                     : "no meter of them was read");
+                                                                     : "no meter for them was read");
         if (!e->has_host && why(report) && *why(report)->fix)
                 infp_report_line(out, "fix", "%s", why(report)->fix);
         put_idle(out, e);
         put_tokens(out, e);
         put_split(out, report);
         if (e->is_interpolated && report->is_part)
-                infp_report_line(out, "note", "the range's ends lie between two readings, and take their part of them");
+                infp_report_line(out, "note", "the ends of the range fall between readings and are interpolated");
 }
 
 void infp_report_energy_short(struct infp_out *out, const struct infp_report *report)
@@ -346,7 +346,7 @@ void infp_report_json_energy(struct infp_json *json, const struct infp_report *r
         put_json_idle(json, e);
         put_json_tokens(json, e);
         put_json_split(json, report);
-        put_str(json, "borders", e->is_interpolated ? "between two readings, with their part of them" : NULL);
+        put_str(json, "borders", e->is_interpolated ? "interpolated between two readings" : NULL);
         put_str(json, "state", a ? a->state : NULL);
         put_str(json, "reason", a ? a->reason : NULL);
         put_str(json, "fix", a ? a->fix : NULL);

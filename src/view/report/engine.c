@@ -11,7 +11,7 @@
 
 enum { NAME_WIDTH = 12, CELL_WIDTH = 12, SHOWN_SHORT = 4 /* of `known`: up to end to end */ };
 
-/* Names that people use, in the order in which they ask. What stands here not is shown behind under its own name. */
+/* Names that people use, in the order in which they ask. What stands here not is shown after under its own name. */
 static const struct {
         const char *stem, *label;
 } known[] = {
@@ -143,8 +143,8 @@ static void put_metrics(struct infp_out *out, const struct infp_report_engine *e
                 }
         if (any && !is_short)
                 infp_report_line(out, "note",
-                                 "by the server's own clock and histograms; means are exact, percentiles are estimated "
-                                 "between the edges below them");
+                                 "by the server's own clock and histograms; means are exact, percentiles are estimates "
+                                 "between the bounds below them");
 }
 
 /* The address stands above already. */
@@ -158,19 +158,19 @@ static const char *without_url(const char *reason, const char *url)
 /* That there is no page while a server starts, and when it has ended, is normal. */
 static void put_failures(struct infp_str *text, const struct infp_report_engine *e)
 {
-        infp_str_printf(text, "%s good", infp_count(e->n_ok).text);
+        infp_str_printf(text, "%s ok", infp_count(e->n_ok).text);
         if (e->n_failed_between) {
                 infp_str_printf(text, "; %s failed between them", infp_count(e->n_failed_between).text);
                 if (e->down_between_s > 0)
-                        infp_str_printf(text, " (%s in all)", infp_report_seconds(e->down_between_s).text);
+                        infp_str_printf(text, " (%s in total)", infp_report_seconds(e->down_between_s).text);
                 if (e->reason_between)
                         infp_str_printf(text, ", the last: %s", without_url(e->reason_between, e->url));
         }
         if (e->n_failed_before)
-                infp_str_printf(text, "; %s not answered before the first (it may have been starting)",
+                infp_str_printf(text, "; %s failed before the first success (server still starting)",
                                 infp_count(e->n_failed_before).text);
         if (e->n_failed_after)
-                infp_str_printf(text, "; %s not answered after the last%s%s%s", infp_count(e->n_failed_after).text,
+                infp_str_printf(text, "; %s failed after the last success%s%s%s", infp_count(e->n_failed_after).text,
                                 e->reason ? " (" : "", e->reason ? without_url(e->reason, e->url) : "",
                                 e->reason ? ")" : "");
 }
@@ -180,18 +180,18 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         infp_autostr struct infp_str text = { 0 };
 
         if (!e->n_failed)
-                infp_str_printf(&text, "%s, all good", infp_count(e->n_ok).text);
+                infp_str_printf(&text, "%s, all ok", infp_count(e->n_ok).text);
         else if (!e->n_ok)
-                infp_str_printf(&text, "none of %s was answered%s%s", infp_count(e->n_failed).text,
-                                e->reason ? ": " : "", e->reason ? without_url(e->reason, e->url) : "");
+                infp_str_printf(&text, "all %s failed%s%s", infp_count(e->n_failed).text, e->reason ? ": " : "",
+                                e->reason ? without_url(e->reason, e->url) : "");
         else
                 put_failures(&text, e);
         if (e->n_restarts)
                 infp_str_printf(&text, "; it restarted %s time%s", infp_count(e->n_restarts).text,
                                 e->n_restarts == 1 ? "" : "s");
         if (e->seconds > 0)
-                infp_str_printf(&text, "; rates are of the %s between them", infp_report_seconds(e->seconds).text);
-        infp_report_line(out, "pages", "%s", text.data ? text.data : "");
+                infp_str_printf(&text, "; rates cover the %s between them", infp_report_seconds(e->seconds).text);
+        infp_report_line(out, "scrapes", "%s", text.data ? text.data : "");
 }
 
 /* A start that is a tenth of the range stands in every average of it. An engine is found when it listens, so that pages may not
@@ -204,7 +204,7 @@ static void put_start(struct infp_out *out, const struct infp_report *report, co
                 infp_autostr struct infp_str text = { 0 };
 
                 infp_human_seconds(&text, (double) (e->t0 - t0) / 1e9);
-                infp_report_line(out, "ready", "after %s, which averages include; --from ready leaves them out",
+                infp_report_line(out, "ready", "after %s, which averages include; --from ready excludes them",
                                  text.data ? text.data : "");
         }
 }
@@ -271,7 +271,7 @@ static void put_tokens(struct infp_out *out, const struct infp_report_engine *e,
                 return;
         infp_str_puts(&live, "it counts generated tokens only when a request ends");
         if (!isnan(e->counters[INFP_ENGINE_LIVE]))
-                infp_str_printf(&live, "; with those of running requests about %s, %s/s (estimated)",
+                infp_str_printf(&live, "; with running requests about %s, %s/s (estimated)",
                                 infp_human(e->counters[INFP_ENGINE_LIVE], "none", "", false).text,
                                 infp_human(infp_engine_rate(e, INFP_ENGINE_LIVE), "none", "", false).text);
         put_text(out, "", &live);
@@ -282,8 +282,8 @@ static void put_falls(struct infp_out *out, const struct infp_report_engine *e)
 {
         if (e->n_falls > e->n_restarts)
                 infp_report_line(out, "warning",
-                                 "its totals fell %s times, though it restarted %s times: several processes may "
-                                 "answer in turn, and the figures of requests and tokens are too high",
+                                 "its counters fell %s times, but it restarted %s times: several processes may answer "
+                                 "in turn, so the figures of requests and tokens are too high",
                                  infp_count(e->n_falls).text, infp_count(e->n_restarts).text);
 }
 

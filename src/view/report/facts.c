@@ -42,7 +42,7 @@ static void say_cpu(struct facts *facts, const struct infp_report *report)
                 infp_str_clear(&text);
         }
         if (cpus < report->n_cpus) {
-                infp_str_printf(&text, "%s of the machine's %s CPUs were to be had (affinity, cpuset or quota).",
+                infp_str_printf(&text, "%s of the machine's %s CPUs were available (affinity, cpuset or quota).",
                                 infp_number(cpus).text, infp_fixed(report->n_cpus, 0).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
@@ -68,7 +68,7 @@ static void say_memory(struct facts *facts, const struct infp_report *report)
         infp_autostr struct infp_str text = { 0 };
 
         if (swap > 0) {
-                infp_str_printf(&text, "Up to %s of the tree lay in swap.", infp_report_bytes(swap).text);
+                infp_str_printf(&text, "Up to %s of the tree was in swap.", infp_report_bytes(swap).text);
                 say(facts, text.data);
                 infp_str_clear(&text);
         }
@@ -106,11 +106,11 @@ static void say_unseen(struct facts *facts, const struct infp_report *report)
         if (!infp_report_tree_unseen(report) || strcmp(report->run->info.mode, "run"))
                 return;
         infp_str_printf(
-                &text, "The command ran between two samples (one in %u ms): %s not seen. A smaller -t sees them.",
+                &text, "The command ran for less than one interval (%u ms): %s not measured. Use a smaller -t.",
                 report->run->info.period_ms,
                 report->processes.n
-                        ? "its CPU time and I/O are whole, but its threads, and its memory but for the peak, were"
-                        : "its CPU time is whole, but its memory, threads and I/O were");
+                        ? "its CPU time, I/O and peak memory are complete, but threads and other memory figures were"
+                        : "its CPU time is complete, but its memory, threads and I/O were");
         if (text.size)
                 say(facts, text.data);
 }
@@ -127,18 +127,17 @@ static void say_own(struct facts *facts, const struct infp_report *report)
                 say(facts, text.data);
         infp_str_clear(&text);
         if (self.ring_dropped > 0)
-                infp_str_printf(
-                        &text,
-                        "Programs dropped %s of their spans, attributes and marks, most likely since their ring "
-                        "files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has the "
-                        "reason and what would help.",
-                        infp_fixed(self.ring_dropped, 0).text);
+                infp_str_printf(&text,
+                                "Programs dropped %s of their spans, attributes and marks, most likely because their "
+                                "ring files were full: `infprof query \"FROM sources WHERE collector = 'rings'\"` has "
+                                "the reason and the fix.",
+                                infp_fixed(self.ring_dropped, 0).text);
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);
         if (report->ticks.missed.total_u64)
                 infp_str_printf(&text,
-                                "infprof left out %s samples, because it got no CPU or an earlier one took too long.",
+                                "infprof skipped %s samples, because it got no CPU or an earlier one took too long.",
                                 infp_count(report->ticks.missed.total_u64).text);
         if (text.size)
                 say(facts, text.data);
@@ -151,7 +150,7 @@ static void say_broken(struct facts *facts, const struct infp_report *report)
         for (unsigned i = 0; i < report->n_broken; i++) {
                 infp_autostr struct infp_str text = { 0 };
 
-                infp_str_printf(&text, "Table %s cannot be read, nothing here is of it: %s", report->broken[i].table,
+                infp_str_printf(&text, "Table %s cannot be read and is missing here: %s", report->broken[i].table,
                                 report->broken[i].message);
                 if (text.size)
                         say(facts, text.data);

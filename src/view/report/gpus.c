@@ -1,4 +1,4 @@
-/* GPUs in the report. What a GPU does not tell is left out, never 0; its joules are those of the section on energy. */
+/* GPUs in the report. What a GPU does not report is left out, never 0; its joules are those of the section on energy. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void put_use(struct infp_out *out, const struct infp_gpu *gpu)
         infp_autostr struct infp_str text = { 0 };
 
         if (isnan(infp_gpu_mean(gpu, INFP_GPU_USED)))
-                infp_str_puts(&text, "not told by the driver");
+                infp_str_puts(&text, "not reported by the driver");
         else
                 infp_str_printf(&text, "%s %% of the time on average, %s %% at most",
                                 infp_fixed(infp_gpu_mean(gpu, INFP_GPU_USED), 1).text,
@@ -138,7 +138,7 @@ static void put_held(struct infp_out *out, const struct infp_gpu *gpu)
         if (text.size)
                 infp_report_line(out, "  held back", "%s", text.data);
         else if (knows_held(gpu))
-                infp_report_line(out, "  held back", "never, by the counters of its driver");
+                infp_report_line(out, "  held back", "never (driver counters)");
         if (seen.size)
                 infp_report_line(out, "  reasons", "%s", seen.data);
 }

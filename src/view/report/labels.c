@@ -53,7 +53,8 @@ static void put_energy(struct infp_out *out, const struct infp_report *report, c
                                                       : "");
         else
                 infp_report_line(out, "energy",
-                                 "%s of the machine in %s (%s W)%s; since the recording began %s at first, %s at last",
+                                 "%s of the machine in %s (%s W)%s; since the recording began %s at the first sample, "
+                                 "%s at the last",
                                  joules(infp_span_joules(span)).text, infp_report_seconds(span->energy_s).text,
                                  infp_fixed(infp_span_watts(span), 2).text,
                                  span->energy_is_estimated ? ", estimated from power" : "",
@@ -73,15 +74,16 @@ static void put_cores(struct infp_out *out, const struct infp_cores *cores)
         if (cores->n > ALL_CORES)
                 infp_report_line(out, "cores", "%u: each of them is in --json", cores->n);
         if (cores->disparity.n)
-                infp_report_line(out, "disparity", "%s of 100 (Gini, normalised), mean of %s intervals with any load",
+                infp_report_line(out, "imbalance",
+                                 "%s %% (Gini of the cores' loads; 0 = even), mean of %s intervals with any load",
                                  infp_fixed(infp_stat_mean(&cores->disparity), 1).text,
                                  infp_count(cores->disparity.n).text);
         if (cores->n > 1 && cores->average.n)
-                infp_report_line(out, "dominant",
-                                 "a core was 70 points above all others in %s of %s intervals; it changed %s "
-                                 "times",
-                                 infp_count(cores->n_dominated).text, infp_count(cores->average.n).text,
-                                 infp_count(cores->n_dominant_changes).text);
+                infp_report_line(
+                        out, "dominant",
+                        "one core was 70 points above all others in %s of %s intervals; the core changed %s times",
+                        infp_count(cores->n_dominated).text, infp_count(cores->average.n).text,
+                        infp_count(cores->n_dominant_changes).text);
 }
 
 void infp_report_spans(struct infp_out *out, const struct infp_report *report)
@@ -156,7 +158,7 @@ void infp_report_labels(struct infp_out *out, const struct infp_report *report)
                 infp_report_title(out, "Between labels");
                 infp_report_line(out, "none", "%s",
                                  labels->n ? "there is one label only: two are needed"
-                                           : "nothing has set a label here (infprof mark TAG, or a line "
+                                           : "no label is set in this range (infprof mark TAG sets one, or a line "
                                              "measure_label-TAG: SECONDS in a captured output)");
                 return;
         }

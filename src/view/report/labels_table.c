@@ -78,7 +78,7 @@ static void set_count(struct infp_builder *b, unsigned column, uint64_t v)
         infp_builder_set(b, column, (union infp_cell){ .u64 = v }, NULL, 0);
 }
 
-/* Mean and std, and behind them least and most where wanted. */
+/* Mean and std, and after them least and most where wanted. */
 static void set_stat(struct infp_builder *b, unsigned column, const struct infp_stat *stat, bool ends)
 {
         infp_builder_set_f64(b, column, infp_stat_mean(stat));

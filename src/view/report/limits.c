@@ -4,6 +4,12 @@
 #include "base/json.h"
 #include "view/report/parts.h"
 
+/* The label of a line. JSON has the names. */
+static const char *label_of(enum infp_limit_state state)
+{
+        return state == INFP_LIMIT_REACHED ? "limited by" : infp_limit_state_words(state);
+}
+
 static bool has(const struct infp_limits *limits, enum infp_limit_state state)
 {
         for (unsigned i = 0; i < limits->n; i++)
@@ -29,7 +35,7 @@ static void put_names(struct infp_out *out, const struct infp_limits *limits, co
         infp_report_line(out, label, "%s", text);
 }
 
-/* Without what the sentences behind the first advise. */
+/* Without what the sentences after the first advise. */
 static size_t first_sentence(const char *text)
 {
         const char *end = strstr(text, ". ");
@@ -50,16 +56,15 @@ static void put_limits(struct infp_out *out, const struct infp_report *report, b
         for (unsigned i = 0; i < limits->n && limits->list[i].state <= INFP_LIMIT_NEAR; i++) {
                 const struct infp_limit *l = &limits->list[i];
 
-                infp_report_line(out, infp_limit_state_name(l->state), "%s: %.*s",
-                                 infp_limit_resource_name(l->resource),
+                infp_report_line(out, label_of(l->state), "%s: %.*s", infp_limit_resource_name(l->resource),
                                  (int) (is_short ? first_sentence(l->text) : strlen(l->text)), l->text);
         }
         if (limits->list[0].state > INFP_LIMIT_NEAR && has(limits, INFP_LIMIT_FREE))
-                infp_report_line(out, "limited", "nothing that was checked");
+                infp_report_line(out, label_of(INFP_LIMIT_REACHED), "nothing found");
         if (has(limits, INFP_LIMIT_FREE))
-                put_names(out, limits, infp_limit_state_name(INFP_LIMIT_FREE), INFP_LIMIT_FREE);
+                put_names(out, limits, label_of(INFP_LIMIT_FREE), INFP_LIMIT_FREE);
         if (has(limits, INFP_LIMIT_NOT_CHECKED))
-                put_names(out, limits, infp_limit_state_name(INFP_LIMIT_NOT_CHECKED), INFP_LIMIT_NOT_CHECKED);
+                put_names(out, limits, label_of(INFP_LIMIT_NOT_CHECKED), INFP_LIMIT_NOT_CHECKED);
 }
 
 void infp_report_limits(struct infp_out *out, const struct infp_report *report)

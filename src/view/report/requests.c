@@ -104,9 +104,9 @@ static void put_counts(struct infp_out *out, const struct infp_requests *request
                 snprintf(failed, sizeof(failed), ", %s failed", infp_count(requests->n_failed).text);
         if (n_cut)
                 snprintf(cut, sizeof(cut), ", %s cut off by the end of the load", infp_count(n_cut).text);
-        infp_report_line(out, "requests", "%s in %s: %s ok%s%s; %s ok a second", infp_count(requests->n).text,
-                         infp_report_seconds(duration).text, infp_count(requests->n_ok).text, failed, cut,
-                         infp_number(duration > 0 ? (double) requests->n_ok / duration : 0).text);
+        infp_report_line(out, "requests", "%s of %s ok in %s (%s/s)%s%s", infp_count(requests->n_ok).text,
+                         infp_count(requests->n).text, infp_report_seconds(duration).text,
+                         infp_number(duration > 0 ? (double) requests->n_ok / duration : 0).text, failed, cut);
         for (unsigned i = 0; i < requests->n_failures; i++)
                 infp_report_line(out, "", "%s x %s%s%s", infp_count(requests->failures[i].n).text,
                                  requests->failures[i].name, *requests->failures[i].example ? ", such as: " : "",
@@ -121,12 +121,12 @@ static void put_tokens(struct infp_out *out, const struct infp_requests *request
         if (!requests->n_ok)
                 return;
         if (!requests->n_counted) {
-                infp_report_line(out, "tokens", "not known: the server tells no usage");
+                infp_report_line(out, "tokens", "not known: the server did not report usage");
                 return;
         }
         if (requests->n_cached)
                 snprintf(cached, sizeof(cached), " (%s of them cached)", infp_count(requests->cached_tokens).text);
-        infp_report_line(out, "tokens", "%s out, %s a second; %s in%s", infp_count(requests->output_tokens).text,
+        infp_report_line(out, "tokens", "%s out, %s/s; %s in%s", infp_count(requests->output_tokens).text,
                          infp_number(duration > 0 ? (double) requests->output_tokens / duration : 0).text,
                          infp_count(requests->prompt_tokens).text, cached);
         if (requests->n_counted < requests->n_ok)
@@ -196,8 +196,8 @@ static void put_goodput(struct infp_out *out, const struct infp_requests *reques
                         n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s within %s", n ? ", " : "", all[i].name,
                                                infp_report_seconds((double) all[i].ns / 1e9).text);
         if (n)
-                infp_report_line(out, "goodput", "%s of %s requests, %s a second: %s",
-                                 infp_count(requests->n_good).text, infp_count(requests->n).text,
+                infp_report_line(out, "goodput", "%s of %s requests, %s/s: %s", infp_count(requests->n_good).text,
+                                 infp_count(requests->n).text,
                                  infp_number(duration > 0 ? (double) requests->n_good / duration : 0).text, text);
 }
 
@@ -209,24 +209,24 @@ static void put_notes(struct infp_out *out, struct infp_requests *requests)
 
         if (requests->n_late * 100 >= requests->n && requests->n_late &&
             infp_samples_quantile(&requests->send, 0.99, &late))
-                infp_report_line(
-                        out, "late",
-                        "%s of %s requests went out more than 10 ms after they were due (p99 %s, at most %s): no "
-                        "free slot, a slow connection, or a client without CPU; their times count from when they "
-                        "were due",
-                        infp_count(requests->n_late).text, infp_count(requests->n).text,
-                        infp_report_seconds(late.estimate).text,
-                        infp_report_seconds(requests->send.stat.max / 1e9).text);
+                infp_report_line(out, "late",
+                                 "%s of %s requests were sent more than 10 ms late (p99 %s, max %s): no free slot, a "
+                                 "slow connection, or no CPU for the client; their times count from when they were due",
+                                 infp_count(requests->n_late).text, infp_count(requests->n).text,
+                                 infp_report_seconds(late.estimate).text,
+                                 infp_report_seconds(requests->send.stat.max / 1e9).text);
         if (pieces > 1.05)
-                infp_report_line(out, "note", "a piece of the stream holds %s tokens on average: ITL is between pieces",
+                infp_report_line(out, "note",
+                                 "a chunk of the stream holds %s tokens on average: ITL is the time between chunks",
                                  infp_number(pieces).text);
         if (requests->n_ok)
                 infp_report_line(out, "note",
-                                 "measured at the client, of requests that are ok, from when they were due; rates are "
-                                 "of the %s from the first one due to the last one's end; ITL percentiles are "
-                                 "estimates (histogram buckets an eighth wide)%s",
+                                 "measured at the client, for ok requests, from when they were due; rates cover the %s "
+                                 "from the first arrival to the last end; ITL percentiles are estimates, accurate to "
+                                 "12.5 %% (histogram buckets)%s",
                                  infp_report_seconds(infp_requests_duration_s(requests)).text,
-                                 requests->e2e.is_coarse ? ", and so are the others: there are too many requests" : "");
+                                 requests->e2e.is_coarse ? "; so are the others, because there are too many requests"
+                                                         : "");
 }
 
 void infp_requests_text(struct infp_out *out, struct infp_requests *requests, const char *title)
@@ -258,8 +258,8 @@ void infp_report_requests(struct infp_out *out, const struct infp_report *report
         infp_requests_text(out, report->requests, "Requests (client-side)");
         if (report->is_part && report->requests && report->requests->n)
                 infp_report_line(out, "part",
-                                 "the requests that came due in it, up to the end of their last answer: what came due "
-                                 "before is in no rate");
+                                 "the requests that were due in it, up to the end of their last answer; rates exclude "
+                                 "earlier requests");
 }
 
 /* mean_ttft_ms, median_ttft_ms, std_ttft_ms, p50_ttft_ms ... */
@@ -420,9 +420,8 @@ void infp_requests_json(struct infp_json *json, struct infp_requests *requests)
         json_loads(json, requests);
         infp_json_member_u64(json, "sent_late", requests->n_late);
         infp_json_member_u64(json, "unreadable_gaps", requests->n_broken);
-        infp_json_member_str(
-                json, "percentiles",
-                requests->e2e.is_coarse
-                        ? "estimated from a histogram, within an eighth"
-                        : "exact, linear between ranks; of itl estimated from a histogram (itl_bounds_ms)");
+        infp_json_member_str(json, "percentiles",
+                             requests->e2e.is_coarse ? "estimated from a histogram, accurate to 12.5 %"
+                                                     : "exact, linear between ranks; those of ITL are estimated from a "
+                                                       "histogram, accurate to 12.5 %");
 }

@@ -64,7 +64,7 @@ static struct human ended_as(const struct infp_run_info *info)
 
 static const char *broken_off(const struct infp_report *report)
 {
-        return report->is_cut ? "; then the recording broke off: what came later is not known" : "";
+        return report->is_cut ? "; then the recording was interrupted; what followed is not known" : "";
 }
 
 static void put_times(struct infp_out *out, const struct infp_report *report)
@@ -88,8 +88,8 @@ static void put_target(struct infp_out *out, const struct infp_run_info *info)
 {
         bool is_meant = *info->target_name || info->target_port;
         const char *who = *info->target_command ? info->target_command
-                          : is_meant            ? "nobody was found"
-                                                : "a process that ran already";
+                          : is_meant            ? "no process was found"
+                                                : "a process that was already running";
 
         if (!*info->mode || strcmp(info->mode, "host") == 0)
                 infp_report_line(out, "target", "%s", *info->mode ? "the machine" : "unknown");
@@ -109,8 +109,8 @@ static void put_state(struct infp_out *out, const struct infp_report *report)
         static const char *const states[] = {
                 [INFP_RUN_RECORDING] = "still recording",
                 [INFP_RUN_INTERRUPTED] =
-                        "interrupted: the recorder was killed, or its disk was full (infprof recover mends it)",
-                [INFP_RUN_ENDED] = "recorded; `infprof finish` is left",
+                        "interrupted: the recorder was killed, or the disk was full (infprof recover repairs it)",
+                [INFP_RUN_ENDED] = "recorded; run `infprof finish`",
                 [INFP_RUN_FINISHED] = "finished",
         };
 
@@ -248,8 +248,8 @@ static void put_cpu(struct infp_out *out, const struct infp_report *report)
         put_steps(out, report);
         if (!strcmp(report->run->info.mode, "pid"))
                 infp_report_line(out, "note",
-                                 "what it used before infprof was attached is not in it, nor what children used that "
-                                 "ended unseen and that it has not waited for");
+                                 "excludes CPU time from before infprof attached, and that of children that ended "
+                                 "unseen and were not waited for");
 }
 
 static void put_core(struct infp_out *out, const struct infp_core *core)
@@ -316,15 +316,14 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
         for (unsigned i = 0; i < cores->n && cores->n <= ALL_CORES; i++) /* bound: of more the busiest */
                 put_core(out, &cores->cores[i]);
         if (cores->disparity.n)
-                infp_report_line(out, "disparity",
-                                 "%s of 100 (Gini, normalised: 0 all cores alike, 100 all load on one)",
+                infp_report_line(out, "imbalance", "%s %% (Gini of the cores' loads; 0 = even)",
                                  infp_fixed(infp_stat_mean(&cores->disparity), 1).text);
         if (cores->n > 1 && cores->n_dominated)
-                infp_report_line(out, "dominant",
-                                 "one core was 70 points above all others in %s of %s intervals; it changed "
-                                 "%s times",
-                                 infp_count(cores->n_dominated).text, infp_count(cores->disparity.n).text,
-                                 infp_count(cores->n_dominant_changes).text);
+                infp_report_line(
+                        out, "dominant",
+                        "one core was 70 points above all others in %s of %s intervals; the core changed %s times",
+                        infp_count(cores->n_dominated).text, infp_count(cores->disparity.n).text,
+                        infp_count(cores->n_dominant_changes).text);
 }
 
 static void put_cost(struct infp_out *out, const struct infp_report *report)
@@ -335,7 +334,7 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
         if (isnan(self.cpu_s))
                 infp_report_line(out, "CPU", "not measured");
         else
-                infp_report_line(out, "CPU", "%s, %s %% of one core (without the finishing)",
+                infp_report_line(out, "CPU", "%s, %s %% of one core (finishing excluded)",
                                  infp_report_seconds(self.cpu_s).text, infp_number(self.cpu_percent).text);
         if (!isnan(self.rss_max_bytes))
                 infp_report_line(out, "memory", "%s at most", infp_report_bytes(self.rss_max_bytes).text);
@@ -346,7 +345,7 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
                 infp_report_line(out, "programs", "%s spans, marks and values taken, %s dropped",
                                  infp_fixed(self.ring_rows, 0).text, infp_fixed(self.ring_dropped, 0).text);
         if (report->ticks.n)
-                infp_report_line(out, "ticks", "%s, %s left out; late by %s on average, %s at most",
+                infp_report_line(out, "ticks", "%s, %s skipped; late by %s on average, %s at most",
                                  infp_count(report->ticks.n).text, infp_count(report->ticks.missed.total_u64).text,
                                  infp_report_seconds(report->ticks.late_ns.mean / 1e9).text,
                                  infp_report_seconds(report->ticks.late_ns.max / 1e9).text);

@@ -163,7 +163,7 @@ static int64_t find_lead(const struct infp_last *last, const struct infp_table *
         return last->first ? last->first(last->context, table) : 0;
 }
 
-/* One row: those behind it are not wanted here, and there may be many. */
+/* One row: those after it are not wanted here, and there may be many. */
 static bool row_of(const struct infp_last *last, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
 {
         return last->row ? last->row(last->context, table, index, ret) : last->rows(last->context, table, index, ret);

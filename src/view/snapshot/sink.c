@@ -69,9 +69,8 @@ static void say_full(struct snapshots *s)
 
         s->is_full = true;
         snprintf(text, sizeof(text),
-                 "snapshots stop here: they have reached their limit of %s MiB (--snapshot-limit); the recording "
-                 "itself "
-                 "goes on",
+                 "no more snapshots are written: they reached their limit of %s MiB (--snapshot-limit); the recording "
+                 "continues",
                  infp_fixed((double) s->options.limit_bytes / (1 << 20), 1).text);
         if (s->options.notice)
                 s->options.notice(s->options.context, text);

@@ -153,7 +153,7 @@ void infp_static_gpus_put(const struct infp_static_gpus *gpus, const struct infp
         }
         infp_str_put(out, record->data, record->size - end);
         infp_json_begin(&json, out, 2);
-        json.depth = 1; /* within the record's object, behind its other members */
+        json.depth = 1; /* within the record's object, after its other members */
         json.first[1] = false;
         for (unsigned i = 0; i < INFP_STATIC_MAKERS; i++) {
                 const struct infp_static_maker *maker = &gpus->makers[i];

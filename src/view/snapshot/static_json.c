@@ -25,7 +25,7 @@ static const char *cache_level(const struct infp_table *table, unsigned column)
         return !strncmp(name, cache_prefix, size) && name[size] ? name + size : NULL;
 }
 
-/* The caches that stand side by side from `column` on; returns the column behind them. */
+/* The caches that stand side by side from `column` on; returns the column after them. */
 static unsigned put_caches(struct infp_json *json, const struct infp_batch *row, unsigned column)
 {
         const char *level;

@@ -114,7 +114,7 @@ static void skip_wrapping(const char **name, size_t *size)
         }
 }
 
-/* Systems that allow no colon in names write '_' behind the make; Dynamo once wrote a colon there. */
+/* Systems that allow no colon in names write '_' after the make; Dynamo once wrote a colon there. */
 static bool is_name(const struct infp_engine_alias *alias, const char *name, size_t size)
 {
         size_t make = strcspn(alias->series, ":_");
@@ -145,7 +145,7 @@ static bool label_is(const struct infp_prom_sample *sample, const char *name, co
         return l && l->value.size == strlen(value) && memcmp(l->value.at, value, l->value.size) == 0;
 }
 
-/* With --enable-metrics-for-all-schedulers each tensor parallel rank of SGLang tells of the same requests. Where ranks have
+/* With --enable-metrics-for-all-schedulers each tensor parallel rank of SGLang reports the same requests. Where ranks have
  * requests of their own (data parallel attention) there is a label dp_rank. */
 static bool is_repeated(enum infp_engine_make make, const struct infp_prom_sample *sample)
 {

@@ -1,5 +1,5 @@
 /* Ray Serve: requests, not tokens; times in milliseconds; a page that lags by up to 10 s. A vLLM that it hosts is on the same
- * page (ray_vllm_...): what that says goes first, so ranks begin behind those of vllm.c. */
+ * page (ray_vllm_...): what that says goes first, so ranks begin after those of vllm.c. */
 #include "collectors/engine/alias/alias.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* The collector amdgpu. Parts: amdgpu.c (record, rounds), amdgpu_read.c (files and gpu_metrics to a row), amdgpu_slow.c (what
- * changes seldom), amdgpu_metrics.c (the binary table), amdgpu_throttle.c (why clocks are held down), amdgpu_kfd.c (ROCm's
+ * changes rarely), amdgpu_metrics.c (the binary table), amdgpu_throttle.c (why clocks are held down), amdgpu_kfd.c (ROCm's
  * processes); of all DRM drivers: card.h, users.h, energy.h. */
 #pragma once
 

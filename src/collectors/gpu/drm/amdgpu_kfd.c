@@ -1,4 +1,4 @@
-/* KFD: the way by which ROCm computes. What runs through it is in no fdinfo, so that the kernel's own list of its processes tells
+/* KFD: the way by which ROCm computes. What runs through it is in no fdinfo, so that the kernel's own list of its processes shows
  * of them: memory, time of the copy engines, compute units that they hold. */
 #include <dirent.h>
 #include <errno.h>

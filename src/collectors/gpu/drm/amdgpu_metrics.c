@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-/* n values of `width` bytes, one behind the other: the largest of them counts, or their sum. */
+/* n values of `width` bytes, one after the other: the largest of them counts, or their sum. */
 struct field {
         uint8_t metric, width;
         uint16_t n, offset;
@@ -59,7 +59,7 @@ static const struct field v1_6_first[] = {
 static const struct field v1_6[] = {
         V1_4, U64(AMD_ENERGY, 16), RESIDENCIES(32), PCIE(60), U64(AMD_PCIE_REPLAYS, 104), XGMI(128), CLOCKS(264),
 };
-/* 1.8 differs from 1.7 behind these alone. */
+/* 1.8 differs from 1.7 after these alone. */
 static const struct field v1_7[] = {
         V1_4, U64(AMD_BANDWIDTH_MAX, 16), U64(AMD_ENERGY, 24), RESIDENCIES(40), PCIE(68), U64(AMD_PCIE_REPLAYS, 112), XGMI(136), CLOCKS(296),
 };

@@ -1,4 +1,4 @@
-/* gpu_metrics: the binary table in which AMD's firmware tells, in one reading, what hwmon and sysfs tell one by one. There is a
+/* gpu_metrics: the binary table in which AMD's firmware shows, in one reading, what hwmon and sysfs tell one by one. There is a
  * layout for each version (format, content); a value of all ones is one that this chip does not give. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* What changes seldom, or costs the firmware much to tell: read each 10 s. */
+/* What changes rarely, or costs the firmware much to tell: read each 10 s. */
 #include <stdio.h>
 #include <string.h>
 

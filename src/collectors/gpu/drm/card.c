@@ -43,7 +43,7 @@ int infp_gpu_read_i64(int dir_fd, const char *name, int64_t *ret)
         return infp_parse_i64(text, strcspn(text, " \t"), ret) ? -EBADMSG : 0;
 }
 
-/* "card12" and nothing behind it: "card12-DP-1" is a connector. */
+/* "card12" and nothing after it: "card12-DP-1" is a connector. */
 static bool card_number(const char *name, unsigned *ret)
 {
         unsigned n = 0, digits = 0;

@@ -76,7 +76,7 @@ struct gpu_file {
         int64_t least, most; /* of the number in the file; both 0: any that is not negative */
 };
 
-/* Fills the cells that have no value yet from files. Of several files for one cell, one behind the other, the first that gives a
+/* Fills the cells that have no value yet from files. Of several files for one cell, one after the other, the first that gives a
  * number counts. `first`: number of the first among all files of the card, at most GPU_FILES. -ENODEV: the card has gone. */
 int infp_gpu_files_read(struct gpu_card *card, const struct gpu_file *files, unsigned n, unsigned first,
                         struct infp_row *row);

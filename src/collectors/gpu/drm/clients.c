@@ -219,7 +219,7 @@ static size_t index_of(const struct gpu_users *users, int32_t pid)
         return i;
 }
 
-/* Those whose turn it is, until the budget is spent: the next look goes on there, whoever is due again by then. */
+/* Those whose turn it is, until the budget is spent: the next look goes on there, even if others are due again by then. */
 static void look(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards, uint64_t now_ns)
 {
         const size_t first = index_of(users, users->next_pid);
@@ -337,7 +337,7 @@ static void read_client(struct gpu_users *users, const struct infp_env *env, str
                 client->is_lost = true;
                 return;
         }
-        if (!client->has_id || client->id != info.client) { /* new, or another behind the same number */
+        if (!client->has_id || client->id != info.client) { /* new, or another after the same number */
                 memset(client->last, 0, sizeof(client->last));
                 client->t_ns = 0;
                 client->id = info.client;

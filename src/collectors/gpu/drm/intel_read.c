@@ -241,11 +241,11 @@ static void say_load(const struct gpu_card *card, const struct gpu_users *users,
                 return;
         }
         if (infp_gpu_card_is_used(users, card))
-                reason = "the driver tells it process by process, and a share of time needs two readings";
+                reason = "the driver reports it process by process, and a share of time needs two readings";
         else if (users->all || users->has_target)
-                reason = "the driver tells it process by process, and none that was looked at uses the card";
+                reason = "the driver reports it process by process, and none that was looked at uses the card";
         else
-                reason = INFP_NOT_ASKED "the driver tells it process by process; -p looks at all";
+                reason = INFP_NOT_ASKED "the driver reports it process by process; -p looks at all";
         infp_emit_source(emit, &infp_table_intel, GPU_UTILIZATION_GPU, card->pci, INFP_ABSENT, reason, NULL);
 }
 

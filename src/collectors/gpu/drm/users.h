@@ -1,5 +1,5 @@
 /* Which processes use cards of the DRM drivers, and how much: clients.c finds and reads their open cards (fdinfo), amdgpu_kfd.c
- * adds what ROCm's own way tells, users.c keeps one entry a process and card and makes rows of them.
+ * adds what ROCm's own way shows, users.c keeps one entry a process and card and makes rows of them.
  *
  * Descriptors are looked for in processes of the target (with -p in all): soon after a process is new, then ever less often, at
  * last each half minute, and never more than BUDGET in a sample. What was found is read at each sample. */
@@ -68,7 +68,7 @@ struct gpu_users {
 
 void infp_gpu_users_open(struct gpu_users *users, const struct infp_env *env);
 void infp_gpu_users_done(struct gpu_users *users);
-/* A process with thousands of open cards makes each sample dear. In a recording no more than a tenth of a CPU is used: begin_cost
+/* A process with thousands of open cards makes each sample expensive. In a recording no more than a tenth of a CPU is used: begin_cost
  * is false as long as the collector is to rest, end_cost looks at what its thread has used since. */
 bool infp_gpu_users_begin_cost(struct gpu_users *users, const struct infp_env *env, uint64_t now_ns);
 void infp_gpu_users_end_cost(struct gpu_users *users, const struct infp_env *env);

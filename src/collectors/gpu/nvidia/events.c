@@ -1,4 +1,4 @@
-/* Xid errors, which the driver tells to those who wait for them. They are asked for at each sample without waiting, so that no
+/* Xid errors, which the driver shows to those who wait for them. They are asked for at each sample without waiting, so that no
  * thread of its own is needed. */
 #include "collectors/gpu/nvidia/nvidia.h"
 

@@ -170,7 +170,7 @@ static void put_violations(const struct nvidia_reading *reading)
                         put_violation(reading, policy);
 }
 
-/* The batch could not be made at all: none of its fields is to be had. */
+/* The batch could not be made at all: none of its fields is available. */
 static void refuse_all(struct nvidia_device *device, int result)
 {
         for (size_t i = 0; i < INFP_COUNT(fields); i++)

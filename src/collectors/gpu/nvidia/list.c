@@ -40,7 +40,7 @@ static bool are_sound(const void *records, uint32_t n, size_t stride, bool with_
         return true;
 }
 
-/* What lies behind n records was not written. */
+/* What follows n records was not written. */
 static bool ends_there(const void *records, uint32_t n, size_t size, size_t stride)
 {
         const unsigned char *at = records;

@@ -15,9 +15,9 @@ struct nvidia_process {
         uint64_t memory;                         /* bytes; NVML_NONE_U64: not known */
         unsigned types;
         uint64_t time_us; /* of the driver's sample of its shares; 0: none */
-        bool is_unsound;  /* the driver's last sample of it is none: what it did is not known */
+        bool is_unsound;  /* the driver's last sample of it is not valid: what it did is not known */
         uint32_t sm, mem, encoder, decoder, jpeg,
-                ofa; /* %; the last two NVML_NONE_U32 when the driver does not tell them */
+                ofa; /* %; the last two NVML_NONE_U32 when the driver does not report them */
 };
 
 struct nvidia_list {
@@ -31,7 +31,7 @@ struct nvidia_list {
 enum { NVIDIA_POISON = 0xa5 };
 
 /* How many bytes a record has, which changed between drivers under one name: `shorter` or `longer`, whichever gives n sound
- * records and leaves what lies behind them alone; 0: neither. `size` bytes were poisoned before the call. */
+ * records and leaves what follows them alone; 0: neither. `size` bytes were poisoned before the call. */
 size_t infp_nvidia_stride(const void *records, uint32_t n, size_t size, size_t shorter, size_t longer);
 
 /* Adds the records of one list. A process that is in several lists (it computes and draws) is there once: its memory is the

@@ -180,7 +180,7 @@ static void read_seldom(const struct nvidia_reading *reading)
         }
 }
 
-/* Fields that are read seldom come with the batch of all fields, after the rest. */
+/* Fields that are read rarely come with the batch of all fields, after the rest. */
 static void keep_slow_fields(const struct nvidia_reading *reading)
 {
         struct nvidia_kept *slow = &reading->device->slow;

@@ -125,7 +125,7 @@ struct nvidia_reading {
         const struct infp_env *env;
         struct infp_row *row;
         uint64_t t_ns;
-        bool is_slow; /* what changes seldom is read, too */
+        bool is_slow; /* what changes rarely is read, too */
 };
 
 extern const struct infp_collector infp_collector_nvidia;

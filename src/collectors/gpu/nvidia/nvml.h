@@ -82,7 +82,7 @@ struct nvml_process_v1 {
 };
 NVML_SIZE(struct nvml_process_v1, 16);
 
-/* _v2 and _v3. For a time _v3 had 32 bytes, a word about protected memory behind these. */
+/* _v2 and _v3. For a time _v3 had 32 bytes, a word about protected memory after these. */
 struct nvml_process {
         uint32_t pid;
         uint64_t memory;

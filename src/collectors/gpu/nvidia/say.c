@@ -123,7 +123,7 @@ static void say_of_devices(struct nvidia *nvidia, struct infp_emit *emit, unsign
                         infp_emit_source(emit, &infp_table_nvidia, (int) cell, device->uuid, INFP_OK, NULL, NULL);
                 else if (is_split(device) && why == NVML_NOT_SUPPORTED)
                         infp_emit_source(emit, &infp_table_nvidia, (int) cell, device->uuid, INFP_ABSENT,
-                                         "the GPU is split into MIG devices, and the driver does not tell it of the "
+                                         "the GPU is split into MIG devices, and the driver does not report it of the "
                                          "whole: table nvidia_mig has what is known of each",
                                          NULL);
                 else
@@ -149,7 +149,7 @@ static void say_column(struct nvidia *nvidia, struct infp_emit *emit, unsigned c
         if (is_never(cell)) {
                 if (!was_said)
                         infp_emit_source(emit, &infp_table_nvidia, (int) cell, NULL, INFP_ABSENT,
-                                         "NVIDIA's library does not tell it", NULL);
+                                         "NVIDIA's library does not report it", NULL);
                 nvidia->said[cell / 64] |= bit;
                 return;
         }

@@ -1,4 +1,4 @@
-/* What never changes while a GPU is open, and what changes so seldom that once a second is enough: limits, links, faults, fans. */
+/* What never changes while a GPU is open, and what changes so rarely that once a second is enough: limits, links, faults, fans. */
 #include <stdio.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@ static const struct {
         { NVML_INVALID_ARGUMENT, INFP_ABSENT, "the driver does not know this question for this GPU", NULL },
         { NVML_NOT_SUPPORTED, INFP_ABSENT, "the GPU does not support it", NULL },
         { NVML_NO_PERMISSION, INFP_DENIED, "the driver refuses it to this user or container", NULL },
-        { NVML_NOT_FOUND, INFP_ABSENT, "the driver has nothing to tell of it", NULL },
+        { NVML_NOT_FOUND, INFP_ABSENT, "the driver has nothing to report it", NULL },
         { NVML_INSUFFICIENT_POWER, INFP_BROKEN, "the GPU lacks power", "connect its power cables" },
         { NVML_DRIVER_NOT_LOADED, INFP_ABSENT, "the kernel driver nvidia is not loaded",
           "modprobe nvidia; cat /proc/driver/nvidia/version says whether it is there" },
