@@ -145,9 +145,11 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         *ret = (struct infp_report_options){ .from = infp_argument(arguments, "from"),
                                              .to = infp_argument(arguments, "to"),
                                              .labels = infp_argument_given(arguments, "labels") };
-        for (int i = 0; i < arguments->n_rest; i++)
+        for (int i = 0; i < arguments->n_rest; i++) {
                 if (!is_section(arguments->rest[i]))
                         return INFP_EXIT_USAGE;
+                ret->labels |= !strcmp(arguments->rest[i], "labels") && !ret->from && !ret->to;
+        }
         if (skip && infp_parse_duration(skip, &ret->skip_ns) < 0) {
                 infp_say("report: --skip %s: not a duration; write it like 60s, 5m or 500ms", skip);
                 return INFP_EXIT_USAGE;

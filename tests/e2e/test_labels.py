@@ -155,6 +155,7 @@ def test_text_and_csv(infprof, labelled):
     assert "Between labels" in text and "\n  busy to memory\n" in text and "CPU of the tree, of all CPUs" in text
     assert "Between labels" not in report(infprof, out, "--from", "+1s", json_too=False)
     text = report(infprof, out, "--labels", json_too=False)
+    assert report(infprof, out, "labels", json_too=False).split("Between labels")[1] in text
     assert "\n  busy to memory " in text and "named       split" in text and max(map(len, text.split("Between labels")[1].splitlines())) <= 80
     lines = list(csv.DictReader(io.StringIO(report(infprof, out, "--labels", "--csv", json_too=False))))
     assert [(line["from_label"], line["to_label"]) for line in lines] == [("idle", "busy"), ("busy", "memory"), ("memory", "end")]

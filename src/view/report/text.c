@@ -152,7 +152,7 @@ static void put_head_short(struct infp_out *out, const struct infp_report *repor
         put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S %z");
         if (report->is_part)
                 snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole_s(report)).text);
-        if (report->wall_s > 0) /* an imported profile may have no times */
+        if (report->wall_s >= 1e-6) /* an imported profile may have no times */
                 snprintf(lasted, sizeof(lasted), "%s%s from ", infp_report_seconds(report->wall_s).text, of);
         infp_report_line(out, *lasted ? "lasted" : "time", "%s%s%s%s%s%s", lasted, from, *info->hostname ? " on " : "",
                          info->hostname, ended_as(info).text, broken_off(report));
