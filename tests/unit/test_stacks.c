@@ -107,7 +107,7 @@ static void a_sample_becomes_rows(void **state)
 
 static void ids_are_the_same_in_another_run(void **state)
 {
-        uint64_t stack, thread, process;
+        uint64_t stack = 0, thread = 0, process = 0;
 
         (void) state;
         for (unsigned run = 0; run < 2; run++) {
