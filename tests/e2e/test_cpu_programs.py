@@ -226,7 +226,7 @@ def test_other_mount_namespace(record, programs, binaries, stolen, tmp_path):
 
 
 @pytest.mark.parametrize("mode, arguments", [("storm", [100000]), ("execs", [1000, "/bin/true"])], ids=["100000 threads", "1000 execs"])
-def test_many_short_ones(record, programs, binaries, mode, arguments):
+def test_many_short_ones(record, programs, binaries, stolen, mode, arguments):
     """What comes and goes costs neither the memory nor the rest of the recording."""
     began = time.monotonic()
     done = record("--cpu=99", "--no-snapshots", command=[programs / "cpu_program", mode, 1000, *arguments])
@@ -234,11 +234,11 @@ def test_many_short_ones(record, programs, binaries, mode, arguments):
     assert done.returncode == 0, done.stderr
     profile = Profile(done.run, binaries)
     seen, right = profile.last(BURN), declared(done.stdout)
-    assert abs(seen["burn_main"] - right["burn_main"] * 99) <= 4, (seen, right)
+    assert abs(seen["burn_main"] - right["burn_main"] * 99) <= 4 + stolen() * 99, (seen, right)
     assert profile.counter("lost") <= 0.01 * profile.counter("taken") + 10
 
 
-def test_4000_threads(attach, target, programs, binaries):
+def test_4000_threads(attach, target, programs, binaries, stolen):
     one = target(programs / "cpu_program", "many", 600, 4000)
     one.ready()
     recording = attach(one.process.pid, f"--cpu={HZ}")
@@ -248,4 +248,4 @@ def test_4000_threads(attach, target, programs, binaries):
     seen = profile.last(BURN)
     # Too many threads for events of their own: those of a CPU meet the target by chance where others run, too.
     want = right["burn_main"] * HZ
-    assert abs(seen["burn_main"] - want) <= 4 * want ** 0.5, (seen, right)
+    assert abs(seen["burn_main"] - want) <= 5 * want ** 0.5 + stolen() * HZ, (seen, right)  # once in a million

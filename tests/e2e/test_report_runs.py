@@ -6,11 +6,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
-from waiting import wait_for_rows
+from waiting import wait_for, wait_for_rows
 
 BUSY = "import time\nend = time.process_time() + 30\nprint('up', flush=True)\nwhile time.process_time() < end: sum(range(1000))"
 
@@ -34,25 +33,23 @@ def plain(text):
 
 @pytest.fixture
 def busy():
-    """A process that computes and has done so for a second before anybody looks."""
+    """A process that computes and has used CPU time before anybody looks."""
     with subprocess.Popen(["python3", "-S", "-c", BUSY], stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        time.sleep(1)  # sleep: the time before it is looked at
+        wait_for(lambda: cpu_seconds(process) > 0.3, "its work")
         yield process
         process.kill()
+
+
+def cpu_seconds(process):
+    return int(pathlib.Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 @pytest.mark.san
 def test_attached(infprof, record, run_dir, busy):
     """What it had used before is not included: /proc knows how much that was at the start and at the end."""
-    def cpu_seconds():
-        with open(f"/proc/{busy.pid}/schedstat") as file:
-            return int(file.read().split()[0]) / 1e9
-
-    before = cpu_seconds()
-    assert before >= 0.2
+    before = cpu_seconds(busy)
     done = record("-t", "50", "--pid", busy.pid, "--duration", "1s")
-    after = cpu_seconds()
+    after = cpu_seconds(busy)
     assert done.returncode == 0, done.stderr
     found = as_json(infprof, run_dir)
     assert found["mode"] == "pid" and found["exit_code"] is None and not found["cut_short"]
