@@ -393,7 +393,7 @@ def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_pa
     text = flamegraph("--top=3", run=run)
     rows = [line.split() for line in text.split("function and what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
-    assert "... and 4 more; 3 that nearly every stack passes are left out: _start, main, run" in " ".join(text.split())
+    assert "... and 4 more; 3 that nearly every stack passes through are left out: _start, main, run" in " ".join(text.split())
     top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
     assert [one["name"] for one in top["top_functions_total"]] == ["_start", "main", "run"]
 
@@ -404,7 +404,7 @@ def test_where_threads_begin_fills_no_table(infprof, flamegraph, tmp_path):
     text = flamegraph("--top=3", run=run)
     rows = [line.split() for line in text.split("function and what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "pool", "idle"]
-    assert "5 that nearly every stack passes are left out: clone3, start_thread, " in " ".join(text.split())
+    assert "5 that nearly every stack passes through are left out: clone3, start_thread, " in " ".join(text.split())
 
 
 def test_heat_is_the_self_time_of_a_function(infprof, flamegraph, tmp_path):

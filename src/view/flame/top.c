@@ -171,7 +171,7 @@ static void put_rest(struct infp_out *out, const struct infp_flame *flame, uint3
                 return;
         infp_str_printf(&text, "and %u more", n);
         if (n_passages)
-                infp_str_printf(&text, "; %u that nearly every stack passes %s left out: ", n_passages,
+                infp_str_printf(&text, "; %u that nearly every stack passes through %s left out: ", n_passages,
                                 n_passages == 1 ? "is" : "are");
         for (uint32_t i = 0; i < n_passages; i++) {
                 infp_str_puts(&text, i ? ", " : "");

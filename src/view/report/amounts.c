@@ -96,7 +96,7 @@ void infp_report_memory_short(struct infp_out *out, const struct infp_report *re
         if (!isnan(report->memory_limit_bytes))
                 snprintf(limit, sizeof(limit), "; the control group's limit is %s",
                          infp_report_bytes(report->memory_limit_bytes).text);
-        infp_report_line(out, "memory", "%s at most%s (%s)%s", infp_report_bytes(most).text, average,
+        infp_report_line(out, "memory", "peak %s%s (%s)%s", infp_report_bytes(most).text, average,
                          is_tree ? "RSS" : "used by the machine", limit);
 }
 
