@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CAP = 1024 };
+enum { MIN_CAP = 64 };
 
 void infp_ids_init(struct infp_ids *ids, size_t max)
 {

@@ -12,6 +12,7 @@
 
 enum {
         CHUNK = 64 << 10,
+        FIRST_CHUNK = 4 << 10, /* of the first reads; later ones double what was read, up to CHUNK */
         GZIP_WINDOW = 15 + 16, /* zlib: the largest window, with gzip's own header */
         /* A profile shrinks to a tenth, a text of one line again and again to a hundredth; deflate itself ends at 1,032. */
         BOMB_FACTOR = 500,
@@ -139,7 +140,7 @@ static ssize_t inflate_some(struct infp_import_input *input, char *to, size_t ca
 
 static int reserve(struct infp_import_input *input, size_t more, struct infp_err *err)
 {
-        size_t cap = input->cap ? input->cap : 2 * CHUNK;
+        size_t cap = input->cap ? input->cap : 2 * FIRST_CHUNK;
         char *grown;
 
         if (input->begin && (input->begin == input->end || input->cap - input->end < more)) {
@@ -162,11 +163,14 @@ static int reserve(struct infp_import_input *input, size_t more, struct infp_err
 /* More content after what is there: 1, or 0 at the end. One byte stays free after it. */
 static int fill(struct infp_import_input *input, struct infp_err *err)
 {
+        const size_t wanted = input->is_gzip || input->unpacked >= CHUNK ? CHUNK
+                              : input->unpacked > FIRST_CHUNK            ? input->unpacked
+                                                                         : FIRST_CHUNK;
         ssize_t n;
 
-        INFP_TRY(reserve(input, CHUNK + 1, err));
-        n = input->is_gzip ? inflate_some(input, input->data + input->end, CHUNK, err)
-                           : read_some(input, input->data + input->end, CHUNK, err);
+        INFP_TRY(reserve(input, wanted + 1, err));
+        n = input->is_gzip ? inflate_some(input, input->data + input->end, wanted, err)
+                           : read_some(input, input->data + input->end, wanted, err);
         if (n <= 0)
                 return (int) n;
         input->end += (size_t) n;
@@ -192,7 +196,7 @@ static int begin_gzip(struct infp_import_input *input, struct infp_err *err)
                 return infp_fail(err, -ENOMEM, "not enough memory to unpack %s", input->source.path);
         input->is_gzip = input->in_member = true;
         input->unpacked = 0;
-        memcpy(input->raw, input->data, input->end); /* one read: at most CHUNK */
+        memcpy(input->raw, input->data, input->end); /* one read: at most FIRST_CHUNK */
         input->z.next_in = (Bytef *) input->raw;
         input->z.avail_in = (uInt) input->end;
         input->begin = input->end = 0;
@@ -204,9 +208,9 @@ static int look_for_gzip(struct infp_import_input *input, struct infp_err *err)
 {
         int r = 1;
 
-        INFP_TRY(reserve(input, CHUNK + 1, err));
+        INFP_TRY(reserve(input, FIRST_CHUNK + 1, err));
         while (r > 0 && input->end < 2) {
-                ssize_t n = read_some(input, input->data + input->end, CHUNK - input->end, err);
+                ssize_t n = read_some(input, input->data + input->end, FIRST_CHUNK - input->end, err);
 
                 if (n < 0)
                         return (int) n;

@@ -30,8 +30,8 @@ struct perf_script {
         struct infp_import_sample sample;
         struct infp_str thread; /* its thread's name */
         char mode[INFP_IMPORT_MODE_TEXT];
-        uint64_t frames[INFP_IMPORT_MAX_DEPTH];
-        size_t n_frames; /* also those that have no room: outer ones */
+        uint64_t *frames;
+        size_t cap_frames, n_frames; /* n: also those beyond INFP_IMPORT_MAX_DEPTH, which are not kept */
         /* What was inlined stands before the function that it is in. */
         struct infp_str text;
         struct function functions[INFP_IMPORT_MAX_LEVELS];
@@ -134,6 +134,23 @@ static void make_place(struct perf_script *p)
                 place->kind = INFP_FRAME_PYTHON;
 }
 
+static int add_frame(struct perf_script *p, uint64_t frame, struct infp_err *err)
+{
+        if (p->n_frames == p->cap_frames && p->cap_frames < INFP_IMPORT_MAX_DEPTH) {
+                const size_t cap = p->cap_frames ? 2 * p->cap_frames : 64; /* a power of 2, as the bound is */
+                uint64_t *frames = realloc(p->frames, cap * sizeof(*frames));
+
+                if (!frames)
+                        return no_memory(err);
+                p->frames = frames;
+                p->cap_frames = cap;
+        }
+        if (p->n_frames < p->cap_frames)
+                p->frames[p->n_frames] = frame;
+        p->n_frames++;
+        return 0;
+}
+
 /* The place is whole: its outermost function is the compiled one. */
 static int end_place(struct perf_script *p, struct infp_err *err)
 {
@@ -164,9 +181,7 @@ static int end_place(struct perf_script *p, struct infp_err *err)
                 if (infp_map_put(&p->known, key, frame) < 0)
                         return no_memory(err);
         }
-        if (p->n_frames < INFP_IMPORT_MAX_DEPTH)
-                p->frames[p->n_frames] = frame;
-        p->n_frames++;
+        INFP_TRY(add_frame(p, frame, err));
         p->n_functions = 0;
         infp_str_clear(&p->text);
         return 0;
@@ -374,6 +389,7 @@ static int read_perf_script(struct infp_import_input *input, struct infp_import_
         infp_str_done(&p->text);
         infp_str_done(&p->thread);
         infp_str_done(&p->name);
+        free(p->frames);
         free(p);
         return r;
 }

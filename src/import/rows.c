@@ -6,17 +6,13 @@
 
 #include "base/mem.h"
 
-enum { CALLERS_ROWS = 16 };
+enum { CALLERS_ROWS = 16, FIRST_TEXT = 4096 };
 
 int infp_import_rows_init(struct infp_import_rows *rows, struct infp_run *run, struct infp_sink *sink,
                           const struct infp_table *const *tables, unsigned n, struct infp_err *err)
 {
         *rows = (struct infp_import_rows){ .run = run, .sink = sink, .segment = 1 };
-        rows->text = malloc(INFP_ROW_TEXT);
-        if (!rows->text)
-                return infp_fail(err, -ENOMEM, "not enough memory to import");
-        rows->row.text = rows->text;
-        rows->row.text_cap = INFP_ROW_TEXT;
+        infp_import_reserve(rows, 0);
         if (!sink) {
                 INFP_TRY(infp_store_sink_new(run, NULL, &rows->store, err));
                 rows->sink = rows->store;
@@ -33,7 +29,7 @@ void infp_import_rows_done(struct infp_import_rows *rows)
         for (unsigned i = 0; i < rows->n_tables; i++)
                 infp_builder_free(rows->tables[i].builder);
         infp_store_sink_free(rows->store);
-        free(rows->text);
+        free(rows->row.text);
         *rows = (struct infp_import_rows){ 0 };
 }
 
@@ -41,6 +37,23 @@ struct infp_row *infp_import_row(struct infp_import_rows *rows, const struct inf
 {
         infp_row_begin(&rows->row, table, t_ns);
         return &rows->row;
+}
+
+void infp_import_reserve(struct infp_import_rows *rows, size_t text)
+{
+        struct infp_row *row = &rows->row;
+        const size_t wanted = row->text_size + text + FIRST_TEXT;
+        const size_t cap = wanted < INFP_ROW_TEXT / 2 ? 2 * wanted : INFP_ROW_TEXT;
+        char *grown;
+
+        if (row->text_cap == INFP_ROW_TEXT || wanted <= row->text_cap)
+                return;
+        grown = realloc(row->text, cap);
+        rows->failed |= !grown;
+        if (grown) {
+                row->text = grown;
+                row->text_cap = (uint32_t) cap;
+        }
 }
 
 static int flush(struct infp_import_rows *rows, struct infp_import_table *t, struct infp_err *err)
@@ -78,7 +91,7 @@ static struct infp_import_table *find(struct infp_import_rows *rows, const struc
 
 int infp_import_put(struct infp_import_rows *rows, struct infp_err *err)
 {
-        struct infp_import_table *t = find(rows, rows->row.table);
+        struct infp_import_table *t = rows->failed ? NULL : find(rows, rows->row.table);
         int64_t unix_ns = (int64_t) (rows->row.t_ns + (uint64_t) rows->unix_offset_ns);
         int r = t ? infp_builder_append(t->builder, &rows->row, unix_ns)
                   : infp_fail(err, -ENOMEM, "not enough memory to import");

@@ -28,10 +28,6 @@ static int init(struct infp_import_writer *w, struct infp_run *run, struct infp_
         infp_ids_init(&w->frames, MAX_FRAMES);
         infp_ids_init(&w->entities, MAX_ENTITIES);
         memcpy(w->uuid, run->info.uuid, sizeof(w->uuid));
-        w->nodes = malloc(INFP_IMPORT_MAX_DEPTH * sizeof(*w->nodes));
-        w->text = malloc(4 * INFP_IMPORT_MAX_TEXT + 1);
-        if (!w->nodes || !w->text)
-                return infp_fail(err, -ENOMEM, "not enough memory to import");
         if (w->process) {
                 w->process_pid = cell_of(w->process, "pId");
                 w->process_name = cell_of(w->process, "pName");
@@ -69,7 +65,7 @@ struct infp_import_writer *infp_import_writer_free(struct infp_import_writer *w)
         infp_ids_done(&w->frames);
         infp_ids_done(&w->entities);
         free(w->nodes);
-        free(w->text);
+        infp_str_done(&w->text);
         free(w);
         return NULL;
 }
@@ -141,26 +137,33 @@ void infp_import_skip(struct infp_import_writer *w, const char *what, uint64_t n
 
 const char *infp_import_plain(struct infp_import_writer *w, struct infp_import_text text)
 {
-        size_t n = 0;
-
         if (text.size > INFP_IMPORT_MAX_TEXT) {
                 infp_import_skip(w, "names longer than 16 KiB, which were cut", 1, 0);
                 text.size = INFP_IMPORT_MAX_TEXT;
         }
-        for (size_t i = 0; i < text.size; i++)
-                if (text.data[i])
-                        w->text[n++] = text.data[i];
-                else
-                        n += (size_t) (stpcpy(w->text + n, "\\x00") - (w->text + n));
-        w->text[n] = 0;
-        return w->text;
+        infp_str_clear(&w->text);
+        infp_str_reserve(&w->text, text.size);
+        while (text.size) {
+                const size_t n = strnlen(text.data, text.size);
+
+                infp_str_put(&w->text, text.data, n);
+                if (n == text.size)
+                        break;
+                infp_str_puts(&w->text, "\\x00");
+                text = (struct infp_import_text){ text.data + n + 1, text.size - n - 1 };
+        }
+        w->rows.failed |= w->text.failed;
+        return w->text.failed ? "" : w->text.data;
 }
 
 void infp_import_put_text(struct infp_import_writer *w, struct infp_row *row, unsigned cell,
                           struct infp_import_text text)
 {
-        if (text.data && text.size)
-                infp_row_str(row, cell, infp_import_plain(w, text));
+        if (!text.data || !text.size)
+                return;
+        infp_import_plain(w, text);
+        infp_import_reserve(&w->rows, 4 * w->text.size); /* a byte that is no UTF-8 becomes four */
+        infp_row_str(row, cell, w->text.failed ? "" : w->text.data);
 }
 
 /* As model/stack_tables.h has it for one function; what was inlined makes it another place. */
@@ -277,6 +280,18 @@ static int put_node(struct infp_import_writer *w, size_t depth, uint64_t frame, 
         return infp_import_put(&w->rows, err);
 }
 
+static int reserve_nodes(struct infp_import_writer *w, size_t n, struct infp_err *err)
+{
+        uint64_t *nodes = n > w->cap_nodes ? realloc(w->nodes, 2 * n * sizeof(*nodes)) : w->nodes;
+
+        if (!nodes && n)
+                return infp_fail(err, -ENOMEM, "not enough memory to import");
+        if (n > w->cap_nodes)
+                w->cap_nodes = 2 * n;
+        w->nodes = nodes;
+        return 0;
+}
+
 int infp_import_stack(struct infp_import_writer *w, const uint64_t *frames, size_t n, bool is_leaf_first, uint64_t *ret,
                       bool *ret_truncated, struct infp_err *err)
 {
@@ -286,6 +301,7 @@ int infp_import_stack(struct infp_import_writer *w, const uint64_t *frames, size
         *ret = 0;
         *ret_truncated = left_out > 0;
         n -= left_out;
+        INFP_TRY(reserve_nodes(w, n, err));
         if (!is_leaf_first)
                 frames += left_out;
         if (n && w->truncated && frames[is_leaf_first ? n - 1 : 0] == w->truncated) {

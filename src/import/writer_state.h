@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/ids.h"
+#include "base/str.h"
 #include "import/rows.h"
 #include "import/writer.h"
 
@@ -18,7 +19,8 @@ struct infp_import_writer {
         struct infp_ids entities; /* of this segment: nodes, threads, processes */
         uint64_t truncated;       /* frame that stands for outer ones that are missing; 0: not seen */
         uint64_t *nodes;          /* of the stack in hand */
-        char *text;               /* of the name in hand */
+        size_t cap_nodes;
+        struct infp_str text; /* of the name in hand */
 };
 
 /* Texts of a cell; none stays absent. */

@@ -10,13 +10,14 @@
 
 enum { TEXT_PER_ROW = 32 };
 
-/* One column's own memory; `struct infp_vector` beside it is what readers see. */
+/* One column's own memory, a single block; `struct infp_vector` beside it is what readers see. */
 struct column {
         enum infp_type type;
+        void *block;
+        int32_t *offsets; /* texts; where the block begins */
         uint8_t *valid;
-        void *values;
-        int32_t *offsets; /* texts */
-        size_t text_cap;  /* texts: bytes of values */
+        void *values;    /* the last: a sanitizer sees what is written past their end */
+        size_t text_cap; /* texts: bytes of values */
 };
 
 struct infp_builder {
@@ -33,34 +34,27 @@ static size_t bits(uint32_t n)
         return ((size_t) n + 7) / 8;
 }
 
-static void *memory(size_t size)
+/* What follows it is aligned for any value. */
+static size_t aligned(size_t size)
 {
-        return calloc(1, size ? size : 1);
-}
-
-static void column_done(struct column *c)
-{
-        free(c->valid);
-        free(c->values);
-        free(c->offsets);
+        return (size + 7) & ~(size_t) 7;
 }
 
 static int column_make(struct column *c, enum infp_type type, uint32_t cap, size_t text_cap)
 {
-        struct column made = { .type = type, .text_cap = text_cap };
+        const bool is_text = type == INFP_STR;
+        const size_t valid_at = is_text ? aligned(((size_t) cap + 1) * sizeof(int32_t)) : 0;
+        const size_t values_at = valid_at + aligned(bits(cap));
+        char *block = calloc(1, values_at + (is_text ? text_cap : type == INFP_BOOL ? bits(cap) : (size_t) cap * 8));
 
-        made.valid = memory(bits(cap));
-        if (type == INFP_STR) {
-                made.values = memory(text_cap);
-                made.offsets = memory(((size_t) cap + 1) * sizeof(int32_t));
-        } else {
-                made.values = memory(type == INFP_BOOL ? bits(cap) : (size_t) cap * 8);
-        }
-        if (!made.valid || !made.values || (type == INFP_STR && !made.offsets)) {
-                column_done(&made);
+        if (!block)
                 return -ENOMEM;
-        }
-        *c = made;
+        *c = (struct column){ .type = type,
+                              .block = block,
+                              .offsets = is_text ? (void *) block : NULL,
+                              .valid = (uint8_t *) block + valid_at,
+                              .values = block + values_at,
+                              .text_cap = text_cap };
         return 0;
 }
 
@@ -69,7 +63,7 @@ struct infp_builder *infp_builder_free(struct infp_builder *b)
         if (!b)
                 return NULL;
         for (unsigned i = 0; b->columns && i < b->width; i++)
-                column_done(&b->columns[i]);
+                free(b->columns[i].block);
         free(b->columns);
         free(b->vectors);
         free(b);
@@ -123,7 +117,7 @@ int infp_builder_grow(struct infp_builder *b, size_t text)
                 /* The columns before this one are larger than b->cap says until all are: that does no harm. */
                 if (column_make(&made, c->type, cap, text_cap) < 0)
                         return -ENOMEM;
-                column_done(c);
+                free(c->block);
                 *c = made;
                 b->vectors[i] = (struct infp_vector){ .values = c->values, .offsets = c->offsets };
         }
