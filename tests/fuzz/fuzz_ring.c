@@ -1,6 +1,6 @@
 /* Any ring file: rows are whole, memory is bounded, the reader lives. The input is what is changed in a file that a writer could
- * have made: its first byte says when the file is cut (odd: after the first read), then come patches: place (4 bytes), number of
- * bytes (1), the bytes. */
+ * have made: bit 0 of its first byte says that the file is cut after the first read, bit 1 that it is only watched, not consumed.
+ * Then come patches: place (4 bytes), number of bytes (1), the bytes. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -105,21 +105,23 @@ static void read_it(int file, const struct infp_ring_owner *owner, bool consumer
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static struct ring_sample sample;
-        static int file = -1; /* making a file takes longer than reading it */
+        static struct ring_sample sound, *sample; /* sample: the file, mapped */
+        static int file = -1;                     /* making a file takes longer than reading it */
         struct infp_ring_owner owner = sample_owner();
 
         if (size < 1)
                 return 0;
-        fill(&sample);
-        patch(&sample, data + 1, size - 1);
-        /* It is of the process that is looked at; else nothing is read at all. */
-        owner.pid = sample_head(&sample)->pid;
-        owner.start_ticks = sample_head(&sample)->start_ticks;
-        if (file < 0)
+        if (file < 0) {
+                fill(&sound);
                 file = memfd_create("ring", MFD_CLOEXEC);
-        expect(file >= 0 && pwrite(file, sample.bytes, sizeof(sample), 0) == (ssize_t) sizeof(sample));
-        read_it(file, &owner, false, false);
-        read_it(file, &owner, true, data[0] & 1);
+                sample = mmap(NULL, sizeof(sound), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        }
+        expect(file >= 0 && sample != MAP_FAILED && ftruncate(file, sizeof(sound)) == 0);
+        *sample = sound;
+        patch(sample, data + 1, size - 1);
+        /* It is of the process that is looked at; else nothing is read at all. */
+        owner.pid = sample_head(sample)->pid;
+        owner.start_ticks = sample_head(sample)->start_ticks;
+        read_it(file, &owner, !(data[0] & 2), data[0] & 1);
         return 0;
 }

@@ -56,7 +56,7 @@ static void walk(const struct infp_unwind_table *table, const uint8_t *data, siz
                                                      .table = table,
                                                      .code = code };
         const struct infp_unwind_space space = { &mapping, 1, 1 };
-        const size_t n_words = size < 128 ? size : 128; /* they are scanned for return addresses at each frame */
+        const size_t n_words = size < 48 ? size : 48; /* they are scanned for return addresses at each frame */
         uint64_t *words = malloc(n_words * 8 + 1), values[INFP_N_REGISTERS];
         const struct infp_unwind_dump dump = { (const uint8_t *) words, STACK, n_words * 8, is_cut };
         const struct infp_unwind_start start = { &space, &dump, 1, true, values };
