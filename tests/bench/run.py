@@ -93,6 +93,8 @@ def main():
                  *(["--rows", "1000000", "--seconds", "3600"] if options.quick else [])])
     title("Finishing a short recording")
     code |= run([sys.executable, HERE / "bench_finish.py", "--infprof", options.infprof])
+    title("Drawing flame graphs")
+    code |= run([sys.executable, HERE / "bench_flame.py"])
     title(f"Pages of metrics (CPU time; at least {PAGE_MB_S} MB/s each)")
     code |= pages()
     title("Calls of the public API (CPU time of the calling thread)")
