@@ -48,17 +48,18 @@ static void put_message(struct infp_str *out, const char *tag, size_t size, uint
         infp_json_object_end(&json);
 }
 
+/* -ESRCH: there is such a run. */
 static int fail_over(const struct infp_run *run, struct infp_err *err)
 {
         infp_autostr struct infp_str words = { 0 };
 
         infp_run_words(&words, run, WORDS);
         if (run->state == INFP_RUN_INTERRUPTED)
-                return infp_fail(err, -ENOENT,
+                return infp_fail(err, -ESRCH,
                                  "run %s (%s) is no longer recorded: its recorder is gone; `infprof recover "
                                  "%s/%s.infprof` repairs it",
                                  run->info.uuid, words.data ? words.data : "", run->output, run->info.uuid);
-        return infp_fail(err, -ENOENT, "run %s (%s) is no longer recorded: it is %s", run->info.uuid,
+        return infp_fail(err, -ESRCH, "run %s (%s) is no longer recorded: it is %s", run->info.uuid,
                          words.data ? words.data : "", infp_run_state_name(run->state));
 }
 
@@ -84,7 +85,7 @@ static int find(const char *spec, struct infp_live_entry *ret, struct infp_err *
         if (spec && stat(spec, &st) == 0 && S_ISDIR(st.st_mode))
                 return take_run(spec, ret, err);
         r = infp_live_find(spec, ret, err);
-        if (r == -ENOENT && spec && take_run(spec, ret, &other) == -ENOENT && strstr(other.text, "records no more"))
+        if (r == -ENOENT && spec && take_run(spec, ret, &other) == -ESRCH)
                 *err = other;
         return r;
 }

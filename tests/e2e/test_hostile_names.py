@@ -43,7 +43,8 @@ def shown_on_a_terminal(words):
             data += piece
         os.close(main)
         assert process.wait(timeout=60) == 0, data
-    return data.decode("utf-8", "strict").replace("\r\n", "\n")
+    # Of our own are the lines of progress: from the margin to what erases the rest.
+    return re.sub("\r[^\r\n\x1b]*\x1b\\[K", "", data.decode("utf-8", "strict").replace("\r\n", "\n"))
 
 
 @pytest.fixture(scope="module")

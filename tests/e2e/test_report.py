@@ -133,7 +133,7 @@ def test_text(infprof, record, run_dir):
     assert "What it used" in first and "Metrics" not in first and len(first.splitlines()) <= 45
     assert all(len(line) <= 80 for line in first.splitlines())
     one = subprocess.run([infprof, "report", "-r", str(run_dir), "cores", "memory"], capture_output=True, text=True, check=True).stdout
-    assert one.index("disparity") < one.index("in RAM (RSS)") and "What limited it" not in one
+    assert one.index("imbalance") < one.index("in RAM (RSS)") and "What limited it" not in one
     # NO_COLOR is respected.
     os.environ["NO_COLOR"] = "1"
     try:
