@@ -299,7 +299,7 @@ def test_a_part_of_the_time_is_drawn_alone(page):
     page.drag(place["x"] + 1 + (place["width"] - 2) * 10.1 / 60, place["y"] + 20, place["x"] + 1 + (place["width"] - 2) * 19.9 / 60, place["y"] + 20)
     tree = flame_tree.usual()
     wanted = sum(s for s, _, bucket, _, _ in tree.stacks if 10 <= bucket < 20)
-    assert text(page, ".strip-text") == f"10 s to 20 s of 60 s: {wanted} samples"
+    assert text(page, ".strip-text") == f"10 s to 20 s of 60 s selected, {wanted} samples"
     assert hash_of(page)["t"] == "10-20"
     focus_graph(page)
     page.key("ArrowUp")
