@@ -68,15 +68,15 @@ class Strip {
     change({ times: wanted, ...(view.zoom ? keptZoom(wanted) : {}) }, true);
   }
 
-  words(from, to) {
+  words(from, to, what = ' selected') {
     const each = facts.seconds / facts.buckets, sum = this.sums.slice(from, to).reduce((a, b) => a + b, 0);
-    return `${show(from * each, 's')} to ${show(to * each, 's')} of ${show(facts.seconds, 's')} selected, ${samplesText(sum)}`;
+    return `${show(from * each, 's')} to ${show(to * each, 's')} of ${show(facts.seconds, 's')}${what}, ${samplesText(sum)}`;
   }
 
   describe() {
     const [from, to] = this.draft ?? view.times ?? [0, facts.buckets];
     const isHovered = this.hover !== null && this.hover !== undefined && !this.draft;
-    this.text.textContent = isHovered ? this.words(this.hover, this.hover + 1) : `${this.words(from, to)}${this.draft || view.times ? '' : '. Drag to select a part'}`;
+    this.text.textContent = isHovered ? this.words(this.hover, this.hover + 1, '') : `${this.words(from, to)}${this.draft || view.times ? '' : '. Drag to select a part'}`;
     this.all.hidden = !view.times;
   }
 
