@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from test_symbols import GET, LINES, SOURCE, symbol
 
-LIBDW = pathlib.Path(__file__).resolve().parents[2] / "src" / "sampler" / "symbols/libdw.h"
+LIBDW = pathlib.Path(__file__).resolve().parents[2] / "src" / "symbols" / "libdw.h"
 
 
 @pytest.fixture(scope="module")
