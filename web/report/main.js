@@ -107,7 +107,7 @@ function main() {
   const overview = new Overview(data);
   const sections = SECTIONS.map((section) => makeSection(data, section)).filter(Boolean);
   document.querySelector('header.top')?.append(makeButtons(data));
-  document.querySelector('header.top')?.after(makeNavigation([document.getElementById('summary'), ...sections].filter(Boolean)));
+  document.querySelector('header.top')?.after(makeNavigation([...document.querySelectorAll('main > section'), ...sections]));
   const help = h('details', { class: 'help' }, h('summary', {}, 'How to move in the charts'), h('p', { id: 'chart-help' },
     'Drag to zoom; drag with shift, or on the time axis, to move; double click shows all. Ctrl and wheel, or two fingers, zoom. Keys: arrows move the cursor (shift: faster), + and − zoom, page up and down move, 0 or Escape shows all, T opens the table. The address keeps the range.'));
   append(page, [overview.node, data.is_downsampled ? h('p', { class: 'sampled' }, `${number(data.n)} steps of ${duration(data.step_ms)}, out of samples each ${duration(data.sampled_ms)}: lines are means, bands show minimum to maximum.`) : null,
