@@ -159,7 +159,8 @@ static void check(const char *what, char *const *command, double least_full, dou
         assert_true(percent(f.n_full + f.n_truncated, f.n) >= least_exact);
         assert_true(percent(f.n_equal_frames, f.n_frames) >= 99.9);
         assert_true(percent(f.n_equal + f.n_longer + f.n_untabled, f.n) >= 99.9);
-        assert_true(percent(f.n_longer, f.n) <= 0.5);
+        /* 5 of 1,500 stacks of numpy fall into those epilogues: by Poisson 22 are one chance in ten million. */
+        assert_true(percent(f.n_longer, f.n) <= 1.5);
 }
 
 static void test_python(void **state)
