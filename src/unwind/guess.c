@@ -49,7 +49,7 @@ static bool may_return_to(struct infp_walk *walk, uint64_t address)
         mapping = &walk->start->space->mappings[i];
         return mapping->table && mapping->code && address > mapping->begin &&
                follows_call(mapping->code + (address - mapping->begin), address - mapping->begin) &&
-               infp_walk_find(walk, address - 1, &saves, &i, &end);
+               (infp_walk_is_entry(walk, i, address) || infp_walk_find(walk, address - 1, &saves, &i, &end));
 }
 
 /* Goes on as if the caller were at pc with this stack and frame pointer. */

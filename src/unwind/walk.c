@@ -9,7 +9,7 @@ static const uint32_t kept_by_calls = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_
                                       1 << INFP_R14 | 1 << INFP_R15 | 1 << INFP_RIP;
 #define ALL_REGISTERS ((UINT32_C(1) << INFP_N_REGISTERS) - 1)
 
-enum { GUESS_WORDS = 1024, GUESS_TRIALS = 256 };
+enum { GUESS_WORDS = 1024, GUESS_TRIALS = 256, ENTRY_BYTES = 64 };
 
 /* A stack that goes on does so nearby: what is farther was never a part of it. */
 #define FAR (UINT64_C(1) << 32)
@@ -189,6 +189,13 @@ static bool may_begin_in(const struct infp_walk *walk, uint32_t mapping)
         return mapping != INFP_NO_MAPPING && (walk->start->space->mappings[mapping].flags & INFP_MAPPING_NO_TABLES);
 }
 
+bool infp_walk_is_entry(const struct infp_walk *walk, uint32_t mapping, uint64_t pc)
+{
+        const uint64_t entry = mapping == INFP_NO_MAPPING ? 0 : walk->start->space->mappings[mapping].entry;
+
+        return entry && pc >= entry && pc - entry < ENTRY_BYTES;
+}
+
 enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
 {
         for (;;) {
@@ -206,6 +213,8 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                 if (!rule || (rule->flags & INFP_RULE_UNSUPPORTED)) {
                         add_frame(walk, mapping, flags);
                         walk->address = pc;
+                        if (infp_walk_is_entry(walk, mapping, pc))
+                                return INFP_UNWIND_COMPLETE;
                         if (rule)
                                 end = INFP_UNWIND_UNSUPPORTED;
                         /* Above a guess, what is no code shows that it was wrong. */

@@ -26,7 +26,8 @@ struct infp_unwind_mapping {
         const struct infp_unwind_table *table; /* NULL: none (made at run time, or not built yet) */
         const uint8_t *code;                   /* the bytes of [begin, end); NULL: not at hand */
         uint32_t flags;
-        uint32_t id; /* for the caller */
+        uint32_t id;    /* for the caller */
+        uint64_t entry; /* where a program or its loader begins: nobody calls it; 0: not known */
 };
 
 struct infp_unwind_space {

@@ -30,3 +30,6 @@ bool infp_walk_guess(struct infp_walk *walk);
 const struct infp_unwind_rule *infp_walk_find(struct infp_walk *walk, uint64_t pc,
                                               const struct infp_unwind_save **ret_saves, uint32_t *ret_mapping,
                                               enum infp_unwind_end *ret_end);
+
+/* _start is written by hand, and in musl it has no call frame information. It ends a few instructions after its call. */
+bool infp_walk_is_entry(const struct infp_walk *walk, uint32_t mapping, uint64_t pc);

@@ -197,6 +197,7 @@ static struct infp_unwind_mapping view_of(const struct infp_space_mapping *mappi
                 return view;
         view.bias = mapping->begin - vaddr;
         view.table = image->table;
+        view.entry = image->entry ? image->entry + view.bias : 0;
         if (image->is_go)
                 view.flags = INFP_MAPPING_FRAME_POINTERS;
         else if (image->has_few_tables)
