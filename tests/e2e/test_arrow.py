@@ -144,11 +144,11 @@ def test_large_messages_and_replaced_dictionaries(tool, tmp_path):
 
 
 @pytest.mark.parametrize("name, table, options, words", [
-    ("list", pyarrow.table({"ok": [1], "bad": [[1, 2]]}), {}, "column 'bad' has the Arrow type List, which is not read"),
-    ("struct", pyarrow.table({"bad": [{"a": 1}]}), {}, "column 'bad' has the Arrow type Struct, which is not read"),
+    ("list", pyarrow.table({"ok": [1], "bad": [[1, 2]]}), {}, "column 'bad' has the Arrow type List, which infprof does not read"),
+    ("struct", pyarrow.table({"bad": [{"a": 1}]}), {}, "column 'bad' has the Arrow type Struct, which infprof does not read"),
     ("decimal", pyarrow.table({"bad": pyarrow.array([1], pyarrow.decimal128(9, 2))}), {}, "the Arrow type Decimal"),
     ("half", pyarrow.table({"bad": pyarrow.array([1], pyarrow.float16())}), {}, "the Arrow type FloatingPoint"),
-    ("zstd", pyarrow.table({"x": list(range(1000))}), {"compression": "zstd"}, "compressed, which is not read"),
+    ("zstd", pyarrow.table({"x": list(range(1000))}), {"compression": "zstd"}, "compressed, which infprof does not read"),
 ])
 def test_what_is_not_read_is_said(tool, tmp_path, name, table, options, words):
     code, _, error = cat(tool, put(tmp_path / f"{name}.arrows", table, **options))

@@ -337,7 +337,7 @@ def test_down_idle_and_missing_pages(infprof, record, server):
     assert engines.vllm(one.url())[-1]["system_requests_running"] == 2
     report = subprocess.run([infprof, "report", "--full", "-r", engines.run.path], stdout=subprocess.PIPE, text=True, check=True).stdout
     heading = report[report.index(one.url("/401")):]
-    assert re.match(r".*\n  pages +none of \d+ was answered: .*(\n {14}.*)*\n  fix +--engine-token", heading), heading[:500]
+    assert re.match(r".*\n  scrapes +all \d+ failed: .*(\n {14}.*)*\n  fix +--engine-token", heading), heading[:500]
 
 
 def test_a_page_that_ends_without_a_line_feed(record, server):

@@ -165,7 +165,7 @@ def test_sixteen_descriptors(infprof, tmp_path):
     assert "lost" not in done.stderr and "no descriptor" not in done.stderr, done.stderr
     assert query(infprof, tmp_path, "SELECT count(*) AS n FROM cpu")[0]["n"] >= 20
     # Sources with threads and sockets of their own make room for them, and say what would let them in.
-    left_out = query(infprof, tmp_path, "SELECT collector, fix FROM sources WHERE reason LIKE 'only 16 descriptors%' ORDER BY 1")
+    left_out = query(infprof, tmp_path, "SELECT collector, fix FROM sources WHERE reason LIKE 'only 16 file descriptors%' ORDER BY 1")
     assert {"containers", "energy", "engine"} <= {row["collector"] for row in left_out}
     assert {row["fix"] for row in left_out} == {"ulimit -n 64"}
 
@@ -204,7 +204,7 @@ def test_kill_9_at_random_moments(infprof, tmp_path):
 def test_stopped_for_a_while(infprof, tmp_path):
     process = subprocess.Popen([infprof, "record", "-o", str(tmp_path), "-t", "100", "--duration", "5s"],
                                stderr=subprocess.DEVNULL)
-    wait_for(lambda: list(tmp_path.glob("*.infprof/columns/*")), "a row")
+    wait_for(lambda: [path for path in tmp_path.glob("*.json") if not path.name.startswith("static")], "a snapshot")
     process.send_signal(signal.SIGSTOP)
     time.sleep(2)  # sleep: the ticks of this time are missed
     process.send_signal(signal.SIGCONT)

@@ -214,7 +214,7 @@ def test_heat_map_and_processes(browser, usual):
 def test_what_is_estimated_or_limited_is_said(browser, usual):
     assert "estimated" in text(browser, "#panel-power .key.estimated")
     assert texts(browser, ".percentile .reading")[0].startswith("≈ 80 ms") and "50 … 100 ms" in texts(browser, ".percentile .reading")[0]
-    assert texts(browser, ".percentile .reading")[3] == "– over 500 ms"
+    assert texts(browser, ".percentile .reading")[3] == "– above 500 ms"
     assert "1.72 of 2 (86 %)" in texts(browser, "#containers .use-text")
     rows = texts(browser, "#absent tbody tr")
     assert len(rows) == 2 and "and 3 more" in rows[1] and "run as root" in rows[1]

@@ -109,7 +109,7 @@ def test_many_metrics_in_a_small_figure(infprof, recorded, tmp_path):
     axis = [(float(e.get("y")), e.text) for e in svg.iter(SVG + "text") if e.get("text-anchor") == "end"]
     numbers = [(y, float(text.replace(",", ""))) for y, text in axis if re.fullmatch(r"-?[\d.,]+", text)]
     assert len(numbers) >= 2 and 0 in [v for _, v in numbers] and numbers == sorted(numbers, key=lambda one: -one[0]) and numbers == sorted(numbers, key=lambda one: one[1])
-    assert numbers[0][0] - numbers[-1][0] > 60
+    assert numbers[0][0] - numbers[-1][0] > 40  # the uppermost number may stand at half of the panel: 500 of 999
     starts = [e for e in svg.iter(SVG + "text") if e.get("text-anchor") == "start"]
     assert sum(e.text.endswith("…") for e in starts) >= 3
     assert [text for _, text in axis].count("0 B") == 1 and "1 B" in [text for _, text in axis]  # no halves of a byte
