@@ -407,6 +407,7 @@ def test_live_a_process_in_a_root_of_its_own_is_found(infprof, run_dir, program,
         process.wait()
 
 
+@pytest.mark.serial  # recordings of the machine by other tests take files of the default directory, too
 def test_the_machines_recording_has_whatever_records(infprof, run_dir, program, monkeypatch):
     monkeypatch.setenv("INFPROF_RING", "1")
     recorder = subprocess.Popen([infprof, "record", "-o", str(run_dir), "-t", "100", "--no-finish"], stderr=subprocess.DEVNULL)
@@ -427,6 +428,7 @@ def test_the_machines_recording_has_whatever_records(infprof, run_dir, program, 
     assert recorder.returncode == 0 and mine() == ["ready", "over"]
 
 
+@pytest.mark.serial  # recordings of the machine by other tests take files of the default directory, too
 def test_files_of_the_dead_are_removed_by_the_next_recording(infprof, run_dir, program, monkeypatch):
     """In the default directory, and only when they are some seconds old: their recorder may be about to open them."""
     monkeypatch.setenv("INFPROF_RING", "1")
