@@ -214,7 +214,7 @@ struct infp_engine_windows {
         int c[SAMPLE_N];
         uint64_t step_ns; /* 0: all is one window */
         bool is_open;
-        uint64_t t_ns; /* begin of the open window */
+        uint64_t t_ns, end_ns; /* of the open window */
         int64_t unix_ns;
 };
 
@@ -260,14 +260,15 @@ static bool take_row(struct infp_engine_windows *s)
                                              infp_batch_u64(&s->batch, (unsigned) s->c[SAMPLE_SERIES], s->row));
         const int64_t unix_ns = infp_batch_i64(&s->batch, 1, s->row);
 
-        if (s->is_open && s->step_ns && t_ns >= s->t_ns + s->step_ns)
+        if (s->is_open && s->step_ns && t_ns >= s->end_ns)
                 return false;
         if (!s->is_open) {
                 const uint64_t since = s->step_ns ? (uint64_t) unix_ns % s->step_ns : 0;
 
                 infp_window_again(&s->w);
                 s->is_open = true;
-                s->t_ns = t_ns > since ? t_ns - since : 0;
+                s->t_ns = t_ns > since ? t_ns - since : 0; /* it may begin before the machine did */
+                s->end_ns = t_ns + (s->step_ns - since);
                 s->unix_ns = unix_ns - (int64_t) since;
         }
         if (known)

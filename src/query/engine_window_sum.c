@@ -232,7 +232,9 @@ void infp_window_again(struct window *w)
         for (uint32_t i = 0; i < w->n_groups; i++) {
                 struct window_group *g = &w->groups[i];
 
-                g->total_sum = g->total_count = NAN;
+                /* 0 of a label set that is known: it may add nothing to this window. */
+                g->total_sum = isnan(g->total_sum) ? NAN : 0;
+                g->total_count = isnan(g->total_count) ? NAN : 0;
                 for (size_t k = 0; k < g->n_edges; k++)
                         g->edges[k].total = 0;
         }

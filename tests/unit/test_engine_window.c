@@ -299,6 +299,74 @@ static void windows(void **state)
         sample_free(s);
 }
 
+/* A day began four hours before the machine did: the window ends where the day does. */
+static void before_the_start(void **state)
+{
+        static const uint64_t begin_ns[] = { 0, 72000000000000 };
+        struct sample_run *s = begin();
+        struct infp_engine_windows *reading;
+        struct infp_engine_window window;
+        unsigned n = 0;
+        uint64_t t_ns;
+        int64_t unix_ns;
+
+        (void) state;
+        put_histogram(s, 10, 7, "{}", "ttft", TTFT);
+        put_counts(s, 1000, 10, 0, 0, 0, 0);
+        put_counts(s, begin_ns[1] - 1000, 10, 1, 1, 1, 1);
+        put_counts(s, begin_ns[1], 10, 3, 3, 3, 3);
+        sample_end(s);
+        sample_check(s, infp_engine_windows_open(s->run, 86400000000000, NULL, &reading, &s->err));
+        while (infp_engine_windows_next(reading, &t_ns, &unix_ns, &window, &s->err) > 0) {
+                assert_in_range(n, 0, 1);
+                assert_int_equal(t_ns, begin_ns[n]);
+                assert_int_equal(unix_ns, SAMPLE_UNIX - 14400000000000 + n * 86400000000000);
+                assert_true(window.metrics[0].count == 1 + n);
+                infp_engine_window_done(&window);
+                n++;
+        }
+        infp_engine_windows_close(reading);
+        assert_int_equal(n, 2);
+        sample_free(s);
+}
+
+/* Of two models one is idle: it adds 0, and what the other one did stays known. */
+static void an_idle_model(void **state)
+{
+        struct sample_run *s = begin();
+        struct infp_engine_windows *reading;
+        struct infp_engine_window window;
+        unsigned n = 0;
+        uint64_t t_ns;
+        int64_t unix_ns;
+
+        (void) state;
+        put_histogram(s, 10, 7, "{\"m\":\"a\"}", "ttft", TTFT);
+        put_histogram(s, 20, 7, "{\"m\":\"b\"}", "ttft", TTFT);
+        put_series(s, 30, 7, "{}", "prefill", "sum", NAN, "latency_prefill_s");
+        for (uint64_t i = 0; i < 4; i++) {
+                put_counts(s, 1000 + 1000 * i, 10, (double) i, (double) i, (double) i, (double) i / 2);
+                if (i < 2)
+                        put_counts(s, 1000 + 1000 * i, 20, (double) i, (double) i, (double) i, (double) i / 2);
+                put_value(s, 1000 + 1000 * i, 30, (double) i);
+        }
+        sample_end(s);
+        sample_check(s, infp_engine_windows_open(s->run, 1000, NULL, &reading, &s->err));
+        while (infp_engine_windows_next(reading, &t_ns, &unix_ns, &window, &s->err) > 0) {
+                const double both = n == 0 ? 0 : n == 1 ? 2 : 1;
+
+                assert_int_equal(window.n, 2);
+                assert_true(isnan(window.metrics[0].count));  /* the page has no count of it */
+                assert_true(window.metrics[1].count == both); /* assert_float_equal() accepts NAN */
+                assert_true(window.metrics[1].sum == both / 2);
+                infp_engine_window_done(&window);
+                n++;
+        }
+        infp_engine_windows_close(reading);
+        assert_int_equal(n, 4);
+        sample_free(s);
+}
+
 /* 20 observations: 10 up to 1, 8 in 1..2, 2 beyond; rank 10 is 1, rank 18 is 2, 19 is beyond. */
 static void sql(void **state)
 {
@@ -334,11 +402,12 @@ static void sql(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(increases),  cmocka_unit_test(new_starts),
-                cmocka_unit_test(births),     cmocka_unit_test(first_pages),
-                cmocka_unit_test(sums),       cmocka_unit_test(segments),
-                cmocka_unit_test(no_engines), cmocka_unit_test(of_another_program),
-                cmocka_unit_test(windows),    cmocka_unit_test(sql),
+                cmocka_unit_test(increases),     cmocka_unit_test(new_starts),
+                cmocka_unit_test(births),        cmocka_unit_test(first_pages),
+                cmocka_unit_test(sums),          cmocka_unit_test(segments),
+                cmocka_unit_test(no_engines),    cmocka_unit_test(of_another_program),
+                cmocka_unit_test(windows),       cmocka_unit_test(before_the_start),
+                cmocka_unit_test(an_idle_model), cmocka_unit_test(sql),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
