@@ -220,7 +220,7 @@ static void test_limits_of_the_target(void **state)
         add_total(&report, "limits", "lCpuPeriods", 100);
         add_total(&report, "limits", "lCpuThrottledPeriods", 20);
         add_total(&report, "limits", "lCpuThrottledTimeNs", 3000000000);
-        report.effective_cpus = 1.5;
+        report.effective_cpus = 1; /* its cpuset allows less than the quota */
         infp_limits_find(&report, &limits);
         assert_string_equal(limits.list[0].text, "the target was throttled in 20 % of the quota's periods, for 3.00 s "
                                                  "in total over all CPUs in 10.0 s (quota: 1.5 CPUs)");
@@ -279,6 +279,11 @@ static void test_throttling_comes_first(void **state)
         infp_limits_find(&report, &limits);
         assert_non_null(strstr(limits.headline, "for 2500 s in total"));
         assert_non_null(strstr(limits.headline, "Not checked: memory, GPU, GPU memory"));
+        assert_null(strstr(limits.list[0].text, "quota: ")); /* not known */
+        use.stat[INFP_CONTAINER_CPU_LIMIT] = (struct infp_stat){ .n = 1, .last = 3, .has_last = true };
+        use.stat[INFP_CONTAINER_PROCESSORS] = (struct infp_stat){ .n = 1, .last = 2, .has_last = true };
+        infp_limits_find(&report, &limits);
+        assert_non_null(strstr(limits.list[0].text, "(quota: 3 CPUs)"));
         report.containers.n = 0;
         assert_int_equal(state_of(&report, INFP_LIMIT_THROTTLING), INFP_LIMIT_NOT_CHECKED);
 }

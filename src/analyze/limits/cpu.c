@@ -11,11 +11,37 @@ static const double throttled_reached = 0.05, waiting_reached = 0.25, waiting_ne
  * each slice (3 to 20 ms). */
 static const double put_off_reached = 20, put_off_near = 1, wanted_reached = 0.1, wanted_near = 0.02; /* CPUs */
 
+/* quota: NAN: not known. False: neither it nor its periods are. */
+static bool set_throttled(struct infp_limit *limit, double share, double held, double seconds, double quota)
+{
+        char words[40] = "";
+
+        if (quota > 0)
+                snprintf(words, sizeof(words), " (quota: %.4g CPUs)", quota);
+        if (!isnan(share))
+                infp_limit_set(limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
+                               "the target was throttled in %.0f %% of the quota's periods, for %.*f s in total over "
+                               "all CPUs in %.*f s%s",
+                               100 * share, infp_limit_decimals(held), held, infp_limit_decimals(seconds), seconds,
+                               words);
+        else if (quota > 0)
+                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
+                               "the quota is %.4g CPUs, but its periods were not counted", quota);
+        return !isnan(share) || quota > 0;
+}
+
+static double quota_of(const struct infp_container_use *use)
+{
+        const struct infp_stat *quota = &use->stat[INFP_CONTAINER_CPU_LIMIT];
+
+        return quota->has_last ? quota->last : NAN;
+}
+
 static void find_in_containers(const struct infp_report *report, struct infp_limit *limit)
 {
         static const char *const collectors[] = { "containers", NULL };
         const struct infp_container_use *worst = NULL;
-        double share = NAN, quota = NAN;
+        double share = NAN, quota = NAN, held = NAN, seconds = NAN;
         bool any = false;
 
         for (unsigned i = 0; i < report->containers.n; i++) {
@@ -23,26 +49,21 @@ static void find_in_containers(const struct infp_report *report, struct infp_lim
                 const double of_it = use->is_target ? infp_container_throttled(use) : NAN;
 
                 any |= use->is_target;
-                if (use->is_target && use->stat[INFP_CONTAINER_CPU_LIMIT].has_last)
-                        quota = fmin(quota, use->stat[INFP_CONTAINER_CPU_LIMIT].last);
+                if (use->is_target)
+                        quota = fmin(quota, quota_of(use));
                 if (!isnan(of_it) && !(of_it <= share)) {
                         share = of_it;
                         worst = use;
                 }
         }
         if (worst) {
-                const double held = infp_container_total(worst, INFP_CONTAINER_THROTTLED_NS),
-                             seconds = infp_container_seconds(worst);
-
-                infp_limit_set(limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
-                               "the target was throttled in %.0f %% of the quota's periods, for %.*f s in total over "
-                               "all CPUs in %.*f s (quota: %.4g CPUs)",
-                               100 * share, infp_limit_decimals(held), held, infp_limit_decimals(seconds), seconds,
-                               infp_container_cpus_allowed(worst, report->n_cpus));
-        } else if (quota > 0)
-                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "the quota is %.4g CPUs, but its periods were not counted", quota);
-        else if (any)
+                held = infp_container_total(worst, INFP_CONTAINER_THROTTLED_NS);
+                seconds = infp_container_seconds(worst);
+                quota = quota_of(worst);
+        }
+        if (set_throttled(limit, share, held, seconds, quota))
+                return;
+        if (any)
                 infp_limit_set(limit, INFP_LIMIT_FREE, NAN, "none set on the target's control group");
         else
                 infp_limit_set_unchecked(limit, report, collectors, NULL, "no control group of a target was recorded");
@@ -60,20 +81,13 @@ void infp_limit_throttling(const struct infp_report *report, struct infp_limit *
 {
         const struct infp_report_metric *groups = infp_report_find(report, "lGroups"),
                                         *periods = infp_report_find(report, "lCpuPeriods");
-        const double n = total_of(report, "lCpuPeriods"), share = total_of(report, "lCpuThrottledPeriods") / n,
-                     held = total_of(report, "lCpuThrottledTimeNs") / 1e9,
-                     quota = infp_report_mean(report, "lCpuQuota");
+        const double n = total_of(report, "lCpuPeriods"),
+                     share = n > 0 ? total_of(report, "lCpuThrottledPeriods") / n : NAN;
 
-        if (n > 0)
-                infp_limit_set(limit, infp_limit_state_of(share, throttled_reached, 1e-9), share,
-                               "the target was throttled in %.0f %% of the quota's periods, for %.*f s in total over "
-                               "all CPUs in %.*f s (quota: %.4g CPUs)",
-                               100 * share, infp_limit_decimals(held), held, infp_limit_decimals(periods->stat.weight),
-                               periods->stat.weight, report->effective_cpus);
-        else if (quota > 0)
-                infp_limit_set(limit, INFP_LIMIT_NOT_CHECKED, NAN,
-                               "the quota is %.4g CPUs, but its periods were not counted", quota);
-        else if (groups && groups->stat.n)
+        if (set_throttled(limit, share, total_of(report, "lCpuThrottledTimeNs") / 1e9,
+                          periods ? periods->stat.weight : NAN, infp_report_mean(report, "lCpuQuota")))
+                return;
+        if (groups && groups->stat.n)
                 infp_limit_set(limit, INFP_LIMIT_FREE, NAN,
                                "none set on the target's control group or on its visible parents");
         else
@@ -238,7 +252,7 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                 return;
         }
         /* What it waited is known of a control group of its own. Else that the machine was full says nothing of a target that
-         * sleeps; that it lost CPUs again and again while they were all in use reports one that wanted more. */
+         * sleeps; that it lost CPUs again and again while they were all in use shows one that wanted more. */
         if (share < cpu_reached && own_wait >= waited_reached)
                 infp_limit_set(limit, INFP_LIMIT_REACHED, own_wait,
                                "at least one task of the target waited for a CPU %.0f %% of the time, while it used "
