@@ -3,30 +3,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/number.h"
 #include "base/str.h"
+#include "view/format.h"
 
-enum { NARROWEST = 40, DEFAULT_WIDTH = 80, WIDEST = 120, OPTION_COLUMN = 29, VERB_COLUMN = 13 };
+enum { NARROWEST = 40, WIDEST = 120, OPTION_COLUMN = 29, VERB_COLUMN = 13 };
 
 const struct infp_option infp_help_option = { 'h', "help", NULL, "print this help", false };
 
 /* Lines longer than 120 columns are hard to read, whatever the terminal has. */
 static unsigned help_width(void)
 {
-        const char *columns = getenv("COLUMNS");
-        struct winsize size = { 0 };
-        uint64_t width;
+        const unsigned width = infp_terminal_width(STDOUT_FILENO);
 
-        if (!columns || infp_parse_u64(columns, strlen(columns), &width) < 0 || !width)
-                width = isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col
-                                ? size.ws_col
-                                : DEFAULT_WIDTH;
-        return width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : (unsigned) width;
+        return width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width;
 }
 
 /* A text broken at blanks; `used` columns of its first line are taken, its other lines begin at `indent`. Blanks within a line
@@ -82,8 +75,8 @@ static void put_option(const struct infp_option *option)
         put_behind(left, OPTION_COLUMN, option->help);
 }
 
-/* Where the remark of an example begins, after the command and two blanks at least; where there is none a little further in
- * than the line itself. */
+/* The column of an example's remark, which two blanks at least separate from the command. Without a remark: 4 columns to the
+ * right of the line's begin. */
 static unsigned hanging(const char *line, size_t size)
 {
         const size_t first = strspn(line, " ");

@@ -71,7 +71,9 @@ int infp_output_open_as(struct infp_output *output, const char *path, mode_t mod
         *output = (struct infp_output){ .path = "standard output",
                                         .file = INFP_NEW_FILE_INIT,
                                         .format = infp_format_find(format) };
-        if (!infp_output_is_stdout(path)) {
+        if (infp_output_is_stdout(path)) {
+                infp_end_progress();
+        } else {
                 int r = infp_new_file_open(&output->file, path, mode);
 
                 if (r < 0)

@@ -1,6 +1,7 @@
 /* All that cli prints besides tables, reports and help: one line a call. Names, paths and answers of servers stand in it, so it
  * is escaped here, and no caller can forget that. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,19 +12,20 @@
 #include "cli/command.h"
 #include "view/format.h"
 
-/* One write for the whole line: two processes that share stderr do not mix their words. */
 static int print_error;
 
-static void put(int fd, const char *before, const char *format, va_list ap, const char *behind)
+/* One write for the whole line: two processes that share stderr do not mix their words. */
+static void put(int fd, const char *before, const char *format, va_list ap, const char *after, unsigned columns)
 {
-        infp_autostr struct infp_str text = { 0 }, line = { 0 };
+        infp_autostr struct infp_str text = { 0 }, tame = { 0 }, line = { 0 };
         int r;
 
         infp_str_vprintf(&text, format, ap);
+        infp_text_tame(&tame, text.data ? text.data : "", text.size);
         infp_str_puts(&line, before);
-        infp_text_tame(&line, text.data ? text.data : "", text.size);
-        infp_str_puts(&line, behind);
-        r = line.failed ? -ENOMEM : infp_write_all(fd, line.data, line.size, NULL);
+        infp_str_put(&line, tame.data, infp_text_fit(tame.data, tame.size, columns, NULL));
+        infp_str_puts(&line, after);
+        r = tame.failed || line.failed ? -ENOMEM : infp_write_all(fd, line.data, line.size, NULL);
         if (r < 0 && fd == STDOUT_FILENO)
                 print_error = r;
 }
@@ -50,7 +52,7 @@ void infp_say(const char *format, ...)
 
         infp_end_progress();
         va_start(ap, format);
-        put(STDERR_FILENO, "infprof: ", format, ap, "\n");
+        put(STDERR_FILENO, "infprof: ", format, ap, "\n", UINT_MAX);
         va_end(ap);
 }
 
@@ -63,7 +65,7 @@ static void say_notice(void *context, const char *text)
 static void say_progress(void *context, const char *text)
 {
         (void) context;
-        infp_say_progress("%.78s", text); /* a line that wraps could not be removed */
+        infp_say_progress("%s", text);
 }
 
 const struct infp_notices infp_said = { .say = say_notice, .progress = say_progress };
@@ -80,7 +82,8 @@ void infp_say_progress(const char *format, ...)
         shown_ns = now;
         is_progress_shown = true;
         va_start(ap, format);
-        put(STDERR_FILENO, "\r", format, ap, "\033[K");
+        /* A line that wraps could not be removed. */
+        put(STDERR_FILENO, "\r", format, ap, "\033[K", infp_terminal_width(STDERR_FILENO) - 1);
         va_end(ap);
 }
 
@@ -90,7 +93,7 @@ void infp_print(const char *format, ...)
 
         infp_end_progress();
         va_start(ap, format);
-        put(STDOUT_FILENO, "", format, ap, "\n");
+        put(STDOUT_FILENO, "", format, ap, "\n", UINT_MAX);
         va_end(ap);
 }
 

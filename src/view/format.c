@@ -11,7 +11,7 @@
 
 enum { DRAIN_BYTES = 256 * 1024 };
 
-static unsigned terminal_width(int fd)
+unsigned infp_terminal_width(int fd)
 {
         const char *columns = getenv("COLUMNS");
         struct winsize size;
@@ -32,7 +32,7 @@ void infp_out_init(struct infp_out *out, int fd, const char *path)
         *out = (struct infp_out){ .fd = fd, .path = path };
         if (!tty)
                 return;
-        out->width = terminal_width(fd);
+        out->width = infp_terminal_width(fd);
         out->colour = !(no_color && *no_color) && !(term && !strcmp(term, "dumb"));
 }
 

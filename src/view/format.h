@@ -59,6 +59,8 @@ int64_t infp_unix_ms(int64_t unix_ns);
 void infp_text_tame(struct infp_str *out, const char *text, size_t size);
 /* The same, but line ends and tabs stay. */
 void infp_text_tame_lines(struct infp_str *out, const char *text, size_t size);
+/* Columns of the terminal: $COLUMNS, else what it says, else 80. */
+unsigned infp_terminal_width(int fd);
 /* Columns that a UTF-8 text takes on a terminal: 2 for East Asian wide characters and emoji, 0 for combining marks. */
 unsigned infp_text_width(const char *text, size_t size);
 /* Bytes of the longest beginning that takes at most `width` columns; its real width in *ret_width (may be NULL). */

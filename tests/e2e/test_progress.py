@@ -1,16 +1,21 @@
 """What long work says on a terminal while it lasts: one line that is written anew and removed."""
+import fcntl
 import os
+import struct
 import subprocess
+import termios
 
 import pytest
 
 ERASE = "\r\033[K"
 
 
-def on_terminal(*words):
-    """What a terminal on standard error gets."""
+def on_terminal(*words, output=False, columns=80, cwd=None):
+    """What a terminal on standard error, and on standard output, gets."""
     master, slave = os.openpty()
-    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=slave)
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    process = subprocess.Popen(list(map(str, words)), stdout=slave if output else subprocess.DEVNULL, stderr=slave, env=environment, cwd=cwd)
     os.close(slave)
     shown = b""
     while True:
@@ -45,6 +50,23 @@ def test_import_and_page(infprof, run_dir, tmp_path):
     assert "import: 0 MiB of" in shown and all(line[:9] in ("", "infprof: ") for line in lasting(shown))
     shown = on_terminal(infprof, "report", "--html", "-r", run_dir, "-o", tmp_path / "page.html")
     assert "report: reading the run\033[K" in shown and lasting(shown) == [""]
+    shown = on_terminal(infprof, "report", "--html", "-r", run_dir, "-o", "-", output=True)
+    assert "report: reading the run\033[K" in shown and lasting(shown)[0] == "<!doctype html>"
+
+
+def test_output_begins_at_the_margin(infprof, record, run_dir):
+    record("-t", "100ms", "--no-finish", command=["sleep", "0.2"])
+    shown = on_terminal(infprof, "finish", "--json", "-r", run_dir, output=True)
+    assert "names of code: reading the stacks\033[K" in shown and lasting(shown)[0] == "{"
+
+
+def test_a_line_of_progress_does_not_wrap(infprof, run_dir, tmp_path):
+    """Columns, not bytes: each of these letters takes two columns and three bytes."""
+    name = "\u6f22" * 60
+    (tmp_path / name).write_text("a;b;c 3\n")
+    for columns, letters in ((40, 11), (100, 41)):
+        shown = on_terminal(infprof, "import", name, "-o", run_dir, columns=columns, cwd=tmp_path)
+        assert f"\rimport: 0 MiB of {name[:letters]}\033[K" in shown
 
 
 @pytest.mark.parametrize("verb", ["finish", "report"])
