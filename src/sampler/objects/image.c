@@ -210,7 +210,7 @@ int infp_object_image_read(int fd, const struct infp_file_identity *identity, st
                 infp_guarded_map_begin(&image->file_map);
                 r = read_elf(image, cache);
                 infp_guarded_map_end();
-                if (atomic_load(&image->file_map.is_lost))
+                if (atomic_load(&image->file_map.is_lost) || atomic_load(&image->table_map.is_lost))
                         r = -EIO;
                 forget_pages(image);
         }

@@ -14,7 +14,7 @@
 
 enum { INFP_MAX_BUILD_ID = 64 };
 
-/* Identifies files apart, also those that have the same name or inode one after the other: nobody can set ctime. */
+/* Distinguishes files, also those that have the same name or inode one after the other: nobody can set ctime. */
 struct infp_file_identity {
         uint64_t device, inode, size, changed_ns;
 };
@@ -51,6 +51,12 @@ struct infp_object_image {
         int fd;           /* of the file, kept where it cannot be found again, or may be removed; else -1 */
         struct infp_object_image *next; /* of all that there are; the loader's */
 };
+
+/* What its table takes, in memory or mapped. */
+static inline uint64_t infp_object_image_table_bytes(const struct infp_object_image *image)
+{
+        return image->memory_size + image->table_map.size;
+}
 
 /* Reads a regular file, through `cache` (NULL: none). fd stays the caller's. 0, also for what is no ELF file; -ENOMEM; -EIO: it was
  * made shorter meanwhile; -EFBIG. */

@@ -376,7 +376,7 @@ struct infp_loader_work infp_loader_work(struct infp_loader *loader)
         for (const struct infp_object_image *image = loader->images; image; image = image->next)
                 if (image->table) {
                         work.n_tables++;
-                        work.table_bytes += image->memory_size;
+                        work.table_bytes += infp_object_image_table_bytes(image);
                 }
         pthread_mutex_unlock(&loader->lock);
         return work;

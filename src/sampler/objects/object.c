@@ -28,7 +28,7 @@ struct infp_objects {
         struct infp_map by_key;
         struct infp_object *first;
         uint64_t n, n_unread, generation, turns;
-        uint64_t idle_since_turn, idle_since_ns; /* what was not used since this turn was idle for IDLE_S */
+        uint64_t idle_since_turn; /* what was not used since this turn was idle for IDLE_S */
         uint64_t next_turn, next_ns, next_pages_ns;
         struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
         uint64_t n_listings;
@@ -313,6 +313,14 @@ struct infp_guarded_map *infp_objects_table_maps(struct infp_objects *objects)
         return objects->table_maps;
 }
 
+/* A table that its file system no longer gives reads as zeros: made again when it is needed. */
+static void give_back_lost(struct infp_objects *objects)
+{
+        for (struct infp_object *object = objects->first; object; object = object->next)
+                if (object->image && atomic_load(&object->image->table_map.is_lost))
+                        give_back(objects, object);
+}
+
 /* What was looked at counts as ours as long as it is mapped; what is needed again comes from the page cache. */
 static void forget_pages(struct infp_objects *objects)
 {
@@ -332,7 +340,9 @@ static void forget_idle(struct infp_objects *objects)
                 if (object->n_refs == 0 && (objects->n > MANY_OBJECTS || !object->is_indexed)) {
                         drop(objects, object);
                 } else if (object->image && object->image->table && is_idle && bytes > many_table_bytes) {
-                        bytes -= object->image->memory_size < bytes ? object->image->memory_size : bytes;
+                        const uint64_t own = infp_object_image_table_bytes(object->image);
+
+                        bytes -= own < bytes ? own : bytes;
                         give_back(objects, object);
                 } else if (is_worth_another_try(object)) {
                         give_back(objects, object);
@@ -365,6 +375,7 @@ bool infp_objects_turn(struct infp_objects *objects)
                 objects->next_ns = now + IDLE_S * INFP_NS_PER_S;
         }
         if (now >= objects->next_pages_ns) {
+                give_back_lost(objects);
                 forget_pages(objects);
                 objects->next_pages_ns = now + PAGES_S * INFP_NS_PER_S;
         }

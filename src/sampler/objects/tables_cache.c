@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +62,25 @@ static int make_directories(const char *path)
         return 0;
 }
 
+/* Tables are mapped: a page that must come from a server which does not answer would hold the thread that samples. */
+static bool is_remote(int fd)
+{
+        static const unsigned long remote[] = {
+                0x6969,                                         /* NFS; statfs(2) has these */
+                0x517b,     0xff534d42, 0xfe534d42,             /* SMB, CIFS, SMB2 */
+                0x01021997, 0x00c36400, 0x5346414f, 0x73757245, /* 9P, Ceph, AFS, Coda */
+                0x65735546, 0x0bd00bd0, 0x47504653,             /* FUSE, Lustre, GPFS */
+        };
+        struct statfs status;
+
+        if (fstatfs(fd, &status) < 0)
+                return true;
+        for (size_t i = 0; i < INFP_COUNT(remote); i++)
+                if (((unsigned long) status.f_type & 0xffffffff) == remote[i])
+                        return true;
+        return false;
+}
+
 int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct infp_tables_cache **ret,
                            struct infp_err *err)
 {
@@ -77,6 +97,11 @@ int infp_tables_cache_open(const char *directory, uint64_t max_bytes, struct inf
         if (status.st_uid != geteuid() || (status.st_mode & 077))
                 return infp_fail(err, -EPERM,
                                  "%s is not used to keep unwind tables: it must belong to this user and have mode 0700",
+                                 directory);
+        if (is_remote(fd))
+                return infp_fail(err, -EREMOTE,
+                                 "%s is not used to keep unwind tables: it lies on a network file system, whose server "
+                                 "the sampler would wait for",
                                  directory);
         cache = calloc(1, sizeof(*cache));
         if (!cache)
@@ -187,12 +212,12 @@ int infp_tables_cache_get(struct infp_tables_cache *cache, const uint8_t *build_
                 return -EINVAL;
         name_of(name, build_id, build_id_size, identity);
         fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        infp_debug("unwind table %s: %s", name, fd < 0 ? "not in the cache" : "from the cache");
         if (fd < 0)
                 return -errno;
         if (!is_whole(fd, &head))
                 return -EBADMSG;
         INFP_TRY(check_table(fd, &head));
+        infp_debug("unwind table %s: from the cache", name);
         note_use(fd);
         return map_table(fd, head.table_size, ret_map, ret);
 }
