@@ -50,8 +50,7 @@ uint32_t infp_perf_stack_bytes(const struct infp_perf *perf); /* less than asked
 /* A process at its gate: sampled from its exec on, with all that it starts. */
 int infp_perf_launch(struct infp_perf *perf, pid_t pid, struct infp_err *err);
 /* The threads of these processes; what they start later is sampled with them. Those that were attached before cost nothing. The
- * processes' descendants must be among pids. What may not be sampled is in infp_perf_counts. 0, or the error when nothing of what is
- * new can be sampled. */
+ * processes' descendants must be among pids. Processes that may not be sampled are in infp_perf_counts and are no error. */
 int infp_perf_attach(struct infp_perf *perf, const int32_t *pids, size_t n, struct infp_err *err);
 /* Everybody. */
 int infp_perf_attach_machine(struct infp_perf *perf, struct infp_err *err);

@@ -161,9 +161,10 @@ static int open_threads(struct infp_perf *perf, const struct threads *threads, u
                         (*ret_opened)++;
                         own = infp_map_put(&perf->known, perf_key(threads->list[i].tid), group);
                 }
-                if (own == -EACCES || own == -EPERM)
+                if (own == -EACCES || own == -EPERM) {
                         note_refused(perf, threads->list[i].pid);
-                else if (own < 0 && own != -ESRCH)
+                        infp_map_put(&perf->known, perf_key(threads->list[i].tid), PERF_INHERITED);
+                } else if (own < 0 && own != -ESRCH)
                         r = own;
         }
         return *ret_opened ? 0 : r;
