@@ -17,6 +17,16 @@ static char (*lines)[LINE_SIZE];
 static unsigned long n_lines;
 static uint64_t start_ns;
 
+static void lock_it(void)
+{
+        pthread_mutex_lock(&lock);
+}
+
+static void unlock_it(void)
+{
+        pthread_mutex_unlock(&lock);
+}
+
 static void begin(void)
 {
         const char *wanted = getenv("INFPROF_DEBUG");
@@ -26,6 +36,7 @@ static void begin(void)
         lines = calloc(LINES, LINE_SIZE);
         start_ns = infp_clock_ns(CLOCK_MONOTONIC);
         is_on = lines != NULL;
+        pthread_atfork(lock_it, unlock_it, unlock_it); /* a child must not inherit it held by another thread */
 }
 
 bool infp_debug_is_on(void)

@@ -11,7 +11,7 @@ struct infp_err {
 };
 
 /* What helps against -EMFILE. */
-#define INFP_MORE_FDS "`ulimit -n 1024` allows more"
+const char *infp_more_fds(void);
 
 /* Writes the text and returns `r` (a negative errno): return infp_fail(err, -ENOENT, "..."). */
 int infp_fail(struct infp_err *err, int r, const char *format, ...) __attribute__((format(printf, 3, 4), cold));

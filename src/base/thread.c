@@ -106,6 +106,5 @@ int infp_thread_exit_code(int code)
 {
         if (!is_left_behind)
                 return code;
-        fflush(NULL);
-        _exit(code);
+        _exit(code); /* no flush of all streams: the thread may hold one */
 }

@@ -20,6 +20,6 @@ void infp_cond_init(pthread_cond_t *cond);
 
 /* A thread hangs in somebody else's library and will not be waited for. */
 void infp_thread_leave_behind(void);
-/* How the program ends. Returns code. With a thread left behind it does not return: the end of libraries may wait for what that
+/* How the program ends, its streams flushed by the caller. Returns code. With a thread left behind it does not return: the end of libraries may wait for what that
  * thread holds. */
 int infp_thread_exit_code(int code);

@@ -57,8 +57,8 @@ int infp_duck_fail_text(const char *text, struct infp_err *err)
         put_real_names(&shown, text, size);
         text = shown.failed || !shown.data ? text : shown.data;
         if (strstr(text, "Too many open files"))
-                return infp_fail(err, -EMFILE, "%.*s%s", (int) sizeof(err->text) - 64, text,
-                                 strstr(text, INFP_MORE_FDS) ? "" : " (" INFP_MORE_FDS ")");
+                return infp_fail(err, -EMFILE, strstr(text, infp_more_fds()) ? "%.*s" : "%.*s (%s)",
+                                 (int) sizeof(err->text) - 64, text, infp_more_fds());
         return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%s", text);
 }
 

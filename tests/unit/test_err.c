@@ -65,6 +65,9 @@ static void the_last_decisions_are_kept(void **state)
         assert_int_equal(seen.n, 512);
         assert_string_equal(seen.first, " ms line 89");
         assert_string_equal(seen.last, " ms failed: nobody wants this text");
+        infp_fail_errno(NULL, -EIO, "nobody wants the reason");
+        infp_debug_each(see, &seen);
+        assert_string_equal(seen.last, " ms failed: nobody wants the reason: Input/output error");
 }
 
 int main(void)
