@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -268,6 +269,8 @@ static int copy_part(struct infp_new_file *file)
                 if (n == 0 || (n < 0 && errno != EINTR))
                         return n == 0 ? -EIO : -errno;
         }
+        /* A lock of the caller's would end with the description that dup3 closes. */
+        flock(named, LOCK_EX | LOCK_NB);
         return dup3(named, file->fd, O_CLOEXEC) < 0 ? -errno : 0; /* the caller keeps the number */
 }
 

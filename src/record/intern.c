@@ -306,6 +306,7 @@ static int resize(struct infp_intern *intern, size_t n_places, size_t rows_cap)
         }
         if (!slots) {
                 free(places);
+                memset(intern->places, 0, intern->n_places * sizeof *intern->places); /* they are filled anew */
                 return -ENOMEM;
         }
         free(intern->places);
@@ -317,7 +318,6 @@ static int resize(struct infp_intern *intern, size_t n_places, size_t rows_cap)
 
 static void fill_places(struct infp_intern *intern)
 {
-        memset(intern->places, 0, intern->n_places * sizeof *intern->places);
         for (size_t i = 0; i < intern->n_slots; i++) {
                 const struct infp_entity *entity = &intern->slots[i].entity;
 

@@ -19,6 +19,7 @@ static void refuses_what_takes_the_machine(void **state)
                 { "(((a{1,100}){1,100}){1,100}){1,100}", "multiply to more than 10,000" },
                 { "((a{250,}){250,}){250,}", "multiply to more than 10,000" },
                 { "((a{255,1}){255,1}){255}", "multiply to more than 10,000" },
+                { "(abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz){10000}", "too long to be repeated so often" },
                 { "(a*)\\1", "a back-reference" },
                 { "a(", "is not a regular expression: " },
         };
