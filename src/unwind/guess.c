@@ -112,14 +112,14 @@ static bool follow_frame_pointers(struct infp_walk *walk)
 }
 
 /* Code that uses the frame pointer for something else (oneDNN's kernels) has pushed its caller's below the return address, among
- * the registers that a function must keep. What only looks like one leads past frames: the longest way is the right one. */
+ * the registers that a function must keep. What only looks like one leads past frames: the longest way is the right one, for which one trial is kept. */
 static bool follow_saved(struct infp_walk *walk, uint64_t pc, uint64_t place)
 {
         const uint64_t sp = walk->values[INFP_RSP];
         uint64_t frame, unused, best = 0;
         uint32_t most = 0;
 
-        for (unsigned i = 1; i <= CALLEE_SAVED && place - 8 * i >= sp; i++) {
+        for (unsigned i = 1; i <= CALLEE_SAVED && place - 8 * i >= sp && walk->trials_left > 1; i++) {
                 struct infp_walk before = *walk;
 
                 if (infp_walk_read(walk, place - 8 * i, &frame) != INFP_UNWIND_COMPLETE || frame <= place ||

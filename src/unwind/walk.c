@@ -233,9 +233,6 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
                 if ((rule->flags & INFP_RULE_END) || ((rule->flags & INFP_RULE_FRAME_POINTER) &&
                                                       (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0))
                         return INFP_UNWIND_COMPLETE;
-                /* Where frame pointers are all there is, the outermost one is 0. */
-                if ((flags & INFP_FRAME_FRAME_POINTER) && (walk->valid >> INFP_RBP & 1) && walk->values[INFP_RBP] == 0)
-                        return INFP_UNWIND_COMPLETE;
                 end = step(walk, rule, saves);
                 if (end != INFP_UNWIND_COMPLETE)
                         return end;

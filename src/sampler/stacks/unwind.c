@@ -7,7 +7,6 @@
 enum {
         AHEAD_WORDS = 4096, /* of a stack that are looked at for objects that will be needed */
         GUESS_WORDS = 512,  /* where a guess may find its caller */
-        ENTRY_BYTES = 48,
 };
 
 static struct infp_object *object_of(const struct infp_space *space, uint32_t mapping)
@@ -72,16 +71,6 @@ static void guess(struct infp_stacks *stacks, const struct infp_space *space, st
         infp_guarded_map_end();
 }
 
-/* The first function of a program, and of the loader, rarely has a table that says that it is the first. */
-static bool is_entry(const struct infp_space *space, const struct infp_unwind_frame *frame)
-{
-        const struct infp_object *object = object_of(space, frame->mapping);
-        const uint64_t address = frame->pc - !(frame->flags & INFP_FRAME_EXACT);
-
-        return object && object->image && object->image->entry &&
-               address - space->view[frame->mapping].bias - object->image->entry < ENTRY_BYTES;
-}
-
 /* An unwind that ended in code without a table. True: *ret_object may bring one. */
 static bool ask(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
                 const struct infp_unwind_frame *last, bool *ret_is_guessable, const struct infp_object **ret_object)
@@ -131,9 +120,7 @@ bool infp_stack_unwind(struct infp_stacks *stacks, struct infp_space *space, con
             ret_result->n_frames) {
                 const struct infp_unwind_frame last = stacks->frames[ret_result->n_frames - 1];
 
-                if (is_entry(space, &last))
-                        ret_result->end = INFP_UNWIND_COMPLETE;
-                else if (ask(stacks, space, sample, &last, &is_guessable, ret_object) && may_wait)
+                if (ask(stacks, space, sample, &last, &is_guessable, ret_object) && may_wait)
                         return false;
                 if (is_guessable)
                         guess(stacks, space, &start, ret_result);
