@@ -106,7 +106,7 @@ static bool ends_with(const char *name, size_t size, const char *suffix, size_t 
         return size > suffix_size && memcmp(name + size - suffix_size, suffix, suffix_size) == 0;
 }
 
-/* The family of whose birth X_created shows: X or X_total (the text format of Python's client keeps _total in the name). */
+/* The family whose birth X_created gives: X or X_total (the text format of Python's client keeps _total in the name). */
 static struct prom_family *created_of(struct infp_promtext *p, const char *name, size_t size)
 {
         const unsigned types = bit(INFP_PROM_COUNTER) | bit(INFP_PROM_HISTOGRAM) | bit(INFP_PROM_SUMMARY);

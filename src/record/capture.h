@@ -22,7 +22,7 @@ struct infp_capture_options {
         mode_t mode;      /* of the file */
         const char *directory, *uuid;
         uint64_t limit_bytes; /* at most so much of its end stays on disk; 0: all */
-        uint32_t period_ms;   /* between two looks where nothing reports us; a second at most */
+        uint32_t period_ms;   /* between two looks where nothing wakes us; a second at most */
 };
 
 struct infp_capture;

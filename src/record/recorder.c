@@ -376,7 +376,7 @@ void infp_recorder_turn(struct infp_recorder *recorder)
                 if (reason)
                         put_anchor(recorder, reason);
         }
-        /* Who wants each tick has it right after it. Else not before it is due: slower threads' rows come some time after the
+        /* A sink that wants each tick gets it at once. Else not before it is due: slower threads' rows come some time after the
          * tick, and leaving them to the next flush would make that one come a tick early, with a quarter more bytes of heads. */
         if (due <= now || (recorder->options.flush_ns <= recorder->options.period_ns && next > now && next > due &&
                            recorder->tick_ns > recorder->flushed_tick_ns)) {

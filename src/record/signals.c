@@ -47,7 +47,7 @@ int infp_signals_open(struct infp_signals *signals, bool for_command, struct inf
         block = set;
         for (size_t i = 0; i < INFP_COUNT(blocked); i++)
                 sigaddset(&block, blocked[i]);
-        /* Where SIGCHLD was ignored the kernel would throw away what wait shows. */
+        /* Where SIGCHLD was ignored the kernel would throw away what wait returns. */
         signal(SIGCHLD, SIG_DFL);
         pthread_sigmask(SIG_BLOCK, &block, &signals->old_mask);
         signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

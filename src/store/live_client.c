@@ -269,7 +269,7 @@ int infp_live_find_server(const char *url, const char *output, struct infp_live_
                         free(runs.all[i].entry.output);
         free(runs.all);
         if (r == 0 && !ret->uuid[0])
-                r = infp_fail(err, -ENOENT, "%s is the target of no run that is recorded now", url);
+                r = infp_fail(err, -ENOENT, "no run that is being recorded has %s as its target", url);
         return r;
 }
 

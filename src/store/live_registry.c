@@ -53,8 +53,8 @@ static int check(int fd, const char *path, struct infp_err *err)
         if (status.st_mode & 077)
                 return infp_fail(
                         err, -EPERM,
-                        "other users can write to %s (mode %04o) and could imitate this user's runs: chmod 700 it",
-                        path, (unsigned) status.st_mode & 07777);
+                        "%s is open to other users (mode %04o), who could imitate this user's runs: chmod 700 it", path,
+                        (unsigned) status.st_mode & 07777);
         return 0;
 }
 

@@ -185,8 +185,8 @@ static uint32_t scope_of(const struct infp_dwarf_unit *unit, uint64_t offset)
         return low < unit->n_members && unit->members[low].offset == offset ? unit->members[low].scope : 0;
 }
 
-/* Functions lie below the unit, and in namespaces and classes. A sibling that a file says lies after ends the walk: libdw follows it
- * for ever. */
+/* Functions lie below the unit, and in namespaces and classes. The walk ends at a sibling that does not lie after its entry: libdw would
+ * follow it for ever. */
 static int walk(struct infp_dwarf *dwarf, struct infp_dwarf_unit *unit, Dwarf_Die *parent, uint32_t scope,
                 unsigned depth)
 {

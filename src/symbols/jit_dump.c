@@ -159,7 +159,7 @@ static int add_line(struct infp_jit_symbols *jit, const struct infp_jit_line *li
         return 0;
 }
 
-/* Node.js (20) writes memory that it has freed in place of the names of its files; entries after such a name are none. */
+/* Node.js (20) writes memory that it has freed in place of the names of its files; entries after such a name are not valid. */
 static bool is_path(const char *text, size_t size)
 {
         size_t i = 0;

@@ -28,7 +28,7 @@ static void trusts_only_a_directory_of_its_own(void **state)
         assert_int_equal(chmod(path, 0755), 0);
         assert_int_equal(infp_live_directory(seen, sizeof(seen), &err), -EPERM);
         snprintf(want, sizeof(want),
-                 "other users can write to %s (mode 0755) and could imitate this user's runs: chmod 700 it; set "
+                 "%s is open to other users (mode 0755), who could imitate this user's runs: chmod 700 it; set "
                  "XDG_RUNTIME_DIR to your own directory with mode 0700",
                  path);
         assert_string_equal(err.text, want);

@@ -146,7 +146,7 @@ void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t ti
         thread->in_ns = 0;
 }
 
-/* ---- what the reader shows ---- */
+/* ---- what the reader reports ---- */
 
 static void on_read(void *context, uint64_t cookie, const struct infp_stack_found *found)
 {

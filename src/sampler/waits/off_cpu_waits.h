@@ -42,7 +42,7 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                       bool is_preempted);
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid);
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid);
-/* What the reader shows. */
+/* What the reader reports. */
 void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message);
 
 /* What recording costs the target. Zeroed at first. */

@@ -1,6 +1,6 @@
 /* The thread that reads all threads of the target, round after round. Of each stretch of a period it takes a random moment, so that
  * what the target does at a rhythm of its own is seen in its true share. Its reads may wait for the kernel; those who take
- * what it shows do not. */
+ * what it reports never do. */
 #pragma once
 
 #include "base/err.h"
