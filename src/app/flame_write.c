@@ -31,19 +31,69 @@ struct writing {
         struct infp_sampling sampling;
         int64_t begin_unix_ns;
         struct infp_str words; /* of the run: one line */
+        bool is_explained;     /* err has the reason already */
 };
+
+/* What `sources` says of the sampler; NULL: nothing. */
+static const struct infp_absence *sampler_absence(const struct infp_absences *absences)
+{
+        for (unsigned i = 0; i < absences->n; i++) {
+                const struct infp_absence *a = &absences->list[i];
+
+                if (!strcmp(a->collector, "sampler") && strcmp(a->state, "late") &&
+                    strncmp(a->reason, INFP_NOT_ASKED, strlen(INFP_NOT_ASKED)) != 0)
+                        return a;
+        }
+        return NULL;
+}
+
+/* Why there are none: by table `sampler` where it sampled, and by what it was refused (kernel frames alone, perhaps). */
+static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
+{
+        infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
+        const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
+        infp_autostr struct infp_str why = { 0 };
+        const struct infp_absence *a = NULL, *refused;
+
+        if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
+                return r;
+        refused = infp_absences_find(&absences, "sampler", "perf");
+        if (!refused)
+                a = sampler_absence(&absences);
+        if (refused || (cpu && cpu->wanted >= 0))
+                infp_sampling_none(&why, cpu, refused);
+        else
+                infp_str_puts(&why, a ? "no stack samples" : "no stack samples; `infprof record --cpu` takes them");
+        if (a)
+                infp_str_printf(&why, ": %.200s%s%.200s", a->reason, *a->fix ? "; fix: " : "", a->fix);
+        return infp_fail(err, r, "the run has %s", why.data ? why.data : "");
+}
+
+/* It can lack samples for other reasons than the newer run. */
+static int fail_older(struct writing *w, struct infp_run *older, int r, struct infp_err *why, struct infp_err *err)
+{
+        struct infp_sampling sampling;
+
+        if (!w->request->flame.process && infp_sampling_read(older, 0, 0, &sampling, NULL) >= 0)
+                explain(older, &sampling, r, why);
+        w->is_explained = true;
+        return infp_fail(err, r, "--diff %.100s: %s", w->request->older, why->text);
+}
 
 static int read_older(struct writing *w, struct infp_flame *ret, struct infp_err *err)
 {
         struct infp_flame_options options = w->options;
         struct infp_run *older = NULL;
+        struct infp_err why = { "" };
         infp_autoclose int lock = -1;
         int r = infp_reader_open(w->request->older, &older, &lock, err);
 
         options.t0 = options.t1 = 0; /* the range is one of the newer run */
         options.n_buckets = 0;
         if (r >= 0)
-                r = infp_flame_read(older, &options, ret, err);
+                r = infp_flame_read(older, &options, ret, &why);
+        if (older && r < 0)
+                r = fail_older(w, older, r, &why, err);
         infp_reader_close(older, w->notices);
         return r;
 }
@@ -200,41 +250,6 @@ static int prepare(struct writing *w, struct infp_err *err)
         return w->words.failed ? infp_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
-/* What `sources` says of the sampler; NULL: nothing. */
-static const struct infp_absence *sampler_absence(const struct infp_absences *absences)
-{
-        for (unsigned i = 0; i < absences->n; i++) {
-                const struct infp_absence *a = &absences->list[i];
-
-                if (!strcmp(a->collector, "sampler") && strcmp(a->state, "late") &&
-                    strncmp(a->reason, INFP_NOT_ASKED, strlen(INFP_NOT_ASKED)) != 0)
-                        return a;
-        }
-        return NULL;
-}
-
-/* Why there are none: by table `sampler` where it sampled, and by what it was refused (kernel frames alone, perhaps). */
-static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
-{
-        infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
-        const struct infp_sampling_mode *cpu = infp_sampling_find(sampling, "cpu");
-        infp_autostr struct infp_str why = { 0 };
-        const struct infp_absence *a = NULL, *refused;
-
-        if (r != -ENODATA || infp_absences_read(run, 0, &absences, NULL) < 0)
-                return r;
-        refused = infp_absences_find(&absences, "sampler", "perf");
-        if (!refused)
-                a = sampler_absence(&absences);
-        if (refused || (cpu && cpu->wanted >= 0))
-                infp_sampling_none(&why, cpu, refused);
-        else
-                infp_str_puts(&why, a ? "no stack samples" : "no stack samples; `infprof record --cpu` takes them");
-        if (a)
-                infp_str_printf(&why, ": %.200s%s%.200s", a->reason, *a->fix ? "; fix: " : "", a->fix);
-        return infp_fail(err, r, "the run has %s", why.data ? why.data : "");
-}
-
 int infp_flame_write(struct infp_run *run, const struct infp_flame_request *request, struct infp_out *out,
                      const struct infp_notices *notices, struct infp_err *err)
 {
@@ -243,7 +258,7 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
 
         if (r >= 0)
                 r = infp_flame_formats[request->format].is_tree ? write_tree(&w, out, err) : write_stacks(&w, out, err);
-        if (r < 0 && !request->from && !request->to && !request->flame.process)
+        if (r < 0 && !w.is_explained && !request->from && !request->to && !request->flame.process)
                 r = explain(run, &w.sampling, r, err);
         infp_str_done(&w.words);
         return r;

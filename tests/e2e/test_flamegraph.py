@@ -394,6 +394,8 @@ def test_what_nearly_all_samples_pass_fills_no_table(infprof, flamegraph, tmp_pa
     rows = [line.split() for line in text.split("function and what it calls\n")[1].splitlines()]
     assert [row[-1] for row in rows[:3]] == ["work", "a", "b"]
     assert "... and 4 more; 3 that nearly every stack passes through are left out: _start, main, run" in " ".join(text.split())
+    page = subprocess.run([infprof, "report", "--html", "-r", str(run), "-o", "-"], capture_output=True, text=True, check=True).stdout
+    assert "... and 3 more; 3 that nearly every stack passes through are left out: _start, main, run</p>" in page
     top = json.loads(flamegraph("--top=3", "--json", run=run))["samples/count"]
     assert [one["name"] for one in top["top_functions_total"]] == ["_start", "main", "run"]
 
@@ -445,7 +447,7 @@ def test_a_terminal_gets_a_file(infprof, known):
     (["--chrome", "--by", "thread"], "--by is not for --chrome"), (["--speedscope", "--by", "line"], "--by is not for --speedscope"),
     (["--folded", "--diff", "x"], "--diff is for"), (["--top=0"], "--top=0"), (["--min-width-percent", "200"], "--min-width-percent 200"),
     (["--pid", "x"], "--pid x"), (["extra"], "no operand 'extra'"), (["--top", "5"], "--top takes its value after an equals sign: --top=5"),
-    (["-o", "x.png"], "x.png: no format ends so; .html is a page")])
+    (["-o", "x.png"], "x.png: unknown extension; .html is a page")])
 def test_usage(flamegraph, words, said):
     assert said in flamegraph(*words, fails=2)
 
@@ -459,6 +461,9 @@ def test_failures(flamegraph, infprof, imported, tmp_path, run_dir):
     subprocess.run([infprof, "record", "-o", run_dir, "--no-finish", "--", "true"], check=True, capture_output=True)
     assert "no stack samples; `infprof record --cpu` takes them" in flamegraph("--folded", run=run_dir, fails=1)
     assert "no stack samples in this time" in flamegraph("--folded", "--from", "+5.5s", fails=1)
+    assert f"--diff {run_dir}: the run has no stack samples; `infprof record --cpu` takes them" in " ".join(
+        flamegraph("--top", "--diff", run_dir, run=imported, fails=1).split())
+    assert f"--diff {run_dir}:" not in flamegraph("--top", "--diff", imported, run=run_dir, fails=1)
     assert not list(tmp_path.glob("*.part"))
 
 

@@ -162,23 +162,31 @@ uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint
         return n;
 }
 
+void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
+                         uint32_t n_passages)
+{
+        if (!n)
+                return;
+        infp_str_printf(out, "and %u more", n);
+        if (n_passages)
+                infp_str_printf(out, "; %u that nearly every stack passes through %s left out: ", n_passages,
+                                n_passages == 1 ? "is" : "are");
+        for (uint32_t i = 0; i < n_passages; i++) {
+                infp_str_puts(out, i ? ", " : "");
+                infp_flame_short_name(out, flame->functions[passages[i]].name);
+        }
+}
+
 static void put_rest(struct infp_out *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
                      uint32_t n_passages)
 {
         infp_autostr struct infp_str text = { 0 };
 
-        if (!n)
+        infp_flame_top_rest(&text, flame, n, passages, n_passages);
+        if (!text.size)
                 return;
-        infp_str_printf(&text, "and %u more", n);
-        if (n_passages)
-                infp_str_printf(&text, "; %u that nearly every stack passes through %s left out: ", n_passages,
-                                n_passages == 1 ? "is" : "are");
-        for (uint32_t i = 0; i < n_passages; i++) {
-                infp_str_puts(&text, i ? ", " : "");
-                infp_flame_short_name(&text, flame->functions[passages[i]].name);
-        }
         infp_report_put(out, "  ... ");
-        infp_report_wrap(out, text.data ? text.data : "", 6, 6);
+        infp_report_wrap(out, text.data, 6, 6);
 }
 
 int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, bool by_total, uint32_t most,

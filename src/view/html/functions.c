@@ -63,6 +63,7 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
         static const char *const self[] = { "self", "total", "95 % of self", NULL };
         static const char *const total[] = { "self", "total", "95 % of total", NULL };
         infp_autofree uint32_t *top = calloc(infp_flame_top_room(FUNCTIONS), sizeof(*top));
+        infp_autostr struct infp_str rest = { 0 };
         uint32_t n, all, n_passages;
 
         if (!top)
@@ -73,6 +74,12 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
         for (uint32_t i = 0; i < n; i++)
                 put_function(out, flame, &flame->functions[top[i]], by_total);
         infp_str_puts(out, "\n</tbody></table></div>");
+        infp_flame_top_rest(&rest, flame, all - n, top + n, n_passages);
+        if (rest.size) {
+                infp_str_puts(out, "<p class=\"note\">... ");
+                infp_html_text(out, rest.data);
+                infp_str_puts(out, "</p>");
+        }
         return 0;
 }
 
