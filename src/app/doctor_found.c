@@ -56,7 +56,7 @@ static void add_engine(struct infp_findings *findings, const struct infp_last *l
                         infp_fixed(infp_batch_f64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_MS, row), 1).text);
         }
         if (!ok) { /* the reason names the address itself */
-                text.size = 0;
+                infp_str_clear(&text);
                 put_text(&text, "", scrapes, INFP_SCRAPES_REASON, row);
         }
         infp_findings_add(findings, "engines", name.data, ok ? "ok" : "absent", false, text.data, NULL);

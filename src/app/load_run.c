@@ -29,7 +29,7 @@ static int open_run(struct infp_load_run *run, const char *output, struct infp_e
         INFP_TRY(infp_run_create(output, &run->info, &run->run, err));
         INFP_TRY(infp_store_sink_new(run->run, NULL, &run->store, err));
         INFP_TRY(infp_recorder_new(&options, &run->recorder, err));
-        INFP_TRY(infp_recorder_add_sink(run->recorder, run->store));
+        INFP_TRY(infp_recorder_add_sink(run->recorder, run->store, err));
         infp_recorder_begin(run->recorder);
         return 0;
 }

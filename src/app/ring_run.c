@@ -88,8 +88,13 @@ static int read_file(void *context, int file, const struct infp_ring_owner *owne
         say_losses(reading, infp_ring_counts(ring));
         infp_ring_close(ring);
         infp_close(file);
+        if (r < 0) {
+                reading->why_r = r;
+                infp_fail(&reading->why, r, "the ring file %s of process %d cannot be read: %s", name,
+                          (int) reading->pid, err.text);
+        }
         reading->n_read += r >= 0;
-        return r < 0 ? infp_fail(&reading->why, r, "%s", err.text) : 0;
+        return 0;
 }
 
 static int read_rings(struct reading *reading, struct infp_err *err)
@@ -131,8 +136,9 @@ static int record(struct reading *reading, const char *directory, struct infp_er
                 r = infp_store_sink_new(run, NULL, &reading->store, err);
         if (r >= 0)
                 r = infp_recorder_new(&options, &reading->recorder, err);
+        if (r >= 0)
+                r = infp_recorder_add_sink(reading->recorder, reading->store, err);
         if (r >= 0) {
-                infp_recorder_add_sink(reading->recorder, reading->store);
                 infp_recorder_begin(reading->recorder);
                 r = read_rings(reading, err);
                 run->info.ended_t_ns = infp_recorder_end(reading->recorder);

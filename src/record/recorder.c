@@ -78,9 +78,11 @@ struct infp_recorder *infp_recorder_free(struct infp_recorder *recorder)
         return NULL;
 }
 
-int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink)
+int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink, struct infp_err *err)
 {
-        return infp_feed_add(&recorder->feed, sink);
+        const int r = infp_feed_add(&recorder->feed, sink);
+
+        return r < 0 ? infp_fail(err, r, "more than %d sinks", INFP_FEED_SINKS) : 0;
 }
 
 void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns)

@@ -7,8 +7,6 @@
 #include "record/anchors.h"
 #include "ring/rowring.h"
 
-enum { INFP_RECORDER_SINKS = 8 };
-
 struct infp_recorder_options {
         uint64_t (*now_ns)(void *context);                           /* CLOCK_MONOTONIC; NULL: the machine's */
         void (*read_clocks)(void *context, struct infp_clocks *ret); /* NULL: the machine's */
@@ -27,7 +25,7 @@ int infp_recorder_new(const struct infp_recorder_options *options, struct infp_r
 struct infp_recorder *infp_recorder_free(struct infp_recorder *recorder); /* NULL is fine; returns NULL */
 
 /* Sinks are borrowed, fed in this order, and stay the caller's. Before begin. */
-int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink);
+int infp_recorder_add_sink(struct infp_recorder *recorder, struct infp_sink *sink, struct infp_err *err);
 
 /* Announces the tables, writes `columns` and the first anchor. */
 void infp_recorder_begin(struct infp_recorder *recorder);

@@ -224,8 +224,7 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
 
         INFP_TRY(infp_recorder_new(&recorder_options, &s->recorder, err));
         for (unsigned i = 0; i < options->n_sinks; i++)
-                if (infp_recorder_add_sink(s->recorder, options->sinks[i]) < 0)
-                        return infp_fail(err, -ENOSPC, "more than %d sinks", INFP_RECORDER_SINKS);
+                INFP_TRY(infp_recorder_add_sink(s->recorder, options->sinks[i], err));
         infp_recorder_begin(s->recorder);
         s->start_ns = infp_session_now();
         INFP_TRY(infp_rings_new(&(struct infp_rings_options){ .env = options->env,

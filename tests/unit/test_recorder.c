@@ -203,13 +203,30 @@ static int begin(void **state)
         assert_int_equal(infp_recorder_new(&options, &w->recorder, NULL), 0);
         log_init(&w->store, "store", false);
         log_init(&w->view, "view", true);
-        infp_recorder_add_sink(w->recorder, &w->view.sink);
-        infp_recorder_add_sink(w->recorder, &w->store.sink);
+        assert_int_equal(infp_recorder_add_sink(w->recorder, &w->view.sink, NULL), 0);
+        assert_int_equal(infp_recorder_add_sink(w->recorder, &w->store.sink, NULL), 0);
         infp_recorder_begin(w->recorder);
         expect(&w->store, "<clock><columns><sources><fact><thing>clock:start columns:42 flush ");
         expect(&w->view, "<clock><columns><sources><fact><thing>clock:start columns:42 ");
         *state = w;
         return 0;
+}
+
+static void test_too_many_sinks(void **state)
+{
+        const struct infp_recorder_options options = { .tables = tables, .period_ns = S };
+        struct infp_recorder *recorder;
+        struct infp_err err = { "" };
+        struct log log;
+
+        (void) state;
+        log_init(&log, "store", false);
+        assert_int_equal(infp_recorder_new(&options, &recorder, NULL), 0);
+        for (unsigned i = 0; i < 8; i++)
+                assert_int_equal(infp_recorder_add_sink(recorder, &log.sink, &err), 0);
+        assert_int_equal(infp_recorder_add_sink(recorder, &log.sink, &err), -ENOSPC);
+        assert_string_equal(err.text, "more than 8 sinks");
+        infp_recorder_free(recorder);
 }
 
 static int end(void **state)
@@ -556,6 +573,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_many_rows, begin, end),
                 cmocka_unit_test_setup_teardown(test_unknown_table, begin, end),
                 cmocka_unit_test_setup_teardown(test_drains_rings, begin, end),
+                cmocka_unit_test(test_too_many_sinks),
                 cmocka_unit_test_setup_teardown(test_drains_a_few_ticks_at_once, begin, end),
                 cmocka_unit_test_setup_teardown(test_skips_when_behind, begin, end),
                 cmocka_unit_test_setup_teardown(test_no_allocation_between_flushes, begin, end),
