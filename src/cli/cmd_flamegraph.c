@@ -103,7 +103,7 @@ static int take_format(const struct infp_arguments *arguments, struct infp_flame
         if (!n && !is_json && !infp_output_is_stdout(ret->path))
                 by_path = infp_flame_format_of(ret->path);
         if (by_path < 0 && !n && !is_json && is_other_picture(ret->path))
-                return usage("%s: no format ends so; .html is a page, .svg a picture, or say --folded and the like",
+                return usage("%s: unknown extension; .html is a page, .svg a picture, or say --folded and the like",
                              ret->path);
         if (by_path >= 0)
                 ret->format = (enum infp_flame_format) by_path;
@@ -167,8 +167,9 @@ static int refuse(const struct infp_arguments *arguments, const struct infp_flam
         if (request->older && !is->is_picture && request->format != INFP_FLAME_TOP)
                 return usage("--diff is for --html, --svg and --top, not for --%s", is->option);
         if (request->flame.reverse && !is->is_tree)
-                return usage("--reverse is for --html, --svg and --folded: readers of --%s turn stacks over themselves",
-                             is->option);
+                return usage(
+                        "--reverse is for --html, --svg and --folded: readers of --%s can reverse stacks themselves",
+                        is->option);
         if (!is->is_tree && request->flame.by &&
             (request->format != INFP_FLAME_SPEEDSCOPE || request->flame.by >= INFP_FLAME_BY_MODULE))
                 return usage("--by is not for --%s (--speedscope takes process, thread, state and mode): each sample "

@@ -309,7 +309,7 @@ static void say_unsaved(const struct record *r, const char *seconds)
                          is_full ? "when there is room for run.json, " : "", r->path);
 }
 
-/* What the files lack. It stands in the report as well; who waits for an exit code need not read that. */
+/* What the files lack. The report says it as well, but a script may look at the exit code alone. */
 static bool say_lost(const struct record *r)
 {
         const uint64_t n = __atomic_load_n(&r->stats.rows_lost, __ATOMIC_RELAXED);

@@ -162,7 +162,7 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         }
         if (arguments->n_rest && (infp_output_is_json(arguments) || infp_argument_given(arguments, "csv") ||
                                   infp_argument_given(arguments, "html"))) {
-                infp_say("report: %s is of the report as text; --json, --csv and --html have all of it",
+                infp_say("report: %s: sections are for the text report; --json, --csv and --html always contain all",
                          arguments->rest[0]);
                 return INFP_EXIT_USAGE;
         }

@@ -287,7 +287,7 @@ static struct infp_duck_database *take_shared(void)
         return ret;
 }
 
-/* Of two that open one at the same time the first gives his to those that come. */
+/* When two threads open one at the same time, later callers share the first one's. */
 static int open_first(struct infp_duck **ret, struct infp_err *err)
 {
         INFP_TRY(open_own(false, ret, err));

@@ -51,7 +51,7 @@ int infp_duck_do(struct infp_duck *duck, const char *sql, uint64_t *ret_rows, st
 int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err);
 int infp_duck_fail_text(const char *text, struct infp_err *err);
 
-/* -EINVAL unless it is one SELECT; what: "Parquet is made of". */
+/* -EINVAL unless it is one SELECT; what: the beginning of the error, "Parquet needs". */
 int infp_duck_check_select(struct infp_duck *duck, const char *sql, const char *what, struct infp_err *err);
 
 void infp_duck_detach(struct infp_duck *duck);

@@ -1,5 +1,5 @@
-/* Threads that do little but wait: a pool of idle threads is nine tenths of what --wall sees, and says nothing of the rest. What they
- * did when they ran stays. */
+/* Waits of threads that do little else are folded: idle threads of a pool can be nine tenths of what --wall sees, and hide the rest.
+ * Samples of these threads while they ran stay. */
 #include <stdlib.h>
 
 #include "analyze/profile/flame_parts.h"

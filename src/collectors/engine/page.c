@@ -277,7 +277,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         if (r < 0)
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         INFP_TRY(check(engine, ret, err));
-        /* An empty page (workers that have not written their parts yet) reports nothing of who it is. */
+        /* An empty page (workers that have not written their parts yet) does not say which engine it is. */
         make = look.n_all ? winner(&look) : engine->about.make;
         if (make == INFP_ENGINE_UNKNOWN && !engine->is_listed)
                 return infp_fail(err, -ENOMSG, "%s: the page is not an engine's", engine->shown);

@@ -1,4 +1,4 @@
-/* Asking an engine: its page, then what its make reports running requests, and once the pages that say what it is. */
+/* Asking an engine: its page, then how its make lists running requests, and once the pages that say what it is. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -499,7 +499,7 @@ static void end_page(struct engine *engine, const struct infp_http_result *resul
         engine->is_listed = true;
         if (!page.n_samples) {
                 engine->n_good = 0;
-                say(engine, INFP_ABSENT, engine->odd, "name the page by --engine URL where it is another");
+                say(engine, INFP_ABSENT, engine->odd, "if the page is elsewhere, name it with --engine URL");
                 write_scrape(engine, result, &page, false, engine->odd);
                 return;
         }

@@ -106,7 +106,7 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
         const bool is_by_kind = theme == INFP_FLAME_BY_KIND || (unsigned) theme >= INFP_FLAME_THEMES;
         const unsigned at = class < INFP_FLAME_CLASSES ? class : (unsigned) INFP_FRAME_UNKNOWN;
         const struct shades *shades = is_by_kind ? &classes[at].light : &themes[theme];
-        /* Where hue reports nothing of the class it may spread over all shades. */
+        /* Where the hue does not name the class it may spread over all shades. */
         const double across =
                 is_by_kind ? (shade / 3) / 3.0 : (shade * 5 % INFP_FLAME_SHADES) / (INFP_FLAME_SHADES - 1.0);
         const double depth = (shade % 3) / 2.0;

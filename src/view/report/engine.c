@@ -127,7 +127,7 @@ static void put_heads(struct infp_out *out)
         infp_report_end(out);
 }
 
-/* Of metrics that have no name here JSON and SQL tell. */
+/* Metrics without a name here are in JSON and SQL. */
 static void put_metrics(struct infp_out *out, const struct infp_report_engine *e, bool is_short)
 {
         bool any = false;

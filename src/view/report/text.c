@@ -421,7 +421,7 @@ static void put_chosen(struct infp_out *out, const struct infp_report *report, e
                 if (out->text.size > before)
                         continue;
                 infp_report_end(out);
-                infp_report_line(out, name, "this run has nothing of it");
+                infp_report_line(out, name, "this run has no such data");
         }
 }
 
