@@ -284,20 +284,29 @@ static bool has_own_rights(int32_t pid)
 
 /* When a program takes more rights at its start (setuid, setgid, file capabilities, or a file that its user may not read), the
  * kernel ends the events of its process as if that had ended, and says so. They are opened again where we may. */
-static void resume(struct infp_perf *perf, int32_t pid)
+static void resume_thread(struct infp_perf *perf, const struct thread *thread)
 {
         unsigned group;
-        int r;
+        int r = infp_perf_group_open(perf, thread->tid, false, &group);
+
+        if (r == -EACCES || r == -EPERM)
+                note_refused(perf, thread->pid);
+        if (r >= 0 && perf->method == INFP_PERF_THREADS)
+                infp_map_put(&perf->known, perf_key(thread->tid), group);
+        if (r >= 0 && perf->method == INFP_PERF_TREE)
+                perf->groups[group].is_ended = true; /* closed when the kernel hangs up */
+}
+
+static void resume(struct infp_perf *perf, int32_t pid)
+{
+        struct threads threads = { 0 };
 
         if (perf->is_stopped || !has_own_rights(pid))
                 return;
-        r = infp_perf_group_open(perf, pid, false, &group);
-        if (r == -EACCES || r == -EPERM)
-                note_refused(perf, pid);
-        if (r >= 0 && perf->method == INFP_PERF_THREADS)
-                infp_map_put(&perf->known, perf_key(pid), group);
-        if (r >= 0 && perf->method == INFP_PERF_TREE)
-                perf->groups[group].is_ended = true; /* closed when the kernel hangs up */
+        list_new(perf, pid, &threads); /* it may have started some since */
+        for (size_t i = 0; i < threads.n; i++)
+                resume_thread(perf, &threads.list[i]);
+        free(threads.list);
 }
 
 void infp_perf_note_task(void *context, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid)
