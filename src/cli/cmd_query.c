@@ -282,7 +282,7 @@ const struct infp_command infp_command_query = {
                 "(percentiles from engines' histograms; engine_quantiles_between(from_t_ns, to_t_ns) for one window,\n"
                 "engine_quantiles_by(seconds) for consecutive windows), energy_watts, samples_named (stack samples "
                 "with functions).\n"
-                "Where a row refers to an id, the columns behind that id are joined (processes: pName, pCmdline). time "
+                "Where a row refers to an id, the columns of that row are joined (processes: pName, pCmdline). time "
                 "is UTC with\n"
                 "microseconds, printed as Unix milliseconds; t_ns is CLOCK_MONOTONIC. The SQL is DuckDB's. Counters "
                 "are stored as the\n"

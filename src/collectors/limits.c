@@ -16,7 +16,7 @@
 
 enum { MOST_PIDS = 1024, MOST_GROUPS = 32, MOST_LEVELS = 16, FLOOR_MS = 1000 };
 /* A command sets its affinity at its start, and processes rarely move later. */
-static const uint64_t often_ns = INFP_NS_PER_S - INFP_NS_PER_S / 10, seldom_ns = 5 * INFP_NS_PER_S;
+static const uint64_t often_ns = INFP_NS_PER_S - INFP_NS_PER_S / 10, rarely_ns = 5 * INFP_NS_PER_S;
 
 enum limit_cell {
         LIMIT_EFFECTIVE_CPUS,
@@ -233,8 +233,8 @@ static bool is_due(struct limits *s, const struct infp_env *env, size_t n_pids)
         if (env->is_live && hash == s->pids_hash && now < s->next_ns)
                 return false;
         s->step_ns = hash != s->pids_hash ? often_ns : 2 * s->step_ns;
-        if (s->step_ns > seldom_ns)
-                s->step_ns = seldom_ns;
+        if (s->step_ns > rarely_ns)
+                s->step_ns = rarely_ns;
         s->pids_hash = hash;
         s->next_ns = now + s->step_ns;
         return true;

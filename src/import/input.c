@@ -98,7 +98,7 @@ static int broken_gzip(const struct infp_import_input *input, struct infp_err *e
                          input->z.msg ? ": " : "", input->z.msg ? input->z.msg : "");
 }
 
-/* Members of a gzip file follow one another; what follows the last and is none (padding) ends it, as gzip(1) has it. */
+/* Members of a gzip file follow one another; padding after the last one ends the file, as in gzip(1). */
 static bool next_member(struct infp_import_input *input)
 {
         if (input->z.avail_in && input->z.next_in[0] != 0x1f)

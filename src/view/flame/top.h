@@ -34,7 +34,7 @@ uint32_t infp_flame_top_room(uint32_t most);
 /* "and 4 more; 1 that nearly every stack passes through is left out: main": what a list of n less than all leaves out. "" of 0. */
 void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
                          uint32_t n_passages);
-/* "name (object) file:line", guesses are called guesses; short: of templates and parameters only what tells them apart. */
+/* "name (object) file:line", guesses are marked; short: of templates and parameters only what distinguishes names. */
 void infp_flame_top_words(struct infp_str *out, const struct infp_flame_function *function, bool is_short);
 int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_view *view);
 /* One paragraph: what was wanted, taken and lost; stacks that end early; frames that are guessed or have no name. flame NULL: what the

@@ -24,7 +24,7 @@ static bool is_instance(uint32_t instance)
         return instance == NVML_NONE_U32 || instance <= INSTANCE_MAX;
 }
 
-/* Memory tells one length of records from another, and is no reason to drop processes. */
+/* The lengths of records are told apart by the memory they give; an odd memory is no reason to drop a process. */
 static bool are_sound(const void *records, uint32_t n, size_t stride, bool with_memory)
 {
         for (uint32_t i = 0; i < n; i++) {

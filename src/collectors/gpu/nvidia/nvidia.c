@@ -158,7 +158,7 @@ static bool is_slow_field(unsigned cell)
                cell != GPU_NVLINK_RX_BYTES;
 }
 
-static void read_seldom(const struct nvidia_reading *reading)
+static void read_rarely(const struct nvidia_reading *reading)
 {
         struct nvidia_device *device = reading->device;
         uint64_t before[2] = { reading->row->valid[0], reading->row->valid[1] };
@@ -201,7 +201,7 @@ static bool read_device(struct nvidia_reading *reading, struct infp_emit *emit)
         infp_nvidia_mig_find(reading);
         infp_nvidia_put_identity(reading);
         infp_nvidia_read(reading);
-        read_seldom(reading);
+        read_rarely(reading);
         infp_nvidia_read_fields(reading);
         keep_slow_fields(reading);
         infp_gpu_bound(emit, device->uuid); /* what is integrated first */
