@@ -428,6 +428,16 @@ def test_a_narrow_frame_has_the_short_name(infprof, flamegraph, tmp_path):
     assert "function shortName" in picture  # by which zooming labels frames
 
 
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_short_names_of_the_page():
+    """As src/view/flame/look.c shortens them: tests/unit/test_flame_view.c reads the same file."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    cases = [line.split("\t") for line in (top / "tests/fixtures/flame/short_names.tsv").read_text().splitlines()]
+    script = (top / "web/flame/short_name.js").read_text() + "console.log(JSON.stringify(JSON.parse(process.argv[1]).map(shortName)))"
+    done = subprocess.run(["node", "-e", script, json.dumps([name for name, short in cases])], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [short for name, short in cases]
+
+
 def test_diff_refuses_other_modes(flamegraph, imported):
     assert "they cannot be compared" in flamegraph("--svg", "--diff", imported, fails=1)
 

@@ -3,6 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -180,29 +182,30 @@ static void a_tree_that_is_none_is_refused(void **state)
         assert_int_equal(infp_flame_pack(&text, &flame, &packing, &err), -22);
 }
 
-/* As web/flame/short_name.js shortens them. */
+/* As web/flame/short_name.js shortens them: tests/e2e/test_flamegraph.py reads the same file. */
 static void test_short_names(void **state)
 {
-        static const char *const cases[][2] = {
-                { "(anonymous namespace)::tinyBLAS_Q0_AVX<block_q8_0, block_q8_0, float>::gemm4xN<2>(long, long)",
-                  "tinyBLAS_Q0_AVX::gemm4xN" },
-                { "std::vector<std::pair<int, int>>::push_back(int const&)", "std::vector::push_back" },
-                { "foo(int) const", "foo" },
-                { "operator new(unsigned long)", "operator new(unsigned long)" },
-                { "Foo::operator<(int)", "Foo::operator<" },
-                { "main", "main" },
-                { "<>", "<>" },
-                { "name (guessed)", "name (guessed)" },
-                { "a(b(c))d", "ad" },
-        };
+        const char *fixtures = getenv("INFP_FIXTURES");
+        char path[4096], line[512];
+        unsigned n = 0;
+        FILE *file;
 
         (void) state;
-        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(path, sizeof(path), "%s/flame/short_names.tsv", fixtures ? fixtures : "tests/fixtures");
+        file = fopen(path, "re");
+        assert_non_null(file);
+        for (; fgets(line, sizeof(line), file); n++) {
                 infp_autostr struct infp_str text = { 0 };
+                char *tab = strchr(line, '\t');
 
-                infp_flame_short_name(&text, cases[i][0]);
-                assert_string_equal(text.data, cases[i][1]);
+                assert_non_null(tab);
+                *tab = 0;
+                tab[1 + strcspn(tab + 1, "\n")] = 0;
+                infp_flame_short_name(&text, line);
+                assert_string_equal(text.data, tab + 1);
         }
+        fclose(file);
+        assert_int_equal(n, 17);
 }
 
 /* What is folded is said, with its share of all. */

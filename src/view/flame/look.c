@@ -203,23 +203,33 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
 
 enum { LONGEST_NAME = 2000 }; /* of longer ones nothing is taken out: it is not worth the time */
 
-/* Innermost pairs without another pair in them; a "(" after a blank begins no parameters. True: some were taken out. */
+/* A "(" after a blank begins no parameters: "name (guessed)". A "<" at the beginning or after a dot belongs to a name of Python, Java or
+ * Rust: "<module> (app.py:3)", "Main.<init>". */
+static bool is_list(const char *text, const char *open)
+{
+        return *open == '(' ? open == text || open[-1] != ' ' : open > text && open[-1] != '.';
+}
+
+/* Innermost pairs without another pair in them. True: some were taken out. */
 static bool take_out(char *text, char opening, char closing)
 {
         char *open = NULL;
         bool any = false;
 
-        for (char *at = text; *at; at++) {
+        for (char *at = text; *at;) {
+                char *next = at + 1;
+
                 if (*at == opening) {
                         open = at;
-                } else if (*at == closing && open && !(opening == '(' && open > text && open[-1] == ' ')) {
-                        memmove(open, at + 1, strlen(at + 1) + 1);
-                        at = open - 1;
-                        open = NULL;
-                        any = true;
                 } else if (*at == closing) {
+                        if (open && is_list(text, open)) {
+                                memmove(open, next, strlen(next) + 1);
+                                next = open;
+                                any = true;
+                        }
                         open = NULL;
                 }
+                at = next;
         }
         return any;
 }
@@ -239,7 +249,9 @@ void infp_flame_short_name(struct infp_str *out, const char *name)
                 ;
         size = strlen(text);
         if (size >= strlen(is_const) && !strcmp(text + size - strlen(is_const), is_const))
-                text[size - strlen(is_const)] = 0;
+                text[size -= strlen(is_const)] = 0;
+        while (size && text[size - 1] == ' ')
+                text[--size] = 0;
         infp_str_puts(out,
                       strpbrk(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ? text : name);
 }
