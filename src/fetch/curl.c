@@ -15,21 +15,22 @@ static struct infp_err load_err;
 
 static int load(struct infp_err *err)
 {
-        void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+        const char *name = "libcurl.so.4";
+        void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         CURLcode code;
 
         if (!library) {
                 infp_fail(err, -ENOPKG, "HTTP needs libcurl.so.4 (Debian: apt-get install libcurl4): %s", dlerror());
-                library = dlopen("libcurl-gnutls.so.4",
-                                 RTLD_NOW | RTLD_LOCAL); /* Debian's other build, which git needs */
+                name = "libcurl-gnutls.so.4"; /* Debian's other build, which git needs */
+                library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         }
         if (!library)
                 return -ENOPKG;
-#define X(name)                                                     \
-        *(void **) &infp_curl.name = dlsym(library, "curl_" #name); \
-        if (!infp_curl.name)                                        \
-                return infp_fail(err, -ENOPKG,                      \
-                                 "libcurl.so.4 has no curl_" #name "; infprof needs version 7.87 or later");
+#define X(function)                                                                                                 \
+        *(void **) &infp_curl.function = dlsym(library, "curl_" #function);                                         \
+        if (!infp_curl.function)                                                                                    \
+                return infp_fail(err, -ENOPKG, "%s has no curl_" #function "; infprof needs version 7.87 or later", \
+                                 name);
         INFP_CURL_FUNCTIONS(X)
 #undef X
         code = infp_curl.global_init(CURL_GLOBAL_DEFAULT);

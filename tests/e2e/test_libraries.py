@@ -50,6 +50,13 @@ def test_without_libcurl(infprof, run_dir, without):
     assert "HTTP needs libcurl.so.4" in engines[0]["reason"]
 
 
+def test_a_libcurl_that_is_too_old(infprof, without, tmp_path):
+    """The file that was opened is named, not the one that was looked for first."""
+    without("libcurl.so.4")
+    run("cc", "-shared", "-o", tmp_path / "libcurl-gnutls.so.4", "-x", "c", "/dev/null").check_returncode()
+    assert "libcurl-gnutls.so.4 has no curl_" in libraries(infprof)["libcurl"]["text"]
+
+
 def test_without_libdw(infprof, without):
     without("libdw.so.1")
     found = libraries(infprof)
