@@ -1,4 +1,5 @@
 """Manual pages and completion, made from the options' records (tools/manual)."""
+import os
 import pathlib
 import re
 import shutil
@@ -58,6 +59,8 @@ def test_pages_are_rendered_without_a_warning(made):
     (["infprof", "report", "func"], ["functions"]),
     (["infprof", "report", "-r", "func"], []),
     (["infprof", "help", "pl"], ["plot"]),
+    (["infprof", "record", "--", "python", "--capture-"], []),
+    (["infprof", "report", "--", "func"], []),
 ])
 def test_bash_completes(made, words, answer):
     script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _infprof; printf "%s\\n" "${COMPREPLY[@]}"'
@@ -69,6 +72,15 @@ def test_other_shells_read_theirs(made, shell, name):
     if not shutil.which(shell):
         pytest.skip(f"no {shell}")
     said(shell, "-n", made / name)
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish")
+@pytest.mark.parametrize("line, answer", [("infprof he", ["help"]), ("infprof help pl", ["plot"]), ("infprof help plot pl", []),
+                                          ("infprof report func", ["functions"])])
+def test_fish_completes(made, line, answer, tmp_path):
+    done = subprocess.run(["fish", "--no-config", "-c", 'source $argv[1]; complete -C $argv[2]', made / "infprof.fish", line],
+                          capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path, env={**os.environ, "HOME": str(tmp_path)})
+    assert [shown.split("\t")[0] for shown in done.stdout.splitlines()] == answer
 
 
 def test_scripts_of_the_documents(tmp_path):
