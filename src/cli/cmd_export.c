@@ -17,19 +17,13 @@
 #include "query/sql_views.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
+        INFP_RUN_OPTION,
         { 'f', "format", "FORMAT", INFP_OUTPUT_FORMATS ", prom (default: the file's extension, else csv)", false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
         { 0, "json", NULL, "an array of objects: the same as -f json", false },
         { 'o', "output", "FILE", "write there instead of standard output (-); without -f its extension decides",
           false },
-        { 0, "from", "WHEN",
-          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
-          "(after the start) or -5m (before the end)",
-          false },
-        { 0, "to", "WHEN", "end there", false },
+        INFP_RANGE_OPTIONS,
         { 0, "no-names", NULL, "keep ids as they are; do not add the columns that they refer to", false },
         { 0 },
 };

@@ -16,9 +16,7 @@
 #include "cli/output.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
+        INFP_RUN_OPTION,
         { 0, "html", NULL,
           "an interactive page in one file: zoom, search, time, callers and callees (default; on a terminal: "
           "UUID_flamegraph.html beside the run)",
@@ -38,11 +36,7 @@ static const struct infp_option options[] = {
         { 0, "mode", "MODE", "cpu, wall, off-cpu, heap, or a mode of an imported profile (default: cpu)", false },
         { 0, "pid", "PID", "only this process", false },
         { 0, "filter", "RE", "only stacks with a function that matches (POSIX extended)", false },
-        { 0, "from", "WHEN",
-          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
-          "(after the start) or -5m (before the end)",
-          false },
-        { 0, "to", "WHEN", "end there", false },
+        INFP_RANGE_OPTIONS,
         { 0, "no-inlined", NULL, "merge inlined functions into the function that was compiled", false },
         { 0, "min-width-percent", "P", "hide frames below this share at first (pictures)", false },
         { 0, "colors", "THEME", "kind, heat (by self time), hot, cold, rainbow or monochrome (default: kind)", false },

@@ -15,18 +15,12 @@
 #include "view/figure/figure.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
+        INFP_RUN_OPTION,
         { 0, "delta", NULL, "draw differences between samples (default: counters per second, gauges as they are)",
           false },
         { 0, "raw", NULL, "draw counters as stored: sums", false },
         { 0, "hist", NULL, "draw a histogram of the samples of each metric", false },
-        { 0, "from", "WHEN",
-          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time, +30s "
-          "(after the start) or -5m (before the end)",
-          false },
-        { 0, "to", "WHEN", "end there", false },
+        INFP_RANGE_OPTIONS,
         { 0, "title", "TEXT", "title above the figure (default: the metrics' names)", false },
         { 0, "size", "WxH", "size of one panel in pixels, 300x150 to 8000x4000 (default: 1000x320)", false },
         { 0, "json", NULL, "print the values as one JSON object", false },

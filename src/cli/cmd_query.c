@@ -20,9 +20,7 @@
 enum { MAX_SQL = 16 << 20, EXIT_INTERRUPTED = 128 + SIGINT };
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
+        INFP_RUN_OPTION,
         { 'p', "pid", "PID",
           "read the marks, spans and counters that this process still holds, without a run; not its children's",
           false },

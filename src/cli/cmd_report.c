@@ -16,14 +16,8 @@
 #include "view/report/report.h"
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
-        { 0, "from", "WHEN",
-          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), 14:05:00, "
-          "2026-05-18T14:05:00Z, +30s (after the start), -5m (before the end)",
-          false },
-        { 0, "to", "WHEN", "end there", false },
+        INFP_RUN_OPTION,
+        INFP_RANGE_OPTIONS,
         { 0, "skip", "TIME", "skip the beginning, such as 60s of warm-up", false },
         { 0, "labels", NULL,
           "report between each two neighbouring labels (marks, and measure_label lines of a captured output)", false },

@@ -43,9 +43,7 @@ static const struct infp_table columns_table = {
 };
 
 static const struct infp_option options[] = {
-        { 'r', "run", "RUN",
-          "the run: its output directory or the beginning of its uuid (default: the newest in ./profiler-output)",
-          false },
+        INFP_RUN_OPTION,
         INFP_LISTING_OPTIONS("table on a terminal, else tsv"),
         { 0 },
 };

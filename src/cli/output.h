@@ -29,6 +29,23 @@ struct infp_output {
         {                                                 \
                 0, "json", NULL, "one JSON object", false \
         }
+/* Of verbs that read a run, and of those that read a part of it. */
+#define INFP_RUN_OPTION                                                                                       \
+        {                                                                                                     \
+                'r', "run", "RUN",                                                                            \
+                        "the run: its output directory or the beginning of its uuid (default: the newest in " \
+                        "./profiler-output)",                                                                 \
+                        false                                                                                 \
+        }
+#define INFP_RANGE_OPTIONS                                                                                   \
+        { 0, "from", "WHEN",                                                                                 \
+          "start of the range: a mark's tag, a load's name, ready (an engine's first answer), a clock time " \
+          "(14:05:00, "                                                                                      \
+          "2026-05-18T14:05:00Z), +30s (after the start) or -5m (before the end)",                           \
+          false },                                                                                           \
+        {                                                                                                    \
+                0, "to", "WHEN", "end there", false                                                          \
+        }
 /* Of verbs that list rows. */
 #define INFP_LISTING_OPTIONS(otherwise)                                                                         \
         { 'f', "format", "FORMAT",                                                                              \
