@@ -13,8 +13,9 @@ void infp_close_ptr_(int *fd);
 /* One of the last descriptors below RLIMIT_NOFILE: not to be kept, since everybody else has to open and close files, too. */
 bool infp_fd_is_scarce(int fd);
 
-/* Fewer than this may be open at once: there is room for what is needed at all, not for a caller that wants many. */
-enum { INFP_ENOUGH_FDS = 64 };
+/* Fewer than this may be open at once: there is room for what is needed at all, not for a caller that wants many. A recording of one
+ * process keeps about 50 without perf events. */
+enum { INFP_ENOUGH_FDS = 96 };
 bool infp_fds_are_few(unsigned *ret_limit);
 
 /* Reads a file below `dir_fd` into `buffer` (at most cap - 1 bytes, a 0 byte is put after them); a leading '/' of path is

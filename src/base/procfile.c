@@ -39,6 +39,8 @@ static void set_size(struct infp_procfile *file, size_t size)
 
 int infp_procfile_open(struct infp_procfile *file, int root_fd, const char *path, bool reopen)
 {
+        unsigned limit;
+
         file->reopen = reopen;
         if (file->fd >= 0)
                 return 0;
@@ -48,7 +50,7 @@ int infp_procfile_open(struct infp_procfile *file, int root_fd, const char *path
                 file->fd = -1;
                 return -errno;
         }
-        file->is_scarce = infp_fd_is_scarce(file->fd);
+        file->is_scarce = infp_fd_is_scarce(file->fd) || infp_fds_are_few(&limit);
         return 0;
 }
 

@@ -18,7 +18,7 @@ struct infp_procfile {
         char *data; /* size bytes and a 0 */
         size_t size, cap;
         bool reopen;    /* the file lies in a fixture tree and can be replaced: open it anew each time */
-        bool is_scarce; /* its descriptor is one of the last below the limit: given back after each read */
+        bool is_scarce; /* descriptors are few, or this is one of the last: given back after each read */
 };
 
 #define INFP_PROCFILE_INIT \

@@ -13,6 +13,7 @@ import pytest
 
 from program import run
 from refuse import BPF, PERF_EVENT_OPEN, PROCESS_VM_READV, PTRACE, refused
+from stacks import KERNEL_PART
 from waiting import wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -154,6 +155,15 @@ def attach(infprof, output, spin, *arguments, before=(), options=(), **keywords)
         target.wait()
 
 
+def check_attached(recorded, said, stolen_s):
+    """All samples that the kernel's clock of the events asks for, the kernel's part apart, and no more than the program's own clock
+    does: how much of its time had gone before the events were open, depends on the machine."""
+    found, wanted = samples(recorded), last(recorded)["wanted"]
+    slack = 4 + len({(row["tid"], row["cpu"]) for row in found}) + stolen_s * HZ
+    assert 0 < len(found) <= 1.02 * seconds_of(said) * HZ + slack, (len(found), said)
+    assert len(found) >= (1 - KERNEL_PART) * wanted - slack, (len(found), wanted)
+
+
 @pytest.mark.san
 def test_attached(infprof, run_dir, spin, stolen):
     """Threads that were there, and those that begin later."""
@@ -199,7 +209,8 @@ def test_the_machine(record, spin, run_dir, stolen):
     assert last(done.run)["method"] == "perf events of CPUs"
     assert last(done.run)["wanted"] is None  # what others use is not measured
     mine = [row for row in samples(done.run) if row["tid"] == target.pid]
-    assert 5 < len(mine) <= 1.02 * most + 4 + stolen() * HZ, (len(mine), most)
+    # From before the recorder's start to after its end: not all of that is recorded.
+    assert 0.5 * most < len(mine) <= 1.02 * most + 4 + stolen() * HZ, (len(mine), most)
 
 
 @needs_root
@@ -208,7 +219,7 @@ def test_normal_user(infprof, run_dir, spin, user, stolen):
     done = run([*user, infprof, "record", "-o", run_dir, f"--cpu={HZ}", "--no-finish", "--", spin, 0.5, 2])
     assert done.returncode == 0, done.stderr
     recorded = run_dir.run()
-    check_total(recorded, seconds_of(done.stdout), HZ, stolen(), kernel=0.1)  # its part is not seen
+    check_total(recorded, seconds_of(done.stdout), HZ, stolen(), kernel=KERNEL_PART)
     state, reason, fix = sources(recorded)["kernel"]
     assert state == "denied" and "not sampled" in reason and "perf_event_paranoid" in fix
     assert done.stderr.count("does not permit kernel stacks") == 1
@@ -221,8 +232,7 @@ def test_normal_user_attaches(infprof, run_dir, spin, user, stolen):
     done, said = attach(infprof, run_dir, spin, 0.4, 2, before=user, options=[f"--cpu={HZ}"])
     assert done.returncode == 0, done.stderr
     assert last(run_dir.run())["method"] == "perf events of threads"
-    # How much had gone before all events were open, depends on the machine.
-    assert 20 < len(samples(run_dir.run())) <= seconds_of(said) * HZ * 1.02 + 4 + stolen() * HZ
+    check_attached(run_dir.run(), said, stolen())
 
 
 @needs_root
@@ -314,16 +324,21 @@ def limit(**limits):
 
 @needs_root
 @needs_paranoid
-def test_few_descriptors(infprof, run_dir, spin, user):
-    done, _ = attach(infprof, run_dir, spin, 1, 1, 0, 48, before=user, options=[f"--cpu={HZ}"], preexec_fn=limit(RLIMIT_NOFILE=96))
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("most", [96, 64, 48])
+def test_few_descriptors(infprof, run_dir, spin, user, stolen, most):
+    """Perf events leave the store and the collectors what they need: no row is lost."""
+    done, said = attach(infprof, run_dir, spin, 1, 1, 0, 48, before=user, options=[f"--cpu={HZ}", "-t", "100"],
+                        preexec_fn=limit(RLIMIT_NOFILE=most))
+    assert done.returncode == 0 and "lost" not in done.stderr and "no descriptor" not in done.stderr, done.stderr
     recorded = run_dir.run()
     n = last(recorded)["skipped_threads"]
     assert 0 < n < 49
     assert f"{n} threads of the target are not sampled" in done.stderr
     state, reason, fix = sources(recorded)["threads"]
     assert state == "denied" and reason.startswith(f"{n} threads") and "ulimit -n" in fix
-    assert len(samples(recorded)) > 20  # of the one that works
+    assert {row["self_rows_lost"] for row in recorded.table("self")} == {0}
+    assert len(recorded.table("cpu")) >= len(recorded.table("ticks")) - 1
+    check_attached(recorded, said, stolen())  # of the one that works
 
 
 @needs_root

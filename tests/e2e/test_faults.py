@@ -167,7 +167,7 @@ def test_sixteen_descriptors(infprof, tmp_path):
     # Sources with threads and sockets of their own make room for them, and say what would let them in.
     left_out = query(infprof, tmp_path, "SELECT collector, fix FROM sources WHERE reason LIKE 'only 16 file descriptors%' ORDER BY 1")
     assert {"containers", "energy", "engine"} <= {row["collector"] for row in left_out}
-    assert {row["fix"] for row in left_out} == {"ulimit -n 64"}
+    assert {row["fix"] for row in left_out} == {"ulimit -n 96"}
 
 
 @pytest.mark.parametrize("verb", ["finish", "report", "query 'SHOW TABLES'", "export cpu"])

@@ -28,7 +28,7 @@ const char *infp_perf_method_name(enum infp_perf_method method)
         return names[method];
 }
 
-/* Half of a small allowance. */
+/* A quarter of a small allowance: the collectors and the store need theirs. */
 static uint32_t event_budget(void)
 {
         struct rlimit limit;
@@ -36,7 +36,7 @@ static uint32_t event_budget(void)
 
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
                 return SPARE_FDS;
-        n = limit.rlim_cur > 2 * SPARE_FDS ? limit.rlim_cur - SPARE_FDS : limit.rlim_cur / 2;
+        n = limit.rlim_cur > 2 * SPARE_FDS ? limit.rlim_cur - SPARE_FDS : limit.rlim_cur / 4;
         return n > MOST_EVENTS ? MOST_EVENTS : (uint32_t) n;
 }
 

@@ -48,11 +48,16 @@ static int open_one(const struct infp_perf *perf, pid_t pid, const struct perf_c
                     bool on_exec)
 {
         struct perf_event_attr attr;
+        int fd;
 
         infp_perf_attribute(perf, kind, &attr);
         attr.disabled = attr.enable_on_exec = on_exec;
         attr.inherit = pid != -1;
-        return infp_perf_event(&attr, pid, cpu->number, cpu->fd[kind]);
+        fd = infp_perf_event(&attr, pid, cpu->number, cpu->fd[kind]);
+        if (fd < 0 || !infp_fd_is_scarce(fd))
+                return fd;
+        infp_close(fd);
+        return -EMFILE;
 }
 
 void infp_perf_group_close(struct infp_perf *perf, unsigned group)
