@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -46,6 +47,16 @@ def own_registry(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     monkeypatch.delenv("INFPROF_RUN", raising=False)
     return directory
+
+
+@pytest.fixture(autouse=True)
+def rings(monkeypatch):
+    """Ring files of one test are in a directory of its own: recordings of the machine by others would take them from the default one.
+    In memory, as they are meant to be: on a busy disk a program's first records are lost while its file is made."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="infprof-test-", dir=memory, ignore_cleanup_errors=True) as directory:
+        monkeypatch.setenv("INFPROF_RING", directory)
+        yield pathlib.Path(directory)
 
 
 @pytest.fixture

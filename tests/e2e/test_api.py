@@ -54,13 +54,6 @@ def run(program, *words, library=None, **variables):
                           timeout=60)
 
 
-@pytest.fixture
-def rings(tmp_path):
-    directory = tmp_path / "rings"
-    directory.mkdir(mode=0o700)
-    return directory
-
-
 @pytest.mark.parametrize("how", ["so", "a", "lazy"])
 @pytest.mark.parametrize("maker", COMPILERS)
 def test_examples_compile_and_run(build, tmp_path, rings, maker, how):
@@ -224,9 +217,8 @@ def test_exec_and_fork_and_kill(build, record, tmp_path):
     assert marks == ["after exec", "before exec", "child", "killed soon"]
 
 
-def test_pid_of_a_program_without_recorder(infprof, server, monkeypatch):
-    monkeypatch.delenv("INFPROF_RING", raising=False)
-    process = subprocess.Popen([server, "20", "2"], env={**os.environ, "INFPROF_RING": "1"}, stdout=subprocess.DEVNULL)
+def test_pid_of_a_program_without_recorder(infprof, server):
+    process = subprocess.Popen([server, "20", "2"], stdout=subprocess.DEVNULL)
     try:
         def ask():
             done = subprocess.run([infprof, "query", "--json", "--pid", str(process.pid), "SELECT DISTINCT name FROM spans"],
@@ -237,5 +229,3 @@ def test_pid_of_a_program_without_recorder(infprof, server, monkeypatch):
     finally:
         process.kill()
         process.wait()
-    for path in pathlib.Path(f"/dev/shm/infprof-{os.geteuid()}").glob(f"{process.pid}-*.ring"):
-        path.unlink()
