@@ -2,7 +2,8 @@
 """What --cpu costs, one verb a measurement, each within five minutes on a quiet machine (harm: ten):
 
   bench_sampler.py cost        CPU of a program at 99 Hz over its own (60 interleaved pairs), at 1,000 Hz over bare-IP sampling
-  bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet
+  bench_sampler.py own         own CPU at 1,000 Hz, symbols included; us and bytes a sample, as segments and Parquet;
+                               of --wall with 4,000 threads
   bench_sampler.py torch       on PyTorch (Debian's python3-torch): own CPU, memory, time until sampling, share of whole stacks
   bench_sampler.py peers       perf and py-spy --native beside us, in one run, on ../shared/truth's programs
   bench_sampler.py unwind      stacks equal to elfutils': torch, the demo's llama-server
@@ -203,6 +204,25 @@ def own_figures(work, name, pid, seconds, hz=1000, *options):
     return output, got, n
 
 
+def wall(work, seconds):
+    """CPU of --wall beside a process of 4,000 threads that wait, over that of a recording without it."""
+    code = ("import threading, time\nthreading.stack_size(65536)\nfor i in range(3999): threading.Thread(target=time.sleep, "
+            "args=(1000,), daemon=True).start()\nprint('ready', flush=True)\ntime.sleep(1000)")
+    used = {}
+    with subprocess.Popen(["/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, text=True) as target:
+        try:
+            assert target.stdout.readline() == "ready\n"
+            for name, words in (("with", ["--wall"]), ("without", [])):
+                words = [work.infprof, "record", "-o", work.output(), "--no-snapshots", *words, "--duration", seconds, "--pid", target.pid]
+                used[name] = tree_cpu_after(subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                                                             stderr=subprocess.DEVNULL))
+        finally:
+            target.kill()
+    work.figures["wall_4000"] = {**used, "seconds": seconds}
+    print(f"--wall of 4,000 threads: {100 * (used['with'] - used['without']) / seconds:.1f} % of a core over {seconds} s, finish and "
+          f"symbols included")
+
+
 def own(work, options):
     work.truth("busy_split")
     seconds = 20 if not options.quick else 4
@@ -224,6 +244,7 @@ def own(work, options):
         target.kill()
         target.wait()
     n_live = rows_of(work, live, "SELECT count(*) AS n FROM stack_samples")[0]["n"]
+    wall(work, 4 if options.quick else 10)
     print(f"bytes a sample: {bytes_of(live, TABLES, '.arrows') / n_live:.1f} in segments, {bytes_of(finished, TABLES, '.parquet') / n:.1f} "
           f"in Parquet, all seven tables")
     work.figures["bytes_segment"] = bytes_of(live, TABLES, ".arrows") / n_live

@@ -265,12 +265,11 @@ def test_it_begins_anew(record, limit):
 
 def test_it_is_removed(infprof, run_dir):
     """By somebody: that is said once, all else goes on."""
-    process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", "echo one; sleep 1; echo two; sleep 0.3; echo three; exit 4"],
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(lambda: list(run_dir.glob("*_output.txt")), "the file")
-    time.sleep(0.3)  # sleep: more is written before it is removed
+    process = start(infprof, run_dir, "--no-finish", command=["sh", "-c", "echo one; read go; echo two; sleep 0.3; echo three; exit 4"],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: [path for path in run_dir.glob("*_output.txt") if path.read_text() == "one\n"], "the first line")
     output_file(run_dir.run()).unlink()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(b"go\n", timeout=60)
     assert process.returncode == 4 and out == b"one\ntwo\nthree\n"
     assert err.decode().count("has been removed") == 1, err
 

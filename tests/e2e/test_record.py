@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -147,10 +148,24 @@ def test_first_sample_comes_before_the_command(record):
     assert all(row["tree_processes"] == 0 for row in done.run.table("tree")[:1])
 
 
+# Wakes at even distances as a recorder does, and says how many times it missed that and how late it usually was.
+EVEN = """
+import sys, time
+period, begin, missed, late = int(sys.argv[1]), time.monotonic_ns(), 0, []
+deadline = begin
+while deadline < begin + float(sys.argv[2]) * 1e9:
+    time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
+    late.append(time.monotonic_ns() - deadline)
+    missed += late[-1] // period
+    deadline += (1 + late[-1] // period) * period
+print(missed, sorted(late)[len(late) // 2])
+"""
+
+
 @pytest.mark.san
 @pytest.mark.parametrize("period_ms, seconds", [(10, 2), (50, 3), (130, 3)])
 def test_no_drift(record, period_ms, seconds):
-    done = record("-t", period_ms, "--no-finish", "--no-snapshots", command=["sleep", seconds])
+    done = record("-t", period_ms, "--no-finish", "--no-snapshots", command=[sys.executable, "-S", "-c", EVEN, period_ms * 1_000_000, seconds])
     assert done.returncode == 0, done.stderr
     ticks = done.run.table("ticks")
     period = period_ms * 1_000_000
@@ -159,8 +174,11 @@ def test_no_drift(record, period_ms, seconds):
         assert row["tick"] - before["tick"] - 1 == row["missed"] - before["missed"]
         assert row["t_ns"] == row["deadline_ns"] + row["late_ns"]
     assert all(0 <= row["late_ns"] for row in ticks[:-1])
-    # A busy machine may hold up many ticks; one that drifts is never on time again.
-    assert min(row["late_ns"] for row in ticks[len(ticks) // 2:-1]) < period
+    # A busy machine holds up the command beside it, too.
+    missed, usual = map(int, done.stdout.split())
+    late = statistics.median(row["late_ns"] for row in ticks[:-1])
+    assert late < period / 2 + 2 * usual, (late, usual)
+    assert ticks[-1]["missed"] <= 0.05 * len(ticks) + 2 * missed + 2, (ticks[-1]["missed"], missed, len(ticks))
     assert len(ticks) + ticks[-1]["missed"] >= seconds * 1000 / period_ms
     assert len(done.run.table("cpu")) >= len(ticks) - 1
 
