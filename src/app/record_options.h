@@ -25,7 +25,7 @@ struct infp_record_options {
         bool capture;                                           /* the child's output goes to <uuid>_output.txt */
         uint64_t capture_limit;                                 /* bytes kept of it; 0: all */
         bool own_cgroup;                                        /* the child runs in a cgroup that we make */
-        bool jit_names;                                         /* it has variables of record/jit_names.h */
+        bool jit_names;                                         /* it has the variables of infp_jit_names_variables */
         struct infp_sampler_options sampler;                    /* stacks; asked for or not: infp_sampler_is_asked */
         uint64_t baseline_ns; /* quiet time before the child starts, for the idle power; 0: none */
 };

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/time.h"
 #include "collect/collector.h"
-#include "record/process_row.h"
+#include "record/processes.h"
 #include "record/recorder.h"
 #include "ring/find.h"
 #include "store/store.h"

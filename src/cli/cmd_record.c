@@ -21,7 +21,6 @@
 #include "cli/record_options.h"
 #include "cli/record_output.h"
 #include "collect/target.h"
-#include "record/jit_names.h"
 #include "record/own_cgroup.h"
 #include "record/session.h"
 #include "record/tail.h"

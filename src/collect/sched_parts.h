@@ -1,4 +1,4 @@
-/* The inside of the scheduler, shared by its files alone.
+/* Shared by sched.c and sched_watch.c alone.
  *
  * A slot belongs to the worker that may run it. Who runs a slot's call holds all of the slot; in between, and for the fields
  * that the watch looks at, the scheduler's lock counts. The lock is never held during a call of a collector. */
@@ -68,11 +68,9 @@ struct infp_sched {
         uint64_t watched_ns;
 };
 
+/* sched.c */
 uint64_t infp_sched_now(void);
-uint64_t infp_sched_deadline(const struct infp_sched *sched); /* of the next tick */
-/* A worker: new, or in place of one that ended; and its thread. The lock is held, or no thread is there yet. */
+/* A worker: new, or in place of one that ended; and its thread. The lock is held, or there is no thread yet. */
 int infp_sched_add_worker(struct infp_sched *sched, struct sched_slot *own, struct sched_worker **ret,
                           struct infp_err *err);
 int infp_sched_start_worker(struct sched_worker *worker, struct infp_err *err);
-void infp_sched_wake_reader(const struct infp_sched *sched);
-void *infp_sched_main(void *worker);

@@ -1,4 +1,4 @@
-/* The inside of a target: for target.c and target_scan.c alone. */
+/* Shared by target.c, target_scan.c and last_look.c alone. */
 #pragma once
 
 #include <pthread.h>
@@ -63,8 +63,6 @@ struct infp_target {
         size_t n_members, cap_members;
 };
 
-/* Entry of a pid or NULL. */
-struct infp_entry *infp_target_entry(struct infp_target *target, int32_t pid);
 struct infp_process *infp_process_new(const struct infp_env *env, int32_t pid, uint64_t start_ticks);
 void infp_process_end(struct infp_target *target, struct infp_process *process); /* closes and frees */
 
@@ -81,8 +79,8 @@ int infp_target_follow(struct infp_target *target, struct infp_process *process)
 ssize_t infp_target_read(struct infp_target *target, struct infp_process *process, enum infp_process_file file,
                          char *buffer, size_t cap);
 
-/* target_merge.c: the entries after a list was read; ended ones are marked and stay until infp_target_sweep. */
+/* target_scan.c: the entries after /proc was listed; ended ones are marked and stay until infp_target_sweep. */
 int infp_target_merge(struct infp_target *target);
 void infp_target_sweep(struct infp_target *target);
-/* target_scan.c: reads those that are followed, then finds the place of those that are new. */
+/* Reads those that are followed, then finds the place of those that are new. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env);

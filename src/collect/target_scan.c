@@ -3,12 +3,122 @@
  * Who is in the tree: the roots, what has a parent in the tree, and in mode RUN what was reparented to us, since we are the
  * subreaper of all that we start. Once in it a process stays in it, however its parents end. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
+
+static int make_room(struct infp_entry **entries, size_t *cap, size_t n)
+{
+        struct infp_entry *grown;
+
+        if (n <= *cap)
+                return 0;
+        n += n / 2;
+        grown = realloc(*entries, n * sizeof(*grown));
+        if (!grown)
+                return -ENOMEM;
+        *entries = grown;
+        *cap = n;
+        return 0;
+}
+
+/* Still listed. On procfs an inode stays with its process, though one process may get several one after the other. */
+static void keep(struct infp_target *target, struct infp_entry *e, const struct infp_listed *listed)
+{
+        bool is_same = target->list.is_procfs && e->ino == listed->ino;
+
+        if (!is_same && e->state == INFP_ENTRY_SETTLED) {
+                e->state = INFP_ENTRY_CHECK;
+                target->has_unsettled = true;
+        }
+        e->ino = listed->ino;
+}
+
+static size_t first_from(const struct infp_target *target, int32_t pid)
+{
+        size_t low = 0, high = target->n_entries;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (target->entries[middle].pid < pid)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+static struct infp_entry *find_entry(struct infp_target *target, int32_t pid)
+{
+        size_t i = first_from(target, pid);
+
+        return i < target->n_entries && target->entries[i].pid == pid ? &target->entries[i] : NULL;
+}
+
+/* Merges what was listed with the entries from `first` on into target->merged; returns how many that gives. */
+static size_t merge_part(struct infp_target *target, size_t first)
+{
+        const struct infp_process_list *list = &target->list;
+        struct infp_entry *in = target->entries, *out = target->merged;
+        size_t n = 0, i = first, j = 0;
+
+        while (i < target->n_entries || j < list->n) {
+                if (j == list->n || (i < target->n_entries && in[i].pid < list->items[j].pid)) {
+                        in[i].is_ended = target->has_ended = true;
+                        out[n++] = in[i++];
+                } else if (i == target->n_entries || in[i].pid > list->items[j].pid) {
+                        out[n++] = (struct infp_entry){ .pid = list->items[j].pid, .ino = list->items[j].ino };
+                        target->has_unsettled = true;
+                        j++;
+                } else {
+                        keep(target, &in[i], &list->items[j++]);
+                        out[n++] = in[i++];
+                }
+        }
+        return n;
+}
+
+int infp_target_merge(struct infp_target *target)
+{
+        const struct infp_process_list *list = &target->list;
+        size_t first, n;
+
+        if (list->from == INT32_MAX)
+                return 0;
+        first = first_from(target, list->from);
+        n = target->n_entries - first + list->n;
+        if (!n)
+                return 0;
+        INFP_TRY(make_room(&target->merged, &target->cap_merged, n));
+        INFP_TRY(make_room(&target->entries, &target->cap_entries, first + n));
+        n = merge_part(target, first);
+        memcpy(target->entries + first, target->merged, n * sizeof(*target->entries));
+        target->n_entries = first + n;
+        return 0;
+}
+
+void infp_target_sweep(struct infp_target *target)
+{
+        size_t n = 0;
+
+        if (!target->has_ended)
+                return;
+        target->has_ended = false;
+        for (size_t i = 0; i < target->n_entries; i++) {
+                const struct infp_entry *e = &target->entries[i];
+
+                if (e->is_ended && !e->process)
+                        continue;
+                target->has_ended |= e->is_ended;
+                target->entries[n++] = *e;
+        }
+        target->n_entries = n;
+}
 
 enum { MAX_TRIES = 3, STAT_BUFFER = 2048 };
 
@@ -207,7 +317,7 @@ static bool belongs(struct infp_target *target, const struct infp_entry *e)
                 return true;
         if (target->mode == INFP_MODE_RUN && target->has_roots && e->ppid == target->list.self_pid && e->ppid > 0)
                 return true;
-        parent = infp_target_entry(target, e->ppid);
+        parent = find_entry(target, e->ppid);
         return parent && parent->in_tree && !parent->is_ended;
 }
 
@@ -219,7 +329,7 @@ static bool was_there(struct infp_target *target, const struct infp_entry *e)
 
         if (target->mode != INFP_MODE_PID)
                 return false;
-        parent = infp_target_entry(target, e->ppid);
+        parent = find_entry(target, e->ppid);
         return is_requested(&target->roots, e->pid) || (parent && parent->in_tree && parent->is_found);
 }
 
@@ -242,7 +352,7 @@ static void grow_tree(struct infp_target *target)
 /* A parent that was not listed, or could not be read, leaves the question open for a few refreshes. */
 static void settle(struct infp_target *target, struct infp_entry *e)
 {
-        const struct infp_entry *parent = infp_target_entry(target, e->ppid);
+        const struct infp_entry *parent = find_entry(target, e->ppid);
         bool is_sure = e->in_tree || target->mode == INFP_MODE_HOST || e->ppid <= 0 ||
                        e->ppid == target->list.self_pid ||
                        (parent && !parent->is_ended && (parent->state == INFP_ENTRY_SETTLED || parent->in_tree));
@@ -301,7 +411,7 @@ static int place(struct infp_target *target, const struct infp_env *env, struct 
 static void mark_roots(struct infp_target *target)
 {
         for (unsigned i = 0; i < target->roots.n; i++) {
-                struct infp_entry *e = infp_target_entry(target, target->roots.pid[i]);
+                struct infp_entry *e = find_entry(target, target->roots.pid[i]);
 
                 if (!e || !e->process || !e->in_tree)
                         continue;
@@ -316,7 +426,7 @@ static uint64_t start_of_roots(struct infp_target *target)
         uint64_t start = UINT64_MAX;
 
         for (unsigned i = 0; i < target->roots.n; i++) {
-                const struct infp_entry *e = infp_target_entry(target, target->roots.pid[i]);
+                const struct infp_entry *e = find_entry(target, target->roots.pid[i]);
 
                 if (e && e->state != INFP_ENTRY_FRESH && e->start_ticks < start)
                         start = e->start_ticks;
@@ -348,7 +458,7 @@ static void reopen_strangers(struct infp_target *target)
 static int cast_out(struct infp_target *target)
 {
         for (unsigned i = 0; i < target->excluded.n; i++) {
-                struct infp_entry *e = infp_target_entry(target, target->excluded.pid[i]);
+                struct infp_entry *e = find_entry(target, target->excluded.pid[i]);
 
                 if (!e || e->is_ended)
                         continue;
@@ -401,7 +511,7 @@ static bool next_unseen(struct infp_target *target, struct infp_process *ret)
 
         pthread_mutex_lock(&target->lock);
         for (const struct infp_last_look *look = target->looks; look && !found; look = look->next) {
-                const struct infp_entry *e = infp_target_entry(target, look->pid);
+                const struct infp_entry *e = find_entry(target, look->pid);
 
                 /* Else it has ended since it was read, and is let go by the next refresh. */
                 found = !e || !e->process || e->start_ticks != look->start_ticks;

@@ -66,3 +66,15 @@ bool infp_child_is_stopped(const struct infp_child *child);
 bool infp_child_is_stranger(const struct infp_child *child, pid_t pid);
 
 int infp_child_exit_code(const struct infp_child *child); /* of the command: 128 + signal when it died by one */
+
+enum { INFP_JIT_NAMES = 3 };
+
+/* Room for a variable of ours that is appended to the user's. */
+struct infp_jit_names {
+        char node[4096];
+};
+
+/* record --jit-names: the variables that make JIT compilers write perf maps, which name their code. Puts up to INFP_JIT_NAMES
+ * texts "NAME=VALUE" at ret and returns how many. A variable that the user has set keeps its value. Variables that print, that
+ * keep a program from starting or that cost more than a few percent are left out. */
+unsigned infp_jit_names_variables(struct infp_jit_names *memory, const char **ret);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,178 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/time.h"
+#include "model/tables.h"
 #include "record/processes.h"
 #include "record/rings_parts.h"
+
+/* Losses and their reasons go to table `sources`, their counts to table `self`. */
+static void put_source(struct infp_rings *rings, const char *instance, const char *table, enum infp_source_state state,
+                       const char *reason, const char *fix)
+{
+        struct infp_row *row = &rings->row;
+
+        infp_row_begin(row, &infp_table_sources, rings->now_ns);
+        infp_row_str(row, INFP_SOURCES_COLLECTOR, "rings");
+        infp_row_str(row, INFP_SOURCES_INSTANCE, instance);
+        infp_row_str(row, INFP_SOURCES_TABLE, table);
+        infp_row_str(row, INFP_SOURCES_COLUMN, "*");
+        infp_row_str(row, INFP_SOURCES_STATE, infp_source_state_name(state));
+        if (reason)
+                infp_row_str(row, INFP_SOURCES_REASON, reason);
+        if (fix)
+                infp_row_str(row, INFP_SOURCES_FIX, fix);
+        infp_recorder_put(rings->options.recorder, row);
+}
+
+static const char *instance_of(int32_t pid, const char *name, char *ret, size_t cap)
+{
+        if (pid > 0)
+                snprintf(ret, cap, "process %d", (int) pid);
+        else
+                snprintf(ret, cap, "%s", name);
+        return ret;
+}
+
+static const char *instance(const struct ring_entry *entry, char *ret, size_t cap)
+{
+        /* What has ended is still known by its number, where that is ours. */
+        const int32_t pid = entry->pid ? entry->pid : entry->owner.process ? entry->owner.pid : 0;
+
+        return instance_of(pid, entry->name, ret, cap);
+}
+
+void rings_say_refusal(struct infp_rings *rings, int32_t pid, const char *name, int r, const char *why)
+{
+        char text[128], reason[640];
+
+        if (r == -ESTALE)
+                return; /* an earlier process had the pid: nothing is missing */
+        snprintf(reason, sizeof(reason), "its ring file %s %s", name, why);
+        put_source(rings, instance_of(pid, name, text, sizeof(text)), "*", r == -EPERM ? INFP_DENIED : INFP_BROKEN,
+                   reason, NULL);
+}
+
+void rings_say_follower(struct infp_rings *rings, const struct ring_entry *entry, const char *why)
+{
+        char text[128], reason[640];
+
+        snprintf(reason, sizeof(reason),
+                 "its ring file %s: data that it has read may be overwritten before it is read here",
+                 why[0] ? why : "belongs to the recording in which the process was started");
+        put_source(rings, instance(entry, text, sizeof(text)), "*", INFP_LATE, reason, "end the other recording");
+}
+
+/* ", N what" where there are any. */
+static void add(struct infp_str *to, uint64_t now, uint64_t before, const char *what)
+{
+        if (now > before)
+                infp_str_printf(to, "%s%" PRIu64 " %s", to->size ? ", " : "", now - before, what);
+}
+
+static void say_about(struct infp_rings *rings, const struct ring_entry *entry, const char *table,
+                      enum infp_source_state state, struct infp_str *reason, const char *fix)
+{
+        char text[128];
+
+        if (reason->size && !reason->failed)
+                put_source(rings, instance(entry, text, sizeof(text)), table, state, reason->data, fix);
+        infp_str_clear(reason);
+}
+
+static void say_keep(struct infp_rings *rings, struct ring_entry *entry, const struct infp_ring_counts *c,
+                     struct infp_str *text)
+{
+        const struct infp_ring_counts *f = &entry->first;
+        const uint64_t sum = c->dropped_full + c->dropped_busy + c->cut_texts + c->grow_failed + c->spans_forgotten +
+                             c->cut_attributes;
+        const char *fix = NULL;
+
+        if (sum == entry->told.keep)
+                return;
+        entry->told.keep = sum;
+        add(text, c->dropped_full, f->dropped_full,
+            "spans, attributes and marks were dropped because its ring file was full");
+        if (text->size)
+                fix = "set INFPROF_RING_BYTES=16m (the maximum) in its environment, or record fewer spans";
+        add(text, c->dropped_busy, f->dropped_busy,
+            "records were dropped because a signal handler interrupted another record");
+        add(text, c->cut_texts, f->cut_texts, "texts were cut, because they were longer than a record");
+        add(text, c->spans_forgotten, f->spans_forgotten,
+            "spans are shown only when they have ended: too many were open");
+        add(text, c->cut_attributes, f->cut_attributes, "attributes did not fit into their spans (16 KiB each)");
+        add(text, c->grow_failed, f->grow_failed, "times its ring file could not grow");
+        if (c->grow_failed > f->grow_failed) {
+                infp_str_printf(text, " (%s)", strerror((int) c->grow_errno));
+                fix = "free space on the file system of its ring file";
+        }
+        say_about(rings, entry, "spans", INFP_LATE, text, fix);
+}
+
+static void say_recent(struct infp_rings *rings, struct ring_entry *entry, const struct infp_ring_counts *c,
+                       struct infp_str *text)
+{
+        const struct infp_ring_counts *f = &entry->first;
+        const uint64_t sum = c->evicted_chunks + c->evicted_bytes + c->refused_metrics + c->refused_values;
+
+        if (sum == entry->told.recent)
+                return;
+        entry->told.recent = sum;
+        add(text, c->evicted_bytes, f->evicted_bytes,
+            "bytes of changes of counters were overwritten before they were read; the newest values are kept");
+        add(text, c->refused_metrics, f->refused_metrics,
+            "counters were refused: there are 1,024 already, or their names did not fit");
+        add(text, c->refused_values, f->refused_values,
+            "values were refused: not a number, or a counter that would fall");
+        say_about(rings, entry, "counters", INFP_LATE, text,
+                  "fewer counters, or changes of them; or INFPROF_RING_BYTES=16m");
+}
+
+static void say_whole(struct infp_rings *rings, struct ring_entry *entry, const struct infp_ring_counts *c,
+                      struct infp_str *text)
+{
+        const uint64_t sum = c->broken + c->unknown + c->missed_chunks + c->was_cut;
+        const char *fix = c->missed_chunks ? "end the other recording" : NULL;
+
+        if (sum == entry->told.whole)
+                return;
+        entry->told.whole = sum;
+        add(text, c->missed_chunks, 0, "pieces of 4 KiB were overwritten, because another recording read them");
+        add(text, c->unknown, 0, "records are of unknown kinds");
+        if (c->unknown)
+                fix = "use an infprof as new as the library in the program";
+        add(text, c->broken, 0, "records are damaged");
+        if (c->was_cut)
+                infp_str_printf(text, "%sits ring file was truncated while it was read", text->size ? ", " : "");
+        say_about(rings, entry, "*", c->broken || c->was_cut ? INFP_BROKEN : INFP_LATE, text, fix);
+}
+
+static void say_losses(struct infp_rings *rings, struct ring_entry *entry)
+{
+        const struct infp_ring_counts *c = infp_ring_counts(entry->ring);
+        infp_autostr struct infp_str text = { 0 };
+
+        say_keep(rings, entry, c, &text);
+        say_recent(rings, entry, c, &text);
+        say_whole(rings, entry, c, &text);
+}
+
+static void count_rows(struct infp_rings *rings, struct ring_entry *entry)
+{
+        struct infp_stats *stats = rings->options.stats;
+        const struct infp_ring_counts *c = infp_ring_counts(entry->ring);
+        const uint64_t rows = c->rows[0] + c->rows[1] + c->rows[2], dropped = c->dropped_full + c->dropped_busy -
+                                                                              entry->first.dropped_full -
+                                                                              entry->first.dropped_busy;
+
+        if (stats && dropped >= entry->dropped) {
+                infp_stats_add(&stats->ring_rows, rows - entry->rows);
+                infp_stats_add(&stats->ring_dropped, dropped - entry->dropped);
+        }
+        entry->rows = rows;
+        entry->dropped = dropped;
+}
 
 /* Flooded: more came within one pause than is read at once. */
 static const uint64_t flooded_pause_ns = 20 * INFP_NS_PER_MS, busy_pause_ns = 100 * INFP_NS_PER_MS,
@@ -79,7 +249,7 @@ int infp_rings_fd(const struct infp_rings *rings)
         return rings->inotify_fd;
 }
 
-static int put(void *context, const struct infp_row *row)
+static int take_row(void *context, const struct infp_row *row)
 {
         struct infp_rings *rings = context;
 
@@ -99,9 +269,9 @@ static void remove_file(const struct ring_entry *entry)
 
 static void finish(struct infp_rings *rings, struct ring_entry *entry)
 {
-        infp_ring_read(entry->ring, true, put, rings, NULL);
-        rings_say_losses(rings, entry);
-        rings_count(rings, entry);
+        infp_ring_read(entry->ring, true, take_row, rings, NULL);
+        say_losses(rings, entry);
+        count_rows(rings, entry);
 }
 
 static void drop(struct infp_rings *rings, unsigned index)
@@ -152,8 +322,8 @@ static void drain(struct infp_rings *rings, struct ring_entry *entry)
         const struct infp_ring_counts *counts = infp_ring_counts(entry->ring);
         const uint64_t before = counts->rows[0] + counts->rows[1] + counts->rows[2];
 
-        entry->has_more = infp_ring_read(entry->ring, false, put, rings, NULL) == 1;
-        rings_count(rings, entry);
+        entry->has_more = infp_ring_read(entry->ring, false, take_row, rings, NULL) == 1;
+        count_rows(rings, entry);
         rings->is_flooded |= entry->has_more;
         rings->was_flooded |= entry->has_more;
         rings->is_busy |= entry->has_more || entry->rows > before || infp_ring_is_waiting(entry->ring);
@@ -189,7 +359,7 @@ static void look_at_processes(struct infp_rings *rings)
                         continue;
                 }
                 entry->look_ns = rings->now_ns + alive_ns;
-                rings_say_losses(rings, entry);
+                say_losses(rings, entry);
                 entry->is_over = entry->is_over || is_over(rings, entry);
                 if (!entry->is_over || entry->has_more) { /* the last read is of what is left, all at once */
                         i++;

@@ -1,4 +1,4 @@
-/* The inside of the recorder's rings, shared by rings*.c alone. */
+/* Shared by rings.c (reads ring files, reports losses) and rings_find.c (finds them) alone. */
 #pragma once
 
 #include <limits.h>
@@ -33,7 +33,7 @@ struct ring_member {
         uint64_t look_ns, pause_ns;   /* when its directories are looked for (again); UINT64_MAX: they are known */
 };
 
-/* What was told of a file's losses, so that only changes are. */
+/* The losses of a file that were reported, so that only changes are. */
 struct ring_told {
         uint64_t keep, recent, whole;
 };
@@ -76,30 +76,21 @@ struct infp_rings {
         char text[8192];
 };
 
-/* rings_place.c */
+/* rings_find.c: directories. */
 void rings_open_places(struct infp_rings *rings); /* the default directories of our own user */
 void rings_take_events(struct infp_rings *rings);
 void rings_close_places(struct infp_rings *rings);
-int rings_add_place(void *rings, int fd, const char *path); /* takes fd; as each of infp_ring_directories */
-void rings_look_again(struct infp_rings *rings);            /* at all directories: there are new processes */
+void rings_look_again(struct infp_rings *rings);                              /* at all of them */
+void rings_look_at_place(struct infp_rings *rings, struct ring_place *place); /* sets when it is due again */
+void rings_clean(struct infp_rings *rings,
+                 const struct ring_place *place); /* removes our user's files of ended processes */
 
-/* rings_member.c: the tree as the target has seen it last. */
+/* rings_find.c: processes of the tree as the target saw it last. */
 void rings_look_at_members(struct infp_rings *rings);
 uint64_t rings_members_due_ns(const struct infp_rings *rings);
 struct ring_member *rings_member(struct infp_rings *rings, int32_t pid);
-struct ring_member *rings_member_of(struct infp_rings *rings, const struct infp_ring_name *name);
-
-/* rings_adopt.c */
-void rings_look_at_place(struct infp_rings *rings, struct ring_place *place); /* sets when it is due again */
 bool rings_is_alive(const struct infp_rings *rings, int32_t pid, uint64_t start_ticks);
-/* A process in a pid namespace that is not ours, by what it is there; 0: none that we see. */
-int32_t rings_find_in_namespace(const struct infp_rings *rings, const struct infp_ring_head *head);
 
-/* rings_clean.c: files of our own user whose processes have ended. */
-void rings_clean(struct infp_rings *rings, const struct ring_place *place);
-
-/* rings_say.c */
+/* rings.c */
 void rings_say_refusal(struct infp_rings *rings, int32_t pid, const char *name, int r, const char *why);
 void rings_say_follower(struct infp_rings *rings, const struct ring_entry *entry, const char *why);
-void rings_say_losses(struct infp_rings *rings, struct ring_entry *entry);
-void rings_count(struct infp_rings *rings, struct ring_entry *entry);

@@ -1,4 +1,4 @@
-/* The inside of a session, shared by its files alone. */
+/* Shared by session*.c alone. */
 #pragma once
 
 #include "collect/sched.h"
@@ -42,11 +42,9 @@ struct infp_session {
         char output_text[4 * INFP_LABEL_TAG + 256];
 };
 
+/* session.c */
 uint64_t infp_session_now(void);
-
-/* session_baseline.c: the time in which the idle power is measured. */
-bool infp_session_baseline(struct infp_session *s);
-uint64_t infp_session_baseline_due_ns(const struct infp_session *s);
+void infp_session_follow_sampler(struct infp_session *s); /* the roots of an attached target are known, or others */
 
 /* session_target.c: the command and its tree, or the attached target. */
 void infp_session_release(struct infp_session *s);
@@ -57,14 +55,3 @@ void infp_session_take_signals(struct infp_session *s);
 
 /* session_serves.c: whether the server at the URL is of this run: what the live socket is asked. */
 int infp_session_serves(void *context, const char *url, struct infp_err *err);
-
-/* session_sampler.c: stacks. All of it does nothing where none are sampled. */
-void infp_session_start_sampler(struct infp_session *s);
-void infp_session_follow_sampler(struct infp_session *s); /* the roots of an attached target are known, or others */
-void infp_session_drain_sampler(struct infp_session *s);
-bool infp_session_is_sampler_ended(struct infp_session *s);
-
-/* session_output.c: what the command writes, when that is captured. */
-int infp_session_start_output(struct infp_session *s, struct infp_err *err);
-void infp_session_take_output(struct infp_session *s);
-void infp_session_end_output(struct infp_session *s);

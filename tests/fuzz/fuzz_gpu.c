@@ -2,8 +2,8 @@
  * intel. They give what is sure of it, and neither crash nor fail as a whole. The first byte says which file; beyond the last one
  * the parsers alone are run, which is a thousand times as fast. */
 #include "collect/target.h"
-#include "collectors/gpu/drm/amdgpu.h"
 #include "collectors/gpu/drm/amdgpu_metrics.h"
+#include "collectors/gpu/drm/card.h"
 #include "collectors/gpu/drm/fdinfo.h"
 #include "fuzz_tree.h"
 

@@ -2,7 +2,7 @@
 #include "gpu_tree.h"
 
 #include "base/mem.h"
-#include "collectors/gpu/drm/amdgpu.h"
+#include "collectors/gpu/drm/amdgpu_metrics.h"
 #include "count_mallocs.h"
 #include "model/id.h"
 

@@ -1,6 +1,5 @@
-/* Parts of the collector `containers`: which there are (find.c), who one is (open.c), its files
- * (file.c) and what they say (read.c), its limits (limits.c), its block devices
- * (device.c) and network (net.c), and why something is missing (why.c). */
+/* Parts of the collector `containers`: which there are and who one is (open.c), its files and network (read.c), its block devices
+ * (device.c), its limits and members (limits.c), and why something is missing (why.c). */
 #pragma once
 
 #include "collect/cgroup.h"
@@ -189,7 +188,7 @@ struct container *container_of_dir(struct containers *s, const struct infp_env *
 struct container *container_free(struct container *c); /* NULL is fine; returns NULL */
 void container_close_files(struct container *c);
 
-/* find.c. Looks for new and vanished directories, where due; calls back for each new container. 0 or -ENOMEM. */
+/* open.c. Looks for new and vanished directories, where due; calls back for each new container. 0 or -ENOMEM. */
 int container_find(struct containers *s, const struct infp_env *env,
                    void (*found)(struct containers *s, const struct infp_env *env, const char *dir));
 void container_finder_done(struct container_finder *finder);
@@ -204,11 +203,9 @@ int container_sample(struct containers *s, const struct infp_env *env, struct in
 /* Which file a cell of the row is from; false: none. */
 bool container_file_of_cell(const struct container *c, unsigned cell, enum container_file *ret);
 
-/* file.c. Where a file is and what its version calls it; NULL: that version has none. */
+/* read.c. Where a file is and what its version calls it; NULL: that version has none. */
 enum infp_controller container_controller(const struct container *c, enum container_file file);
 const char *container_file_name(const struct container *c, enum container_file file);
-/* Reads its CPU time before all else: what is read later is at least as new. */
-void container_see_whether_it_ran(struct containers *s, const struct infp_env *env, struct container *c);
 /* Into s->text; the descriptor is kept. 1: it cannot have changed since the sample before and is not read; *ret is what it
  * said. */
 int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
@@ -224,7 +221,5 @@ void container_explain(struct containers *s, const struct infp_env *env, struct 
 void container_explain_one(const struct containers *s, struct infp_emit *emit, const struct container *c,
                            const uint64_t missing[2], bool by_name);
 
-/* net.c */
+/* read.c */
 void container_find_network(struct containers *s, const struct infp_env *env, struct container *c);
-void container_network(struct containers *s, const struct infp_env *env, struct container *c, struct infp_row *row);
-uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *path);

@@ -1,13 +1,186 @@
-/* Energy: RAPL zones (powercap, Intel and AMD), hwmon sensors, batteries. In a thread of its own: ACPI meters take seconds. */
 #include "collectors/energy/energy.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/str.h"
 #include "base/time.h"
+
+/* The machine's total: each joule once. Cores and uncore are parts of a package, psys contains packages, the MMIO view is the
+ * same meter again. So it is all packages and all memory; else, where no package can be read, the best that there is alone. */
+
+static bool works(const struct energy_domain *d)
+{
+        return !d->is_gone && d->r == 0 && d->n_reads && !d->is_dead;
+}
+
+/* Another view counts only where the first one does not work. */
+static bool is_first_view(const struct energy *e, const struct energy_domain *d)
+{
+        return d->twin == ENERGY_NONE || !works(e->domains[d->twin]);
+}
+
+static unsigned mark_counted(struct energy *e, enum energy_source source, enum energy_kind kind)
+{
+        unsigned n = 0;
+
+        for (int i = 0; i < e->n; i++) {
+                struct energy_domain *d = e->domains[i];
+
+                if (d->source != source || d->kind != kind || !works(d) || !is_first_view(e, d))
+                        continue;
+                d->is_counted = true;
+                n++;
+        }
+        return n;
+}
+
+static void unmark_all(struct energy *e)
+{
+        for (int i = 0; i < e->n; i++)
+                e->domains[i]->is_counted = false;
+}
+
+static void choose_counted(struct energy *e)
+{
+        unmark_all(e);
+        if (mark_counted(e, ENERGY_POWERCAP, ENERGY_PACKAGE)) {
+                mark_counted(e, ENERGY_POWERCAP, ENERGY_DRAM);
+                return;
+        }
+        /* psys holds the memory too. */
+        if (mark_counted(e, ENERGY_POWERCAP, ENERGY_PSYS) || mark_counted(e, ENERGY_HWMON, ENERGY_PACKAGE))
+                return;
+        if (mark_counted(e, ENERGY_HWMON, ENERGY_METER) == 1)
+                return;
+        unmark_all(e); /* of several meters at the supply nobody says whether one contains another */
+        if (mark_counted(e, ENERGY_BATTERY, ENERGY_CELL))
+                return;
+        mark_counted(e, ENERGY_POWERCAP, ENERGY_DRAM);
+}
+
+/* What a round adds to a sum: ns is the least of its domains', end_ns the latest. */
+static void add_to_round(struct energy_sum *round, const struct energy_domain *d)
+{
+        round->ns = !round->any || d->more_ns < round->ns ? d->more_ns : round->ns;
+        round->end_ns = d->t_ns > round->end_ns ? d->t_ns : round->end_ns;
+        round->uj += d->more_uj;
+        round->j += d->more_j;
+        round->has |= d->has_moved;
+        round->any = true;
+}
+
+static void end_round(struct energy_sum *sum, const struct energy_sum *round)
+{
+        const uint64_t begin_ns = round->end_ns - round->ns;
+
+        sum->any |= round->any;
+        sum->has |= round->has;
+        if (!round->ns)
+                return;
+        /* Two batteries may be read in turn: their time counts once. */
+        sum->ns += round->end_ns - (begin_ns > sum->end_ns ? begin_ns : sum->end_ns);
+        sum->end_ns = round->end_ns;
+        sum->uj += round->uj;
+        sum->j += round->j;
+}
+
+static void sum_meters(struct energy *e)
+{
+        struct energy_sum machine = { 0 }, kinds[ENERGY_OTHER + 1] = { 0 };
+
+        choose_counted(e);
+        for (int i = 0; i < e->n; i++) {
+                const struct energy_domain *d = e->domains[i];
+
+                if (!d->was_read)
+                        continue;
+                if (d->source == ENERGY_POWERCAP && is_first_view(e, d))
+                        add_to_round(&kinds[d->kind], d);
+                if (d->is_counted)
+                        add_to_round(&machine, d);
+        }
+        end_round(&e->machine, &machine);
+        for (unsigned kind = 0; kind <= ENERGY_OTHER; kind++)
+                end_round(&e->kinds[kind], &kinds[kind]);
+}
+
+/* Why energy is missing: a domain of many, or all of it. */
+
+static const char denied_reason[] =
+        "the energy counters of /sys/class/powercap may be read by root alone (since Linux 5.10, CVE-2020-8694)";
+static const char denied_fix[] =
+        "getent group power || sudo groupadd power; sudo usermod -aG power $USER; put the line `z "
+        "/sys/class/powercap/intel-rapl:*/energy_uj 0444 root power -` into /etc/tmpfiles.d/intel-rapl.conf; sudo "
+        "systemd-tmpfiles --create (or give infprof CAP_DAC_READ_SEARCH)";
+static const char dead_reason[] =
+        "the counter is there, but does not move: it measures nothing here and is not counted";
+
+static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
+{
+        char text[ENERGY_PATH + 128];
+
+        if (d->r == -ENODATA && d->source == ENERGY_BATTERY)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
+                                 "the battery gives no power now: the machine is fed from outside", NULL);
+        else if (d->r == -ENODATA && *d->gpu)
+                infp_emit_source(
+                        emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
+                        "the kernel may put this GPU to sleep, and a reading would keep it awake: its own table has it",
+                        NULL);
+        else if ((d->r == -EACCES || d->r == -EPERM) && d->source == ENERGY_POWERCAP)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_DENIED, denied_reason, denied_fix);
+        else if (d->r < 0) {
+                snprintf(text, sizeof(text), "/%s: %s", d->path,
+                         d->r == -EBADMSG  ? "what stands there is not a number"
+                         : d->r == -ERANGE ? "what stands there cannot be: more than 30 kW"
+                                           : strerror(-d->r));
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, infp_source_state_of(d->r), text, NULL);
+        } else if (d->is_dead)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT, dead_reason, NULL);
+        else if (d->is_lost)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_BROKEN,
+                                 d->range_uj ? "the counter was set anew: what was drawn between two readings is not "
+                                               "counted"
+                                             : "the counter fell, and its range is not known: what was drawn between "
+                                               "two readings is not counted",
+                                 NULL);
+        else if (d->is_late)
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_LATE,
+                                 "it was not read for so long that it may have wrapped more than once: too little may "
+                                 "have been counted",
+                                 NULL);
+        else
+                infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_OK, NULL, NULL);
+}
+
+static void say_meters(const struct energy *e, struct infp_emit *emit)
+{
+        bool any_works = false, any_denied = false, any_dead = false;
+
+        for (int i = 0; i < e->n; i++) {
+                const struct energy_domain *d = e->domains[i];
+
+                say_domain(emit, d);
+                any_works |= d->r == 0 && !d->is_dead;
+                any_dead |= d->r == 0 && d->is_dead;
+                any_denied |= (d->r == -EACCES || d->r == -EPERM) && d->source == ENERGY_POWERCAP;
+        }
+        if (any_works)
+                infp_emit_source(emit, NULL, -1, NULL, INFP_OK, NULL, NULL);
+        else if (any_denied)
+                infp_emit_source(emit, NULL, -1, NULL, INFP_DENIED, denied_reason, denied_fix);
+        else
+                infp_emit_source(emit, NULL, -1, NULL, INFP_ABSENT,
+                                 any_dead ? "the energy counters are there, but do not move: nothing is measured here"
+                                          : "no meter of energy can be read now",
+                                 NULL);
+}
+
+/* Energy: RAPL zones (powercap, Intel and AMD), hwmon sensors, batteries. In a thread of its own: ACPI meters take seconds. */
 
 static const uint64_t find_period_ns = 10 * INFP_NS_PER_S;
 /* RAPL at 1 kHz costs much of a core, and the hardware's own steps are then most of what is seen. */
@@ -152,7 +325,7 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
                         infp_meter_read(e->domains[i], env);
                 else
                         e->domains[i]->was_read = false;
-        infp_meters_sum(e);
+        sum_meters(e);
         for (int i = 0; i < e->n; i++)
                 if (e->domains[i]->was_read) {
                         emit_domain(e, emit, e->domains[i]);
@@ -161,7 +334,7 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
                 }
         if (any)
                 emit_total(e, emit, t_ns);
-        infp_meters_say(e, emit);
+        say_meters(e, emit);
         return any ? 0 : -EAGAIN;
 }
 

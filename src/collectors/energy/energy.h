@@ -1,6 +1,5 @@
-/* The energy collector: what the machine's own meters say. Parts: energy.c (record, rounds), find.c (which meters there
- * are), read.c (one meter: wraps, integration, dead counters), sum.c (what the machine's total is made of),
- * tables.c (columns), say.c (sources).
+/* The energy collector: the machine's own meters. Parts: energy.c (record, rounds, the machine's total, sources), find.c (which
+ * meters there are), read.c (one meter: wraps, integration, dead counters), tables.c (columns).
  *
  * A domain is one meter: a RAPL zone, a sensor of hwmon, a battery. Counters are stored as their files hold them; joules since
  * the first reading stand beside. A domain that was found stays in the list, so that its number is its name within a run. */
@@ -82,9 +81,3 @@ void infp_meter_read(struct energy_domain *domain, const struct infp_env *env);
 /* Readings before this moment are no start for a difference: the machine slept. */
 void infp_meter_forget(struct energy_domain *domain);
 double infp_meter_joules(const struct energy_domain *domain);
-
-/* sum.c: who counts at this round, and the totals. */
-void infp_meters_sum(struct energy *energy);
-
-/* say.c: why a domain, or everything, is missing. */
-void infp_meters_say(const struct energy *energy, struct infp_emit *emit);

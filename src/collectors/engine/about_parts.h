@@ -1,17 +1,14 @@
-/* Only for engine_about*.c. */
+/* Shared by about.c and about_side.c alone. */
 #pragma once
 
 #include <jansson.h>
 
 #include "collectors/engine/about.h"
 
-void infp_about_set_number(struct infp_engine_about *about, struct infp_about_number *number, int64_t value,
-                           enum infp_about_rank rank);
 /* Adds a model; the first of a higher rank replaces all of lower ones. Its name may tell the number format. */
 void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t size, enum infp_about_rank rank);
 /* Sets a member of `config` to a bounded copy without secrets. */
 void infp_about_set_config(struct infp_engine_about *about, const char *section, const json_t *value);
-void infp_about_read_command(struct infp_engine_about *about);
 
 /* What a word of a page, a side page or a command line is about. */
 enum infp_about_fact {

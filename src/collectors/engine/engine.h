@@ -1,7 +1,6 @@
-/* The engine collector: what inference servers say of themselves. Parts: engine.c (record, rounds), find.c (which URLs),
- * command.c, listen.c (engines of the target), scrape.c (transfers), page.c (a page becomes rows),
- * series.c (series, samples), tables.c (columns), about.c (make, version, model, flags), collectors/engine/alias/alias.c (the
- * table of names, data), fields.c (the `vllm` row).
+/* The engine collector: what inference servers report about themselves. Parts: engine.c (record, rounds), find.c (which URLs;
+ * engines of the target), scrape.c (transfers), page.c (a page becomes rows), series.c (series, samples), tables.c (columns),
+ * about.c (make, version, model, flags), alias.c (the table of names, data), fields.c (the `vllm` row).
  *
  * Data walks: URL -> page -> samples -> { series slot (id, last value, alias), vllm row }. */
 #pragma once
@@ -28,7 +27,7 @@ enum infp_engine_make {
         INFP_ENGINE_N,
 };
 
-/* Data: how a make is known and where it answers. collectors/engine/alias/alias.c. */
+/* Data: how a make is known and where it answers. alias.c. */
 struct infp_engine_make_info {
         const char *name; /* "vllm", as stored */
         const char *const
@@ -48,7 +47,7 @@ struct infp_engine_make_info {
 extern const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N];
 
 /* Which field of table `vllm` a series feeds, and how its value joins those of its sisters (other labels, other models).
- * Data: engine_alias_<make>.c; docs/engines.md shows the same lines. */
+ * Data: alias.c; docs/engines.md shows the same lines. */
 enum infp_engine_join { INFP_ENGINE_SUM, INFP_ENGINE_MAX };
 /* Where one model of a page contains others (an ensemble and its steps), a request counts in each: what counts requests is taken of
  * the whole, what counts work of the parts. */
@@ -93,7 +92,7 @@ struct infp_engine_fields {
 
         uint64_t said[2]; /* columns of which `sources` holds a reason */
         struct infp_engine_live {
-                double total, finished, accepted, steps, decodes; /* as of the last scrape; see live.c */
+                double total, finished, accepted, steps, decodes; /* as of the last scrape; see fields.c */
                 double owed; /* tokens of requests that ended after the page, to be taken off the next one's */
                 bool is_known, has_slots, had_slots;
                 unsigned n_slots, n_busy, n_busy_before; /* n_slots: idle ones too */

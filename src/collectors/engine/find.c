@@ -1,5 +1,3 @@
-/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that a known engine's command line in the
- * target names or implies. Never any other socket. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,11 +7,308 @@
 #include "base/debug.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/number.h"
+#include "base/rights.h"
 #include "base/sort.h"
 #include "base/time.h"
 #include "collect/listen.h"
+#include "collect/process_stat.h"
 #include "collect/target.h"
 #include "collectors/engine/parts.h"
+#include "model/id.h"
+
+/* What the command line of a process says of an engine: which server it is, and where its metrics page is. */
+
+enum { ARGUMENTS_MAX = 1024, PROGRAM_WORDS = 8 };
+
+struct arguments {
+        const char *at[ARGUMENTS_MAX]; /* each ends with NUL */
+        unsigned n;
+};
+
+static void split(const char *text, size_t size, struct arguments *ret)
+{
+        ret->n = 0;
+        /* bound: as many as the text that is kept has room for */
+        for (size_t i = 0; i < size && ret->n < ARGUMENTS_MAX;) {
+                size_t length = strnlen(text + i, size - i);
+
+                if (i + length == size)
+                        break; /* cut: its last argument has no end */
+                ret->at[ret->n++] = text + i;
+                i += length + 1;
+        }
+}
+
+static const char *base_name(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? slash + 1 : path;
+}
+
+/* "vllm.entrypoints" is the module itself and all within it: "vllm.entrypoints.openai.api_server". */
+static bool is_word(const char *argument, const char *word, size_t size)
+{
+        return !strncmp(argument, word, size) && (!argument[size] || argument[size] == '.');
+}
+
+/* A command of several words, "vllm serve", is as many arguments. The first may be a path. */
+static bool stands_at(const struct arguments *arguments, unsigned i, const char *command)
+{
+        for (bool is_first = true; *command; is_first = false, i++) {
+                size_t size = strcspn(command, " ");
+                const char *argument;
+
+                if (i >= arguments->n)
+                        return false;
+                argument = is_first ? base_name(arguments->at[i]) : arguments->at[i];
+                if (!is_word(argument, command, size))
+                        return false;
+                command += size;
+                command += strspn(command, " ");
+        }
+        return true;
+}
+
+/* The program and what an interpreter may have before it: "python3 -u -m vllm.entrypoints...". What stands further on is a
+ * file name or a text. */
+static enum infp_engine_make make_of_command(const struct arguments *arguments, unsigned *ret_at)
+{
+        /* bound: the program stands before its arguments */
+        for (unsigned i = 0; i < arguments->n && i < PROGRAM_WORDS; i++)
+                for (unsigned make = INFP_ENGINE_UNKNOWN + 1; make < INFP_ENGINE_N; make++)
+                        for (const char *const *c = infp_engine_makes[make].commands; *c; c++)
+                                if (stands_at(arguments, i, *c)) {
+                                        *ret_at = i;
+                                        return (enum infp_engine_make) make;
+                                }
+        return INFP_ENGINE_UNKNOWN;
+}
+
+/* The value of "--flag value" or "--flag=value" when argument i is that flag; NULL else. */
+static const char *value_of(const struct arguments *arguments, unsigned i, const char *flag)
+{
+        const char *argument = arguments->at[i];
+        size_t size = strlen(flag);
+
+        if (strncmp(argument, flag, size))
+                return NULL;
+        if (argument[size] == '=')
+                return argument + size + 1;
+        return !argument[size] && i + 1 < arguments->n ? arguments->at[i + 1] : NULL;
+}
+
+static unsigned port_of(const struct arguments *arguments, unsigned from, const struct infp_engine_make_info *info)
+{
+        unsigned port = info->port;
+
+        for (unsigned i = from; i < arguments->n; i++)
+                for (const char *const *flag = info->port_flags; *flag; flag++) {
+                        const char *text = value_of(arguments, i, *flag);
+                        uint64_t number;
+
+                        /* The last one counts, as in argparse. */
+                        if (text && !infp_parse_u64(text, strlen(text), &number) && number && number <= 65535)
+                                port = (unsigned) number;
+                }
+        return port;
+}
+
+/* The value of a flag, the last one; NULL: it is not given. */
+static const char *last_value(const struct arguments *arguments, unsigned from, const char *flag)
+{
+        const char *found = NULL, *value;
+
+        for (unsigned i = from; flag && i < arguments->n; i++) {
+                value = value_of(arguments, i, flag);
+                found = value ? value : found;
+        }
+        return found;
+}
+
+/* "/llm", "llm/" and so on as it stands in a URL. One that does not fit a URL is left out. */
+static void set_prefix(const char *text, char ret[ENGINE_PREFIX_MAX])
+{
+        size_t size;
+
+        while (text && *text == '/')
+                text++;
+        size = text ? strlen(text) : 0;
+        while (size && text[size - 1] == '/')
+                size--;
+        if (size && size + 2 <= ENGINE_PREFIX_MAX && strcspn(text, "?#") >= size)
+                snprintf(ret, ENGINE_PREFIX_MAX, "/%.*s", (int) size, text);
+}
+
+static bool has_flag(const struct arguments *arguments, unsigned from, const char *flag)
+{
+        size_t size = strlen(flag);
+
+        for (unsigned i = from; i < arguments->n; i++)
+                if (!strncmp(arguments->at[i], flag, size) &&
+                    (!arguments->at[i][size] || arguments->at[i][size] == '='))
+                        return true;
+        return false;
+}
+
+void infp_engine_command_read(const char *arguments, size_t size, struct engine_command *ret)
+{
+        static const char *const tls_flags[] = { "--ssl-keyfile", "--ssl-key-file" };
+        const struct infp_engine_make_info *info;
+        struct arguments list;
+        const char *sleep;
+        double sleep_s;
+        unsigned at = 0;
+
+        *ret = (struct engine_command){ .make = INFP_ENGINE_UNKNOWN };
+        split(arguments, size, &list);
+        ret->make = make_of_command(&list, &at);
+        if (ret->make == INFP_ENGINE_UNKNOWN)
+                return;
+        info = &infp_engine_makes[ret->make];
+        ret->port = port_of(&list, at, info);
+        if (!ret->port)
+                ret->make = INFP_ENGINE_UNKNOWN;
+        if (info->metrics_flag && !has_flag(&list, at, info->metrics_flag))
+                ret->missing_flag = info->metrics_flag;
+        set_prefix(last_value(&list, at, info->prefix_flag), ret->prefix);
+        sleep = last_value(&list, at, info->sleep_flag);
+        ret->may_sleep = sleep && infp_parse_f64(sleep, strlen(sleep), &sleep_s) == 0 && sleep_s >= 0;
+        for (unsigned i = 0; i < sizeof(tls_flags) / sizeof(tls_flags[0]); i++)
+                ret->is_https |= has_flag(&list, at, tls_flags[i]);
+}
+
+/* Who listens on a TCP port: a request goes only to a socket that the engine itself, or one of its descendants, has opened. An
+ * HTTP request to another port of a job (NCCL, ZMQ, TCPStore) can wedge it. */
+
+enum { GENERATIONS_MAX = 64 };
+
+/* 0: in ours. */
+static int check_network(const struct infp_env *env, int32_t pid, struct infp_err *err, const char **fix)
+{
+        uint64_t network;
+        int r = infp_listen_network(env, pid, &network);
+
+        if (r == -ENOENT)
+                return r;
+        if (r < 0) {
+                *fix = infp_rights_fix(INFP_MAY_TRACE);
+                return infp_fail(err, -EACCES,
+                                 "process %" PRId32 ": /proc/%" PRId32
+                                 "/ns/net cannot be read, so its port is not asked (--engine URL would)",
+                                 pid, pid);
+        }
+        if (!network)
+                return 0;
+        *fix = "name the page as it is reached from here by --engine URL, or run infprof there (nsenter -t PID -n)";
+        return infp_fail(err, -ENETUNREACH, "process %" PRId32 " has a network of its own (a container)", pid);
+}
+
+static bool read_stat(const struct infp_env *env, int32_t pid, struct infp_process *ret)
+{
+        char path[64], text[1024];
+        ssize_t size;
+
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/stat", pid);
+        size = infp_read_at(env->root_fd, path, text, sizeof(text));
+        return size > 0 && !infp_process_stat_parse(text, (size_t) size, ret);
+}
+
+/* 0: it has ended. */
+static uint64_t process_id(const struct infp_env *env, int32_t pid)
+{
+        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+
+        return process && read_stat(env, pid, process) ? infp_process_id(env->boot_id, pid, process->start_ticks) : 0;
+}
+
+uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid)
+{
+        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+
+        return process && read_stat(env, pid, process) ? process->utime + process->stime : 0;
+}
+
+static bool descends(const struct infp_env *env, int32_t pid, int32_t from)
+{
+        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+
+        for (unsigned i = 0; process && pid > 1 && i < GENERATIONS_MAX; i++) {
+                if (pid == from)
+                        return true;
+                if (!read_stat(env, pid, process))
+                        return false;
+                pid = process->ppid;
+        }
+        return false;
+}
+
+static int find_owner(const struct infp_env *env, int32_t pid, const struct infp_listen *listen,
+                      const struct engine_finder *finder, int32_t *ret)
+{
+        int found = infp_listen_open(env, pid, listen);
+        bool is_denied = found == -EACCES;
+
+        *ret = pid;
+        for (size_t i = 0; found < 0 && i < finder->n_pids; i++) {
+                if (finder->pids[i] == pid)
+                        continue;
+                found = infp_listen_open(env, finder->pids[i], listen);
+                *ret = finder->pids[i];
+                if (found >= 0 && !descends(env, *ret, pid))
+                        found = -ENOENT;
+        }
+        return found >= 0 ? found : is_denied ? -EACCES : -ENOENT;
+}
+
+/* Does the process, or one that descends from it, listen on the TCP port, in our network? 0 with its pid and the host to ask
+ * ("127.0.0.1", "[::1]" ...); -ENOENT: not (yet); else a negative errno with a sentence, and what helps in *fix. */
+static int listens(const struct infp_env *env, int32_t pid, unsigned port, const struct engine_finder *finder,
+                   struct engine_listener *ret, struct infp_err *err, const char **fix)
+{
+        struct infp_listen listen = { .n = 0 };
+        int found;
+
+        INFP_TRY(check_network(env, pid, err, fix));
+        infp_listen_port(env, 0, port, &listen);
+        found = listen.n ? find_owner(env, pid, &listen, finder, &ret->pid) : -ENOENT;
+        if (found >= 0) {
+                memcpy(ret->host, listen.socket[found].host, sizeof(ret->host));
+                ret->is_any = listen.socket[found].is_any;
+        }
+        infp_listen_done(&listen);
+        if (found == -EACCES) {
+                *fix = infp_rights_fix(INFP_MAY_TRACE);
+                return infp_fail(err, -EACCES,
+                                 "process %" PRId32 ": its open files cannot be read, so it is not known whether port "
+                                 "%u is its (--engine URL asks anyway)",
+                                 pid, port);
+        }
+        return found < 0 ? found : 0;
+}
+
+int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine_finder *finder,
+                                 struct engine_listener *ret, unsigned *ret_port)
+{
+        struct infp_listen listen = { .n = 0 };
+        int found = -ENOENT;
+
+        infp_listen_port(env, 0, 0, &listen);
+        for (size_t i = 0; found < 0 && listen.n && i < finder->n_pids; i++) {
+                found = infp_listen_open(env, finder->pids[i], &listen);
+                ret->pid = finder->pids[i];
+        }
+        if (found >= 0) {
+                memcpy(ret->host, listen.socket[found].host, sizeof(ret->host));
+                *ret_port = listen.socket[found].port;
+        }
+        infp_listen_done(&listen);
+        return found < 0 ? -ENOENT : 0;
+}
+
+/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that a known engine's command line in the
+ * target names or implies. Never any other socket. */
 
 enum { PIDS_MAX = 16384, LOOKS_DOUBLE = 6 };
 static const char default_url[] = "http://localhost:8000/metrics";
@@ -232,7 +527,7 @@ static struct engine *engine_at(struct engines *all, const char *url, const stru
 static void attach(struct engine *engine, int32_t pid, uint64_t now)
 {
         struct engines *all = engine->all;
-        uint64_t id = infp_engine_process_id(all->env, pid);
+        uint64_t id = process_id(all->env, pid);
         ssize_t size = read_command(all->env, &all->finder, pid);
 
         if (!engine->is_there && engine->due_ns > now)
@@ -315,7 +610,7 @@ static void check(struct engines *all, struct engine_process *process, uint64_t 
                 process->check_ns = now + check_again_ns;
                 return;
         }
-        r = infp_engine_listens(all->env, process->pid, command->port, &all->finder, &listener, &err, &fix);
+        r = listens(all->env, process->pid, command->port, &all->finder, &listener, &err, &fix);
         if (r == 0) {
                 serve(all, process, &listener, now);
         } else if (r == -ENOENT) {

@@ -1,7 +1,6 @@
-/* The inside of the engine collector, shared by engine.c (record, rounds), find.c (URLs by option, by process),
- * command.c (what a command line says), listen.c (who listens where), scrape.c (transfers and their ends),
- * page.c (a page becomes rows), series.c (series and samples), models.c (models that
- * contain one another). */
+/* The inside of the engine collector, shared by engine.c (record, rounds), find.c (URLs by option, by
+ * process and who listens where), scrape.c (transfers and their ends), page.c (a page becomes rows), series.c (series and
+ * samples). */
 #pragma once
 
 #include <sys/types.h>
@@ -51,7 +50,7 @@ struct engine_series {
         uint64_t said_t_ns; /* all entity rows were said again */
 };
 
-/* models.c: of a Triton's page, which models are made of others. */
+/* Of a Triton's page: which models are made of others. */
 enum { ENGINE_MODELS_MAX = 64 };
 struct engine_models {
         struct engine_model {
@@ -62,10 +61,6 @@ struct engine_models {
         unsigned n, n_counted, n_ensembles;
         bool has_more; /* than these: then none is taken for an ensemble */
 };
-void infp_engine_models_look(struct engine_models *models, const struct infp_prom_sample *sample); /* of each sample, */
-void infp_engine_models_end(struct engine_models *models); /* then once, and then: */
-enum infp_engine_share infp_engine_models_share(struct engine_models *models, const struct infp_prom_sample *sample);
-void infp_engine_models_say(const struct engine *engine);
 
 /* A counter that fell on this page. */
 struct engine_falls {
@@ -185,30 +180,24 @@ struct engines {
         struct infp_emit *emit;
 };
 
-/* command.c: pure. arguments: separated by NUL as in /proc/PID/cmdline. */
+/* find.c: pure. arguments: separated by NUL as in /proc/PID/cmdline. */
 void infp_engine_command_read(const char *arguments, size_t size, struct engine_command *ret);
 
-/* listen.c: does the process, or one that descends from it, listen on the TCP port, in our network? 0 with who does and
- * the host to ask ("127.0.0.1", "[::1]" ...); -ENOENT nobody does (yet); else a negative errno with a sentence, and what helps
- * in *fix. */
 struct engine_listener {
         int32_t pid;
         char host[64];
         bool is_any; /* it listens at every address of the machine, not at that one alone */
 };
 enum { ENGINE_BUFFER = 256 * 1024 };
-int infp_engine_listens(const struct infp_env *env, int32_t pid, unsigned port, const struct engine_finder *finder,
-                        struct engine_listener *ret, struct infp_err *err, const char **fix);
-uint64_t infp_engine_process_id(const struct infp_env *env, int32_t pid); /* 0: it has gone */
-uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid);
-/* A process of the target that listens on a TCP port, whichever; 0 with its pid, port and host; -ENOENT. */
-int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine_finder *finder,
-                                 struct engine_listener *ret, unsigned *ret_port);
 
 /* find.c */
 int infp_engine_find_named(struct engines *all, const struct infp_env *env, struct infp_err *err); /* at open */
 void infp_engine_find(struct engines *all, uint64_t now);                                          /* at each sample */
 void infp_engine_finder_done(struct engine_finder *finder);
+uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid);
+/* A process of the target that listens on a TCP port, whichever; 0 with its pid, port and host; -ENOENT. */
+int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine_finder *finder,
+                                 struct engine_listener *ret, unsigned *ret_port);
 
 /* scrape.c */
 int infp_engine_new(struct engines *all, const char *url, enum engine_origin origin, struct engine **ret,

@@ -1,5 +1,5 @@
 /* Cells of table `vllm`: one vocabulary for all engines. Names, units and meanings are in vllm.c, which series of which
- * engine feeds which cell in engine_alias_<make>.c. */
+ * engine feeds which cell in alias.c. */
 #pragma once
 
 enum infp_vllm_cell {

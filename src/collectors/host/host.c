@@ -1,15 +1,448 @@
-/* What this machine is: one row at the start and one whenever it changes (a core goes offline, a limit is set, the clock is
- * put right). `static_<uuid>.json` is made from the same row. */
 #include "collectors/host/host.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/number.h"
+#include "collectors/allowed.h"
 #include "collectors/fields.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+enum { INFP_CACHE_KINDS = HOST_L3 - HOST_L1D + 1 };
+
+struct infp_host_caches {
+        uint64_t bytes[INFP_CACHE_KINDS]; /* L1d, L1i, L2, L3 */
+        bool is_known[INFP_CACHE_KINDS];
+};
+
+/* The first processor of /proc/cpuinfo fits; reading no more of it spares the kernel the others. */
+enum { CPUINFO_HEAD = 8192 };
+
+static struct infp_span read_file(const struct infp_env *env, const char *path, char *text, size_t cap)
+{
+        ssize_t n = infp_read_at(env->root_fd, path, text, cap);
+
+        return n <= 0 ? (struct infp_span){ "", 0 } : infp_span_trim((struct infp_span){ text, (size_t) n });
+}
+
+/* Kernels without /sys, and fixture trees: the lines "cpuN" of /proc/stat. */
+static int online_by_stat(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus)
+{
+        int r = infp_procfile_read(stat, env->root_fd, "proc/stat");
+        struct infp_span text = infp_procfile_text(stat), line;
+        uint64_t cpu;
+
+        memset(cpus, 0, sizeof(*cpus));
+        while (infp_span_line(&text, &line) && infp_span_starts(line, "cpu")) {
+                struct infp_span word = infp_span_word(&line);
+
+                word.at += 3;
+                word.size -= 3;
+                if (infp_span_u64(word, &cpu) || cpu >= INFP_CPUS_MAX || infp_cpus_has(cpus, (unsigned) cpu))
+                        continue;
+                cpus->bits[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+                cpus->n++;
+        }
+        return r < 0 ? r : cpus->n ? 0 : -ENOENT;
+}
+
+int infp_host_online(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus)
+{
+        char text[1024];
+        struct infp_span list = read_file(env, "sys/devices/system/cpu/online", text, sizeof(text));
+
+        if (list.size && !infp_cpus_parse(cpus, list) && cpus->n)
+                return 0;
+        return online_by_stat(env, stat, cpus);
+}
+
+static int kind_of_cache(uint64_t level, struct infp_span type)
+{
+        switch (level) {
+        case 1:
+                return infp_span_is(type, "Instruction") ? 1 : 0;
+        case 2:
+        case 3:
+                return (int) level;
+        default:
+                return -1;
+        }
+}
+
+/* One cacheN/indexN directory. False when there is none. */
+static bool add_cache(const struct infp_env *env, unsigned cpu, unsigned index, struct infp_map *seen,
+                      struct infp_host_caches *ret)
+{
+        char path[96], level_text[16], type_text[32], map_text[4096], size_text[32];
+        struct infp_span map;
+        uint64_t level, bytes, id;
+        int kind;
+
+#define READ(file, text)                                                                               \
+        (snprintf(path, sizeof(path), "sys/devices/system/cpu/cpu%u/cache/index%u/" file, cpu, index), \
+         read_file(env, path, text, sizeof(text)))
+        if (infp_span_u64(READ("level", level_text), &level))
+                return false;
+        kind = kind_of_cache(level, READ("type", type_text));
+        if (kind < 0)
+                return true;
+        map = READ("shared_cpu_map", map_text);
+        if (!map.size)
+                map = READ("shared_cpu_list", map_text);
+        /* Without a map it is taken for the core's own. */
+        id = infp_hash64(map.at, map.size, (uint64_t) kind + (map.size ? 0 : 16 * (cpu + 1)));
+        if (infp_map_get(seen, id))
+                return true;
+        if (infp_map_put(seen, id, 1) < 0)
+                return false;
+        READ("size", size_text);
+#undef READ
+        size_text[strcspn(size_text, "\n")] = 0;
+        if (infp_parse_size(size_text, &bytes) || !bytes)
+                return true;
+        ret->is_known[kind] = !__builtin_add_overflow(ret->bytes[kind], bytes, &ret->bytes[kind]);
+        return true;
+}
+
+static void read_caches(const struct infp_env *env, const struct infp_cpus *cpus, struct infp_host_caches *ret)
+{
+        enum { MOST_INDEXES = 16 };
+        struct infp_map seen = { 0 };
+
+        *ret = (struct infp_host_caches){ 0 };
+        for (unsigned cpu = 0; cpu < INFP_CPUS_MAX; cpu++) {
+                unsigned index = 0;
+
+                while (infp_cpus_has(cpus, cpu) && index < MOST_INDEXES && add_cache(env, cpu, index, &seen, ret))
+                        index++;
+        }
+        infp_map_done(&seen);
+}
+
+/* The value of a line "name : value" of /proc/cpuinfo. */
+static struct infp_span cpuinfo(struct infp_span text, const char *name)
+{
+        struct infp_span line, value;
+
+        while (infp_span_line(&text, &line))
+                if (infp_span_is(infp_span_trim(infp_span_cut(line, ':', &value)), name) && value.size)
+                        return infp_span_trim(value);
+        return (struct infp_span){ "", 0 };
+}
+
+static void put_cpu_type(const struct infp_env *env, struct infp_row *row)
+{
+        /* x86 and RISC-V boards, MIPS, POWER, RISC-V; the last is what old ARM kernels say. */
+        static const char *const names[] = { "model name", "cpu model", "cpu", "uarch", "Processor" };
+        char text[CPUINFO_HEAD], arm[64];
+        struct infp_span all = read_file(env, "proc/cpuinfo", text, sizeof(text)), vendor, part;
+
+        for (size_t i = 0; i < INFP_COUNT(names); i++) {
+                struct infp_span value = cpuinfo(all, names[i]);
+
+                if (value.size) {
+                        infp_row_bytes(row, HOST_CPU_TYPE, value.at, value.size);
+                        return;
+                }
+        }
+        /* 64-bit ARM names its cores by numbers only. */
+        vendor = cpuinfo(all, "CPU implementer");
+        part = cpuinfo(all, "CPU part");
+        if (vendor.size && part.size) {
+                int n = snprintf(arm, sizeof(arm), "ARM implementer %.*s part %.*s", (int) (vendor.size % 16),
+                                 vendor.at, (int) (part.size % 16), part.at);
+
+                infp_row_bytes(row, HOST_CPU_TYPE, arm, (size_t) n);
+        }
+}
+
+static bool has_word(struct infp_span text, const char *word)
+{
+        while (text.size)
+                if (infp_span_is(infp_span_word(&text), word))
+                        return true;
+        return false;
+}
+
+/* What the hypervisor calls itself, asked by the instruction made for it. "" = no name. */
+static void name_by_cpuid(char name[13])
+{
+        name[0] = 0;
+#if defined(__x86_64__) || defined(__i386__)
+        unsigned a, words[3];
+
+        __cpuid(0x40000000u, a, words[0], words[1], words[2]);
+        memcpy(name, words, 12);
+        name[12] = 0;
+#endif
+}
+
+static const char *friendly(struct infp_span said)
+{
+        static const struct {
+                const char *starts, *name;
+        } known[] = {
+                { "KVMKVMKVM", "kvm" },
+                { "Microsoft Hv", "hyperv" },
+                { "VMwareVMware", "vmware" },
+                { "XenVMMXenVMM", "xen" },
+                { "TCGTCGTCGTCG", "qemu" },
+                { "bhyve bhyve", "bhyve" },
+                { "ACRNACRNACRN", "acrn" },
+                { "QEMU", "qemu" },
+                { "VMware", "vmware" },
+                { "Microsoft", "hyperv" },
+                { "Xen", "xen" },
+                { "xen", "xen" },
+                { "innotek", "virtualbox" },
+                { "Parallels", "parallels" },
+                { "Amazon EC2", "amazon" },
+                { "Google", "google" },
+                { "DigitalOcean", "digitalocean" },
+                { "linux,kvm", "kvm" },
+                { "Alibaba", "alibaba" },
+                { "OpenStack", "openstack" },
+        };
+
+        for (size_t i = 0; i < INFP_COUNT(known); i++)
+                if (infp_span_starts(said, known[i].starts))
+                        return known[i].name;
+        return NULL;
+}
+
+static void put_hypervisor(const struct infp_env *env, struct infp_row *row)
+{
+        static const char *const files[] = { "sys/hypervisor/type", "sys/class/dmi/id/sys_vendor",
+                                             "proc/device-tree/hypervisor/compatible" };
+        char text[CPUINFO_HEAD], file_text[256], said[13];
+        struct infp_span flags = cpuinfo(read_file(env, "proc/cpuinfo", text, sizeof(text)), "flags");
+        bool has_flag = has_word(flags, "hypervisor");
+        const char *name = NULL;
+
+        /* An x86 CPU without the flag runs nobody's guest, whatever the board's maker (EC2 metal) or Xen's dom0 files say. */
+        if (flags.size && !has_flag) {
+                infp_row_str(row, HOST_HYPERVISOR, "none");
+                return;
+        }
+        if (has_flag && env->is_live) {
+                name_by_cpuid(said);
+                name = friendly((struct infp_span){ said, strlen(said) });
+        }
+        for (size_t i = 0; !name && i < INFP_COUNT(files); i++) {
+                struct infp_span value = read_file(env, files[i], file_text, sizeof(file_text));
+
+                name = value.size ? friendly(value) : NULL;
+        }
+        if (name || has_flag)
+                infp_row_str(row, HOST_HYPERVISOR, name ? name : "unknown");
+}
+
+/* Names, versions and settings of the machine, each from a small file or a system call of its own. */
+
+static void set_id(const struct infp_env *env, struct infp_row *row)
+{
+        static const char *const paths[] = { "sys/class/dmi/id/product_uuid", "etc/machine-id" };
+        char text[128];
+
+        for (size_t i = 0; i < INFP_COUNT(paths); i++) {
+                struct infp_span value = read_file(env, paths[i], text, sizeof(text));
+                size_t n = value.size;
+
+                /* Boards whose maker forgot it have all 0 or all F. */
+                while (n && strchr("0Ff-", value.at[n - 1]))
+                        n--;
+                if (n && !memchr(value.at, '\n', value.size)) {
+                        infp_row_bytes(row, HOST_ID, value.at, value.size);
+                        return;
+                }
+        }
+        infp_row_str(row, HOST_ID, "unavailable");
+}
+
+static void set_kernel(const struct infp_env *env, struct infp_row *row)
+{
+        static const char *const parts[] = { "ostype", "osrelease", "version", "arch" };
+        char path[64], text[1024], all[2048];
+        size_t n = 0;
+        struct utsname name;
+
+        /* The file is there since Linux 6.1. */
+        if (!infp_row_has(row, HOST_ARCHITECTURE) && env->is_live && !uname(&name))
+                infp_row_str(row, HOST_ARCHITECTURE, name.machine);
+        for (size_t i = 0; i < INFP_COUNT(parts); i++) {
+                struct infp_span value;
+
+                snprintf(path, sizeof(path), "proc/sys/kernel/%s", parts[i]);
+                value = read_file(env, path, text, sizeof(text));
+                if (!value.size && i == 3 && infp_row_has(row, HOST_ARCHITECTURE))
+                        value.at = infp_row_text(row, HOST_ARCHITECTURE, &value.size);
+                if (!value.size || n + value.size + 1 > sizeof(all))
+                        continue;
+                if (n)
+                        all[n++] = ' ';
+                memcpy(all + n, value.at, value.size);
+                n += value.size;
+        }
+        if (n)
+                infp_row_bytes(row, HOST_KERNEL_INFO, all, n);
+}
+
+/* The word in brackets of "always [madvise] never". */
+static void set_thp(const struct infp_env *env, struct infp_row *row)
+{
+        char text[128];
+        struct infp_span all = read_file(env, "sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)), word;
+
+        while ((word = infp_span_word(&all)).size)
+                if (word.size > 2 && word.at[0] == '[' && word.at[word.size - 1] == ']')
+                        infp_row_bytes(row, HOST_THP, word.at + 1, word.size - 2);
+}
+
+static void set_os(const struct infp_env *env, struct infp_row *row)
+{
+        char text[4096];
+        struct infp_span all = read_file(env, "etc/os-release", text, sizeof(text)), line, value;
+
+        while (infp_span_line(&all, &line)) {
+                if (!infp_span_starts(line, "PRETTY_NAME="))
+                        continue;
+                infp_span_cut(line, '=', &value);
+                while (value.size && strchr("\"'", value.at[0]))
+                        value.at++, value.size--;
+                while (value.size && strchr("\"'", value.at[value.size - 1]))
+                        value.size--;
+                if (value.size)
+                        infp_row_bytes(row, HOST_OS, value.at, value.size);
+        }
+}
+
+static void set_machine(const struct infp_env *env, struct infp_row *row)
+{
+        char vendor[128], product[128], both[260];
+        struct infp_span v = read_file(env, "sys/class/dmi/id/sys_vendor", vendor, sizeof(vendor));
+        struct infp_span p = read_file(env, "sys/class/dmi/id/product_name", product, sizeof(product));
+        int n = snprintf(both, sizeof(both), "%.*s%s%.*s", (int) v.size, v.at, v.size && p.size ? " " : "",
+                         (int) p.size, p.at);
+
+        if (n > 0)
+                infp_row_bytes(row, HOST_MACHINE, both, (size_t) n);
+}
+
+static void set_settings(const struct infp_env *env, struct infp_row *row)
+{
+        struct infp_cpus nodes;
+        char text[256];
+
+        set_thp(env, row);
+        set_os(env, row);
+        set_machine(env, row);
+        if (!infp_cpus_parse(&nodes, read_file(env, "sys/devices/system/node/online", text, sizeof(text))) && nodes.n)
+                infp_row_i64(row, HOST_NUMA_NODES, nodes.n);
+        /* Of another machine's files they are only assumed. */
+        if (env->is_live) {
+                infp_row_i64(row, HOST_PAGE_SIZE, env->page_size);
+                infp_row_i64(row, HOST_TICKS, env->ticks_per_s);
+        }
+}
+
+static void no_time(struct infp_emit *emit, int r, const char *reason)
+{
+        for (unsigned cell = HOST_TIME_SYNCED; cell <= HOST_TIME_MAX_ERROR; cell++)
+                infp_emit_source(emit, emit->row.table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT,
+                                 reason, NULL);
+}
+
+/* Only the running kernel can be asked, by a system call that a sandbox may refuse. */
+static void set_time_sync(const struct infp_env *env, struct infp_emit *emit)
+{
+        struct timex t = { 0 };
+        int state;
+
+        if (!env->is_live) {
+                no_time(emit, 0, "asked of the running machine only");
+                return;
+        }
+        state = adjtimex(&t);
+        if (state < 0) {
+                no_time(emit, -errno, "the kernel does not let adjtimex be called");
+                return;
+        }
+        infp_row_bool(&emit->row, HOST_TIME_SYNCED, state != TIME_ERROR && !(t.status & STA_UNSYNC));
+        infp_row_i64(&emit->row, HOST_TIME_OFFSET, t.status & STA_NANO ? t.offset : t.offset * 1000);
+        infp_row_i64(&emit->row, HOST_TIME_MAX_ERROR, t.maxerror);
+}
+
+static void put_facts(const struct infp_env *env, struct infp_emit *emit)
+{
+        set_id(env, &emit->row);
+        set_kernel(env, &emit->row);
+        set_settings(env, &emit->row);
+        set_time_sync(env, emit);
+}
+
+/* How much of the machine infprof itself may use; of its target the collector `limits` says it. */
+
+static void none(struct infp_emit *emit, unsigned cell, const char *reason)
+{
+        infp_emit_source(emit, emit->row.table, (int) cell, NULL, INFP_ABSENT, reason, NULL);
+}
+
+static void effective(struct infp_row *row, const struct infp_cpus *online, const struct infp_cpus *allowed,
+                      const struct infp_cpus *cpuset, double quota)
+{
+        unsigned n = infp_allowed_common(online, allowed, cpuset);
+
+        /* Sets that have nothing in common were read at different moments. */
+        if (n)
+                infp_row_f64(row, HOST_EFFECTIVE_CPUS, quota > 0 && quota < n ? quota : n);
+}
+
+static void put_limits(const struct infp_env *env, struct infp_emit *emit, const struct infp_cpus *online,
+                       const struct infp_cgroups *cgroups)
+{
+        struct infp_allowed ours;
+        struct infp_cpus allowed = { .n = 0 }, cpuset;
+        struct infp_row *row = &emit->row;
+        const bool has_allowed = infp_allowed_affinity(env, 0, &allowed);
+        bool has_cpuset;
+        uint64_t memory;
+        double quota;
+
+        infp_allowed_find(env, cgroups, 0, &ours);
+        has_cpuset = infp_allowed_cpuset(env, &ours, &cpuset);
+        quota = infp_allowed_quota(env, &ours);
+        memory = infp_allowed_memory(env, &ours);
+        if (ours.mode)
+                infp_row_str(row, HOST_CGROUP_MODE, ours.mode);
+        if (quota > 0)
+                infp_row_f64(row, HOST_CGROUP_QUOTA, quota);
+        else if (ours.mode)
+                none(emit, HOST_CGROUP_QUOTA, "no quota is set");
+        if (memory)
+                infp_row_raw(row, HOST_CGROUP_MEMORY, memory);
+        else if (ours.mode)
+                none(emit, HOST_CGROUP_MEMORY, "no limit is set");
+        if (has_cpuset)
+                infp_row_i64(row, HOST_CGROUP_CPUS, cpuset.n);
+        if (has_allowed)
+                infp_row_i64(row, HOST_AFFINITY, allowed.n);
+        if (online->n)
+                effective(row, online, has_allowed ? &allowed : NULL, has_cpuset ? &cpuset : NULL, quota);
+}
+
+/* What this machine is: one row at the start and one whenever it changes (a core goes offline, a limit is set, the clock is
+ * put right). `static_<uuid>.json` is made from the same row. */
 
 // clang-format off
 static const struct infp_column host_columns[] = {
@@ -192,18 +625,17 @@ static void set_cpus(struct host *host, const struct infp_env *env, struct infp_
         if (host->online.n) {
                 infp_row_i64(row, HOST_PROCESSORS, host->online.n);
                 if (memcmp(&host->online, &host->cached_for, sizeof(host->online)) != 0) {
-                        infp_host_caches(env, &host->online, &host->caches);
+                        read_caches(env, &host->online, &host->caches);
                         host->cached_for = host->online;
                 }
         }
         for (unsigned i = 0; i < INFP_CACHE_KINDS; i++)
                 if (host->caches.is_known[i])
                         infp_row_raw(row, HOST_L1D + i, host->caches.bytes[i]);
-        infp_host_cpu_type(env, row);
-        infp_host_hypervisor(env, row);
-        if (!infp_span_u64(
-                    infp_host_read(env, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", text, sizeof(text)),
-                    &khz) &&
+        put_cpu_type(env, row);
+        put_hypervisor(env, row);
+        if (!infp_span_u64(read_file(env, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", text, sizeof(text)),
+                           &khz) &&
             khz)
                 infp_row_f64(row, HOST_MAX_MHZ, (double) khz / 1000);
 }
@@ -242,8 +674,8 @@ static int host_sample(void *state, const struct infp_env *env, struct infp_emit
         set_boot_time(host, env, row);
         set_cpus(host, env, row);
         set_memory(host, env, row);
-        infp_host_facts(env, emit);
-        infp_host_limits(env, emit, &host->online, &host->cgroups);
+        put_facts(env, emit);
+        put_limits(env, emit, &host->online, &host->cgroups);
         hash = hash_of(row);
         if (host->has_row && hash == host->hash)
                 return 0;

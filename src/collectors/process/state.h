@@ -75,17 +75,11 @@ void process_read(struct processes *s, const struct infp_env *env, struct infp_p
                   bool details, struct process_cells *ret);
 /* The final counters of one that has ended, by its last look. Its memory is gone: what was known last stands, and its peak. */
 void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u);
-/* A file about the process's memory: of a thread that goes on, where the main one has ended. As infp_process_read. */
-ssize_t process_read_memory(const struct infp_env *env, struct infp_process *p, const char *name, char *buffer,
-                            size_t cap);
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
                           const struct process_cells *cells);
 
-/* entity.c: makes p->user; then, when the values were read, writes the entity if it is new or has changed. `is_due`:
+/* Makes p->user; then, when the values were read, writes the entity if it is new or has changed. `is_due`:
  * the command line is compared in any case. p->user may move. 0 or -ENOMEM. */
 int process_first_sight(struct processes *s, const struct infp_env *env, struct infp_process *p);
 int process_entity(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p,
                    bool is_due);
-
-/* why.c: what is missing and why; before the row of `tree` is committed. */
-void process_explain(struct processes *s, const struct infp_env *env, struct infp_emit *emit);

@@ -1,4 +1,4 @@
-/* gpu_metrics: the binary table in which AMD's firmware shows, in one reading, what hwmon and sysfs tell one by one. There is a
+/* gpu_metrics: the binary table in which AMD's firmware shows, in one reading, what hwmon and sysfs show one by one. There is a
  * layout for each version (format, content); a value of all ones is one that this chip does not give. */
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/row.h"
 
 enum amdgpu_metric {
         AMD_TEMPERATURE_EDGE, /* celsius */
@@ -28,7 +29,7 @@ enum amdgpu_metric {
         AMD_PCIE_WIDTH,
         AMD_PCIE_SPEED, /* 0.1 GT/s */
         AMD_PCIE_REPLAYS,
-        AMD_THROTTLE,     /* bits, the same for all chips: amdgpu_throttle.c */
+        AMD_THROTTLE,     /* bits, the same for all chips */
         AMD_ACCUMULATION, /* rounds of the firmware; in how many of them each of the following held the clock down */
         AMD_RESIDENCY_PROCHOT,
         AMD_RESIDENCY_POWER,
@@ -65,3 +66,24 @@ static inline bool amdgpu_has(const struct amdgpu_metrics *metrics, enum amdgpu_
 
 /* 0; -EBADMSG: it is cut, or what it says of itself cannot be; -ENOTSUP: a version that is not known here. ret is empty then. */
 int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metrics *ret, struct infp_err *err);
+
+/* Text of pp_dpm_*, "1: 1500Mhz *": the marked line and the highest, in MHz; 0: none. */
+void infp_amdgpu_levels(const char *text, size_t size, int64_t *ret_current, int64_t *ret_highest);
+
+/* In how many rounds of the firmware each reason held the clocks down. */
+struct amdgpu_throttle {
+        bool has_last;
+        uint64_t t_ns;
+        struct amdgpu_metrics last;
+        uint64_t reasons; /* bits of AMD_THROTTLE that moved since the last reading */
+        bool has_reasons;
+        bool has_times;
+        uint64_t power_ns, thermal_ns, prochot_ns;
+};
+
+void infp_amdgpu_throttle(struct amdgpu_throttle *throttle, const struct amdgpu_metrics *metrics, uint64_t t_ns);
+/* `junction_c`, `limit_c`: of the hottest place, 0 where not known. */
+void infp_amdgpu_put_throttle(const struct amdgpu_throttle *throttle, const struct amdgpu_metrics *metrics,
+                              double junction_c, double limit_c, struct infp_row *row);
+/* Names of the bits, separated by ", "; "none". */
+void infp_amdgpu_throttle_words(uint64_t bits, char *ret, size_t cap);

@@ -1,8 +1,9 @@
 /* Cards of the kernel's DRM drivers, as /sys/class/drm shows them: which there are, who they are, whether they may be read now,
- * and their files. Shared by the collectors amdgpu and intel; each puts a struct gpu_card first in a larger one of its own. */
+ * and their files. The collectors amdgpu and intel put a struct gpu_card first in a larger one of their own. */
 #pragma once
 
 #include "collect/collector.h"
+#include "collectors/gpu/drm/energy.h"
 #include "collectors/gpu/drm/fdinfo.h"
 #include "collectors/gpu/table.h"
 
@@ -37,14 +38,32 @@ struct gpu_card {
         uint64_t idle_since_ns, alone_until_ns;
         uint64_t no_file;      /* bit: number of a file of struct gpu_file that this card does not have */
         int file_r[GPU_FILES]; /* of the last reading of each */
+        struct gpu_energy energy;
+};
+
+struct drm;
+
+/* What differs from vendor to vendor. */
+struct gpu_vendor {
+        const char *name;           /* "amd" */
+        const char *none;           /* the sentence where there is no card */
+        const char *const *drivers; /* ended by NULL */
+        uint32_t pci_id;
+        const struct infp_table *table, *processes;
+        size_t card_size;   /* of the collector's own struct */
+        unsigned idle_cell; /* is 0 while the card is idle */
+        /* The card has come back: earlier readings are no start for a difference. */
+        void (*forget)(struct gpu_card *card);
+        /* Fills the row between begin and commit. -ENODEV: the card has gone. */
+        int (*read)(struct drm *drm, struct gpu_card *card, struct infp_emit *emit, uint64_t t_ns);
+        /* May be NULL: at the start of a sample, once the states of the cards are known; and uses beside fdinfo. */
+        void (*begin)(struct drm *drm, const struct infp_env *env, uint64_t now_ns);
+        void (*read_users)(struct drm *drm, const struct infp_env *env);
 };
 
 struct gpu_cards {
-        const char *const *drivers; /* ended by NULL */
-        uint32_t vendor_id;
-        size_t card_size;                    /* of the collector's own struct */
-        void (*anew)(struct gpu_card *card); /* it has come back: what was read before is no start for a difference */
-        struct gpu_card *list[GPU_CARDS];    /* each allocated of its own */
+        const struct gpu_vendor *vendor;
+        struct gpu_card *list[GPU_CARDS]; /* each allocated of its own */
         unsigned n;
         uint64_t found_ns;
 };

@@ -1,5 +1,5 @@
-/* Which processes use cards of the DRM drivers, and how much: clients.c finds and reads their open cards (fdinfo), amdgpu_kfd.c
- * adds what ROCm's own way shows, users.c keeps one entry a process and card and makes rows of them.
+/* Which processes use cards of the DRM drivers, and how much: one entry a process and card, filled from the cards that a process
+ * has open (fdinfo) and, by amdgpu.c, from ROCm's own list; and their rows.
  *
  * Descriptors are looked for in processes of the target (with -p in all): soon after a process is new, then ever less often, at
  * last each half minute, and never more than BUDGET in a sample. What was found is read at each sample. */

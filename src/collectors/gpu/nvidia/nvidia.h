@@ -137,10 +137,10 @@ void infp_nvml_unload(struct nvml *nvml);
  * machine, which has no GPU to ask. */
 const char *infp_nvml_path(const struct infp_env *env);
 
-/* words.c */
-const char *infp_nvidia_reason(int result); /* why a GPU or a column gives nothing */
+/* say.c: words for results, columns and devices. */
 bool infp_nvidia_is_known(int result);
-const char *infp_nvidia_fix(int result); /* NULL */
+const char *infp_nvidia_reason(int result); /* why a GPU or a column gives nothing */
+const char *infp_nvidia_fix(int result);    /* NULL */
 enum infp_source_state infp_nvidia_state(int result);
 bool infp_nvidia_is_fault(int result);   /* the GPU as a whole does not answer */
 bool infp_nvidia_is_refusal(int result); /* it would say the same again */
@@ -166,7 +166,7 @@ bool infp_nvidia_took(struct nvidia_device *device, unsigned cell, int result);
 /* The library has not the call. */
 void infp_nvidia_lacks(struct nvidia_device *device, unsigned cell);
 
-/* read.c, slow.c, fields.c, energy.c, gpm.c: each fills cells of the row. */
+/* read.c, fields.c, gpm.c: each fills cells of the row. */
 void infp_nvidia_read(const struct nvidia_reading *reading);
 /* Video engines, of which the driver has samples of 1/6 to 1 s, and BAR1. */
 void infp_nvidia_read_lesser(const struct nvidia_reading *reading);
@@ -180,18 +180,7 @@ bool infp_nvidia_prime_gpm(const struct nvidia_reading *reading);
 
 /* read.c: memory of a GPU or MIG device, by the newer call where it can be trusted. NVML's result. */
 int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *has_old, struct nvml_memory_v2 *ret);
-bool infp_nvidia_is_temperature(int64_t celsius);
-/* slow.c: "numa_node" of the device in /sys; -1: not known. */
-int64_t infp_nvidia_numa_node(const struct infp_env *env, const char *bus_id);
 
-/* A call with one u32, as most have; `member` is its place in struct nvml. */
-struct nvidia_call {
-        unsigned cell;
-        size_t member;
-        uint32_t divisor; /* mW to W; 0: as it is */
-};
-void infp_nvidia_put_calls(const struct nvidia_reading *reading, const struct nvidia_call *calls, size_t n);
-void infp_nvidia_put_clocks(const struct nvidia_reading *reading, bool max);
 /* A number into a cell of type I64, U64, F64 or BOOL. */
 void infp_nvidia_put(const struct nvidia_reading *reading, unsigned cell, uint64_t value);
 
@@ -202,29 +191,21 @@ void infp_nvidia_gpm_done(const struct nvidia *nvidia, struct nvidia_gpm *gpm);
 /* Puts the values into cells: those of nvidia or, from GPU_MIG_GPM_GRAPHICS on, of nvidia_mig. */
 void infp_nvidia_gpm_put_mig(const struct nvidia_gpm *gpm, struct infp_row *row);
 
-/* mig.c */
+/* device.c: MIG devices */
 void infp_nvidia_mig_find(const struct nvidia_reading *reading);
-void infp_nvidia_mig_done(const struct nvidia *nvidia, struct nvidia_device *device);
 void infp_nvidia_mig_emit(const struct nvidia_reading *reading, struct infp_emit *emit);
 
-/* events.c */
-void infp_nvidia_events_watch(struct nvidia *nvidia, struct nvidia_device *device);
+/* device.c: faults that the driver reports by events */
 void infp_nvidia_events_poll(struct nvidia *nvidia);
 void infp_nvidia_events_done(struct nvidia *nvidia);
 void infp_nvidia_put_events(const struct nvidia_reading *reading);
 
 /* processes.c */
+/* Names and containers by pid, for one sample. */
+void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env);
 void infp_nvidia_processes_read(const struct nvidia_reading *reading);
 void infp_nvidia_processes_put(const struct nvidia_reading *reading);
 void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct infp_emit *emit);
 
-/* shares.c: which share of the GPU each process had. */
-void infp_nvidia_shares_read(const struct nvidia_reading *reading);
-
-/* who.c: names and containers by pid; NULL: nothing is known (another pid namespace, no such process, no memory). */
-void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env);
-const struct nvidia_who *infp_nvidia_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t pid);
-
-/* say.c */
 void infp_nvidia_say_device(const struct nvidia *nvidia, struct nvidia_device *device, struct infp_emit *emit);
 void infp_nvidia_say_columns(struct nvidia *nvidia, struct infp_emit *emit);

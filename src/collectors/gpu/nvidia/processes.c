@@ -1,15 +1,206 @@
-/* Processes on a GPU: the driver keeps a list of those that compute, of those that draw and of those that come by MPS. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
+#include "collect/process_stat.h"
 #include "collect/target.h"
 #include "collectors/gpu/bounds.h"
 #include "collectors/gpu/nvidia/nvidia.h"
+#include "collectors/gpu/pids.h"
+#include "model/id.h"
+
+/* Who a pid is that the driver names. */
+
+/* Those that no GPU named at the last sample are forgotten. */
+static void drop_unused(struct nvidia *nvidia)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < nvidia->n_who; i++)
+                if (nvidia->who[i].used + 1 >= nvidia->sample)
+                        nvidia->who[n++] = nvidia->who[i];
+        nvidia->n_who = n;
+}
+
+void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env)
+{
+        nvidia->sample++;
+        drop_unused(nvidia);
+        if (nvidia->pids_are_ours)
+                infp_gpu_tree_read(&nvidia->tree, env);
+}
+
+/* Name and start are read at each sample: a name changes at exec, and the pid may have another owner since. */
+static void look_at_who(const struct infp_env *env, struct nvidia_who *who)
+{
+        char path[32], text[1024];
+        struct infp_process process = { 0 };
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%u/stat", who->pid);
+        n = infp_read_at(env->root_fd, path, text, sizeof(text));
+        if (n <= 0 || infp_process_stat_parse(text, (size_t) n, &process) < 0) {
+                who->is_known = false;
+                return;
+        }
+        if (!who->is_known || process.start_ticks != who->start_ticks) {
+                who->start_ticks = process.start_ticks;
+                who->id = infp_process_id(env->boot_id, (int32_t) who->pid, process.start_ticks);
+                infp_gpu_container(env, (int32_t) who->pid, who->container);
+        }
+        memcpy(who->name, process.comm, process.comm_size);
+        who->name_size = process.comm_size;
+        who->is_known = true;
+}
+
+static struct nvidia_who *find_who(struct nvidia *nvidia, uint32_t pid)
+{
+        for (uint32_t i = 0; i < nvidia->n_who; i++)
+                if (nvidia->who[i].pid == pid)
+                        return &nvidia->who[i];
+        if (nvidia->n_who == nvidia->cap_who) {
+                const uint32_t cap = nvidia->cap_who ? 2 * nvidia->cap_who : 32;
+                struct nvidia_who *who = reallocarray(nvidia->who, cap, sizeof(*who));
+
+                if (!who)
+                        return NULL;
+                nvidia->who = who;
+                nvidia->cap_who = cap;
+        }
+        nvidia->who[nvidia->n_who] = (struct nvidia_who){ .pid = pid };
+        return &nvidia->who[nvidia->n_who++];
+}
+
+static const struct nvidia_who *who_is(struct nvidia *nvidia, const struct infp_env *env, uint32_t pid)
+{
+        struct nvidia_who *who = nvidia->pids_are_ours ? find_who(nvidia, pid) : NULL;
+
+        if (!who)
+                return NULL;
+        if (who->used != nvidia->sample)
+                look_at_who(env, who);
+        who->used = nvidia->sample;
+        return who->is_known ? who : NULL;
+}
+
+/* Which share of a GPU each process had: the driver keeps samples of the last seconds, of those processes that did something. */
+
+/* It takes a sample in 1/6 to 1 s. A question for less than that finds nothing now and then, as if all had stopped. */
+static const uint64_t least_us = 1000 * 1000;
+enum { ROOM = 64, SHARE_TRIES = 3, MOST_SHARES = 1 << 16 };
+
+static void *room(struct nvidia *nvidia, size_t size)
+{
+        void *shares;
+
+        if (size > nvidia->shares_size) {
+                shares = realloc(nvidia->shares, size);
+                if (!shares)
+                        return NULL;
+                nvidia->shares = shares;
+                nvidia->shares_size = size;
+        }
+        memset(nvidia->shares, 0, nvidia->shares_size);
+        return nvidia->shares;
+}
+
+struct window {
+        uint64_t since_us, now_us;
+};
+
+static int read_wide(struct nvidia *nvidia, struct nvidia_device *device, struct window window)
+{
+        uint32_t cap = ROOM;
+        int r = NVML_MEMORY;
+
+        for (int i = 0; i < SHARE_TRIES; i++) {
+                struct nvml_process_shares all = { .version = NVML_PROCESS_SHARES_V1,
+                                                   .n = cap,
+                                                   .last_seen_us = window.since_us,
+                                                   .shares = room(nvidia, cap * sizeof(struct nvml_process_share)) };
+
+                if (!all.shares)
+                        return NVML_MEMORY;
+                r = nvidia->nvml.DeviceGetProcessesUtilizationInfo(device->handle, &all);
+                if (r == NVML_INSUFFICIENT_SIZE && all.n > cap && all.n <= MOST_SHARES) {
+                        cap = 2 * all.n;
+                        continue;
+                }
+                /* bound: the driver has filled no more than cap */
+                for (uint32_t k = 0; r == NVML_SUCCESS && k < all.n && k < cap; k++)
+                        infp_nvidia_list_share(&device->processes, &all.shares[k], window.since_us, window.now_us);
+                return r;
+        }
+        return r;
+}
+
+static int read_narrow(struct nvidia *nvidia, struct nvidia_device *device, struct window window)
+{
+        uint32_t cap = ROOM;
+        int r = NVML_MEMORY;
+
+        for (int i = 0; i < SHARE_TRIES; i++) {
+                struct nvml_process_sample *samples = room(nvidia, cap * sizeof(*samples));
+                uint32_t n = cap;
+
+                if (!samples)
+                        return NVML_MEMORY;
+                r = nvidia->nvml.DeviceGetProcessUtilization(device->handle, samples, &n, window.since_us);
+                if (r == NVML_INSUFFICIENT_SIZE && n > cap && n <= MOST_SHARES) {
+                        cap = 2 * n;
+                        continue;
+                }
+                /* bound: the driver has filled no more than cap */
+                for (uint32_t k = 0; r == NVML_SUCCESS && k < n && k < cap; k++) {
+                        const struct nvml_process_share share = { .time_us = samples[k].time_us,
+                                                                  .pid = samples[k].pid,
+                                                                  .sm = samples[k].sm,
+                                                                  .memory = samples[k].memory,
+                                                                  .encoder = samples[k].encoder,
+                                                                  .decoder = samples[k].decoder,
+                                                                  .jpeg = NVML_NONE_U32,
+                                                                  .ofa = NVML_NONE_U32 };
+
+                        infp_nvidia_list_share(&device->processes, &share, window.since_us, window.now_us);
+                }
+                return r;
+        }
+        return r;
+}
+
+static void read_shares(const struct nvidia_reading *reading)
+{
+        struct nvidia *nvidia = reading->nvidia;
+        struct nvidia_device *device = reading->device;
+        const uint64_t now_us = infp_clock_ns(CLOCK_REALTIME) / 1000,
+                       period_us = (uint64_t) reading->env->period_ms * 1000,
+                       back_us = period_us > least_us ? period_us : least_us;
+        const struct window window = { now_us > back_us ? now_us - back_us : 0, now_us + least_us };
+        int r = NVML_FUNCTION_NOT_FOUND;
+
+        device->has_shares = false;
+        if (device->is_share_refused || !device->processes.n)
+                return;
+        if (nvidia->nvml.DeviceGetProcessesUtilizationInfo && device->has_wide_shares) {
+                r = read_wide(nvidia, device, window);
+                device->has_wide_shares = !infp_nvidia_is_refusal(r);
+        }
+        if (infp_nvidia_is_refusal(r) && nvidia->nvml.DeviceGetProcessUtilization)
+                r = read_narrow(nvidia, device, window);
+        if (infp_nvidia_is_fault(r))
+                device->fault = r;
+        device->is_share_refused = infp_nvidia_is_refusal(r);
+        device->has_shares = r == NVML_SUCCESS || r == NVML_NOT_FOUND;
+}
+
+/* Processes on a GPU: the driver keeps a list of those that compute, of those that draw and of those that come by MPS. */
 
 typedef int list_call(nvml_device, uint32_t *, void *);
 
@@ -190,7 +381,7 @@ void infp_nvidia_processes_read(const struct nvidia_reading *reading)
                 return;
         count_mig(device);
         infp_nvidia_list_fold(&device->processes);
-        infp_nvidia_shares_read(reading);
+        read_shares(reading);
 }
 
 /* "123: python (456 MB)"; the MB are MiB. */
@@ -221,7 +412,7 @@ void infp_nvidia_processes_put(const struct nvidia_reading *reading)
         infp_json_begin(&json, &nvidia->text, 0);
         infp_json_array(&json);
         for (uint32_t i = 0; i < list->n && i < MOST_NAMED; i++) /* bound: "and N more" ends the list */
-                put_entry(&json, &list->at[i], infp_nvidia_who(nvidia, reading->env, list->at[i].pid));
+                put_entry(&json, &list->at[i], who_is(nvidia, reading->env, list->at[i].pid));
         if (list->n > MOST_NAMED) {
                 snprintf(more, sizeof(more), "and %u more", list->n - MOST_NAMED);
                 infp_json_str(&json, more);
@@ -250,7 +441,7 @@ static void put_shares(const struct nvidia_device *device, const struct nvidia_p
 
 static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t pid, struct infp_row *row)
 {
-        const struct nvidia_who *who = infp_nvidia_who(nvidia, env, pid);
+        const struct nvidia_who *who = who_is(nvidia, env, pid);
 
         infp_row_bool(row, GPU_PROCESS_IS_HOST_PID, !nvidia->pids_are_ours);
         if (!nvidia->pids_are_ours)
