@@ -158,19 +158,12 @@ static int take_entries(struct infp_process_list *list, size_t size, struct seek
         return 0;
 }
 
-static int by_pid(const void *a, const void *b)
-{
-        int32_t x = ((const struct infp_listed *) a)->pid, y = ((const struct infp_listed *) b)->pid;
-
-        return (x > y) - (x < y);
-}
-
 /* procfs lists by pid; a directory of a fixture tree has any order. */
 static void sort_items(struct infp_process_list *list)
 {
         for (size_t i = 1; i < list->n; i++)
                 if (list->items[i].pid < list->items[i - 1].pid) {
-                        infp_sort(list->items, list->n, sizeof(*list->items), by_pid);
+                        infp_sort(list->items, list->n, sizeof(*list->items), infp_compare_i32);
                         return;
                 }
 }

@@ -13,8 +13,8 @@
 #include "collect/env.h"
 
 struct infp_listed {
+        int32_t pid;  /* first: infp_compare_i32 */
         uint64_t ino; /* on procfs another one when the pid was given to another process */
-        int32_t pid;
 };
 
 struct infp_process_list {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
@@ -218,7 +219,7 @@ static int publish(struct infp_target *target)
 
                         if (p->in_tree && p->files->is_root == (roots == 1))
                                 target->members[n++] = (struct infp_target_member){
-                                        .id = p->id, .start_ticks = p->start_ticks, .image = p->image, .pid = p->pid
+                                        .pid = p->pid, .id = p->id, .start_ticks = p->start_ticks, .image = p->image
                                 };
                 }
         target->n_members = n;
@@ -324,6 +325,7 @@ size_t infp_target_members(struct infp_target *target, struct infp_target_member
         for (size_t i = 0; i < n && i < cap; i++) /* bound: returns how many there are */
                 ret[i] = target->members[i];
         pthread_mutex_unlock(&target->lock);
+        infp_sort(ret, n < cap ? n : cap, sizeof(*ret), infp_compare_i32);
         return n;
 }
 

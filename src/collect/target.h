@@ -80,10 +80,10 @@ ssize_t infp_process_read(struct infp_target *target, const struct infp_env *env
 /* Copies the live pids of the tree: roots first. Returns their number, which may exceed cap. Any thread. */
 size_t infp_target_pids(struct infp_target *target, int32_t *ret, size_t cap);
 
-/* The same with who they are. */
+/* The same with who they are, sorted by pid. */
 struct infp_target_member {
+        int32_t pid;                     /* first: infp_find_i32 */
         uint64_t id, start_ticks, image; /* as in struct infp_process */
-        int32_t pid;
 };
 size_t infp_target_members(struct infp_target *target, struct infp_target_member *ret, size_t cap);
 

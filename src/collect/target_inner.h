@@ -16,9 +16,9 @@ enum infp_entry_state {
 };
 
 struct infp_entry {
+        int32_t pid, ppid; /* pid first: infp_find_i32 */
         uint64_t ino, start_ticks;
         struct infp_process *process; /* NULL: not followed */
-        int32_t pid, ppid;
         uint8_t state, n_tries;
         bool in_tree, is_excluded;
         bool is_at_gate;   /* not followed before its exec, which gives it its name */

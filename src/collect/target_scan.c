@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
@@ -38,26 +39,9 @@ static void keep(struct infp_target *target, struct infp_entry *e, const struct 
         e->ino = listed->ino;
 }
 
-static size_t first_from(const struct infp_target *target, int32_t pid)
-{
-        size_t low = 0, high = target->n_entries;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (target->entries[middle].pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
-}
-
 static struct infp_entry *find_entry(struct infp_target *target, int32_t pid)
 {
-        size_t i = first_from(target, pid);
-
-        return i < target->n_entries && target->entries[i].pid == pid ? &target->entries[i] : NULL;
+        return infp_find_i32(target->entries, target->n_entries, sizeof(*target->entries), pid);
 }
 
 /* Merges what was listed with the entries from `first` on into target->merged; returns how many that gives. */
@@ -90,7 +74,7 @@ int infp_target_merge(struct infp_target *target)
 
         if (list->from == INT32_MAX)
                 return 0;
-        first = first_from(target, list->from);
+        first = infp_first_i32(target->entries, target->n_entries, sizeof(*target->entries), list->from);
         n = target->n_entries - first + list->n;
         if (!n)
                 return 0;

@@ -45,23 +45,32 @@ uint64_t infp_allowed_memory(const struct infp_env *env, const struct infp_allow
         return allowed->memory.has ? infp_cgroup_memory_effective(env, allowed->memory.place) : 0;
 }
 
+int infp_cpuset_read(const struct infp_env *env, struct infp_cgroup_place place, char *text, size_t cap,
+                     struct infp_span *ret_list, struct infp_cpus *ret)
+{
+        int r;
+
+        do {
+                r = infp_cgroup_read(env, &place, place.is_v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus", text,
+                                     cap, ret_list);
+                if (!place.is_v2 && !ret_list->size)
+                        r = infp_cgroup_read(env, &place, "cpuset.cpus", text, cap, ret_list);
+                if (ret_list->size && !infp_cpus_parse(ret, *ret_list) && ret->n)
+                        return r;
+        } while (infp_cgroup_up(&place));
+        ret->n = 0;
+        return r;
+}
+
 bool infp_allowed_cpuset(const struct infp_env *env, const struct infp_allowed *allowed, struct infp_cpus *ret)
 {
-        struct infp_cgroup_place place = allowed->set.place;
         struct infp_span list;
         char text[4096];
 
         if (!allowed->set.has)
                 return false;
-        do { /* the nearest level that has the file */
-                infp_cgroup_read(env, &place, place.is_v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus", text,
-                                 sizeof(text), &list);
-                if (!place.is_v2 && !list.size)
-                        infp_cgroup_read(env, &place, "cpuset.cpus", text, sizeof(text), &list);
-                if (list.size && !infp_cpus_parse(ret, list) && ret->n)
-                        return true;
-        } while (infp_cgroup_up(&place));
-        return false;
+        infp_cpuset_read(env, allowed->set.place, text, sizeof(text), &list, ret);
+        return ret->n > 0;
 }
 
 /* The system call asks no permission, and costs less than a file. */
@@ -128,4 +137,12 @@ unsigned infp_allowed_common(const struct infp_cpus *online, const struct infp_c
                 n += (unsigned) __builtin_popcountll(online->bits[i] & (a ? a->bits[i] : UINT64_MAX) &
                                                      (b ? b->bits[i] : UINT64_MAX));
         return n;
+}
+
+double infp_allowed_cpus(const struct infp_cpus *online, const struct infp_cpus *a, const struct infp_cpus *b,
+                         double quota)
+{
+        const unsigned n = infp_allowed_common(online, a, b);
+
+        return quota > 0 && quota < n ? quota : n;
 }

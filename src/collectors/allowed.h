@@ -26,10 +26,17 @@ int infp_allowed_find(const struct infp_env *env, const struct infp_cgroups *cgr
 double infp_allowed_quota(const struct infp_env *env, const struct infp_allowed *allowed);
 /* Bytes, the least of all levels; 0: no limit. */
 uint64_t infp_allowed_memory(const struct infp_env *env, const struct infp_allowed *allowed);
-/* The cpuset, in which the kernel has taken the parents into account. False: not known. */
+/* The cpuset of the nearest level that has one: the kernel has taken the parents into account. *ret_list, in `text`, is as the file
+ * holds it; ret->n 0: no level has one. Returns what the last read gave. */
+int infp_cpuset_read(const struct infp_env *env, struct infp_cgroup_place place, char *text, size_t cap,
+                     struct infp_span *ret_list, struct infp_cpus *ret);
+/* The same; false: not known. */
 bool infp_allowed_cpuset(const struct infp_env *env, const struct infp_allowed *allowed, struct infp_cpus *ret);
 /* Adds the CPUs that the threads of a process may run on (pid 0: infprof's calling thread). False: not known. */
 bool infp_allowed_affinity(const struct infp_env *env, int32_t pid, struct infp_cpus *ret);
 
 /* CPUs that are in all these sets; NULL: any CPU. */
 unsigned infp_allowed_common(const struct infp_cpus *online, const struct infp_cpus *a, const struct infp_cpus *b);
+/* The same number within a quota (0: none). 0: the sets have nothing in common, since they were read at different moments. */
+double infp_allowed_cpus(const struct infp_cpus *online, const struct infp_cpus *a, const struct infp_cpus *b,
+                         double quota);

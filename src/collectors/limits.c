@@ -300,12 +300,11 @@ static void say(const struct limits *s, struct infp_emit *emit, unsigned cell, c
 
 static void fill(const struct limits *s, struct infp_emit *emit, struct infp_row *row)
 {
-        const unsigned n_cpus = infp_allowed_common(&s->online, s->has_affinity ? &s->affinity : NULL,
-                                                    s->has_cpuset ? &s->cpuset : NULL);
+        const double cpus = infp_allowed_cpus(&s->online, s->has_affinity ? &s->affinity : NULL,
+                                              s->has_cpuset ? &s->cpuset : NULL, s->quota);
 
-        /* Sets that have nothing in common were read at different moments. */
-        if (s->has_online && n_cpus)
-                infp_row_f64(row, LIMIT_EFFECTIVE_CPUS, least(n_cpus, s->quota));
+        if (s->has_online && cpus > 0)
+                infp_row_f64(row, LIMIT_EFFECTIVE_CPUS, cpus);
         if (s->has_affinity)
                 infp_row_i64(row, LIMIT_AFFINITY, s->affinity.n);
         if (s->has_cpuset)

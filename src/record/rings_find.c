@@ -158,17 +158,7 @@ enum { AT_ONCE = 32 };
 
 struct ring_member *rings_member(struct infp_rings *rings, int32_t pid)
 {
-        size_t low = 0, high = rings->n_members;
-
-        while (low < high) {
-                const size_t middle = (low + high) / 2;
-
-                if (rings->members[middle].target.pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < rings->n_members && rings->members[low].target.pid == pid ? &rings->members[low] : NULL;
+        return infp_find_i32(rings->members, rings->n_members, sizeof(*rings->members), pid);
 }
 
 static struct ring_member *member_of(struct infp_rings *rings, const struct infp_ring_name *name)
@@ -184,13 +174,6 @@ static struct ring_member *member_of(struct infp_rings *rings, const struct infp
                         return m;
         }
         return NULL;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-        const struct infp_target_member *one = a, *other = b;
-
-        return one->pid < other->pid ? -1 : one->pid > other->pid;
 }
 
 static bool reserve(struct infp_rings *rings, size_t n)
@@ -307,7 +290,6 @@ void rings_look_at_members(struct infp_rings *rings)
                 n = infp_target_members(target, rings->fresh, rings->cap_members);
                 n = n < rings->cap_members ? n : rings->cap_members;
         }
-        infp_sort(rings->fresh, n, sizeof(*rings->fresh), by_pid);
         if (has_changed(rings, n) && merge(rings, n))
                 rings_look_again(rings);
         rings->ripe_ns = UINT64_MAX;

@@ -28,9 +28,9 @@ struct ring_place {
 
 /* A process of the tree. */
 struct ring_member {
-        struct infp_target_member target;
-        struct infp_ring_owner owner; /* owner.pid 0: not asked yet */
-        uint64_t look_ns, pause_ns;   /* when its directories are looked for (again); UINT64_MAX: they are known */
+        struct infp_target_member target; /* first: infp_find_i32 */
+        struct infp_ring_owner owner;     /* owner.pid 0: not asked yet */
+        uint64_t look_ns, pause_ns;       /* when its directories are looked for (again); UINT64_MAX: they are known */
 };
 
 /* The losses of a file that were reported, so that only changes are. */

@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "collectors/allowed.h"
 #include "collectors/container/state.h"
-#include "collectors/cpus.h"
 #include "collectors/fields.h"
 
 enum { LEVEL_TRIES = 8 };
@@ -139,7 +139,6 @@ static void read_memory(struct containers *s, const struct infp_env *env, struct
         }
 }
 
-/* The kernel has taken the parents into account. A cgroup without the controller has its parent's set. */
 static void read_cpuset(struct containers *s, const struct infp_env *env, struct container *c)
 {
         struct container_limits *l = &c->limits;
@@ -150,18 +149,11 @@ static void read_cpuset(struct containers *s, const struct infp_env *env, struct
         l->r_cpuset = c->why[INFP_CG_CPUSET];
         if (!place_of(c, INFP_CG_CPUSET, &place))
                 return;
-        do {
-                l->r_cpuset =
-                        infp_cgroup_read(env, &place, place.is_v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus",
-                                         s->small, sizeof(s->small), &list);
-                if (!place.is_v2 && !list.size)
-                        l->r_cpuset = infp_cgroup_read(env, &place, "cpuset.cpus", s->small, sizeof(s->small), &list);
-                if (!list.size || infp_cpus_parse(&cpus, list) || !cpus.n)
-                        continue;
-                l->n_cpus = cpus.n;
-                l->cpuset = strndup(list.at, list.size); /* every second CPU of a big machine: a long list */
+        l->r_cpuset = infp_cpuset_read(env, place, s->small, sizeof(s->small), &list, &cpus);
+        if (!cpus.n)
                 return;
-        } while (infp_cgroup_up(&place));
+        l->n_cpus = cpus.n;
+        l->cpuset = strndup(list.at, list.size); /* every second CPU of a big machine: a long list */
 }
 
 void container_read_limits(struct containers *s, const struct infp_env *env, struct container *c)

@@ -218,7 +218,7 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
  * the process is kept: it fails once the process has ended, even if another process has its pid now. */
 
 /* The number in "net:[4026531833]" (or that of another kind), the text of the link; trees that cannot hold links have it in a file. 0: not available, errno. */
-uint64_t container_net_of(const struct infp_env *env, int dir_fd, const char *path)
+static uint64_t net_of(const struct infp_env *env, int dir_fd, const char *path)
 {
         char text[64];
         ssize_t n = readlinkat(dir_fd, path, text, sizeof(text) - 1);
@@ -260,7 +260,7 @@ static bool is_without_hardware(struct containers *s, const struct infp_env *env
 static bool is_own_of_our_container(struct containers *s, const struct infp_env *env, const struct container *c)
 {
         static const uint64_t pids_of_machine = 0xeffffffc; /* the kernel's PROC_PID_INIT_INO */
-        const uint64_t pids = container_net_of(env, env->root_fd, "proc/self/ns/pid");
+        const uint64_t pids = net_of(env, env->root_fd, "proc/self/ns/pid");
         const bool is_ours = !strcmp(c->path, "/") || (c->has_infprof && strncmp(c->cid, "in-", 3) != 0);
 
         return is_ours && pids && pids != pids_of_machine && is_without_hardware(s, env);
@@ -272,9 +272,9 @@ static uint64_t net_of_machine(struct containers *s, const struct infp_env *env)
         if (s->net_of_machine && s->net_of_machine_ns == s->now_ns)
                 return s->net_of_machine;
         s->net_of_machine_ns = s->now_ns;
-        s->net_of_machine = container_net_of(env, env->root_fd, "proc/1/ns/net");
+        s->net_of_machine = net_of(env, env->root_fd, "proc/1/ns/net");
         if (!s->net_of_machine)
-                s->net_of_machine = container_net_of(env, env->root_fd, "proc/self/ns/net");
+                s->net_of_machine = net_of(env, env->root_fd, "proc/self/ns/net");
         return s->net_of_machine;
 }
 
@@ -290,7 +290,7 @@ void container_find_network(struct containers *s, const struct infp_env *env, st
         c->pid_fd = openat(env->root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (c->pid_fd < 0)
                 return;
-        net = container_net_of(env, c->pid_fd, "ns/net");
+        net = net_of(env, c->pid_fd, "ns/net");
         if (!net)
                 c->network = errno == EACCES || errno == EPERM ? NETWORK_DENIED : NETWORK_UNKNOWN;
         else

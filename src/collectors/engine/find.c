@@ -401,13 +401,6 @@ void infp_engine_finder_done(struct engine_finder *finder)
         *finder = (struct engine_finder){ 0 };
 }
 
-static int compare_pids(const void *a, const void *b)
-{
-        int32_t x = *(const int32_t *) a, y = *(const int32_t *) b;
-
-        return x < y ? -1 : x > y;
-}
-
 static bool list_pids(struct engine_finder *finder, const struct infp_env *env)
 {
         size_t n = infp_target_pids(env->target, finder->pids, finder->cap_pids);
@@ -424,23 +417,13 @@ static bool list_pids(struct engine_finder *finder, const struct infp_env *env)
                 n = n < finder->cap_pids ? n : finder->cap_pids;
         }
         finder->n_pids = n;
-        infp_sort(finder->pids, n, sizeof(finder->pids[0]), compare_pids);
+        infp_sort(finder->pids, n, sizeof(finder->pids[0]), infp_compare_i32);
         return true;
 }
 
 static struct engine_process *process_of(const struct engine_finder *finder, int32_t pid)
 {
-        size_t low = 0, high = finder->n_processes;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (finder->processes[middle].pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < finder->n_processes && finder->processes[low].pid == pid ? &finder->processes[low] : NULL;
+        return infp_find_i32(finder->processes, finder->n_processes, sizeof(*finder->processes), pid);
 }
 
 /* What is known goes over to the new list of pids. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "collect/cgroup.h"
 #include "collect/target.h"
 #include "collectors/container/name.h"
@@ -24,13 +25,6 @@ bool infp_gpu_pids_are_ours(const struct infp_env *env)
                 return errno == ENOENT;
         link[n] = 0;
         return !strcmp(link, first_namespace);
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-        const int32_t x = *(const int32_t *) a, y = *(const int32_t *) b;
-
-        return x < y ? -1 : x > y;
 }
 
 /* The target gives its roots first and the rest sorted: little is to be moved, and qsort(3) would allocate. */
@@ -66,7 +60,7 @@ void infp_gpu_tree_read(struct infp_gpu_tree *tree, const struct infp_env *env)
 
 bool infp_gpu_tree_has(const struct infp_gpu_tree *tree, int32_t pid)
 {
-        return tree->n && bsearch(&pid, tree->pids, tree->n, sizeof(*tree->pids), compare_pids);
+        return infp_find_i32(tree->pids, tree->n, sizeof(*tree->pids), pid);
 }
 
 void infp_gpu_tree_done(struct infp_gpu_tree *tree)

@@ -398,16 +398,6 @@ static void none(struct infp_emit *emit, unsigned cell, const char *reason)
         infp_emit_source(emit, emit->row.table, (int) cell, NULL, INFP_ABSENT, reason, NULL);
 }
 
-static void effective(struct infp_row *row, const struct infp_cpus *online, const struct infp_cpus *allowed,
-                      const struct infp_cpus *cpuset, double quota)
-{
-        unsigned n = infp_allowed_common(online, allowed, cpuset);
-
-        /* Sets that have nothing in common were read at different moments. */
-        if (n)
-                infp_row_f64(row, HOST_EFFECTIVE_CPUS, quota > 0 && quota < n ? quota : n);
-}
-
 static void put_limits(const struct infp_env *env, struct infp_emit *emit, const struct infp_cpus *online,
                        const struct infp_cgroups *cgroups)
 {
@@ -417,7 +407,7 @@ static void put_limits(const struct infp_env *env, struct infp_emit *emit, const
         const bool has_allowed = infp_allowed_affinity(env, 0, &allowed);
         bool has_cpuset;
         uint64_t memory;
-        double quota;
+        double quota, cpus;
 
         infp_allowed_find(env, cgroups, 0, &ours);
         has_cpuset = infp_allowed_cpuset(env, &ours, &cpuset);
@@ -437,8 +427,9 @@ static void put_limits(const struct infp_env *env, struct infp_emit *emit, const
                 infp_row_i64(row, HOST_CGROUP_CPUS, cpuset.n);
         if (has_allowed)
                 infp_row_i64(row, HOST_AFFINITY, allowed.n);
-        if (online->n)
-                effective(row, online, has_allowed ? &allowed : NULL, has_cpuset ? &cpuset : NULL, quota);
+        cpus = infp_allowed_cpus(online, has_allowed ? &allowed : NULL, has_cpuset ? &cpuset : NULL, quota);
+        if (cpus > 0)
+                infp_row_f64(row, HOST_EFFECTIVE_CPUS, cpus);
 }
 
 /* What this machine is: one row at the start and one whenever it changes (a core goes offline, a limit is set, the clock is

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/time.h"
 
 /* A fall that lasts longer than a process can be between two places is something that we have not understood: it is bridged,
@@ -108,18 +109,9 @@ int process_total_ended(struct process_total *total, const struct infp_process *
         return 0;
 }
 
-static int by_pid(const void *pid, const void *live)
-{
-        int32_t a = *(const int32_t *) pid, b = ((const struct live_process *) live)->pid;
-
-        return (a > b) - (a < b);
-}
-
 static const struct live_process *find_live(const struct process_total *total, int32_t pid)
 {
-        if (total->n_live == 0)
-                return NULL;
-        return bsearch(&pid, total->live, total->n_live, sizeof(*total->live), by_pid);
+        return infp_find_i32(total->live, total->n_live, sizeof(*total->live), pid);
 }
 
 static struct ended_process *find_ended(struct process_total *total, int32_t pid)

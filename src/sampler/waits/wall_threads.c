@@ -85,13 +85,6 @@ void infp_wall_threads_ended(struct infp_wall_threads *threads, struct infp_wall
 
 /* ---- processes ---- */
 
-static int compare_members(const void *a, const void *b)
-{
-        const struct infp_target_member *x = a, *y = b;
-
-        return x->pid < y->pid ? -1 : x->pid > y->pid;
-}
-
 /* Those of the target by pid. Returns their number. */
 static ssize_t read_members(struct infp_wall_threads *threads, const struct infp_env *env)
 {
@@ -110,31 +103,12 @@ static ssize_t read_members(struct infp_wall_threads *threads, const struct infp
                 threads->members = grown;
                 threads->cap_members = n;
         }
-        if (n) /* before there was any, there is no list */
-                infp_sort(threads->members, n, sizeof(*threads->members), compare_members);
         return (ssize_t) n;
 }
 
 static struct infp_wall_process *find_process(const struct infp_wall_threads *threads, int32_t pid)
 {
-        uint32_t low = 0, high = threads->n_processes;
-
-        while (low < high) {
-                const uint32_t middle = low + (high - low) / 2;
-
-                if (threads->processes[middle].pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < threads->n_processes && threads->processes[low].pid == pid ? &threads->processes[low] : NULL;
-}
-
-static int compare_processes(const void *a, const void *b)
-{
-        const struct infp_wall_process *x = a, *y = b;
-
-        return x->pid < y->pid ? -1 : x->pid > y->pid;
+        return infp_find_i32(threads->processes, threads->n_processes, sizeof(*threads->processes), pid);
 }
 
 static int add_process(struct infp_wall_threads *threads, int32_t pid, uint64_t start_ticks, uint64_t hinted_ns)
@@ -158,7 +132,7 @@ void infp_wall_threads_hint(struct infp_wall_threads *threads, int32_t pid, uint
 {
         if (find_process(threads, pid) || add_process(threads, pid, 0, now_ns) < 0)
                 return;
-        infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
+        infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), infp_compare_i32);
 }
 
 static void sweep_processes(struct infp_wall_threads *threads)
@@ -212,7 +186,7 @@ static int take_members(struct infp_wall_threads *threads, const struct infp_env
                         n_new++;
                 }
         if (n_new)
-                infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), compare_processes);
+                infp_sort(threads->processes, threads->n_processes, sizeof(*threads->processes), infp_compare_i32);
         return 0;
 }
 

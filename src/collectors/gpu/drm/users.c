@@ -52,25 +52,10 @@ static bool grow(void **list, size_t *cap, size_t need, size_t size)
         return true;
 }
 
-static struct gpu_looked *looked_of(const struct gpu_users *users, int32_t pid)
-{
-        size_t low = 0, high = users->n_looked;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (users->looked[middle].pid < pid)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low < users->n_looked && users->looked[low].pid == pid ? &users->looked[low] : NULL;
-}
-
 /* Appends to the new list; what is known of the pid goes over. */
 static bool take_pid(struct gpu_users *users, size_t *n, int32_t pid)
 {
-        const struct gpu_looked *known = looked_of(users, pid);
+        const struct gpu_looked *known = infp_find_i32(users->looked, users->n_looked, sizeof(*users->looked), pid);
 
         if (*n == LOOKED_MAX || !grow((void **) &users->merged, &users->cap_merged, *n + 1, sizeof(*users->merged)))
                 return false;
@@ -88,13 +73,6 @@ static void swap_lists(struct gpu_users *users, size_t n)
         users->n_looked = n;
         users->merged = list;
         users->cap_merged = cap;
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-        int32_t x = ((const struct gpu_looked *) a)->pid, y = ((const struct gpu_looked *) b)->pid;
-
-        return x < y ? -1 : x > y;
 }
 
 static bool to_number(const char *name, int32_t *ret)
@@ -130,7 +108,7 @@ static void list_all(struct gpu_users *users, int root_fd)
                 }
         swap_lists(users, n_pids);
         if (!is_sorted)
-                infp_sort(users->looked, n_pids, sizeof(*users->looked), compare_pids);
+                infp_sort(users->looked, n_pids, sizeof(*users->looked), infp_compare_i32);
 }
 
 static void list_tree(struct gpu_users *users)
@@ -218,19 +196,10 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
         return n_links;
 }
 
-static size_t index_of(const struct gpu_users *users, int32_t pid)
-{
-        size_t i = 0;
-
-        while (i < users->n_looked && users->looked[i].pid < pid)
-                i++;
-        return i;
-}
-
 /* Those whose turn it is, until the budget is spent: the next look goes on there, even if others are due again by then. */
 static void look(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards, uint64_t now_ns)
 {
-        const size_t first = index_of(users, users->next_pid);
+        const size_t first = infp_first_i32(users->looked, users->n_looked, sizeof(*users->looked), users->next_pid);
         int budget = BUDGET;
 
         users->next_pid = 0;
