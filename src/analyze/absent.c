@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/scan_some.h"
 #include "base/hash.h"
 #include "base/human.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "query/scan.h"
 
 enum { MAX_SOURCES = 10000, N_KEYS = 4, N_TEXTS = 7 };
 
-static const char *const names[N_TEXTS] = { "collector", "instance", "table_name", "column_name",
-                                            "state",     "reason",   "fix" };
+static const char *const names[N_TEXTS + 1] = { "collector", "instance", "table_name", "column_name",
+                                                "state",     "reason",   "fix",        NULL };
 
 /* The members in the order of `names`. */
 static char **member(struct infp_absence *absence, unsigned i)
@@ -48,18 +48,12 @@ void infp_absences_done(struct infp_absences *absences)
         *absences = (struct infp_absences){ 0 };
 }
 
-static const char *text_of(const struct infp_batch *batch, int column, uint32_t row, size_t *ret_size)
-{
-        *ret_size = 0;
-        return column < 0 ? "" : infp_batch_str(batch, (unsigned) column, row, ret_size);
-}
-
 static int fill(struct infp_absence *absence, const struct infp_batch *batch, const int *columns, uint32_t row)
 {
         clear(absence);
         for (unsigned i = 0; i < N_TEXTS; i++) {
                 size_t size;
-                const char *text = text_of(batch, columns[i], row, &size);
+                const char *text = infp_cell_str(batch, columns[i], row, &size);
 
                 *member(absence, i) = strndup(text, size);
                 if (!*member(absence, i))
@@ -68,15 +62,21 @@ static int fill(struct infp_absence *absence, const struct infp_batch *batch, co
         return 0;
 }
 
-static int take(struct infp_absences *absences, struct infp_map *places, const struct infp_batch *batch,
-                const int *columns, uint32_t row)
+struct reading {
+        struct infp_absences *absences;
+        struct infp_map places;
+};
+
+static int take(void *context, const struct infp_batch *batch, const int *columns, uint32_t row)
 {
+        struct infp_absences *absences = ((struct reading *) context)->absences;
+        struct infp_map *places = &((struct reading *) context)->places;
         uint64_t key = 0;
         const uint64_t *place;
 
         for (unsigned i = 0; i < N_KEYS; i++) {
                 size_t size;
-                const char *text = text_of(batch, columns[i], row, &size);
+                const char *text = infp_cell_str(batch, columns[i], row, &size);
 
                 key = infp_hash64(text, size, key + 1);
         }
@@ -117,30 +117,15 @@ static void drop_what_works(struct infp_absences *absences)
 int infp_absences_read(struct infp_run *run, uint64_t t1, struct infp_absences *ret, struct infp_err *err)
 {
         const struct infp_scan_options options = { .t1 = t1 };
-        struct infp_map places = { 0 };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int columns[N_TEXTS], r;
+        struct reading reading = { .absences = ret };
+        int r;
 
         *ret = (struct infp_absences){ 0 };
-        r = infp_scan_open(run, "sources", &options, &scan, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        for (unsigned i = 0; i < N_TEXTS; i++)
-                columns[i] = infp_table_find(infp_scan_table(scan), names[i]);
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++)
-                        if (take(ret, &places, &batch, columns, row) < 0) {
-                                r = infp_fail(err, -ENOMEM, "no memory for the states of the sources");
-                                break;
-                        }
-        infp_scan_close(scan);
+        r = infp_scan_rows(run, "sources", names, &options, take, &reading, err);
         if (ret->n_left_out)
                 infp_run_note(run, "%s rows of table sources are left out: the report keeps at most %d sources",
                               infp_count(ret->n_left_out).text, MAX_SOURCES);
-        infp_map_done(&places);
+        infp_map_done(&reading.places);
         if (r < 0)
                 infp_absences_done(ret);
         else

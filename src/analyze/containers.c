@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -38,7 +38,7 @@ static const char *const columns[] = {
         "cIsTarget",
         NULL,
 };
-enum { ID = INFP_CONTAINER_FIGURES, IS_TARGET, N_COLUMNS };
+enum { ID = INFP_CONTAINER_FIGURES, IS_TARGET };
 
 void infp_containers_done(struct infp_containers *containers)
 {
@@ -49,11 +49,6 @@ void infp_containers_done(struct infp_containers *containers)
         }
         free(containers->list);
         *containers = (struct infp_containers){ 0 };
-}
-
-static int out_of_memory(struct infp_err *err)
-{
-        return infp_fail(err, -ENOMEM, "no memory for the containers of the report");
 }
 
 /* NULL: no memory, or (*ret_is_full) one too many. */
@@ -80,130 +75,74 @@ static struct infp_container_use *use_of(struct infp_containers *c, struct infp_
         return &c->list[c->n++];
 }
 
-static void add_row(struct infp_container_use *use, const struct infp_batch *batch, const int at[], uint32_t row)
+struct reading {
+        struct infp_containers *containers;
+        struct infp_map map; /* id -> place in the list */
+};
+
+static void reading_done(struct reading *reading)
 {
+        infp_map_done(&reading->map);
+}
+
+static int add_row(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct reading *reading = context;
+        bool is_full = false;
+        struct infp_container_use *use;
+
+        if (at[ID] < 0)
+                return 0;
+        use = use_of(reading->containers, &reading->map, infp_batch_u64(batch, (unsigned) at[ID], row), &is_full);
+        if (!use) {
+                reading->containers->n_rows_left_out += is_full;
+                return is_full ? 0 : -ENOMEM;
+        }
         use->last_t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         if (!use->first_t_ns)
                 use->first_t_ns = use->last_t_ns;
         for (unsigned i = 0; i < INFP_CONTAINER_FIGURES; i++)
                 if (at[i] >= 0)
                         infp_stat_add(&use->stat[i], batch, (unsigned) at[i], row);
-        if (at[IS_TARGET] >= 0 && infp_batch_bool(batch, (unsigned) at[IS_TARGET], row))
-                use->is_target = true;
+        use->is_target |= infp_cell_bool(batch, at[IS_TARGET], row);
+        return 0;
 }
 
-static int read_uses(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
-                     struct infp_map *map, struct infp_err *err)
+/* Their names are written once a segment, which may have begun before the range. */
+static const char *const name_columns[] = { "id", "cId", "cName", "cRuntime", NULL };
+
+static int add_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        int at[N_COLUMNS];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, "containers", columns, options, &scan, err);
+        struct reading *reading = context;
+        const uint64_t *i =
+                at[0] < 0 ? NULL : infp_map_get(&reading->map, infp_batch_u64(batch, (unsigned) at[0], row));
+        struct infp_container_use *use = i ? &reading->containers->list[*i] : NULL;
 
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        while (at[ID] >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        bool is_full = false;
-                        struct infp_container_use *use =
-                                use_of(ret, map, infp_batch_u64(&batch, (unsigned) at[ID], row), &is_full);
-
-                        if (use)
-                                add_row(use, &batch, at, row);
-                        else if (is_full)
-                                ret->n_rows_left_out++;
-                        else
-                                r = out_of_memory(err);
-                }
-        infp_scan_close(scan);
-        return r;
-}
-
-static int set_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
-{
-        size_t size;
-        const char *text;
-
-        if (column < 0 || !infp_batch_has(batch, (unsigned) column, row))
+        if (!use)
                 return 0;
-        text = infp_batch_str(batch, (unsigned) column, row, &size);
-        free(*ret);
-        *ret = strndup(text, size);
-        return *ret ? 0 : -ENOMEM;
+        INFP_TRY(infp_cell_keep(&use->cid, batch, at[1], row));
+        INFP_TRY(infp_cell_keep(&use->name, batch, at[2], row));
+        return infp_cell_keep(&use->runtime, batch, at[3], row);
 }
 
-/* Who they are is told once a segment, which may have begun before the range. */
-static int read_names(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
-                      const struct infp_map *map, struct infp_err *err)
+/* Of each resource some and full; interrupts have only full. */
+static const char *const pressure_columns[] = { "vPressureCpuSome",    "vPressureCpuFull",
+                                                "vPressureMemorySome", "vPressureMemoryFull",
+                                                "vPressureIoSome",     "vPressureIoFull",
+                                                "vPressureIrqFull",    NULL };
+static const char *const resources[] = { "cpu", "memory", "io", "irq" };
+_Static_assert(INFP_COUNT(resources) == INFP_PRESSURES, "room for each resource");
+enum { IRQ_FULL = 6 };
+
+static int add_pressure(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        static const char *const names[] = { "id", "cId", "cName", "cRuntime", NULL };
-        const struct infp_scan_options all = { .catalog = options->catalog };
-        int at[INFP_COUNT(names) - 1];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, "container", names, &all, &scan, err);
+        struct infp_pressure_use *uses = context;
 
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < INFP_COUNT(at); i++)
-                at[i] = infp_table_find(infp_scan_table(scan), names[i]);
-        while (at[0] >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        const uint64_t *i = infp_map_get(map, infp_batch_u64(&batch, (unsigned) at[0], row));
-                        struct infp_container_use *use = i ? &ret->list[*i] : NULL;
-
-                        if (use && (set_text(&use->cid, &batch, at[1], row) < 0 ||
-                                    set_text(&use->name, &batch, at[2], row) < 0 ||
-                                    set_text(&use->runtime, &batch, at[3], row) < 0))
-                                r = out_of_memory(err);
-                }
-        infp_scan_close(scan);
-        return r;
-}
-
-/* Columns of table pressure; NULL: the kernel has no such. */
-static const struct {
-        const char *resource, *some, *full;
-} pressures[] = {
-        { "cpu", "vPressureCpuSome", "vPressureCpuFull" },
-        { "memory", "vPressureMemorySome", "vPressureMemoryFull" },
-        { "io", "vPressureIoSome", "vPressureIoFull" },
-        { "irq", NULL, "vPressureIrqFull" },
-};
-_Static_assert(INFP_COUNT(pressures) == INFP_PRESSURES, "room for each resource");
-
-static int scan_pressure(struct infp_run *run, const struct infp_scan_options *options,
-                         struct infp_pressure_use uses[INFP_PRESSURES], struct infp_err *err)
-{
-        const char *names[2 * INFP_PRESSURES + 1];
-        int at[2 * INFP_PRESSURES];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        unsigned n = 0;
-        int r;
-
-        for (unsigned i = 0; i < INFP_PRESSURES; i++) {
-                if (pressures[i].some)
-                        names[n++] = pressures[i].some;
-                names[n++] = pressures[i].full;
-        }
-        names[n] = NULL;
-        r = infp_report_scan(run, "pressure", names, options, &scan, err);
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < INFP_PRESSURES; i++) {
-                at[2 * i] = pressures[i].some ? infp_table_find(infp_scan_table(scan), pressures[i].some) : -1;
-                at[2 * i + 1] = infp_table_find(infp_scan_table(scan), pressures[i].full);
-        }
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (unsigned i = 0; i < 2 * INFP_PRESSURES; i++)
-                        for (uint32_t row = 0; at[i] >= 0 && row < batch.n_rows; row++)
-                                infp_stat_add(i % 2 ? &uses[i / 2].full : &uses[i / 2].some, &batch, (unsigned) at[i],
-                                              row);
-        infp_scan_close(scan);
-        return r;
+        for (unsigned i = 0; i <= IRQ_FULL; i++)
+                if (at[i] >= 0)
+                        infp_stat_add(i % 2 || i == IRQ_FULL ? &uses[i / 2].full : &uses[i / 2].some, batch,
+                                      (unsigned) at[i], row);
+        return 0;
 }
 
 /* Those resources of which there is anything. */
@@ -211,15 +150,15 @@ static int read_pressure(struct infp_run *run, const struct infp_scan_options *o
                          struct infp_err *err)
 {
         struct infp_pressure_use uses[INFP_PRESSURES] = { { 0 } };
-        int r = scan_pressure(run, options, uses, err);
 
-        for (unsigned i = 0; i < INFP_PRESSURES && r >= 0; i++) {
+        INFP_TRY(infp_scan_rows(run, "pressure", pressure_columns, options, add_pressure, uses, err));
+        for (unsigned i = 0; i < INFP_PRESSURES; i++) {
                 if (!uses[i].some.has_last && !uses[i].full.has_last)
                         continue;
-                uses[i].resource = pressures[i].resource;
+                uses[i].resource = resources[i];
                 ret->pressure[ret->n_pressure++] = uses[i];
         }
-        return r;
+        return 0;
 }
 
 static double cpu_of(const struct infp_container_use *use)
@@ -242,15 +181,16 @@ static int in_order(const void *a, const void *b)
 int infp_containers_read(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
                          const char **ret_table, struct infp_err *err)
 {
-        infp_cleanup(infp_map_done) struct infp_map map = { 0 };
+        infp_cleanup(reading_done) struct reading reading = { .containers = ret };
+        const struct infp_scan_options all = { .catalog = options->catalog };
         int r;
 
         *ret = (struct infp_containers){ 0 };
         *ret_table = "containers";
-        r = read_uses(run, options, ret, &map, err);
+        r = infp_scan_rows(run, "containers", columns, options, add_row, &reading, err);
         if (r >= 0 && ret->n) {
                 *ret_table = "container";
-                r = read_names(run, options, ret, &map, err);
+                r = infp_scan_rows(run, "container", name_columns, &all, add_name, &reading, err);
         }
         if (r >= 0) {
                 *ret_table = "pressure";
@@ -260,7 +200,7 @@ int infp_containers_read(struct infp_run *run, const struct infp_scan_options *o
                 infp_containers_done(ret);
         else
                 infp_sort(ret->list, ret->n, sizeof(*ret->list), in_order);
-        return r < 0 ? r : 0;
+        return r;
 }
 
 double infp_container_total(const struct infp_container_use *use, enum infp_container_figure figure)

@@ -164,7 +164,7 @@ static void take(struct infp_cores *cores, struct infp_core *core, const struct 
         core->t_ns = t_ns;
 }
 
-int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uint32_t row, struct infp_err *err)
+int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         struct infp_core *core;
@@ -179,7 +179,7 @@ int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uin
         cores->has_rows = true;
         core = core_of(cores, infp_batch_i64(batch, (unsigned) cores->key, row));
         if (!core)
-                return infp_fail(err, -ENOMEM, "no memory for the cores");
+                return -ENOMEM;
         take(cores, core, batch, row);
         return 0;
 }

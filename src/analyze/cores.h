@@ -41,7 +41,7 @@ struct infp_cores {
 /* What it looks at: the parts of the time, then the key; ended by NULL. */
 extern const char *const infp_cores_columns[];
 
-int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uint32_t row, struct infp_err *err);
+int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uint32_t row);
 void infp_cores_end(struct infp_cores *cores); /* the last interval */
 void infp_cores_done(struct infp_cores *cores);
 

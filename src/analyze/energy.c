@@ -2,17 +2,58 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/energy_parts.h"
-#include "analyze/report_scan.h"
+#include "analyze/gpus.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 #include "model/rate.h"
 
-enum column { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, MEASURED, N_COLUMNS };
+enum { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, MEASURED };
 static const char *const columns[] = { "domain",     "eSource",  "eJoules",    "ePartOf", "eSameAs",
                                        "eIsCounted", "eQuality", "eMeasuredS", NULL };
+
+/* The readings around the borders are needed too; energy is read each 30 s at least. */
+static const uint64_t margin_ns = UINT64_C(61000000000);
+
+struct track {
+        struct infp_energy_domain domain;
+        uint64_t t_ns;    /* of the reading before; 0: none */
+        double at;        /* its joules */
+        double counted_s; /* seconds that they cover; NAN: a run of an older version does not say */
+        double idle_j, idle_s;
+        double tokens_j, tokens_s;  /* of the time in which tokens were counted */
+        uint64_t first_ns, last_ns; /* covered in the range */
+        bool has;                   /* a row in the range */
+        bool is_new;                /* its last row says what it is in the range */
+};
+
+struct tracks {
+        struct track *list;
+        unsigned n;
+        uint64_t tokens_t0, tokens_t1;
+        bool is_interpolated;
+};
+
+/* A reading: joules NAN: the counter has not moved yet; counted_s: see infp_batch_counted_s. */
+struct energy_reading {
+        uint64_t t_ns;
+        double joules, counted_s;
+};
+
+/* What rows are read into. */
+struct reading {
+        struct tracks *tracks;
+        const struct infp_range *range;
+        const struct infp_baseline *baseline;
+        const char *table; /* of the GPUs that are read */
+};
+
+static const struct infp_energy_tokens no_tokens = {
+        .generated = NAN, .prompt = NAN, .requests = NAN, .joules = NAN, .gpu_joules = NAN, .seconds = NAN
+};
 
 static const double rounding = 1e-12;
 
@@ -40,22 +81,11 @@ void infp_energy_done(struct infp_energy *energy)
         energy->n = 0;
 }
 
-static const char *text(const struct infp_batch *batch, int column, uint32_t row, size_t *ret_size)
-{
-        *ret_size = 0;
-        return column >= 0 ? infp_batch_str(batch, (unsigned) column, row, ret_size) : "";
-}
-
-static bool flag(const struct infp_batch *batch, int column, uint32_t row)
-{
-        return column >= 0 && infp_batch_has(batch, (unsigned) column, row) &&
-               infp_batch_bool(batch, (unsigned) column, row);
-}
-
-int infp_energy_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
+/* Replaces *ret by the cell, NULL when it is empty. */
+static int keep_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
 {
         size_t size;
-        const char *t = text(batch, column, row, &size);
+        const char *t = infp_cell_str(batch, column, row, &size);
 
         if (*ret && strlen(*ret) == size && !memcmp(*ret, t, size))
                 return 0;
@@ -120,9 +150,9 @@ static void take_tokens_interval(const struct tracks *tracks, struct track *t, c
 }
 
 /* Where nothing was counted the meter was away or set anew, or the battery was not in use. */
-static void take_interval(struct tracks *tracks, struct track *t, const struct energy_reading *reading,
-                          const struct infp_range *range, const struct infp_baseline *baseline)
+static void take_interval(const struct reading *r, struct track *t, const struct energy_reading *reading)
 {
+        const struct infp_baseline *baseline = r->baseline;
         const struct interval interval = {
                 .from = t->t_ns,
                 .to = reading->t_ns,
@@ -137,102 +167,160 @@ static void take_interval(struct tracks *tracks, struct track *t, const struct e
                 t->idle_j += interval.joules;
                 t->idle_s += interval.seconds;
         }
-        take_tokens_interval(tracks, t, &interval);
-        if (!part_of(&interval, range->t0, range->t1, &part))
+        take_tokens_interval(r->tracks, t, &interval);
+        if (!part_of(&interval, r->range->t0, r->range->t1, &part))
                 return;
         t->domain.joules += part.joules;
         t->domain.seconds += part.seconds;
         t->first_ns = t->first_ns ? t->first_ns : part.from;
         t->last_ns = part.to;
-        tracks->is_interpolated |= part.to - part.from < interval.to - interval.from;
+        r->tracks->is_interpolated |= part.to - part.from < interval.to - interval.from;
 }
 
-struct track *infp_energy_reading(struct tracks *tracks, const char *name, size_t size,
-                                  const struct energy_reading *reading, const struct infp_range *range,
-                                  const struct infp_baseline *baseline)
+/* A reading of a domain. NULL: no memory. */
+static struct track *take_reading(const struct reading *r, const char *name, size_t size,
+                                  const struct energy_reading *reading)
 {
-        struct track *t = find(tracks, name, size);
+        struct track *t = find(r->tracks, name, size);
 
         if (!t)
                 return NULL;
         if (t->t_ns && !isnan(reading->joules))
-                take_interval(tracks, t, reading, range, baseline);
+                take_interval(r, t, reading);
         t->t_ns = reading->t_ns;
         t->at = isnan(reading->joules) ? 0 : reading->joules;
         t->counted_s = reading->counted_s;
-        t->is_new = t->t_ns < range->t1 || !t->has;
+        t->is_new = t->t_ns < r->range->t1 || !t->has;
         if (t->is_new)
-                t->has = t->t_ns >= range->t0 && t->t_ns < range->t1;
+                t->has = t->t_ns >= r->range->t0 && t->t_ns < r->range->t1;
         return t;
 }
 
-static double number(const struct infp_batch *batch, int column, uint32_t row)
-{
-        return column >= 0 ? infp_batch_number(batch, (unsigned) column, row) : NAN;
-}
-
-static int add_row(struct tracks *tracks, const struct infp_batch *batch, const int *at, uint32_t row,
-                   const struct infp_range *range, const struct infp_baseline *baseline)
+static int add_row(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         const struct energy_reading reading = {
                 .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
-                .joules = number(batch, at[JOULES], row),
-                .counted_s = number(batch, at[MEASURED], row),
+                .joules = infp_cell_number(batch, at[JOULES], row),
+                .counted_s = infp_cell_number(batch, at[MEASURED], row),
         };
         size_t size;
-        const char *name = text(batch, at[DOMAIN], row, &size), *quality;
-        struct track *t = infp_energy_reading(tracks, name, size, &reading, range, baseline);
+        const char *name = infp_cell_str(batch, at[DOMAIN], row, &size);
+        struct track *t = take_reading(context, name, size, &reading);
 
         if (!t)
                 return -ENOMEM;
         if (!t->is_new)
                 return 0;
-        t->domain.is_counted = flag(batch, at[IS_COUNTED], row);
-        quality = text(batch, at[QUALITY], row, &size);
-        t->domain.is_estimated = size == strlen("estimated") && !memcmp(quality, "estimated", size);
-        INFP_TRY(infp_energy_text(&t->domain.source, batch, at[SOURCE], row));
-        INFP_TRY(infp_energy_text(&t->domain.part_of, batch, at[PART_OF], row));
-        return infp_energy_text(&t->domain.same_as, batch, at[SAME_AS], row);
+        t->domain.is_counted = infp_cell_bool(batch, at[IS_COUNTED], row);
+        t->domain.is_estimated = infp_cell_is(batch, at[QUALITY], row, "estimated");
+        INFP_TRY(keep_text(&t->domain.source, batch, at[SOURCE], row));
+        INFP_TRY(keep_text(&t->domain.part_of, batch, at[PART_OF], row));
+        return keep_text(&t->domain.same_as, batch, at[SAME_AS], row);
 }
 
-static int out_of_memory(struct infp_err *err)
-{
-        return infp_fail(err, -ENOMEM, "no memory for the energy of the run");
-}
-
-struct infp_scan_options infp_energy_span(const struct infp_energy_options *options,
-                                          const struct infp_baseline *baseline)
+/* From before the range and the baseline to after them. */
+static struct infp_scan_options span_of(const struct infp_energy_options *options, const struct infp_baseline *baseline)
 {
         const struct infp_range *range = options->range;
-        uint64_t from = range->t0 > ENERGY_MARGIN_NS ? range->t0 - ENERGY_MARGIN_NS : 0;
+        uint64_t from = range->t0 > margin_ns ? range->t0 - margin_ns : 0;
 
         if (baseline->t1 && baseline->t0 < from)
                 from = baseline->t0;
         return (struct infp_scan_options){ .catalog = options->scan->catalog,
                                            .t0 = from,
-                                           .t1 = (range->t1 > baseline->t1 ? range->t1 : baseline->t1) +
-                                                 ENERGY_MARGIN_NS };
+                                           .t1 = (range->t1 > baseline->t1 ? range->t1 : baseline->t1) + margin_ns };
 }
 
-static int read_domains(struct infp_run *run, const struct infp_energy_options *options,
-                        const struct infp_baseline *baseline, struct tracks *tracks, struct infp_err *err)
-{
-        const struct infp_scan_options scan_options = infp_energy_span(options, baseline);
-        int at[N_COLUMNS], r;
-        struct infp_scan *scan;
-        struct infp_batch batch;
+enum { G_INDEX, G_JOULES, G_SOURCE, G_QUALITY, G_MEASURED };
+static const char *const gpu_columns[] = { "gGpuIndex",      "gEnergyJoules",    "gEnergySource",
+                                           "gEnergyQuality", "gEnergyMeasuredS", NULL };
 
-        r = infp_report_scan(run, "energy", columns, &scan_options, &scan, err);
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (add_row(tracks, &batch, at, row, options->range, baseline) < 0)
-                                r = out_of_memory(err);
-        infp_scan_close(scan);
-        return r;
+/* GPUs are domains too: their joules as their collector has them, by a counter or integrated from power. A row without joules is no
+ * reading: the GPU was lost, or its meter did not answer. */
+static int add_gpu_row(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const struct reading *r = context;
+        char name[48];
+        struct energy_reading reading;
+        struct track *t;
+
+        if (at[G_INDEX] < 0 || !infp_cell_has(batch, at[G_JOULES], row))
+                return 0;
+        snprintf(name, sizeof(name), "%s%lld", r->table,
+                 (long long) infp_batch_i64(batch, (unsigned) at[G_INDEX], row));
+        reading = (struct energy_reading){
+                .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
+                .joules = infp_cell_number(batch, at[G_JOULES], row),
+                .counted_s = infp_cell_number(batch, at[G_MEASURED], row),
+        };
+        t = take_reading(r, name, strlen(name), &reading);
+        if (!t)
+                return -ENOMEM;
+        t->domain.is_gpu = true;
+        if (!t->is_new || !infp_cell_has(batch, at[G_QUALITY], row))
+                return 0;
+        t->domain.is_estimated |= infp_cell_is(batch, at[G_QUALITY], row, "estimated");
+        return at[G_SOURCE] < 0 ? 0 : keep_text(&t->domain.source, batch, at[G_SOURCE], row);
+}
+
+/* What stands at the supply of the machine holds its GPUs as well. */
+static const struct track *meter_of_all(const struct tracks *tracks)
+{
+        for (unsigned i = 0; i < tracks->n; i++) {
+                const struct infp_energy_domain *d = &tracks->list[i].domain;
+                const bool is_supply =
+                        d->source && (!strcmp(d->source, "battery") ||
+                                      (!strcmp(d->source, "hwmon") && strncmp(d->name, "amd_energy", 10)));
+
+                if (!d->is_gpu && d->is_counted && is_supply)
+                        return &tracks->list[i];
+        }
+        return NULL;
+}
+
+/* psys is all of a laptop and half of a server: nobody says whether a GPU is in it. */
+static bool counts_platform(const struct tracks *tracks)
+{
+        for (unsigned i = 0; i < tracks->n; i++)
+                if (tracks->list[i].domain.is_counted && !strncmp(tracks->list[i].domain.name, "psys", 4))
+                        return true;
+        return false;
+}
+
+/* The sensor of a card that the machine's own meters show too ("amdgpu/PPT", eSameAs) never counts. */
+static int count_gpus(struct tracks *tracks)
+{
+        const struct track *all = meter_of_all(tracks);
+        const bool is_unknown = counts_platform(tracks);
+
+        for (unsigned i = 0; i < tracks->n; i++) {
+                struct infp_energy_domain *d = &tracks->list[i].domain;
+
+                if (!d->is_gpu)
+                        continue;
+                d->is_counted = !all && !is_unknown;
+                d->part_of = all ? strdup(all->domain.name) : NULL;
+                if (all && !d->part_of)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/* The GPUs after the others: which of them count depends on these. */
+static int read_domains(struct infp_run *run, const struct infp_energy_options *options,
+                        const struct infp_baseline *baseline, struct tracks *tracks, const char **ret_table,
+                        struct infp_err *err)
+{
+        const struct infp_scan_options span = span_of(options, baseline);
+        struct reading reading = { tracks, options->range, baseline, NULL };
+
+        *ret_table = "energy";
+        INFP_TRY(infp_scan_rows(run, "energy", columns, &span, add_row, &reading, err));
+        for (unsigned i = 0; infp_gpu_tables[i]; i++) {
+                *ret_table = reading.table = infp_gpu_tables[i];
+                INFP_TRY(infp_scan_rows(run, reading.table, gpu_columns, &span, add_gpu_row, &reading, err));
+        }
+        return count_gpus(tracks) < 0 ? infp_fail(err, -ENOMEM, "no memory for the energy of the run") : 0;
 }
 
 static void add_tokens(struct infp_energy *e, const struct track *t)
@@ -293,7 +381,7 @@ static int conclude(struct infp_energy *e, struct tracks *tracks, struct infp_er
         e->is_interpolated = tracks->is_interpolated;
         e->list = calloc(tracks->n ? tracks->n : 1, sizeof(*e->list));
         if (!e->list)
-                return out_of_memory(err);
+                return infp_fail(err, -ENOMEM, "no memory for the energy of the run");
         e->baseline_s = INFINITY;
         e->idle_watts = e->idle_joules = e->dynamic_joules = 0;
         for (unsigned i = 0; i < tracks->n; i++) {
@@ -348,13 +436,11 @@ int infp_energy_read(struct infp_run *run, const struct infp_energy_options *opt
                                      .j_per_token = NAN,
                                      .j_per_request = NAN,
                                      .baseline_is_before = options->is_command };
-        ret->tokens = infp_energy_no_tokens;
+        ret->tokens = no_tokens;
         *ret_table = "marks";
         INFP_TRY(infp_baseline_find(run, &ret->baseline, err));
         set_tokens_time(&tracks, options, &ret->baseline);
-        *ret_table = "energy";
-        INFP_TRY(read_domains(run, options, &ret->baseline, &tracks, err));
-        INFP_TRY(infp_energy_gpus(run, options, &ret->baseline, &tracks, ret_table, err));
+        INFP_TRY(read_domains(run, options, &ret->baseline, &tracks, ret_table, err));
         r = conclude(ret, &tracks, err);
         if (r < 0) {
                 infp_energy_done(ret);
@@ -386,4 +472,63 @@ void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_
         e->residual_joules = whole - idle - e->tree_joules - e->others_joules;
         if (fabs(e->residual_joules) < rounding * e->joules)
                 e->residual_joules = 0; /* of the sums above, and no joules */
+}
+
+/* Tokens by the engines' own counters, else by what clients saw: whichever the report shows. */
+static double per(double joules, double n)
+{
+        return n > 0 ? joules / n : NAN;
+}
+
+void infp_energy_tokens_span(const struct infp_report_engines *engines, uint64_t *ret_t0, uint64_t *ret_t1)
+{
+        *ret_t0 = *ret_t1 = 0;
+        for (unsigned i = 0; i < engines->n; i++) {
+                const struct infp_report_engine *e = &engines->list[i];
+
+                if (!(e->counters[INFP_ENGINE_GENERATED] > 0))
+                        continue;
+                *ret_t0 = !*ret_t1 || e->t0 < *ret_t0 ? e->t0 : *ret_t0;
+                *ret_t1 = e->t1 > *ret_t1 ? e->t1 : *ret_t1;
+        }
+}
+
+static struct infp_energy_tokens by_engines(const struct infp_energy *e, const struct infp_report_engines *engines)
+{
+        struct infp_energy_tokens ret = { .from = INFP_TOKENS_ENGINE,
+                                          .joules = e->tokens_joules,
+                                          .gpu_joules = e->tokens_gpu_joules,
+                                          .seconds = e->tokens_s };
+        unsigned n;
+
+        ret.generated = infp_engines_total(engines, INFP_ENGINE_GENERATED, &ret.n_engines);
+        ret.prompt = infp_engines_total(engines, INFP_ENGINE_PROMPT, &n);
+        ret.requests = infp_engines_total(engines, INFP_ENGINE_FINISHED, &n);
+        return ret;
+}
+
+static struct infp_energy_tokens by_requests(const struct infp_energy *e, const struct infp_requests *requests)
+{
+        return (struct infp_energy_tokens){ .from = INFP_TOKENS_REQUESTS,
+                                            .generated = (double) requests->output_tokens,
+                                            /* None at all: the server does not report them. */
+                                            .prompt = requests->prompt_tokens ? (double) requests->prompt_tokens : NAN,
+                                            .requests = (double) requests->n_ok,
+                                            .joules = e->joules,
+                                            .gpu_joules = e->gpu_joules,
+                                            .seconds = e->seconds };
+}
+
+void infp_energy_per_token(struct infp_energy *e, const struct infp_report_engines *engines,
+                           const struct infp_requests *requests)
+{
+        e->tokens = by_engines(e, engines);
+        if (!(e->tokens.generated > 0) && requests && requests->output_tokens > 0)
+                e->tokens = by_requests(e, requests);
+        if (!(e->tokens.generated > 0))
+                e->tokens = no_tokens;
+        e->j_per_generated = per(e->tokens.joules, e->tokens.generated);
+        e->j_per_token = per(e->tokens.joules, e->tokens.generated + e->tokens.prompt);
+        e->j_per_request = per(e->tokens.joules, e->tokens.requests);
+        e->gpu_j_per_generated = per(e->tokens.gpu_joules, e->tokens.generated);
 }

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/baseline.h"
 #include "analyze/engine.h"
 #include "analyze/range.h"
 #include "analyze/requests.h"
@@ -82,7 +81,7 @@ void infp_energy_split(struct infp_energy *energy, double tree_cpu_s, double mac
 double infp_energy_share(const struct infp_energy *energy, double cpu_s);
 void infp_energy_done(struct infp_energy *energy);
 
-/* energy_tokens.c: from the first to the last page that the engines' tokens are counted between; 0, 0 where there are none: what
+/* From the first to the last page that the engines' tokens are counted between; 0, 0 where there are none: what
  * the options of infp_energy_read want. */
 void infp_energy_tokens_span(const struct infp_report_engines *engines, uint64_t *ret_t0, uint64_t *ret_t1);
 /* The figures per token: joules of the time in which tokens were counted. requests may be NULL; theirs are of the range. */

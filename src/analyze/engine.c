@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
@@ -69,11 +69,6 @@ void infp_engines_done(struct infp_report_engines *engines)
         *engines = (struct infp_report_engines){ 0 };
 }
 
-static int out_of_memory(struct infp_err *err)
-{
-        return infp_fail(err, -ENOMEM, "no memory for the report");
-}
-
 /* Number of the engine with the id, made when it is new. -ENOMEM. */
 static int engine_of(struct reading *r, uint64_t id, unsigned *ret)
 {
@@ -100,45 +95,21 @@ static int engine_of(struct reading *r, uint64_t id, unsigned *ret)
         return 0;
 }
 
-static int keep_text(const struct infp_batch *batch, int column, uint32_t row, char **text)
-{
-        size_t size;
-        const char *from;
-        char *copy;
-
-        if (column < 0 || !infp_batch_has(batch, (unsigned) column, row))
-                return 0;
-        from = infp_batch_str(batch, (unsigned) column, row, &size);
-        if (*text && strlen(*text) == size && memcmp(*text, from, size) == 0)
-                return 0;
-        copy = strndup(from, size);
-        if (!copy)
-                return -ENOMEM;
-        free(*text);
-        *text = copy;
-        return 0;
-}
-
 static int take_about(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
 {
         struct infp_report_engine *e;
         unsigned at;
 
-        if (c[ABOUT_ID] < 0 || !infp_batch_has(batch, (unsigned) c[ABOUT_ID], row))
+        if (!infp_cell_has(batch, c[ABOUT_ID], row))
                 return 0;
         INFP_TRY(engine_of(r, infp_batch_u64(batch, (unsigned) c[ABOUT_ID], row), &at));
         e = &r->engines->list[at];
-        if (c[ABOUT_NUMBER] >= 0 && infp_batch_has(batch, (unsigned) c[ABOUT_NUMBER], row))
-                e->number = (int64_t) infp_batch_number(batch, (unsigned) c[ABOUT_NUMBER], row);
-        INFP_TRY(keep_text(batch, c[ABOUT_URL], row, &e->url));
-        INFP_TRY(keep_text(batch, c[ABOUT_MAKE], row, &e->make));
-        INFP_TRY(keep_text(batch, c[ABOUT_VERSION], row, &e->version));
-        return keep_text(batch, c[ABOUT_MODEL], row, &e->model);
-}
-
-static double cell(const struct infp_batch *batch, int column, uint32_t row)
-{
-        return column >= 0 ? infp_batch_number(batch, (unsigned) column, row) : NAN;
+        if (infp_cell_has(batch, c[ABOUT_NUMBER], row))
+                e->number = (int64_t) infp_cell_number(batch, c[ABOUT_NUMBER], row);
+        INFP_TRY(infp_cell_keep(&e->url, batch, c[ABOUT_URL], row));
+        INFP_TRY(infp_cell_keep(&e->make, batch, c[ABOUT_MAKE], row));
+        INFP_TRY(infp_cell_keep(&e->version, batch, c[ABOUT_VERSION], row));
+        return infp_cell_keep(&e->model, batch, c[ABOUT_MODEL], row);
 }
 
 /* It answers: what failed before is judged. -ENOMEM. */
@@ -175,8 +146,8 @@ static void take_failure(struct infp_report_engine *e, struct state *state, uint
 static int take_scrape(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
-        const bool ok = cell(batch, c[SCRAPE_OK], row) == 1;
-        const double restarts = cell(batch, c[SCRAPE_RESTARTS], row);
+        const bool ok = infp_cell_number(batch, c[SCRAPE_OK], row) == 1;
+        const double restarts = infp_cell_number(batch, c[SCRAPE_RESTARTS], row);
         struct infp_report_engine *e;
         struct state *state;
         unsigned at;
@@ -193,7 +164,7 @@ static int take_scrape(struct reading *r, const struct infp_batch *batch, const 
                 e->n_ok += ok;
                 if (!ok) {
                         take_failure(e, state, t_ns);
-                        ret = keep_text(batch, c[SCRAPE_REASON], row, &e->reason);
+                        ret = infp_cell_keep(&e->reason, batch, c[SCRAPE_REASON], row);
                 }
                 if (!isnan(restarts) && !isnan(state->restarts))
                         e->n_restarts += (uint64_t) infp_increase_f64(INFP_RESET_ZERO, state->restarts, restarts, 0);
@@ -224,7 +195,7 @@ static bool has_fallen(const struct state *state, const struct infp_batch *batch
                                                            INFP_ENGINE_GENERATED };
 
         for (unsigned i = 0; i < INFP_COUNT(totals); i++)
-                if (cell(batch, c[totals[i]], row) < state->last[totals[i]])
+                if (infp_cell_number(batch, c[totals[i]], row) < state->last[totals[i]])
                         return true;
         return false;
 }
@@ -233,8 +204,8 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         const bool is_inside = t_ns >= r->t0;
-        const double generated = cell(batch, c[INFP_ENGINE_GENERATED], row),
-                     live = cell(batch, c[INFP_ENGINE_LIVE], row);
+        const double generated = infp_cell_number(batch, c[INFP_ENGINE_GENERATED], row),
+                     live = infp_cell_number(batch, c[INFP_ENGINE_LIVE], row);
         struct infp_report_engine *e;
         struct state *state;
         unsigned at;
@@ -246,9 +217,10 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
         state = &r->states[at];
         e->n_falls += is_inside && has_fallen(state, batch, c, row);
         for (unsigned i = 0; i < INFP_ENGINE_COUNTERS; i++)
-                take_counter(&e->counters[i], &state->last[i], cell(batch, c[i], row), state->row_t_ns != 0, is_inside);
+                take_counter(&e->counters[i], &state->last[i], infp_cell_number(batch, c[i], row), state->row_t_ns != 0,
+                             is_inside);
         for (unsigned i = 0; i < INFP_ENGINE_GAUGES && is_inside; i++) {
-                const double v = cell(batch, c[INFP_ENGINE_COUNTERS + i], row);
+                const double v = infp_cell_number(batch, c[INFP_ENGINE_COUNTERS + i], row);
 
                 if (isfinite(v))
                         infp_stat_add_value(&e->gauges[i], v, 1);
@@ -298,7 +270,7 @@ static int read_table(struct reading *reading, struct infp_run *run, const char 
         struct infp_scan *scan;
         struct infp_batch batch;
 
-        r = infp_report_scan(run, table, columns, &options, &scan, err);
+        r = infp_scan_some(run, table, columns, &options, &scan, err);
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
@@ -309,7 +281,7 @@ static int read_table(struct reading *reading, struct infp_run *run, const char 
         while (r > 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (take(reading, &batch, c, row) < 0)
-                                r = out_of_memory(err);
+                                r = infp_fail(err, -ENOMEM, "no memory for the report");
         infp_scan_close(scan);
         return r;
 }

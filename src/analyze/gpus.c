@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
@@ -43,7 +43,7 @@ static const char *const columns[] = {
         "gClocksEventReasonsText",
         NULL,
 };
-enum { INDEX = INFP_GPU_FIGURES, UUID, NAME, VENDOR, REASONS, N_COLUMNS };
+enum { INDEX = INFP_GPU_FIGURES, UUID, NAME, VENDOR, REASONS };
 
 static const char *const process_columns[] = { "gGpuIndex",
                                                "gUuid",
@@ -56,7 +56,7 @@ static const char *const process_columns[] = { "gGpuIndex",
                                                "gProcessSm",
                                                "gProcessComputeNs",
                                                NULL };
-enum { P_INDEX, P_UUID, P_PID, P_NAME, P_TYPE, P_IN_TREE, P_IS_HOST, P_MEMORY, P_SM, P_COMPUTE, P_COLUMNS };
+enum { P_INDEX, P_UUID, P_PID, P_NAME, P_TYPE, P_IN_TREE, P_IS_HOST, P_MEMORY, P_SM, P_COMPUTE };
 
 void infp_gpus_done(struct infp_gpus *gpus)
 {
@@ -79,47 +79,31 @@ void infp_gpus_done(struct infp_gpus *gpus)
         *gpus = (struct infp_gpus){ 0 };
 }
 
-static int out_of_memory(struct infp_err *err)
-{
-        return infp_fail(err, -ENOMEM, "no memory for the GPUs of the report");
-}
-
-static bool is_there(const struct infp_batch *batch, int column, uint32_t row)
-{
-        return column >= 0 && infp_batch_has(batch, (unsigned) column, row);
-}
-
 /* The first word that there was stays. */
 static int keep_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
 {
         size_t size;
         const char *text;
 
-        if (*ret || !is_there(batch, column, row))
+        if (*ret || !infp_cell_has(batch, column, row))
                 return 0;
         text = infp_batch_str(batch, (unsigned) column, row, &size);
         *ret = strndup(text, size);
         return *ret ? 0 : -ENOMEM;
 }
 
-static bool is_same(const char *own, const struct infp_batch *batch, int column, uint32_t row)
-{
-        size_t size = 0;
-        const char *text = is_there(batch, column, row) ? infp_batch_str(batch, (unsigned) column, row, &size) : "";
-
-        return own ? strlen(own) == size && !memcmp(own, text, size) : size == 0;
-}
-
 /* NULL: no memory, or (*ret_is_full) one too many. */
 static struct infp_gpu *gpu_of(struct infp_gpus *gpus, const char *table, const struct infp_batch *batch, int index_at,
                                int uuid_at, uint32_t row, bool *ret_is_full)
 {
-        const int64_t index = is_there(batch, index_at, row) ? infp_batch_i64(batch, (unsigned) index_at, row) : -1;
+        const int64_t index =
+                infp_cell_has(batch, index_at, row) ? infp_batch_i64(batch, (unsigned) index_at, row) : -1;
         struct infp_gpu *gpu, *more;
 
         for (unsigned i = 0; i < gpus->n; i++) {
                 gpu = &gpus->list[i];
-                if (gpu->table == table && gpu->index == index && is_same(gpu->uuid, batch, uuid_at, row))
+                if (gpu->table == table && gpu->index == index &&
+                    infp_cell_is(batch, uuid_at, row, gpu->uuid ? gpu->uuid : ""))
                         return gpu;
         }
         *ret_is_full = gpus->n == INFP_GPUS_MOST;
@@ -159,7 +143,7 @@ static int add_reasons(struct infp_gpu *gpu, const struct infp_batch *batch, int
         size_t size;
         const char *text;
 
-        if (!is_there(batch, column, row))
+        if (!infp_cell_has(batch, column, row))
                 return 0;
         gpu->n_asked++;
         text = infp_batch_str(batch, (unsigned) column, row, &size);
@@ -176,8 +160,20 @@ static int add_reasons(struct infp_gpu *gpu, const struct infp_batch *batch, int
         return 0;
 }
 
-static int add_row(struct infp_gpu *gpu, const struct infp_batch *batch, const int at[], uint32_t row)
+struct reading {
+        struct infp_gpus *gpus;
+        const char *table; /* of the GPUs, also while that of their processes is read */
+};
+
+static int add_row(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        const struct reading *reading = context;
+        bool is_full = false;
+        struct infp_gpu *gpu = gpu_of(reading->gpus, reading->table, batch, at[INDEX], at[UUID], row, &is_full);
+
+        reading->gpus->n_rows_left_out += is_full;
+        if (!gpu)
+                return is_full ? 0 : -ENOMEM;
         gpu->last_t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         if (!gpu->n_rows++)
                 gpu->first_t_ns = gpu->last_t_ns;
@@ -187,31 +183,6 @@ static int add_row(struct infp_gpu *gpu, const struct infp_batch *batch, const i
         INFP_TRY(keep_text(&gpu->name, batch, at[NAME], row));
         INFP_TRY(keep_text(&gpu->vendor, batch, at[VENDOR], row));
         return add_reasons(gpu, batch, at[REASONS], row);
-}
-
-static int read_gpus(struct infp_run *run, const char *table, const struct infp_scan_options *options,
-                     struct infp_gpus *gpus, struct infp_err *err)
-{
-        int at[N_COLUMNS];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, table, columns, options, &scan, err);
-
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        bool is_full = false;
-                        struct infp_gpu *gpu = gpu_of(gpus, table, &batch, at[INDEX], at[UUID], row, &is_full);
-
-                        gpus->n_rows_left_out += is_full;
-                        if (gpu ? add_row(gpu, &batch, at, row) < 0 : !is_full)
-                                r = out_of_memory(err);
-                }
-        infp_scan_close(scan);
-        return r;
 }
 
 static struct infp_gpu_process *process_of(struct infp_gpu *gpu, int64_t pid, bool *ret_is_full)
@@ -231,51 +202,30 @@ static struct infp_gpu_process *process_of(struct infp_gpu *gpu, int64_t pid, bo
         return more;
 }
 
-static bool flag(const struct infp_batch *batch, int column, uint32_t row)
+static int add_process(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        return is_there(batch, column, row) && infp_batch_bool(batch, (unsigned) column, row);
-}
+        const struct reading *reading = context;
+        bool is_full = false;
+        struct infp_gpu *gpu;
+        struct infp_gpu_process *p = NULL;
 
-static int add_process(struct infp_gpu_process *p, const struct infp_batch *batch, const int at[], uint32_t row)
-{
+        if (at[P_PID] < 0)
+                return 0;
+        gpu = gpu_of(reading->gpus, reading->table, batch, at[P_INDEX], at[P_UUID], row, &is_full);
+        if (gpu)
+                p = process_of(gpu, infp_batch_i64(batch, (unsigned) at[P_PID], row), &is_full);
+        reading->gpus->n_rows_left_out += is_full;
+        if (!p)
+                return is_full ? 0 : -ENOMEM;
         struct infp_stat *const stats[] = { &p->memory_bytes, &p->sm_percent, &p->compute_ns };
 
         for (unsigned i = 0; i < INFP_COUNT(stats); i++)
                 if (at[P_MEMORY + i] >= 0)
                         infp_stat_add(stats[i], batch, (unsigned) at[P_MEMORY + i], row);
-        p->is_target |= flag(batch, at[P_IN_TREE], row);
-        p->is_host_pid |= flag(batch, at[P_IS_HOST], row);
+        p->is_target |= infp_cell_bool(batch, at[P_IN_TREE], row);
+        p->is_host_pid |= infp_cell_bool(batch, at[P_IS_HOST], row);
         INFP_TRY(keep_text(&p->name, batch, at[P_NAME], row));
         return keep_text(&p->type, batch, at[P_TYPE], row);
-}
-
-/* `name` is that of the processes' table, `table` that of their GPUs. */
-static int read_processes(struct infp_run *run, const char *name, const char *table,
-                          const struct infp_scan_options *options, struct infp_gpus *gpus, struct infp_err *err)
-{
-        int at[P_COLUMNS];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, name, process_columns, options, &scan, err);
-
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < P_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), process_columns[i]);
-        while (at[P_PID] >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        bool is_full = false;
-                        struct infp_gpu *gpu = gpu_of(gpus, table, &batch, at[P_INDEX], at[P_UUID], row, &is_full);
-                        struct infp_gpu_process *p =
-                                gpu ? process_of(gpu, infp_batch_i64(&batch, (unsigned) at[P_PID], row), &is_full)
-                                    : NULL;
-
-                        gpus->n_rows_left_out += is_full;
-                        if (p ? add_process(p, &batch, at, row) < 0 : !is_full)
-                                r = out_of_memory(err);
-                }
-        infp_scan_close(scan);
-        return r;
 }
 
 static int compare(double a, double b)
@@ -314,12 +264,14 @@ int infp_gpus_read(struct infp_run *run, const struct infp_scan_options *options
 
         *ret = (struct infp_gpus){ 0 };
         for (unsigned i = 0; infp_gpu_tables[i] && r >= 0; i++) {
+                struct reading reading = { ret, infp_gpu_tables[i] };
+
                 *ret_table = infp_gpu_tables[i];
-                r = read_gpus(run, infp_gpu_tables[i], options, ret, err);
+                r = infp_scan_rows(run, *ret_table, columns, options, add_row, &reading, err);
                 if (r < 0)
                         break;
                 *ret_table = processes[i];
-                r = read_processes(run, processes[i], infp_gpu_tables[i], options, ret, err);
+                r = infp_scan_rows(run, *ret_table, process_columns, options, add_process, &reading, err);
         }
         if (r < 0) {
                 infp_gpus_done(ret);

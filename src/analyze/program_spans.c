@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/sort.h"
 #include "model/tables.h"
 
-enum { NAME, DURATION, STATUS, N_COLUMNS };
-static const char *const columns[] = {
-        [NAME] = "name", [DURATION] = "duration_ns", [STATUS] = "status", [N_COLUMNS] = NULL
-};
+enum { NAME, DURATION, STATUS };
+static const char *const columns[] = { "name", "duration_ns", "status", NULL };
 
 /* NULL with *r 0: there are too many names. */
 static struct infp_program_span *find(struct infp_program_spans *spans, const char *name, size_t size, int *r)
@@ -33,23 +31,26 @@ static struct infp_program_span *find(struct infp_program_spans *spans, const ch
         return new;
 }
 
-static int take(struct infp_program_spans *spans, const struct infp_batch *batch, const int *at, uint32_t row)
+static int take(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        size_t size = 0, status_size = 0;
-        const char *name = infp_batch_str(batch, (unsigned) at[NAME], row, &size),
-                   *status = infp_batch_str(batch, (unsigned) at[STATUS], row, &status_size);
-        const bool has_duration = infp_batch_has(batch, (unsigned) at[DURATION], row);
-        const int64_t duration = has_duration ? infp_batch_i64(batch, (unsigned) at[DURATION], row) : -1;
+        struct infp_program_spans *spans = context;
+        size_t size;
+        const char *name = infp_cell_str(batch, at[NAME], row, &size);
+        const int64_t duration =
+                infp_cell_has(batch, at[DURATION], row) ? infp_batch_i64(batch, (unsigned) at[DURATION], row) : -1;
+        struct infp_program_span *span;
         int r = 0;
-        struct infp_program_span *span = find(spans, name ? name : "", name ? size : 0, &r);
 
+        if (at[NAME] < 0 || at[DURATION] < 0 || at[STATUS] < 0)
+                return 0;
+        span = find(spans, name, size, &r);
         spans->n_rows++;
         if (!span) {
                 spans->n_left_out++;
                 return r;
         }
         span->n++;
-        span->n_errors += status_size == strlen("error") && memcmp(status, "error", status_size) == 0;
+        span->n_errors += infp_cell_is(batch, at[STATUS], row, "error");
         if (duration < 0)
                 span->n_open++;
         else
@@ -75,28 +76,14 @@ static int by_total(const void *a, const void *b)
 int infp_program_spans_read(struct infp_run *run, const struct infp_scan_options *options,
                             struct infp_program_spans *ret, struct infp_err *err)
 {
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int at[N_COLUMNS], r;
-        bool has_all = true;
+        int r;
 
-        *ret = (struct infp_program_spans){ 0 };
-        r = infp_report_scan(run, infp_table_spans.name, columns, options, &scan, err);
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        for (unsigned i = 0; i < N_COLUMNS; i++) {
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-                has_all &= at[i] >= 0;
-        }
-        ret->list = calloc(INFP_PROGRAM_SPANS, sizeof(*ret->list));
+        *ret = (struct infp_program_spans){ .list = calloc(INFP_PROGRAM_SPANS, sizeof(*ret->list)) };
         if (!ret->list)
-                r = infp_fail(err, -ENOMEM, "no memory for the report");
-        while (r >= 0 && has_all && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r >= 0; row++)
-                        r = take(ret, &batch, at, row);
-        infp_scan_close(scan);
+                return infp_fail(err, -ENOMEM, "no memory for the report");
+        r = infp_scan_rows(run, infp_table_spans.name, columns, options, take, ret, err);
         infp_sort(ret->list, ret->n, sizeof(*ret->list), by_total);
-        return r < 0 ? r : 0;
+        return r;
 }
 
 void infp_program_spans_done(struct infp_program_spans *spans)

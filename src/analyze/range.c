@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/baseline.h"
 #include "analyze/run_clock.h"
+#include "analyze/scan_some.h"
 #include "base/human.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "model/baseline.h"
 #include "model/tables.h"
-#include "query/scan.h"
 
 enum { MAX_LISTED = 10, SECONDS_PER_DAY = 86400 };
 
@@ -130,50 +130,44 @@ int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_
         return 0;
 }
 
-/* First and last moment of a table's rows, where they lie beyond what is known already. */
-static int widen(struct infp_run *run, const char *table, uint64_t *first, uint64_t *last, struct infp_err *err)
+static int widen(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        static const char *const columns[] = { NULL };
-        const struct infp_scan_options options = { .columns = columns };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_scan_open(run, table, &options, &scan, err);
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        uint64_t *const ends = context;
 
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
-
-                        *first = t_ns < *first ? t_ns : *first;
-                        *last = t_ns > *last ? t_ns : *last;
-                }
-        infp_scan_close(scan);
-        return r;
+        (void) at;
+        ends[0] = t_ns < ends[0] ? t_ns : ends[0];
+        ends[1] = t_ns > ends[1] ? t_ns : ends[1];
+        return 0;
 }
 
 /* The ends of the run: from run.json, else (still recorded, killed, unreadable) from `ticks`, which has a row a tick, and from
  * `requests`: a load's own run has no ticks, and what comes by the socket is on disk before the next tick. */
 static int find_ends(struct infp_run *run, struct infp_range *range, struct infp_err *err)
 {
-        uint64_t first = UINT64_MAX, last = 0;
+        static const char *const none[] = { NULL };
+        static const struct infp_scan_options whole;
+        uint64_t ends[] = { UINT64_MAX, 0 };
         int r;
 
         range->start = run->info.started_t_ns;
         range->end = run->info.ended_t_ns;
         if (range->start && range->end)
                 return 0;
-        r = widen(run, infp_table_ticks.name, &first, &last, err);
+        r = infp_scan_rows(run, infp_table_ticks.name, none, &whole, widen, ends, err);
         if (r >= 0)
-                r = widen(run, infp_table_requests.name, &first, &last, err);
-        if (!range->start && first != UINT64_MAX)
-                range->start = first;
+                r = infp_scan_rows(run, infp_table_requests.name, none, &whole, widen, ends, err);
+        if (!range->start && ends[0] != UINT64_MAX)
+                range->start = ends[0];
         if (!range->end)
-                range->end = last > range->start ? last : range->start;
+                range->end = ends[1] > range->start ? ends[1] : range->start;
         return r;
 }
 
 struct marks {
+        const char *wanted;
+        bool found;
+        uint64_t t_ns;        /* of the first one with that tag */
         struct infp_str tags; /* for the message: "a, b" */
         unsigned n_tags;
 };
@@ -199,88 +193,74 @@ static bool is_tag(const char *text, size_t size, const char *wanted)
                 !memcmp(text, escaped, size));
 }
 
-/* The first mark with this tag at or after t_ns. 1: found; 0: not. */
-static int find_mark(struct infp_run *run, const char *tag, uint64_t t_ns, uint64_t *ret, struct marks *marks,
-                     struct infp_err *err)
+static int take_mark(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        const struct infp_scan_options options = { .t0 = t_ns };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_scan_open(run, "marks", &options, &scan, err), column;
-        bool found = false;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        struct marks *marks = context;
+        size_t size;
+        const char *text = infp_cell_str(batch, at[0], row, &size);
 
-        if (r == -ENOENT)
+        if (at[0] < 0)
                 return 0;
-        if (r < 0)
-                return r;
-        column = infp_table_find(infp_scan_table(scan), "tag");
-        while (column >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const uint64_t at = (uint64_t) infp_batch_i64(&batch, 0, row);
-                        size_t size;
-                        const char *text = infp_batch_str(&batch, (unsigned) column, row, &size);
-
-                        if (is_tag(text, size, tag)) {
-                                *ret = found && *ret < at ? *ret : at;
-                                found = true;
-                        }
-                        list_tag(marks, text, size);
-                }
-        infp_scan_close(scan);
-        return r < 0 ? r : found;
+        if (is_tag(text, size, marks->wanted)) {
+                marks->t_ns = marks->found && marks->t_ns < t_ns ? marks->t_ns : t_ns;
+                marks->found = true;
+        }
+        list_tag(marks, text, size);
+        return 0;
 }
 
-/* From the first row to the last (or where what it began has ended) of those with this text in a column; column NULL: of all. 1:
- * there are some; 0: none. */
-static int find_rows(struct infp_run *run, const char *table, const char *column, const char *wanted,
-                     uint64_t *ret_first, uint64_t *ret_end, struct infp_err *err)
+/* The first mark with this tag at or after t_ns. 1: found; 0: not. */
+static int find_mark(struct infp_run *run, struct marks *marks, uint64_t t_ns, uint64_t *ret, struct infp_err *err)
 {
-        const char *const columns[] = { column, "end_ns", NULL };
-        const struct infp_scan_options options = { .columns = columns };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_scan_open(run, table, &options, &scan, err), at, at_end;
+        static const char *const columns[] = { "tag", NULL };
+        const struct infp_scan_options options = { .t0 = t_ns };
 
-        *ret_first = UINT64_MAX;
-        *ret_end = 0;
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        at = column ? infp_table_find(infp_scan_table(scan), column) : 0;
-        at_end = infp_table_find(infp_scan_table(scan), "end_ns");
-        while (at >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
-                        uint64_t end = t_ns;
-                        const char *text;
-                        size_t size;
-
-                        if (column) {
-                                text = infp_batch_str(&batch, (unsigned) at, row, &size);
-                                if (!is_tag(text, size, wanted))
-                                        continue;
-                        }
-                        if (at_end >= 0 && infp_batch_has(&batch, (unsigned) at_end, row))
-                                end += (uint64_t) infp_batch_i64(&batch, (unsigned) at_end, row);
-                        *ret_first = t_ns < *ret_first ? t_ns : *ret_first;
-                        *ret_end = end > *ret_end ? end : *ret_end;
-                }
-        infp_scan_close(scan);
-        return r < 0 ? r : *ret_first != UINT64_MAX;
+        INFP_TRY(infp_scan_rows(run, "marks", columns, &options, take_mark, marks, err));
+        if (marks->found)
+                *ret = marks->t_ns;
+        return marks->found;
 }
 
-/* What has a name without being a mark: a load, and when the first engine was ready. 1: found. */
+struct named {
+        const char *wanted; /* NULL: all rows */
+        uint64_t first, end;
+};
+
+static int take_named(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        struct named *named = context;
+        uint64_t end = t_ns;
+        size_t size;
+        const char *text = infp_cell_str(batch, at[0], row, &size);
+
+        if (named->wanted && (at[0] < 0 || !is_tag(text, size, named->wanted)))
+                return 0;
+        if (infp_cell_has(batch, at[1], row))
+                end += (uint64_t) infp_batch_i64(batch, (unsigned) at[1], row);
+        named->first = t_ns < named->first ? t_ns : named->first;
+        named->end = end > named->end ? end : named->end;
+        return 0;
+}
+
+/* A load, and the moment at which the first engine was ready, have names without being marks. 1: found. */
 static int find_name(struct infp_run *run, const char *text, bool is_end, uint64_t *ret, struct infp_err *err)
 {
-        uint64_t first, end;
-        int r = find_rows(run, infp_table_requests.name, "load", text, &first, &end, err);
+        static const char *const columns[] = { "load", "end_ns", NULL };
+        static const struct infp_scan_options whole;
+        struct named named = { text, UINT64_MAX, 0 };
 
-        if (r == 0 && !strcmp(text, "ready")) {
-                r = find_rows(run, "vllm", NULL, NULL, &first, &end, err);
-                end = first;
+        INFP_TRY(infp_scan_rows(run, infp_table_requests.name, columns, &whole, take_named, &named, err));
+        if (named.first == UINT64_MAX && !strcmp(text, "ready")) {
+                named.wanted = NULL;
+                INFP_TRY(infp_scan_rows(run, "vllm", columns, &whole, take_named, &named, err));
+                named.end = named.first;
         }
-        if (r > 0)
-                *ret = is_end ? end + 1 : first;
-        return r;
+        if (named.first == UINT64_MAX)
+                return 0;
+        *ret = is_end ? named.end + 1 : named.first;
+        return 1;
 }
 
 static int find_distance(const char *text, const struct infp_range *range, const char *option, uint64_t *ret,
@@ -303,13 +283,13 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
                        const struct infp_range *range, uint64_t *ret, bool *ret_is_mark, struct infp_err *err)
 {
         struct infp_run_clock clock;
-        struct marks marks = { 0 };
+        struct marks marks = { .wanted = text };
         int64_t unix_ns;
         int r;
 
         if (*text == '+' || *text == '-')
                 return find_distance(text, range, option, ret, err);
-        r = find_mark(run, text, not_before, ret, &marks, err);
+        r = find_mark(run, &marks, not_before, ret, err);
         *ret_is_mark = r > 0;
         if (r > 0 || (r < 0 && r != -ENOENT)) {
                 infp_str_done(&marks.tags);
@@ -334,6 +314,33 @@ static int find_moment(struct infp_run *run, const char *option, const char *tex
         infp_run_clock_done(&clock);
         infp_str_done(&marks.tags);
         return r < 0 ? r : 0;
+}
+
+static int take_baseline(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        struct infp_baseline *found = context;
+
+        if (!infp_cell_is(batch, at[0], row, INFP_BASELINE_SOURCE))
+                return 0;
+        if (infp_cell_is(batch, at[1], row, INFP_BASELINE_START))
+                found->t0 = t_ns;
+        else if (infp_cell_is(batch, at[1], row, INFP_BASELINE_END))
+                found->t1 = t_ns;
+        return 0;
+}
+
+int infp_baseline_find(struct infp_run *run, struct infp_baseline *ret, struct infp_err *err)
+{
+        static const char *const columns[] = { "source", "tag", NULL };
+        static const struct infp_scan_options whole;
+        struct infp_baseline found = { 0 };
+
+        *ret = found;
+        INFP_TRY(infp_scan_rows(run, "marks", columns, &whole, take_baseline, &found, err));
+        if (found.t0 && found.t1 > found.t0)
+                *ret = found;
+        return 0;
 }
 
 /* A command begins after the time in which the idle power was measured: that is no part of what it took. */

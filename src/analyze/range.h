@@ -21,6 +21,12 @@ struct infp_range {
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err);
 
+/* The time in which a recording measured the idle power (record --energy-baseline): between two marks of infprof's own. */
+struct infp_baseline {
+        uint64_t t0, t1; /* t1 0: there was none, or it was not finished */
+};
+int infp_baseline_find(struct infp_run *run, struct infp_baseline *ret, struct infp_err *err);
+
 /* A clock time in text to Unix ns. A time without a date is that of the day of first_unix_ns; when it lies before that, and
  * the next day's not after last_unix_ns, it is the next day's: a run may go past midnight. -EINVAL. */
 int infp_clock_parse(const char *text, int64_t first_unix_ns, int64_t last_unix_ns, int64_t *ret_unix_ns);

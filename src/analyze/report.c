@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
-#include "analyze/report_uses.h"
 #include "analyze/run_clock.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 #include "model/tables.h"
 #include "query/scan.h"
@@ -62,140 +61,89 @@ static int pass(struct infp_report *report, const char *table, int r, struct inf
         return more->table && more->message ? 0 : infp_fail(err, -ENOMEM, "no memory for the report");
 }
 
-int infp_report_scan(struct infp_run *run, const char *table, const char *const *wanted,
-                     const struct infp_scan_options *given, struct infp_scan **ret, struct infp_err *err)
+static int take_core(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        const struct infp_table *known = infp_catalog_find(given->catalog, table);
-        struct infp_scan_options options = *given;
-        infp_autofree const char **names = NULL;
-        size_t n = 0;
+        struct infp_report *report = context;
 
-        if (!known)
-                return -ENOENT;
-        while (wanted[n])
-                n++;
-        names = calloc(n + 1, sizeof(*names));
-        if (!names)
-                return infp_fail(err, -ENOMEM, "no memory for the report");
-        for (n = 0; *wanted; wanted++)
-                if (infp_table_find(known, *wanted) >= 0)
-                        names[n++] = *wanted;
-        options.columns = names;
-        return infp_scan_open(run, table, &options, ret, err);
+        (void) at;
+        return infp_cores_add(&report->cores, batch, row);
 }
 
 static int read_cores(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, "cpu_core", infp_cores_columns, options, &scan, err);
+        const int r = infp_scan_rows(run, "cpu_core", infp_cores_columns, options, take_core, report, err);
 
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (infp_cores_add(&report->cores, &batch, row, err) < 0)
-                                r = -ENOMEM;
-        infp_scan_close(scan);
         infp_cores_end(&report->cores);
         if (r < 0)
                 infp_cores_done(&report->cores);
         return r;
 }
 
+static int take_host(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct infp_report *report = context;
+        double *const values[] = { &report->effective_cpus, &report->memory_limit_bytes, &report->n_cpus };
+
+        for (unsigned i = 0; i < INFP_COUNT(values); i++)
+                if (infp_cell_has(batch, at[i], row))
+                        *values[i] = infp_cell_number(batch, at[i], row);
+        return 0;
+}
+
 /* `host` is written once and at each change: the last value at or before the end of the range is the one that held. */
 static int read_host(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         static const char *const names[] = { "vEffectiveCpus", "vCgroupMemoryLimit", "vNumProcessors", NULL };
-        double *const values[] = { &report->effective_cpus, &report->memory_limit_bytes, &report->n_cpus };
-        const struct infp_scan_options options = { .t1 = report->range.t1, .columns = names };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r;
+        const struct infp_scan_options options = { .t1 = report->range.t1 };
 
-        for (unsigned i = 0; i < INFP_COUNT(values); i++)
-                *values[i] = NAN;
-        r = infp_scan_open(run, "host", &options, &scan, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (unsigned i = 0; i < INFP_COUNT(values); i++) {
-                        const int column = infp_table_find(batch.table, names[i]);
+        report->effective_cpus = report->memory_limit_bytes = report->n_cpus = NAN;
+        return infp_scan_rows(run, "host", names, &options, take_host, report, err);
+}
 
-                        for (uint32_t row = 0; column >= 0 && row < batch.n_rows; row++)
-                                if (infp_batch_has(&batch, (unsigned) column, row))
-                                        *values[i] = infp_batch_number(&batch, (unsigned) column, row);
-                }
-        infp_scan_close(scan);
-        return r;
+static int take_anchor(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct infp_report *report = context;
+
+        report->is_cut = !infp_cell_is(batch, at[0], row, "end");
+        return 0;
 }
 
 /* A recorder that ends in order writes a last anchor of the clock, whatever became of its run.json later (recover, finish). */
 static int find_end(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         static const char *const names[] = { "reason", NULL };
-        const struct infp_scan_options options = { .columns = names };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r;
+        static const struct infp_scan_options whole;
+        int r = 0;
 
-        if (run->state == INFP_RUN_RECORDING)
-                return 0;
-        r = infp_scan_open(run, "clock", &options, &scan, err);
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++) {
-                        const int column = infp_table_find(batch.table, names[0]);
-                        size_t size;
-                        const char *reason = infp_batch_str(&batch, (unsigned) column, row, &size);
-
-                        report->is_cut = size != 3 || memcmp(reason, "end", 3) != 0;
-                }
-        infp_scan_close(scan);
+        if (run->state != INFP_RUN_RECORDING)
+                r = infp_scan_rows(run, "clock", names, &whole, take_anchor, report, err);
         if (r < 0)
                 report->is_cut = false;
         return r;
 }
 
 /* The sample at the end comes before its time: it is not late, and says nothing about the others. */
-static void add_tick(struct infp_report_ticks *ticks, const struct infp_batch *batch, const int *columns, uint32_t row)
+static int take_tick(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        struct infp_report_ticks *ticks = context;
+
         ticks->n++;
-        if (columns[0] >= 0 && infp_batch_has(batch, (unsigned) columns[0], row))
-                infp_stat_add_value(&ticks->late_ns, fmax(infp_batch_number(batch, (unsigned) columns[0], row), 0), 1);
-        if (columns[1] >= 0)
-                infp_stat_add(&ticks->busy_ns, batch, (unsigned) columns[1], row);
-        if (columns[2] >= 0)
-                infp_stat_add(&ticks->missed, batch, (unsigned) columns[2], row);
+        if (infp_cell_has(batch, at[0], row))
+                infp_stat_add_value(&ticks->late_ns, fmax(infp_cell_number(batch, at[0], row), 0), 1);
+        if (at[1] >= 0)
+                infp_stat_add(&ticks->busy_ns, batch, (unsigned) at[1], row);
+        if (at[2] >= 0)
+                infp_stat_add(&ticks->missed, batch, (unsigned) at[2], row);
+        return 0;
 }
 
 static int read_ticks(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
         static const char *const names[] = { "late_ns", "busy_ns", "missed", NULL };
-        int columns[INFP_COUNT(names) - 1];
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(run, "ticks", names, options, &scan, err);
+        const int r = infp_scan_rows(run, "ticks", names, options, take_tick, &report->ticks, err);
 
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
-                return r;
-        for (unsigned i = 0; i < INFP_COUNT(columns); i++)
-                columns[i] = infp_table_find(infp_scan_table(scan), names[i]);
-        while ((r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows; row++)
-                        add_tick(&report->ticks, &batch, columns, row);
-        infp_scan_close(scan);
         if (r < 0)
                 report->ticks = (struct infp_report_ticks){ 0 };
         return r;
@@ -214,7 +162,7 @@ static int read_processes(struct infp_report *report, struct infp_run *run, cons
         const char *table;
         const int r = infp_report_processes_read(run, &options, &report->processes, &table, err);
 
-        return r == -ENOENT ? 0 : pass(report, table, r, err);
+        return pass(report, table, r, err);
 }
 
 static int read_requests(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *scan,
@@ -320,6 +268,43 @@ static int read_spans(struct infp_report *report, struct infp_run *run, const st
         return pass(report, table, r, err);
 }
 
+enum { STREAM, OFFSET, LENGTH };
+static const char *const output_columns[] = { "stream", "offset", "length", NULL };
+
+/* The file is the run's, whatever the range: rows before and after it count too. */
+static int take_output(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct infp_report *report = context;
+        struct infp_report_output *output = &report->output;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        int64_t offset, length;
+        uint64_t end;
+
+        if (at[STREAM] < 0 || at[OFFSET] < 0 || at[LENGTH] < 0)
+                return 0;
+        offset = infp_batch_i64(batch, (unsigned) at[OFFSET], row);
+        length = infp_batch_i64(batch, (unsigned) at[LENGTH], row);
+        if (offset < 0 || length < 0)
+                return 0;
+        end = (uint64_t) offset + (uint64_t) length;
+        output->has = true;
+        if (infp_cell_is(batch, at[STREAM], row, "removed")) {
+                output->removed = end > output->removed ? end : output->removed;
+                return 0;
+        }
+        output->bytes = end > output->bytes ? end : output->bytes;
+        output->range_bytes += t_ns >= report->range.t0 && t_ns < report->range.t1 ? (uint64_t) length : 0;
+        return 0;
+}
+
+static int read_output(struct infp_report *report, struct infp_run *run, const struct infp_catalog *catalog,
+                       struct infp_err *err)
+{
+        const struct infp_scan_options whole = { .catalog = catalog };
+
+        return infp_scan_rows(run, "output", output_columns, &whole, take_output, report, err);
+}
+
 static int read_tables(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         infp_cleanup(infp_catalog_done) struct infp_catalog catalog = { 0 };
@@ -342,7 +327,7 @@ static int read_tables(struct infp_report *report, struct infp_run *run, struct 
         INFP_TRY(read_spans(report, run, &options, err));
         INFP_TRY(pass(report, infp_table_spans.name,
                       infp_program_spans_read(run, &options, &report->program_spans, err), err));
-        INFP_TRY(pass(report, "output", infp_report_output_read(run, &options, &report->output, err), err));
+        INFP_TRY(pass(report, "output", read_output(report, run, &catalog, err), err));
         INFP_TRY(pass(report, "clock", find_end(report, run, err), err));
         return pass(report, "sources", infp_absences_read(run, report->range.t1, &report->absences, err), err);
 }
@@ -396,6 +381,159 @@ static int find_times(struct infp_report *report, struct infp_run *run, const st
         return 0;
 }
 
+static const struct infp_report_metric *find(const struct infp_report_metric *metrics, unsigned n, const char *name)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (!strcmp(metrics[i].name, name))
+                        return &metrics[i];
+        return NULL;
+}
+
+const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name)
+{
+        return find(report->metrics, report->n_metrics, name);
+}
+
+double infp_report_mean(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m ? infp_stat_mean(&m->stat) * m->factor : NAN;
+}
+
+double infp_report_total(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m ? infp_stat_total(&m->stat, &m->column) * m->factor : NAN;
+}
+
+double infp_report_max(const struct infp_report *report, const char *name)
+{
+        const struct infp_report_metric *m = infp_report_find(report, name);
+
+        return m && m->stat.n ? m->stat.max * m->factor : NAN;
+}
+
+double infp_report_tree_rss_most(const struct infp_report *report)
+{
+        const struct infp_report_metric *peak = infp_report_find(report, "tree_process_rss_peak_bytes");
+        const bool began_with_range = !strcmp(report->run->info.mode, "run") && report->range.t0 == report->range.start;
+        const double most = infp_report_max(report, "tree_rss_bytes");
+
+        if (!peak || !peak->stat.n || (!began_with_range && peak->stat.last <= peak->stat.first))
+                return most;
+        return fmax(most, peak->stat.max * peak->factor);
+}
+
+/* The increase in the range, in the base unit. The counters of something that began with the run begin with it, so that over
+ * the whole run what the first row already holds counts as well. */
+static double increase(const struct infp_report *report, const struct infp_report_metric *m, bool began_with_run)
+{
+        const bool from_zero = began_with_run && report->range.t0 == report->range.start;
+        double total;
+
+        if (!m || !m->stat.has_last)
+                return NAN;
+        total = infp_stat_total(&m->stat, &m->column);
+        if (isnan(total) && !from_zero)
+                return NAN;
+        return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
+}
+
+/* A tree that was attached to, and the machine's, had a life before. */
+static double tree_seconds(const struct infp_report *report, const char *name)
+{
+        return increase(report, infp_report_find(report, name), !strcmp(report->run->info.mode, "run"));
+}
+
+struct infp_report_self infp_report_self(const struct infp_report *report)
+{
+        const char *const names[] = { "self_cpu_ns", "self_rows",      "self_rows_dropped", "self_bytes_written",
+                                      "self_errors", "self_ring_rows", "self_ring_dropped" };
+        double values[INFP_COUNT(names)];
+        const struct infp_report_metric *rss = find(report->self, report->n_self, "self_rss_bytes");
+
+        for (unsigned i = 0; i < INFP_COUNT(names); i++)
+                values[i] = increase(report, find(report->self, report->n_self, names[i]), true);
+        return (struct infp_report_self){
+                .cpu_s = values[0],
+                .cpu_percent = report->wall_s > 0 ? 100 * values[0] / report->wall_s : NAN,
+                .rss_max_bytes = rss && rss->stat.n ? rss->stat.max : NAN,
+                .rows = values[1],
+                .rows_dropped = values[2],
+                .bytes_written = values[3],
+                .errors = values[4],
+                .ring_rows = values[5],
+                .ring_dropped = values[6],
+        };
+}
+
+bool infp_report_tree_unseen(const struct infp_report *report)
+{
+        const struct infp_report_metric *processes = infp_report_find(report, "tree_processes"),
+                                        *user = infp_report_find(report, "tree_cpu_user");
+
+        return processes && !processes->stat.n && user && user->stat.has_last;
+}
+
+/* Of the tree's CPU time; where all processes were recorded, of what all CPUs had to give. */
+static void find_shares(struct infp_report *report)
+{
+        const double whole = report->processes.beyond_tree ? report->wall_s * report->n_cpus : report->tree_cpu_s;
+
+        for (unsigned i = 0; i < report->processes.n && whole > 0; i++)
+                report->processes.list[i].cpu_share_percent = 100 * report->processes.list[i].cpu_s / whole;
+}
+
+static void find_tree_cpu(struct infp_report *report)
+{
+        report->tree_user_s = tree_seconds(report, "tree_cpu_user");
+        report->tree_system_s = tree_seconds(report, "tree_cpu_system");
+        report->tree_cpu_s = tree_seconds(report, "tree_cpu_ns");
+        report->tree_is_fine = !isnan(report->tree_cpu_s);
+        if (!report->tree_is_fine)
+                report->tree_cpu_s = report->tree_user_s + report->tree_system_s;
+}
+
+/* Over all CPUs what was not idle: niced work and interrupts too. */
+static void split_energy(struct infp_report *report)
+{
+        static const char *const more[] = { "vCpuNice", "vCpuTimeIntSrvc", "vCpuTimeSoftIntSrvc" };
+        double rate = infp_report_mean(report, "vCpuTime");
+
+        for (unsigned i = 0; i < INFP_COUNT(more); i++) {
+                const double part = infp_report_mean(report, more[i]);
+
+                rate += isnan(part) ? 0 : part;
+        }
+        infp_energy_split(&report->energy, report->tree_cpu_s, rate * report->wall_s);
+        infp_energy_per_token(&report->energy, &report->engines, report->requests);
+}
+
+/* `limits` has those of the target; `host`, of infprof, stands in where there is none. */
+static void set_limits(struct infp_report *report)
+{
+        const struct infp_report_metric *cpus = infp_report_find(report, "lEffectiveCpus"),
+                                        *memory = infp_report_find(report, "lMemoryLimitBytes"),
+                                        *groups = infp_report_find(report, "lGroups");
+
+        if (cpus && cpus->stat.n)
+                report->effective_cpus = infp_stat_mean(&cpus->stat);
+        if (groups && groups->stat.n)
+                report->memory_limit_bytes = memory && memory->stat.n ? memory->stat.last : NAN;
+}
+
+/* What follows from the metrics, when all tables have been read. */
+static void find_figures(struct infp_report *report)
+{
+        set_limits(report);
+        find_tree_cpu(report);
+        find_shares(report);
+        split_energy(report);
+        infp_limits_find(report, &report->limits);
+}
+
 int infp_report_make(struct infp_run *run, const struct infp_report_options *options, struct infp_report *ret,
                      struct infp_err *err)
 {
@@ -411,6 +549,6 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                 infp_report_done(ret);
                 return r;
         }
-        infp_report_figures(ret);
+        find_figures(ret);
         return 0;
 }

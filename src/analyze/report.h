@@ -17,7 +17,6 @@
 #include "analyze/program_spans.h"
 #include "analyze/range.h"
 #include "analyze/report_functions.h"
-#include "analyze/report_output.h"
 #include "analyze/report_processes.h"
 #include "analyze/requests.h"
 #include "base/err.h"
@@ -66,8 +65,13 @@ struct infp_report {
         bool lists_labels;
         struct infp_labels labels;
         struct infp_spans spans;
-        char *from_label, *to_label;      /* NULL: that end was not named by one */
-        struct infp_report_output output; /* of a captured command */
+        char *from_label, *to_label; /* NULL: that end was not named by one */
+        /* How much a captured command wrote (table `output`), and how much of it is not on disk any more. */
+        struct infp_report_output {
+                bool has;
+                uint64_t bytes, removed; /* of the file: its size, and how much of its head is a hole */
+                uint64_t range_bytes;    /* written in the range */
+        } output;
         struct infp_program_spans program_spans;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
@@ -89,7 +93,6 @@ int infp_report_make(struct infp_run *run, const struct infp_report_options *opt
                      struct infp_err *err);
 void infp_report_done(struct infp_report *report);
 
-/* report_figures.c */
 const struct infp_report_metric *infp_report_find(const struct infp_report *report, const char *name); /* NULL */
 /* Mean of a gauge, rate of a counter (NAN without either); the increase of a counter; the largest value. In the base unit. */
 double infp_report_mean(const struct infp_report *report, const char *name);

@@ -4,64 +4,217 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/profile/profile.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+/* By the base name of the object or the name of the function, as far as it goes: "libgomp-1a2b.so.1" of a wheel is stripped. */
+static const struct {
+        enum infp_busy_kind kind;
+        const char *object, *function;
+} signs[] = {
+        { INFP_BUSY_OPENMP, "libgomp", NULL },
+        { INFP_BUSY_OPENMP, "libiomp5", NULL },
+        { INFP_BUSY_OPENMP, "libomp", NULL },
+        { INFP_BUSY_OPENMP, NULL, "OpenMP wait " }, /* of symbols/object.c: told by its code */
+        { INFP_BUSY_OPENMP, NULL, "gomp_barrier_wait" },
+        { INFP_BUSY_OPENMP, NULL, "gomp_team_barrier_wait" },
+        { INFP_BUSY_OPENMP, NULL, "gomp_simple_barrier_wait" },
+        { INFP_BUSY_OPENMP, NULL, "__kmp_wait" },
+        { INFP_BUSY_OPENMP, NULL, "__kmp_hyper_barrier" },
+        { INFP_BUSY_GGML, NULL, "ggml_barrier" },
+        { INFP_BUSY_GGML, NULL, "ggml_thread_cpu_relax" },
+        { INFP_BUSY_GGML, NULL, "ggml_graph_compute_poll_for_work" },
+        { INFP_BUSY_YIELD, NULL, "sched_yield" },
+        { INFP_BUSY_YIELD, NULL, "__sched_yield" },
+        { INFP_BUSY_YIELD, NULL, "__x64_sys_sched_yield" },
+        { INFP_BUSY_YIELD, NULL, "__arm64_sys_sched_yield" },
+        { INFP_BUSY_YIELD, NULL, "do_sched_yield" },
+        { INFP_BUSY_LOCK, NULL, "pthread_spin_lock" },
+        { INFP_BUSY_LOCK, NULL, "__pthread_spin_lock" },
+        { INFP_BUSY_LOCK, NULL, "native_queued_spin_lock_slowpath" },
+        { INFP_BUSY_LOCK, NULL, "queued_spin_lock_slowpath" },
+};
+
+const char *infp_busy_name(enum infp_busy_kind kind)
+{
+        static const char *const names[] = {
+                [INFP_BUSY_OPENMP] = "OpenMP barriers",
+                [INFP_BUSY_GGML] = "ggml barriers",
+                [INFP_BUSY_YIELD] = "sched_yield polling",
+                [INFP_BUSY_LOCK] = "spin locks",
+        };
+
+        return names[kind];
+}
+
+static bool starts(const char *text, const char *with)
+{
+        return text && with && !strncmp(text, with, strlen(with));
+}
+
+static enum infp_busy_kind kind_of(const struct infp_flame_function *f)
+{
+        for (size_t i = 0; !f->is_group && i < INFP_COUNT(signs); i++)
+                if (starts(f->object, signs[i].object) || starts(f->name, signs[i].function))
+                        return signs[i].kind;
+        return INFP_BUSY_KINDS;
+}
+
+/* Of a stack by its innermost frames: what the kernel does for who polls is polling, and who polls may be a barrier. `kinds` are
+ * those of the functions. */
+static enum infp_busy_kind kind_of_stack(const struct infp_flame *flame, const uint8_t *kinds, uint32_t node)
+{
+        enum infp_busy_kind ret = INFP_BUSY_KINDS;
+
+        for (uint32_t f; (f = flame->nodes[node].function) != UINT32_MAX; node = flame->nodes[node].parent) {
+                if (kinds[f] != INFP_BUSY_KINDS)
+                        ret = kinds[f];
+                if (flame->functions[f].is_group ||
+                    (flame->functions[f].kind != INFP_FRAME_KERNEL && kinds[f] != INFP_BUSY_YIELD))
+                        break;
+        }
+        return ret;
+}
+
+static int find_waited(const struct infp_flame *flame, struct infp_busy *busy)
+{
+        infp_autofree uint8_t *kinds = malloc(flame->n_functions + 1);
+
+        if (!kinds)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                kinds[i] = kind_of(&flame->functions[i]);
+        busy->seconds = flame->weight;
+        for (uint32_t i = 0; i < flame->n_nodes; i++) {
+                const enum infp_busy_kind kind =
+                        flame->nodes[i].self_weight > 0 ? kind_of_stack(flame, kinds, i) : INFP_BUSY_KINDS;
+
+                if (kind != INFP_BUSY_KINDS)
+                        busy->waited_s[kind] += flame->nodes[i].self_weight;
+        }
+        return 0;
+}
+
+double infp_busy_waited_s(const struct infp_busy *busy)
+{
+        double ret = 0;
+
+        for (unsigned i = 0; i < INFP_BUSY_KINDS; i++)
+                ret += busy->waited_s[i];
+        return ret;
+}
+
+struct threads {
+        struct infp_map seconds; /* by process and tid: bits of a double */
+};
+
+static void threads_done(struct threads *threads)
+{
+        infp_map_done(&threads->seconds);
+}
+
+static int add_thread(struct threads *threads, struct infp_busy *busy, uint64_t process, int64_t tid, double weight)
+{
+        const uint64_t parts[] = { process, (uint64_t) tid }, key = infp_hash64(parts, sizeof(parts), 0);
+        const uint64_t *known = infp_map_get(&threads->seconds, key);
+        double seconds = 0;
+        uint64_t bits;
+
+        if (known)
+                memcpy(&seconds, known, sizeof(seconds));
+        seconds += weight;
+        memcpy(&bits, &seconds, sizeof(bits));
+        if (seconds > busy->thread_s) {
+                busy->thread_s = seconds;
+                busy->tid = tid;
+        }
+        return infp_map_put(&threads->seconds, key, bits);
+}
+
+/* The thread that had most, and waits for a CPU. */
+static int find_thread(const struct infp_profile *profile, struct infp_busy *busy)
+{
+        infp_cleanup(threads_done) struct threads threads = { { 0 } };
+
+        for (uint32_t i = 0; i < profile->n_sums; i++) {
+                const struct infp_profile_sum *sum = &profile->sums[i];
+                const char *mode = infp_profile_str(profile, sum->mode), *state = infp_profile_str(profile, sum->state);
+
+                if (mode && !strcmp(mode, "off-cpu")) {
+                        busy->has_waits = true;
+                        busy->runnable_s += state && !strcmp(state, "runnable") ? sum->weight : 0;
+                }
+                if (mode && !strcmp(mode, "cpu"))
+                        INFP_TRY(add_thread(&threads, busy, profile->processes[sum->process].id,
+                                            profile->threads[sum->thread].tid, sum->weight));
+        }
+        return 0;
+}
+
 void infp_report_functions_done(struct infp_report_functions *functions)
 {
         for (unsigned i = 0; i < functions->n; i++)
                 infp_flame_done(&functions->flames[i]);
+        infp_strings_done(&functions->strings);
         functions->n = 0;
 }
 
-static int add(struct infp_report_functions *ret, struct infp_run *run, const struct infp_flame_options *options,
-               struct infp_err *err)
+/* No samples of that mode: the flame is left out. */
+static int add_flame(struct infp_profile *profile, const char *mode, struct infp_report_functions *ret,
+                     struct infp_err *err)
 {
+        static const struct infp_flame_options options = { .fold_waiting = true };
         struct infp_flame *flame = &ret->flames[ret->n];
-        const int r = infp_flame_read(run, options, flame, err);
 
-        if (r < 0)
-                return r == -ENOENT || r == -ENODATA ? 0 : r;
-        if (!strcmp(flame->mode, "cpu"))
-                infp_busy_waited(flame, &ret->busy);
+        INFP_TRY(infp_flame_make(profile, mode, &options, flame, err));
+        if (!flame->all_samples) {
+                infp_flame_done(flame);
+                return 0;
+        }
+        ret->n++;
+        if (!strcmp(mode, "cpu") && find_waited(flame, &ret->busy) < 0)
+                return infp_fail(err, -ENOMEM, "no memory for the functions of the run");
         free(flame->nodes);
         flame->nodes = NULL;
         flame->n_nodes = 0;
-        ret->n++;
-        return 1;
+        return 0;
 }
 
-static bool has_stacks(struct infp_run *run)
+static int add_flames(struct infp_profile *profile, struct infp_report_functions *ret, struct infp_err *err)
 {
-        char **segments = NULL;
-        const int n = infp_run_segments(run, infp_table_stack_samples.name, &segments, NULL);
+        static const char *const modes[] = { "cpu", "wall", "off-cpu" };
+        bool is_one = true;
 
-        for (int i = 0; i < n; i++)
-                free(segments[i]);
-        free(segments);
-        return n > 0;
+        for (unsigned i = 0; i < INFP_COUNT(modes); i++)
+                INFP_TRY(add_flame(profile, modes[i], ret, err));
+        for (uint32_t i = 1; i < profile->n_sums; i++)
+                is_one &= profile->sums[i].mode == profile->sums[0].mode;
+        if (ret->n)
+                return find_thread(profile, &ret->busy) < 0
+                               ? infp_fail(err, -ENOMEM, "no memory for the threads of the run")
+                               : 0;
+        return is_one ? add_flame(profile, profile->mode, ret, err) : 0;
 }
 
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_report_functions *ret,
                                struct infp_err *err)
 {
-        static const char *const modes[] = { "cpu", "wall", "off-cpu" };
-        struct infp_flame_options options = { .t0 = t0, .t1 = t1, .fold_waiting = true };
-        int r = 0;
+        infp_cleanup(infp_profile_done) struct infp_profile profile = { 0 };
+        const struct infp_profile_options options = { .t0 = t0, .t1 = t1, .all_modes = true };
+        int r;
 
         *ret = (struct infp_report_functions){ .n = 0 };
-        r = infp_sampling_read(run, t0, t1, &ret->sampling, err);
-        if (r < 0 || !has_stacks(run))
-                return r;
-        for (unsigned i = 0; i < sizeof(modes) / sizeof(*modes) && r >= 0; i++) {
-                options.mode = modes[i];
-                r = add(ret, run, &options, err);
-        }
-        if (r >= 0 && ret->n)
-                r = infp_busy_thread(run, t0, t1, &ret->busy, err);
-        if (r >= 0 && !ret->n) {
-                options.mode = NULL;
-                r = add(ret, run, &options, err);
-                r = r == -EINVAL ? 0 : r; /* several modes of an import: `flamegraph --mode` takes one */
-        }
+        INFP_TRY(infp_sampling_read(run, t0, t1, &ret->sampling, err));
+        r = infp_profile_read(run, &options, &profile, err);
+        if (r == -ENODATA || r == -EINVAL) /* none; several modes of an import: `flamegraph --mode` takes one */
+                return 0;
+        INFP_TRY(r);
+        r = add_flames(&profile, ret, err);
+        ret->strings = profile.strings;
+        profile.strings = (struct infp_strings){ 0 };
         if (r < 0)
                 infp_report_functions_done(ret);
-        return r < 0 ? r : 0;
+        return r;
 }

@@ -1,9 +1,28 @@
-/* Where the time of a run went, by functions: of its stacks, if it has any. */
+/* Where the time of a run went, by functions: of its stacks, if it has any. And what CPU time went to besides work: waiting that uses
+ * a CPU (threads that spin at a barrier, or poll with sched_yield until others are done), and whether one thread was busy all the
+ * time, which more CPUs do not make faster. Samples: all figures but runnable_s are estimates. */
 #pragma once
 
-#include "analyze/busy.h"
 #include "analyze/profile/flame.h"
+#include "analyze/profile/strings.h"
 #include "analyze/sampling.h"
+
+enum infp_busy_kind {
+        INFP_BUSY_OPENMP, /* barriers of the runtimes of OpenMP, which do nothing else that takes long */
+        INFP_BUSY_GGML,   /* the barrier of llama.cpp's own threads */
+        INFP_BUSY_YIELD,  /* sched_yield */
+        INFP_BUSY_LOCK,   /* spin locks, of programs and of the kernel */
+        INFP_BUSY_KINDS,
+};
+
+struct infp_busy {
+        double seconds; /* of all samples; 0: there are none */
+        double waited_s[INFP_BUSY_KINDS];
+        double thread_s; /* of the thread that had most */
+        int64_t tid;
+        bool has_waits;    /* mode off-cpu was recorded */
+        double runnable_s; /* then: how long threads were ready to run and had no CPU, by the kernel's switches */
+};
 
 enum { INFP_REPORT_FUNCTIONS_MODES = 4 };
 
@@ -11,10 +30,13 @@ struct infp_report_functions {
         struct infp_flame flames[INFP_REPORT_FUNCTIONS_MODES]; /* a mode each, without nodes */
         unsigned n;
         struct infp_sampling sampling;
-        struct infp_busy busy; /* of mode cpu; none: seconds 0 */
+        struct infp_busy busy;       /* of mode cpu; none: seconds 0 */
+        struct infp_strings strings; /* of the flames */
 };
 
 /* Modes cpu, wall and off-cpu; of an imported profile the only one. No stacks: n 0. */
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_report_functions *ret,
                                struct infp_err *err);
 void infp_report_functions_done(struct infp_report_functions *functions);
+double infp_busy_waited_s(const struct infp_busy *busy); /* of all kinds */
+const char *infp_busy_name(enum infp_busy_kind kind);    /* "barriers of OpenMP" */

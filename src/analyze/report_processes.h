@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "query/scan.h"
-#include "store/run.h"
+#include "analyze/scan_some.h"
+#include "base/map.h"
 
 enum { INFP_REPORT_BUSIEST = 5, INFP_REPORT_MAX_PROCESSES = 65536 };
 
@@ -33,7 +32,54 @@ struct infp_report_processes_options {
         int64_t late_ns; /* what is seen first so long after its start was attached to: its past is not ours; 0: none is */
 };
 
-/* -ENOENT: the run has no such table. Of an error ret_table says what could not be read. The shares are left to the caller. */
+/* A run without such a table has none: 0. Of an error ret_table says what could not be read. The shares are left to the caller. */
 int infp_report_processes_read(struct infp_run *run, const struct infp_report_processes_options *options,
                                struct infp_report_processes *ret, const char **ret_table, struct infp_err *err);
 void infp_report_processes_done(struct infp_report_processes *processes);
+
+/* What each process used in the range: the rows of table `processes`, summed up. For the report's list and the timeline's. */
+struct infp_use_counter {
+        bool has;
+        uint64_t first, last, more;
+};
+
+struct infp_use {
+        uint64_t id;
+        size_t number; /* in the order of appearance, from 0 */
+        struct infp_use_counter ns, cs;
+        double rss, rss_peak, cpu_s;
+        int64_t first_unix_ns, last_unix_ns;
+        int64_t start_unix_ns; /* of the process, in steps of 10 ms; 0: not known */
+        bool is_new;           /* began within the range */
+};
+
+struct infp_uses {
+        struct infp_use *list; /* the busiest first */
+        size_t n, cap;
+        struct infp_map map; /* id -> number */
+        uint64_t n_rows_left_out;
+        bool beyond_tree;
+};
+
+struct infp_report;
+/* Whose past belongs to the range. */
+struct infp_report_processes_options infp_uses_options(const struct infp_report *report,
+                                                       const struct infp_scan_options *scan);
+
+/* Each row, while the list is still in the order of appearance: at[i] is the column of more_columns[i], -1 where it is missing;
+ * more_s is the CPU time since the row before, NAN for the first one. */
+typedef int infp_uses_row(void *context, const struct infp_use *use, const struct infp_batch *batch, const int *at,
+                          uint32_t row, double more_s);
+
+/* A run without such a table has none: 0. more_columns: read as well, ended by NULL; may be NULL, as `row`. Of an error ret_table says
+ * what could not be read. */
+int infp_uses_read(struct infp_run *run, const struct infp_report_processes_options *options,
+                   const char *const *more_columns, infp_uses_row *row, void *context, struct infp_uses *ret,
+                   const char **ret_table, struct infp_err *err);
+void infp_uses_done(struct infp_uses *uses);
+
+/* Descending, what is not known last. */
+int infp_uses_compare(double a, double b);
+/* The rows of the entity table `process`. */
+int infp_uses_scan_processes(struct infp_run *run, const struct infp_report_processes_options *options,
+                             const char *const *wanted, infp_scan_row *take, void *context, struct infp_err *err);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/human.h"
 #include "base/mem.h"
 #include "model/tables.h"
@@ -239,23 +239,16 @@ static const unsigned cells[] = {
         INFP_REQUESTS_FINISH, INFP_REQUESTS_GAPS,          INFP_REQUESTS_LOAD,
 };
 
-_Static_assert(INFP_COUNT(cells) <= 15, "infp_report_scan takes no more");
-
-static int64_t number_at(const struct infp_batch *batch, const int *columns, unsigned cell, uint32_t row)
+static int64_t number_at(const struct infp_batch *batch, int column, uint32_t row)
 {
-        const int column = columns[cell];
-
-        return column >= 0 && infp_batch_has(batch, (unsigned) column, row)
-                       ? infp_batch_i64(batch, (unsigned) column, row)
-                       : -1;
+        return infp_cell_has(batch, column, row) ? infp_batch_i64(batch, (unsigned) column, row) : -1;
 }
 
-static struct text text_at(const struct infp_batch *batch, const int *columns, unsigned cell, uint32_t row)
+static struct text text_at(const struct infp_batch *batch, int column, uint32_t row)
 {
-        struct text ret = { "", 0 };
+        struct text ret;
 
-        if (columns[cell] >= 0)
-                ret.at = infp_batch_str(batch, (unsigned) columns[cell], row, &ret.size);
+        ret.at = infp_cell_str(batch, column, row, &ret.size);
         return ret;
 }
 
@@ -263,22 +256,21 @@ static void add_batch(struct infp_requests *requests, const struct infp_batch *b
 {
         const struct seen seen = {
                 .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
-                .ok = columns[INFP_REQUESTS_OK] >= 0 &&
-                      infp_batch_bool(batch, (unsigned) columns[INFP_REQUESTS_OK], row),
-                .send_ns = number_at(batch, columns, INFP_REQUESTS_SEND_NS, row),
-                .first_ns = number_at(batch, columns, INFP_REQUESTS_FIRST_NS, row),
-                .last_ns = number_at(batch, columns, INFP_REQUESTS_LAST_NS, row),
-                .end_ns = number_at(batch, columns, INFP_REQUESTS_END_NS, row),
-                .prompt = number_at(batch, columns, INFP_REQUESTS_PROMPT_TOKENS, row),
-                .cached = number_at(batch, columns, INFP_REQUESTS_CACHED_TOKENS, row),
-                .output = number_at(batch, columns, INFP_REQUESTS_OUTPUT_TOKENS, row),
-                .pieces = number_at(batch, columns, INFP_REQUESTS_CHUNKS, row),
-                .gap_max_ns = number_at(batch, columns, INFP_REQUESTS_GAP_MAX_NS, row),
-                .failure = text_at(batch, columns, INFP_REQUESTS_FAILURE, row),
-                .error = text_at(batch, columns, INFP_REQUESTS_ERROR, row),
-                .finish = text_at(batch, columns, INFP_REQUESTS_FINISH, row),
-                .gaps = text_at(batch, columns, INFP_REQUESTS_GAPS, row),
-                .load = text_at(batch, columns, INFP_REQUESTS_LOAD, row),
+                .ok = infp_cell_bool(batch, columns[INFP_REQUESTS_OK], row),
+                .send_ns = number_at(batch, columns[INFP_REQUESTS_SEND_NS], row),
+                .first_ns = number_at(batch, columns[INFP_REQUESTS_FIRST_NS], row),
+                .last_ns = number_at(batch, columns[INFP_REQUESTS_LAST_NS], row),
+                .end_ns = number_at(batch, columns[INFP_REQUESTS_END_NS], row),
+                .prompt = number_at(batch, columns[INFP_REQUESTS_PROMPT_TOKENS], row),
+                .cached = number_at(batch, columns[INFP_REQUESTS_CACHED_TOKENS], row),
+                .output = number_at(batch, columns[INFP_REQUESTS_OUTPUT_TOKENS], row),
+                .pieces = number_at(batch, columns[INFP_REQUESTS_CHUNKS], row),
+                .gap_max_ns = number_at(batch, columns[INFP_REQUESTS_GAP_MAX_NS], row),
+                .failure = text_at(batch, columns[INFP_REQUESTS_FAILURE], row),
+                .error = text_at(batch, columns[INFP_REQUESTS_ERROR], row),
+                .finish = text_at(batch, columns[INFP_REQUESTS_FINISH], row),
+                .gaps = text_at(batch, columns[INFP_REQUESTS_GAPS], row),
+                .load = text_at(batch, columns[INFP_REQUESTS_LOAD], row),
         };
 
         add(requests, &seen);
@@ -308,7 +300,7 @@ int infp_requests_read(struct infp_run *run, const struct infp_scan_options *opt
 
         for (unsigned i = 0; i < INFP_COUNT(cells); i++)
                 names[i] = infp_table_requests.columns[cells[i]].name;
-        INFP_TRY(infp_report_scan(run, infp_table_requests.name, names, options, &scan, err));
+        INFP_TRY(infp_scan_some(run, infp_table_requests.name, names, options, &scan, err));
         find_columns(infp_scan_table(scan), columns);
         while ((r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows; row++)

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "query/scan.h"
+#include "analyze/scan_some.h"
 
 void infp_run_clock_done(struct infp_run_clock *clock)
 {
@@ -24,35 +24,22 @@ static int add_anchor(struct infp_run_clock *clock, uint64_t t_ns, int64_t unix_
         return 0;
 }
 
-static int read_clock(struct infp_run *run, struct infp_run_clock *ret, struct infp_err *err)
+static int take_anchor(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        static const char *const columns[] = { "realtime", NULL };
-        const struct infp_scan_options options = { .columns = columns };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_scan_open(run, "clock", &options, &scan, err), column;
-
-        if (r == -ENOENT)
+        if (!infp_cell_has(batch, at[0], row))
                 return 0;
-        if (r < 0)
-                return r;
-        column = infp_table_find(infp_scan_table(scan), "realtime");
-        while (column >= 0 && r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (infp_batch_has(&batch, (unsigned) column, row) &&
-                            add_anchor(ret, (uint64_t) infp_batch_i64(&batch, 0, row),
-                                       infp_batch_i64(&batch, (unsigned) column, row)) < 0)
-                                r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
-        infp_scan_close(scan);
-        return r < 0 ? r : 0;
+        return add_anchor(context, (uint64_t) infp_batch_i64(batch, 0, row),
+                          infp_batch_i64(batch, (unsigned) at[0], row));
 }
 
 int infp_run_clock_read(struct infp_run *run, struct infp_run_clock *ret, struct infp_err *err)
 {
+        static const char *const columns[] = { "realtime", NULL };
+        static const struct infp_scan_options whole;
         int r;
 
         *ret = (struct infp_run_clock){ 0 };
-        r = read_clock(run, ret, err);
+        r = infp_scan_rows(run, "clock", columns, &whole, take_anchor, ret, err);
         if (r >= 0 && !ret->n && add_anchor(ret, run->info.started_t_ns, run->info.started_unix_ns) < 0)
                 r = infp_fail(err, -ENOMEM, "no memory for the clock of the run");
         if (r < 0)

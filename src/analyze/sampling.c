@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 
 enum { MODE, METHOD, RATE, SKIPPED, OWN_CPU, COUNTERS };
@@ -67,27 +67,25 @@ static int add_row(struct infp_sampling *s, struct counted *counted, const struc
         const bool is_before = (uint64_t) infp_batch_i64(batch, 0, row) < t0;
         struct infp_sampling_mode *m;
         size_t size;
-        const char *text = at[MODE] < 0 ? "" : infp_batch_str(batch, (unsigned) at[MODE], row, &size);
-        const int i = mode_of(s, counted, text, at[MODE] < 0 ? 0 : size);
+        const char *text = infp_cell_str(batch, at[MODE], row, &size);
+        const int i = mode_of(s, counted, text, size);
 
         if (i < 0)
                 return i;
         m = &s->modes[i];
         for (unsigned c = 0; c <= N_COUNTERS; c++) {
-                const int column = c < N_COUNTERS ? at[COUNTERS + c] : at[OWN_CPU];
-                const double v = column < 0 ? NAN : infp_batch_number(batch, (unsigned) column, row);
+                const double v = infp_cell_number(batch, c < N_COUNTERS ? at[COUNTERS + c] : at[OWN_CPU], row);
 
                 if (!isnan(v))
                         *(is_before ? &counted[i].before[c] : &counted[i].last[c]) = v;
         }
         if (is_before)
                 return 0;
-        if (at[RATE] >= 0 && infp_batch_has(batch, (unsigned) at[RATE], row))
-                m->rate_hz = infp_batch_number(batch, (unsigned) at[RATE], row);
-        if (at[SKIPPED] >= 0)
-                m->skipped_threads = fmax(m->skipped_threads, infp_batch_number(batch, (unsigned) at[SKIPPED], row));
-        if (at[METHOD] >= 0 && infp_batch_has(batch, (unsigned) at[METHOD], row)) {
-                text = infp_batch_str(batch, (unsigned) at[METHOD], row, &size);
+        if (infp_cell_has(batch, at[RATE], row))
+                m->rate_hz = infp_cell_number(batch, at[RATE], row);
+        m->skipped_threads = fmax(m->skipped_threads, infp_cell_number(batch, at[SKIPPED], row));
+        if (infp_cell_has(batch, at[METHOD], row)) {
+                text = infp_cell_str(batch, at[METHOD], row, &size);
                 size = size < sizeof(m->method) ? size : sizeof(m->method) - 1;
                 memcpy(m->method, text, size);
                 m->method[size] = 0;
@@ -106,7 +104,7 @@ int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct in
 
         *ret = (struct infp_sampling){ .n = 0 };
         INFP_TRY(infp_catalog_read(run, &catalog, err));
-        r = infp_report_scan(run, "sampler", columns, &options, &scan, err);
+        r = infp_scan_some(run, "sampler", columns, &options, &scan, err);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         for (unsigned i = 0; i < N_COLUMNS; i++) {

@@ -195,8 +195,8 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL, *folded = NULL;
 
-        if (b->options->fold_waiting && !s->n_buckets && !strcmp(s->mode, "wall"))
-                INFP_TRY(infp_flame_fold(s, b->flame, &folded, err));
+        if (b->options->fold_waiting && !s->n_buckets && !strcmp(b->flame->mode, "wall"))
+                INFP_TRY(infp_flame_fold(b, &folded, err));
         for (uint32_t i = 0; frames && i < s->n_frames; i++)
                 frames[i] = s->frames[i].is_guessed;
         guessed = frames ? infp_profile_spread(s, frames) : NULL;
@@ -205,7 +205,7 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const uint32_t node = s->sums[i].node;
 
-                if (folded && folded[i])
+                if (!infp_flame_has(b, &s->sums[i]) || (folded && folded[i]))
                         continue;
                 INFP_TRY(add_sum(b, i, err));
                 squares += s->sums[i].squares;
@@ -282,27 +282,26 @@ static int build(struct infp_flame_builder *b, struct infp_err *err)
         return make_moments(b, new, err);
 }
 
-/* Takes the strings of the profile, which is to be done with afterwards. */
-static int make(struct infp_profile *profile, const struct infp_flame_options *options, struct infp_flame *ret,
-                struct infp_err *err)
+int infp_flame_make(struct infp_profile *profile, const char *mode, const struct infp_flame_options *options,
+                    struct infp_flame *ret, struct infp_err *err)
 {
         infp_cleanup(
                 builder_done) struct infp_flame_builder b = { .options = options, .profile = profile, .flame = ret };
         int r;
 
-        *ret = (struct infp_flame){
-                .unit = profile->unit, .t0 = profile->t0, .t1 = profile->t1, .all_samples = profile->all_samples
-        };
-        memcpy(ret->mode, profile->mode, sizeof(ret->mode));
-        ret->memory = calloc(1, sizeof(*ret->memory));
-        r = ret->memory ? build(&b, err) : infp_profile_no_memory(err);
-        if (r < 0) {
+        *ret = (struct infp_flame){ .unit = profile->unit, .t0 = profile->t0, .t1 = profile->t1 };
+        snprintf(ret->mode, sizeof(ret->mode), "%s", mode ? mode : profile->mode);
+        if (mode && infp_strings_add(&profile->strings, mode, strlen(mode), &b.mode) < 0)
+                return infp_profile_no_memory(err);
+        b.has_all = !mode;
+        for (uint32_t i = 0; i < profile->n_sums; i++)
+                ret->all_samples += infp_flame_has(&b, &profile->sums[i]) ? profile->sums[i].samples : 0;
+        if (!mode)
+                ret->all_samples = profile->all_samples; /* with those that the filter left out */
+        r = build(&b, err);
+        if (r < 0)
                 infp_flame_done(ret);
-                return r;
-        }
-        ret->memory->strings = profile->strings;
-        profile->strings = (struct infp_strings){ 0 };
-        return 0;
+        return r;
 }
 
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
@@ -322,5 +321,13 @@ int infp_flame_read(struct infp_run *run, const struct infp_flame_options *optio
 
         *ret = (struct infp_flame){ 0 };
         INFP_TRY(infp_profile_read(run, &wanted, &profile, err));
-        return make(&profile, options, ret, err);
+        INFP_TRY(infp_flame_make(&profile, NULL, options, ret, err));
+        ret->memory = calloc(1, sizeof(*ret->memory));
+        if (!ret->memory) {
+                infp_flame_done(ret);
+                return infp_profile_no_memory(err);
+        }
+        ret->memory->strings = profile.strings;
+        profile.strings = (struct infp_strings){ 0 };
+        return 0;
 }

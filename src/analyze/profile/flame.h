@@ -119,6 +119,10 @@ struct infp_flame {
         struct infp_flame_memory *memory;
 };
 
+struct infp_profile;
+/* The samples of one mode of a profile, which may have several; mode NULL: all. Borrows the profile's strings. */
+int infp_flame_make(struct infp_profile *profile, const char *mode, const struct infp_flame_options *options,
+                    struct infp_flame *ret, struct infp_err *err);
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
 /* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */

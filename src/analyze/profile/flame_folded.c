@@ -36,8 +36,9 @@ static void name_states(const struct infp_profile *s, const uint64_t *seen, uint
         }
 }
 
-static int count(const struct infp_profile *s, const struct thread *threads, bool *is_folded, struct infp_flame *flame)
+static int count(const struct infp_flame_builder *b, const struct thread *threads, bool *is_folded)
 {
+        const struct infp_profile *s = b->profile;
         struct infp_flame_folded folded = { 0 };
         uint32_t n_states = 1;
         infp_autofree uint64_t *seen = NULL;
@@ -52,6 +53,8 @@ static int count(const struct infp_profile *s, const struct thread *threads, boo
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const struct infp_profile_sum *sum = &s->sums[i];
 
+                if (!infp_flame_has(b, sum))
+                        continue;
                 is_folded[i] = sum->state && is_idle(threads, sum);
                 if (!is_folded[i]) {
                         left += sum->samples;
@@ -66,12 +69,13 @@ static int count(const struct infp_profile *s, const struct thread *threads, boo
         for (uint32_t i = 0; i < s->n_threads; i++)
                 folded.threads += is_idle(threads, &(struct infp_profile_sum){ .thread = i });
         name_states(s, seen, n_states, &folded);
-        flame->folded = folded;
+        b->flame->folded = folded;
         return 1;
 }
 
-int infp_flame_fold(const struct infp_profile *s, struct infp_flame *flame, bool **ret, struct infp_err *err)
+int infp_flame_fold(struct infp_flame_builder *b, bool **ret, struct infp_err *err)
 {
+        const struct infp_profile *s = b->profile;
         infp_autofree struct thread *threads = calloc((size_t) s->n_threads + 1, sizeof(*threads));
         infp_autofree bool *is_folded = calloc((size_t) s->n_sums + 1, sizeof(*is_folded));
         int r;
@@ -82,12 +86,12 @@ int infp_flame_fold(const struct infp_profile *s, struct infp_flame *flame, bool
         for (uint32_t i = 0; i < s->n_sums; i++) {
                 const struct infp_profile_sum *sum = &s->sums[i];
 
-                if (sum->thread == INFP_PROFILE_NONE)
+                if (sum->thread == INFP_PROFILE_NONE || !infp_flame_has(b, sum))
                         continue;
                 threads[sum->thread].samples += sum->samples;
                 threads[sum->thread].waiting += sum->state ? sum->samples : 0;
         }
-        r = count(s, threads, is_folded, flame);
+        r = count(b, threads, is_folded);
         if (r < 0)
                 return infp_profile_no_memory(err);
         if (r)

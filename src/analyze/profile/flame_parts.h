@@ -21,6 +21,8 @@ struct infp_flame_builder {
         const struct infp_flame_options *options;
         struct infp_profile *profile;
         struct infp_flame *flame;
+        uint32_t mode; /* string: the samples that are taken, unless has_all */
+        bool has_all;
         struct infp_map functions, place_of_key, children, known; /* known: (start, stack node) to node of the tree */
         struct infp_flame_place *places;
         uint32_t *node_places;  /* of each node of the tree */
@@ -31,6 +33,11 @@ struct infp_flame_builder {
         uint32_t *path;      /* stack nodes, innermost first */
 };
 
+static inline bool infp_flame_has(const struct infp_flame_builder *builder, const struct infp_profile_sum *sum)
+{
+        return builder->has_all || sum->mode == builder->mode;
+}
+
 /* flame_functions.c: places of all levels; of what stands for no function. */
 int infp_flame_name_levels(struct infp_flame_builder *builder, struct infp_err *err);
 int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint32_t *ret_place, struct infp_err *err);
@@ -40,7 +47,7 @@ int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_pr
 
 /* flame_folded.c: which sums are waits of threads that did little else (new[n_sums], to free), counted in flame->folded. NULL: none
  * are, or nothing else would be left. -ENOMEM. */
-int infp_flame_fold(const struct infp_profile *profile, struct infp_flame *flame, bool **ret, struct infp_err *err);
+int infp_flame_fold(struct infp_flame_builder *builder, bool **ret, struct infp_err *err);
 
 /* flame_tree.c */
 int infp_flame_child(struct infp_flame_builder *builder, uint32_t parent, uint32_t place, bool is_inlined,

@@ -70,6 +70,11 @@ static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struc
         *ret = 0;
         if (!reader->options->mode && reader->n_modes == 1)
                 return 0;
+        for (uint32_t i = 0; !reader->options->mode && reader->options->all_modes && i < reader->n_modes; i++)
+                if (!strcmp(infp_profile_unit(mode_text(reader->profile, reader->modes[i])), "seconds")) {
+                        *ret = i;
+                        return 0;
+                }
         name_modes(reader, names, sizeof(names));
         if (reader->options->mode)
                 return infp_fail(err, -ENOENT, "the run has no samples of mode '%.64s' there; it has: %s", asked,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyze/profile/parts.h"
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "base/mem.h"
 
 void infp_profile_done(struct infp_profile *profile)
@@ -112,7 +112,7 @@ int infp_profile_scan_open(struct infp_profile_reader *reader, const char *table
         *ret = (struct infp_profile_scan){ 0 };
         for (unsigned i = 0; i < n; i++)
                 names[i] = columns[i].name;
-        r = infp_report_scan(reader->run, table, names, &options, &ret->scan, err);
+        r = infp_scan_some(reader->run, table, names, &options, &ret->scan, err);
         if (r == -ENOENT) {
                 ret->scan = NULL;
                 return 0;

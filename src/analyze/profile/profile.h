@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyze/strings.h"
+#include "analyze/profile/strings.h"
 #include "base/err.h"
 #include "model/stack_tables.h"
 #include "store/run.h"
@@ -86,7 +86,7 @@ struct infp_profile_moment {
 struct infp_profile_options {
         uint64_t t0, t1;    /* t1 0: no end */
         const char *mode;   /* as infp_flame_options */
-        bool all_modes;     /* every mode that has the unit of the chosen one */
+        bool all_modes;     /* every mode that has the unit of the chosen one; without cpu: of the first in seconds */
         const char *filter; /* extended regular expression: stacks with a function that matches; NULL: all */
         bool no_inlined;    /* frames have level 0 alone */
         int64_t process;    /* pid; 0: all */

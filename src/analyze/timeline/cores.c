@@ -12,6 +12,9 @@ struct matrix {
         struct infp_cores cores;
         uint64_t *last_t_ns; /* by index in the report's cores */
         double *sums, *weights;
+        const struct infp_timeline_cores *to;
+        const struct infp_cores *known; /* of the report */
+        uint64_t gap_ns;
 };
 
 static void matrix_done(struct matrix *matrix)
@@ -39,48 +42,34 @@ static int core_index(const struct infp_cores *cores, int64_t number)
         return -1;
 }
 
-static void take(struct matrix *matrix, const struct infp_timeline_cores *to, const struct infp_cores *known,
-                 uint64_t gap_ns, int64_t number, uint64_t t_ns)
+static int take(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        const int index = core_index(known, number), at = core_index(&matrix->cores, number),
-                  column = infp_grid_bucket(&to->grid, t_ns);
+        struct matrix *matrix = context;
+        const struct infp_timeline_cores *to = matrix->to;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
+        const int column = infp_grid_bucket(&to->grid, t_ns);
+        int64_t number;
+        int index, core;
         uint64_t before;
         size_t cell;
 
-        if (index < 0 || at < 0)
-                return;
+        INFP_TRY(infp_cores_add(&matrix->cores, batch, row));
+        if (!infp_cell_has(batch, at[INFP_CORE_PARTS], row))
+                return 0;
+        number = infp_batch_i64(batch, (unsigned) at[INFP_CORE_PARTS], row);
+        index = core_index(matrix->known, number);
+        core = core_index(&matrix->cores, number);
+        if (index < 0 || core < 0)
+                return 0;
         before = matrix->last_t_ns[index];
         matrix->last_t_ns[index] = t_ns;
-        if (column < 0 || !before || t_ns <= before || t_ns - before > gap_ns || !matrix->cores.cores[at].has_load)
-                return;
+        if (column < 0 || !before || t_ns <= before || t_ns - before > matrix->gap_ns ||
+            !matrix->cores.cores[core].has_load)
+                return 0;
         cell = (size_t) ((unsigned) index / matrix->group) * to->grid.n + (unsigned) column;
-        matrix->sums[cell] += matrix->cores.cores[at].load * (double) (t_ns - before);
+        matrix->sums[cell] += matrix->cores.cores[core].load * (double) (t_ns - before);
         matrix->weights[cell] += (double) (t_ns - before);
-}
-
-static int read_rows(struct infp_timeline_reading *reading, struct matrix *matrix, struct infp_err *err)
-{
-        struct infp_timeline_cores *to = &reading->timeline->cores;
-        const uint64_t gap_ns = reading->timeline->period_ms * UINT64_C(2500000);
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_report_scan(reading->run, "cpu_core", infp_cores_columns, reading->scan, &scan, err);
-
-        INFP_TRY(r);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0) {
-                const int key = infp_table_find(batch.table, infp_cores_columns[INFP_CORE_PARTS]);
-
-                for (uint32_t row = 0; key >= 0 && row < batch.n_rows && r > 0; row++) {
-                        if (infp_cores_add(&matrix->cores, &batch, row, err) < 0)
-                                r = -ENOMEM;
-                        else if (infp_batch_has(&batch, (unsigned) key, row))
-                                take(matrix, to, &reading->report->cores, gap_ns,
-                                     infp_batch_i64(&batch, (unsigned) key, row),
-                                     (uint64_t) infp_batch_i64(&batch, 0, row));
-                }
-        }
-        infp_scan_close(scan);
-        return r;
+        return 0;
 }
 
 static int name_rows(struct infp_timeline_cores *to, const struct infp_cores *known, unsigned group)
@@ -120,7 +109,9 @@ int infp_timeline_cores(struct infp_timeline_reading *reading, struct infp_err *
 {
         struct infp_timeline_cores *to = &reading->timeline->cores;
         const struct infp_cores *known = &reading->report->cores;
-        infp_cleanup(matrix_done) struct matrix matrix = { 0 };
+        infp_cleanup(matrix_done) struct matrix matrix = { .to = to,
+                                                           .known = known,
+                                                           .gap_ns = reading->timeline->period_ms * UINT64_C(2500000) };
         unsigned rows, k;
 
         reading->table = "cpu_core";
@@ -137,6 +128,6 @@ int infp_timeline_cores(struct infp_timeline_reading *reading, struct infp_err *
         matrix.weights = calloc((size_t) rows * to->grid.n, sizeof(*matrix.weights));
         if (!matrix.last_t_ns || !matrix.sums || !matrix.weights || name_rows(to, known, matrix.group) < 0)
                 return -ENOMEM;
-        INFP_TRY(read_rows(reading, &matrix, err));
+        INFP_TRY(infp_scan_rows(reading->run, "cpu_core", infp_cores_columns, reading->scan, take, &matrix, err));
         return fill(to, &matrix);
 }

@@ -14,7 +14,7 @@
 enum { MOST_TRACKS = 96, MOST_PANELS = 24, MOST_IN_PANEL = 8 };
 
 static const char *const columns[] = { "process", "name", "kind", "unit", "value", "help", NULL };
-enum { PROCESS, NAME, KIND, UNIT, VALUE, HELP, N_COLUMNS };
+enum { PROCESS, NAME, KIND, UNIT, VALUE, HELP };
 
 struct counter {
         uint64_t process;
@@ -47,8 +47,8 @@ static int find(struct counters *counters, const struct infp_batch *batch, const
                 struct counter **ret)
 {
         const uint64_t process = at[PROCESS] >= 0 ? infp_batch_u64(batch, (unsigned) at[PROCESS], row) : 0;
-        size_t size, kind_size = 0;
-        const char *name = infp_batch_str(batch, (unsigned) at[NAME], row, &size), *kind = "";
+        size_t size;
+        const char *name = infp_cell_str(batch, at[NAME], row, &size);
         bool failed = false;
 
         for (unsigned i = 0; i < counters->n; i++) {
@@ -60,15 +60,13 @@ static int find(struct counters *counters, const struct infp_batch *batch, const
                 counters->n_left_out++;
                 return 0;
         }
-        if (at[KIND] >= 0)
-                kind = infp_batch_str(batch, (unsigned) at[KIND], row, &kind_size);
         *ret = &counters->list[counters->n];
         **ret = (struct counter){
                 .process = process,
                 .name = strndup(name, size),
                 .unit = infp_timeline_text(batch, at[UNIT], row, &failed),
                 .help = infp_timeline_text(batch, at[HELP], row, &failed),
-                .is_counter = kind_size == 7 && !memcmp(kind, "counter", 7),
+                .is_counter = infp_cell_is(batch, at[KIND], row, "counter"),
                 .first = -1,
         };
         counters->n++;
@@ -94,16 +92,16 @@ static void take_level(const struct infp_grid *grid, struct infp_track *track, u
         infp_bucket_add(&track->buckets[bucket], value, 1e-9);
 }
 
-static int add(struct counters *counters, const struct infp_batch *batch, const int *at, uint32_t row)
+static int add(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        struct counters *counters = context;
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
-        const double value = infp_batch_number(batch, (unsigned) at[VALUE], row),
-                     step_s = (double) counters->grid->step_ns / 1e9;
+        const double value = infp_cell_number(batch, at[VALUE], row), step_s = (double) counters->grid->step_ns / 1e9;
         const int bucket = infp_grid_bucket(counters->grid, t_ns);
         struct counter *counter;
         int r;
 
-        if (!isfinite(value) || bucket < 0 || !infp_batch_has(batch, (unsigned) at[NAME], row))
+        if (!isfinite(value) || bucket < 0 || !infp_cell_has(batch, at[NAME], row))
                 return 0;
         r = find(counters, batch, at, row, &counter);
         if (r <= 0)
@@ -241,22 +239,11 @@ static int name_and_draw(struct infp_timeline_reading *reading, struct counters 
 int infp_timeline_counters(struct infp_timeline_reading *reading, struct infp_err *err)
 {
         infp_cleanup(counters_done) struct counters counters = { .grid = &reading->timeline->grid };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int at[N_COLUMNS], r = 0;
 
         reading->table = "counters";
-        INFP_TRY(infp_report_scan(reading->run, "counters", columns, reading->scan, &scan, err));
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
         counters.list = calloc(MOST_TRACKS, sizeof(*counters.list));
         if (!counters.list)
-                r = -ENOMEM;
-        while (r >= 0 && at[NAME] >= 0 && at[VALUE] >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (add(&counters, &batch, at, row) < 0)
-                                r = -ENOMEM;
-        infp_scan_close(scan);
-        INFP_TRY(r);
+                return -ENOMEM;
+        INFP_TRY(infp_scan_rows(reading->run, "counters", columns, reading->scan, add, &counters, err));
         return name_and_draw(reading, &counters, err);
 }

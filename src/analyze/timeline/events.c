@@ -10,49 +10,49 @@
 #include "base/sort.h"
 #include "base/time.h"
 
+struct named {
+        struct infp_process_name *names;
+        unsigned n;
+};
+
+static int take_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        const struct named *named = context;
+
+        for (unsigned i = 0; at[0] >= 0 && i < named->n; i++) {
+                infp_autofree char *text = NULL;
+                char *whole;
+                bool failed = false;
+
+                if (named->names[i].id != infp_batch_u64(batch, (unsigned) at[0], row))
+                        continue;
+                text = infp_timeline_text(batch, at[2], row, &failed);
+                if (failed)
+                        return -ENOMEM;
+                if (!text)
+                        continue;
+                if (!infp_cell_has(batch, at[1], row))
+                        whole = INFP_TAKE(text);
+                else if (asprintf(&whole, "%s (%lld)", text, (long long) infp_batch_i64(batch, (unsigned) at[1], row)) <
+                         0)
+                        return -ENOMEM;
+                free(named->names[i].text);
+                named->names[i].text = whole;
+        }
+        return 0;
+}
+
 int infp_timeline_names(struct infp_timeline_reading *reading, struct infp_process_name *names, unsigned n,
                         struct infp_err *err)
 {
-        static const char *const wanted[] = { "id", "pId", "pName", NULL };
+        static const char *const columns[] = { "id", "pId", "pName", NULL };
         const struct infp_scan_options whole = { .catalog = reading->scan->catalog };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        bool failed = false;
-        int r;
+        struct named named = { names, n };
 
         if (!n)
                 return 0;
         reading->table = "process";
-        r = infp_report_scan(reading->run, "process", wanted, &whole, &scan, err);
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        while (!failed && (r = infp_scan_next(scan, &batch, err)) > 0) {
-                const int id = infp_table_find(batch.table, "id"), pid = infp_table_find(batch.table, "pId"),
-                          name = infp_table_find(batch.table, "pName");
-
-                for (uint32_t row = 0; id >= 0 && row < batch.n_rows; row++)
-                        for (unsigned i = 0; i < n; i++) {
-                                infp_autofree char *text = NULL;
-                                char *whole_name;
-
-                                if (names[i].id != infp_batch_u64(&batch, (unsigned) id, row))
-                                        continue;
-                                text = infp_timeline_text(&batch, name, row, &failed);
-                                if (!text)
-                                        continue;
-                                if (pid < 0 || !infp_batch_has(&batch, (unsigned) pid, row)) {
-                                        whole_name = INFP_TAKE(text);
-                                } else if (asprintf(&whole_name, "%s (%lld)", text,
-                                                    (long long) infp_batch_i64(&batch, (unsigned) pid, row)) < 0) {
-                                        failed = true;
-                                        continue;
-                                }
-                                free(names[i].text);
-                                names[i].text = whole_name;
-                        }
-        }
-        infp_scan_close(scan);
-        return failed ? -ENOMEM : r;
+        return infp_scan_rows(reading->run, "process", columns, &whole, take_name, &named, err);
 }
 
 static void mark_done(struct infp_timeline_mark *mark)
@@ -93,14 +93,17 @@ static void thin(struct marks *marks)
         marks->stride *= 2;
 }
 
-static int add_mark(struct marks *marks, const struct infp_batch *batch, uint32_t row)
+enum { SOURCE, PROCESS, TAG };
+static const char *const mark_columns[] = { "source", "process", "tag", NULL };
+
+static int add_mark(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        struct marks *marks = context;
         struct infp_timeline *timeline = marks->timeline;
-        const int process = infp_table_find(batch->table, "process");
         bool failed = false;
         struct infp_timeline_mark mark = {
                 .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
-                .source = infp_timeline_text(batch, infp_table_find(batch->table, "source"), row, &failed),
+                .source = infp_timeline_text(batch, at[SOURCE], row, &failed),
         };
         bool is_left_out = is_of_program(&mark) && marks->n_of_programs++ % marks->stride;
 
@@ -111,10 +114,10 @@ static int add_mark(struct marks *marks, const struct infp_batch *batch, uint32_
                 mark_done(&mark);
                 return failed ? -ENOMEM : 0;
         }
-        mark.tag = infp_timeline_text(batch, infp_table_find(batch->table, "tag"), row, &failed);
+        mark.tag = infp_timeline_text(batch, at[TAG], row, &failed);
         if (!mark.tag && !failed)
                 mark.tag = strdup("");
-        marks->ids[timeline->n_marks] = process >= 0 ? infp_batch_u64(batch, (unsigned) process, row) : 0;
+        marks->ids[timeline->n_marks] = at[PROCESS] >= 0 ? infp_batch_u64(batch, (unsigned) at[PROCESS], row) : 0;
         timeline->marks[timeline->n_marks++] = mark;
         return mark.tag ? 0 : -ENOMEM;
 }
@@ -157,14 +160,11 @@ static int name_marks(struct infp_timeline_reading *reading, const uint64_t *ids
 
 int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *err)
 {
-        static const char *const wanted[] = { "source", "process", "tag", NULL };
         struct infp_timeline *timeline = reading->timeline;
         infp_autofree uint64_t *ids = calloc(INFP_TIMELINE_MARKS, sizeof(*ids));
         struct marks marks = { timeline, ids, 1, 0 };
         struct infp_scan_options of_marks = *reading->scan;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = 0;
+        int r;
 
         /* A recording takes marks some ms before it calls itself started. */
         if (of_marks.t0 == reading->run->info.started_t_ns)
@@ -173,12 +173,7 @@ int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *
         timeline->marks = calloc(INFP_TIMELINE_MARKS, sizeof(*timeline->marks));
         if (!ids || !timeline->marks)
                 return -ENOMEM;
-        INFP_TRY(infp_report_scan(reading->run, "marks", wanted, &of_marks, &scan, err));
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (add_mark(&marks, &batch, row) < 0)
-                                r = -ENOMEM;
-        infp_scan_close(scan);
+        r = infp_scan_rows(reading->run, "marks", mark_columns, &of_marks, add_mark, &marks, err);
         if (r >= 0)
                 r = name_marks(reading, ids, err);
         infp_sort(timeline->marks, timeline->n_marks, sizeof(*timeline->marks), by_time);
@@ -203,32 +198,36 @@ static int add_gap(struct infp_timeline *timeline, uint64_t from, uint64_t to)
         return 0;
 }
 
+struct ticks {
+        struct infp_timeline *timeline;
+        uint64_t last_ns;
+};
+
+static int take_tick(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct ticks *ticks = context;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row), last = ticks->last_ns;
+
+        (void) at;
+        ticks->last_ns = t_ns;
+        if (last && t_ns > last && t_ns - last > ticks->timeline->period_ms * UINT64_C(2500000))
+                return add_gap(ticks->timeline, last, t_ns);
+        return 0;
+}
+
 int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *err)
 {
-        static const char *const wanted[] = { NULL };
+        static const char *const none[] = { NULL };
         struct infp_timeline *timeline = reading->timeline;
-        const uint64_t most = timeline->period_ms * UINT64_C(2500000);
-        uint64_t last = 0;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = 0;
+        struct ticks ticks = { timeline, 0 };
 
         reading->table = "ticks";
         timeline->gaps = calloc(INFP_TIMELINE_GAPS, sizeof(*timeline->gaps));
         if (!timeline->gaps)
                 return -ENOMEM;
-        INFP_TRY(infp_report_scan(reading->run, "ticks", wanted, reading->scan, &scan, err));
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++) {
-                        const uint64_t t_ns = (uint64_t) infp_batch_i64(&batch, 0, row);
-
-                        if (last && t_ns > last && t_ns - last > most && add_gap(timeline, last, t_ns) < 0)
-                                r = -ENOMEM;
-                        last = t_ns;
-                }
-        infp_scan_close(scan);
-        if (r >= 0 && timeline->gaps_left_out)
-                r = infp_timeline_note(timeline, "%u more gaps are not shown; table ticks has them.",
-                                       timeline->gaps_left_out);
-        return r;
+        INFP_TRY(infp_scan_rows(reading->run, "ticks", none, reading->scan, take_tick, &ticks, err));
+        return timeline->gaps_left_out
+                       ? infp_timeline_note(timeline, "%u more gaps are not shown; table ticks has them.",
+                                            timeline->gaps_left_out)
+                       : 0;
 }

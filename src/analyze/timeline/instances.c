@@ -47,6 +47,30 @@ static void shorten_id(char *text)
 }
 
 /* The last word about each thing that is one of the instances. */
+static int take_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
+{
+        struct infp_tracked *tracked = context;
+        const struct infp_panel_table *about = tracked->about;
+        const int i = at[0] < 0 ? -1
+                                : by_label(tracked->instances, tracked->n_instances,
+                                           infp_batch_u64(batch, (unsigned) at[0], row));
+        bool failed = false;
+        char *text = NULL;
+
+        if (i < 0)
+                return 0;
+        for (unsigned k = 0; k < INFP_COUNT(about->label) && about->label[k] && !text; k++)
+                text = infp_timeline_text(batch, at[1 + k], row, &failed);
+        if (text) {
+                shorten_id(text);
+                free(tracked->instances[i].label);
+                tracked->instances[i].label = text;
+        }
+        if (about->number && infp_cell_has(batch, at[3], row))
+                tracked->instances[i].number = infp_batch_i64(batch, (unsigned) at[3], row);
+        return failed ? -ENOMEM : 0;
+}
+
 int infp_tracked_read_names(const struct infp_tracked_options *options, struct infp_tracked *tracked,
                             struct infp_err *err)
 {
@@ -54,38 +78,8 @@ int infp_tracked_read_names(const struct infp_tracked_options *options, struct i
         const struct infp_scan_options whole = { .catalog = options->scan->catalog };
         const char *names[] = { "id", about->label[0] ? about->label[0] : "id",
                                 about->label[1] ? about->label[1] : "id", about->number ? about->number : "id", NULL };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        bool failed = false;
-        int r = infp_report_scan(options->run, about->entity, names, &whole, &scan, err);
 
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        while (!failed && (r = infp_scan_next(scan, &batch, err)) > 0) {
-                const int id = infp_table_find(batch.table, "id"),
-                          number = about->number ? infp_table_find(batch.table, about->number) : -1;
-
-                for (uint32_t row = 0; id >= 0 && row < batch.n_rows; row++) {
-                        const int i = by_label(tracked->instances, tracked->n_instances,
-                                               infp_batch_u64(&batch, (unsigned) id, row));
-                        char *text = NULL;
-
-                        if (i < 0)
-                                continue;
-                        for (unsigned k = 0; k < INFP_COUNT(about->label) && about->label[k] && !text; k++)
-                                text = infp_timeline_text(&batch, infp_table_find(batch.table, about->label[k]), row,
-                                                          &failed);
-                        if (text) {
-                                shorten_id(text);
-                                free(tracked->instances[i].label);
-                                tracked->instances[i].label = text;
-                        }
-                        if (number >= 0 && infp_batch_has(&batch, (unsigned) number, row))
-                                tracked->instances[i].number = infp_batch_i64(&batch, (unsigned) number, row);
-                }
-        }
-        infp_scan_close(scan);
-        return failed ? -ENOMEM : r;
+        return infp_scan_rows(options->run, about->entity, names, &whole, take_name, tracked, err);
 }
 
 static int rank(const void *a, const void *b, void *context)

@@ -1,7 +1,7 @@
 /* What the files timeline*.c share. */
 #pragma once
 
-#include "analyze/report_scan.h"
+#include "analyze/scan_some.h"
 #include "analyze/timeline/timeline.h"
 #include "query/instances.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report_uses.h"
+#include "analyze/report_processes.h"
 #include "analyze/timeline/parts.h"
 #include "base/mem.h"
 #include "base/time.h"
@@ -34,8 +34,6 @@ struct gathering {
         struct infp_uses uses;
         struct seen *seen; /* by number of use */
         size_t n, cap;
-        const struct infp_table *table;
-        int parent, state, rss, in_tree;
 };
 
 static void gathering_done(struct gathering *g)
@@ -101,71 +99,55 @@ static void take(const struct gathering *g, struct seen *seen, uint64_t t_ns, ui
                 cover(g, seen->cells, from, t_ns, more_s / ((double) (t_ns - from) / 1e9));
 }
 
-static int take_row(void *context, const struct infp_use *use, const struct infp_batch *batch, uint32_t row,
-                    double more_s)
+enum { PARENT, STATE, RSS, IN_TREE };
+static const char *const columns[] = { "pParentId", "pState", "pResidentSetSize", "pInTree", NULL };
+
+static int take_row(void *context, const struct infp_use *use, const struct infp_batch *batch, const int *at,
+                    uint32_t row, double more_s)
 {
         struct gathering *g = context;
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
         struct seen *seen = seen_of(g, use, t_ns);
         const char *state;
-        size_t size = 0;
+        size_t size;
         bool is_other;
 
         if (!seen)
                 return -ENOMEM;
-        if (g->table != batch->table) {
-                g->table = batch->table;
-                g->parent = infp_table_find(batch->table, "pParentId");
-                g->state = infp_table_find(batch->table, "pState");
-                g->rss = infp_table_find(batch->table, "pResidentSetSize");
-                g->in_tree = infp_table_find(batch->table, "pInTree");
-        }
-        if (g->parent >= 0 && infp_batch_has(batch, (unsigned) g->parent, row))
-                seen->ppid = infp_batch_i64(batch, (unsigned) g->parent, row);
-        is_other = g->in_tree >= 0 && infp_batch_has(batch, (unsigned) g->in_tree, row) &&
-                   !infp_batch_bool(batch, (unsigned) g->in_tree, row);
-        state = g->state >= 0 ? infp_batch_str(batch, (unsigned) g->state, row, &size) : "";
+        if (infp_cell_has(batch, at[PARENT], row))
+                seen->ppid = infp_batch_i64(batch, (unsigned) at[PARENT], row);
+        is_other = infp_cell_has(batch, at[IN_TREE], row) && !infp_cell_bool(batch, at[IN_TREE], row);
+        state = infp_cell_str(batch, at[STATE], row, &size);
         seen->end_t_ns = size && *state == 'X' ? t_ns : 0;
         if (seen->cells && seen->last_t_ns && t_ns > seen->last_t_ns && isfinite(more_s))
                 take(g, seen, t_ns, is_other && g->period_ns < others_ns ? others_ns : g->period_ns, more_s);
-        if (g->rss >= 0 && infp_batch_has(batch, (unsigned) g->rss, row) && !seen->end_t_ns) {
-                const int at = infp_grid_bucket(g->spark, t_ns);
+        if (infp_cell_has(batch, at[RSS], row) && !seen->end_t_ns) {
+                const int bucket = infp_grid_bucket(g->spark, t_ns);
 
-                seen->rss = (float) infp_batch_number(batch, (unsigned) g->rss, row);
-                if (seen->cells && at >= 0)
-                        seen->cells[at].rss = fmaxf(seen->cells[at].rss, seen->rss);
+                seen->rss = (float) infp_cell_number(batch, at[RSS], row);
+                if (seen->cells && bucket >= 0)
+                        seen->cells[bucket].rss = fmaxf(seen->cells[bucket].rss, seen->rss);
         }
         seen->last_t_ns = t_ns;
         return 0;
 }
 
 /* Pids of all that was seen, and where a row does not say it the first parent's. */
-static int read_pids(struct infp_timeline_reading *reading, struct gathering *g,
-                     const struct infp_report_processes_options *options, struct infp_err *err)
+static const char *const pid_columns[] = { "id", "pId", "pFirstParentId", NULL };
+
+static int take_pid(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        static const char *const names[] = { "id", "pId", "pFirstParentId", NULL };
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_uses_scan_processes(reading->run, options, names, &scan, err);
+        struct gathering *g = context;
+        const uint64_t *number =
+                at[0] < 0 ? NULL : infp_map_get(&g->uses.map, infp_batch_u64(batch, (unsigned) at[0], row));
 
-        INFP_TRY(r);
-        while ((r = infp_scan_next(scan, &batch, err)) > 0) {
-                const int id = infp_table_find(batch.table, "id"), pid = infp_table_find(batch.table, "pId"),
-                          parent = infp_table_find(batch.table, "pFirstParentId");
-
-                for (uint32_t row = 0; id >= 0 && pid >= 0 && row < batch.n_rows; row++) {
-                        const uint64_t *number = infp_map_get(&g->uses.map, infp_batch_u64(&batch, (unsigned) id, row));
-
-                        if (!number)
-                                continue;
-                        if (infp_batch_has(&batch, (unsigned) pid, row))
-                                g->seen[*number].pid = infp_batch_i64(&batch, (unsigned) pid, row);
-                        if (g->seen[*number].ppid < 0 && parent >= 0 && infp_batch_has(&batch, (unsigned) parent, row))
-                                g->seen[*number].ppid = infp_batch_i64(&batch, (unsigned) parent, row);
-                }
-        }
-        infp_scan_close(scan);
-        return r;
+        if (!number || at[1] < 0)
+                return 0;
+        if (infp_cell_has(batch, at[1], row))
+                g->seen[*number].pid = infp_batch_i64(batch, (unsigned) at[1], row);
+        if (g->seen[*number].ppid < 0 && infp_cell_has(batch, at[2], row))
+                g->seen[*number].ppid = infp_batch_i64(batch, (unsigned) at[2], row);
+        return 0;
 }
 
 /* The number of a process's parent, -1: it was not seen. Pids are used again: of several the one that was there first before
@@ -303,40 +285,27 @@ static int set_text(char **ret, const struct infp_batch *batch, int column, uint
         return 0;
 }
 
-static int read_names(struct infp_timeline_reading *reading, const struct infp_report_processes_options *options,
-                      struct infp_err *err)
+static const char *const name_columns[] = { "id", "pName", "pCmdline", NULL };
+
+static int take_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
-        static const char *const names[] = { "id", "pName", "pCmdline", NULL };
-        struct infp_timeline *timeline = reading->timeline;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int r = infp_uses_scan_processes(reading->run, options, names, &scan, err);
+        struct infp_timeline *timeline = context;
 
-        INFP_TRY(r);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0) {
-                const int id = infp_table_find(batch.table, "id"), name = infp_table_find(batch.table, "pName"),
-                          command = infp_table_find(batch.table, "pCmdline");
+        for (unsigned i = 0; at[0] >= 0 && i < timeline->n_processes; i++) {
+                struct infp_timeline_process *p = &timeline->processes[i];
 
-                for (uint32_t row = 0; id >= 0 && row < batch.n_rows && r > 0; row++)
-                        for (unsigned i = 0; i < timeline->n_processes; i++) {
-                                struct infp_timeline_process *p = &timeline->processes[i];
-
-                                if (infp_batch_u64(&batch, (unsigned) id, row) != p->id)
-                                        continue;
-                                if (set_text(&p->name, &batch, name, row) < 0 ||
-                                    set_text(&p->cmdline, &batch, command, row) < 0)
-                                        r = -ENOMEM;
-                                if (p->cmdline && strlen(p->cmdline) > COMMAND_BYTES)
-                                        strcpy(p->cmdline + COMMAND_BYTES - 4, " ...");
-                        }
+                if (infp_batch_u64(batch, (unsigned) at[0], row) != p->id)
+                        continue;
+                INFP_TRY(set_text(&p->name, batch, at[1], row));
+                INFP_TRY(set_text(&p->cmdline, batch, at[2], row));
+                if (p->cmdline && strlen(p->cmdline) > COMMAND_BYTES)
+                        strcpy(p->cmdline + COMMAND_BYTES - 4, " ...");
         }
-        infp_scan_close(scan);
-        return r;
+        return 0;
 }
 
 int infp_timeline_processes(struct infp_timeline_reading *reading, struct infp_err *err)
 {
-        static const char *const more[] = { "pParentId", "pState", NULL };
         struct infp_timeline *timeline = reading->timeline;
         const struct infp_report_processes_options options = infp_uses_options(reading->report, reading->scan);
         infp_cleanup(gathering_done) struct gathering g = { .spark = &timeline->spark,
@@ -344,13 +313,13 @@ int infp_timeline_processes(struct infp_timeline_reading *reading, struct infp_e
         struct choice choices[MOST_LISTED];
         unsigned n;
 
-        INFP_TRY(infp_uses_read(reading->run, &options, more, take_row, &g, &g.uses, &reading->table, err));
+        INFP_TRY(infp_uses_read(reading->run, &options, columns, take_row, &g, &g.uses, &reading->table, err));
         if (!g.uses.n)
                 return 0;
         reading->table = "process";
-        INFP_TRY(read_pids(reading, &g, &options, err));
+        INFP_TRY(infp_uses_scan_processes(reading->run, &options, pid_columns, take_pid, &g, err));
         n = choose(&g, choices);
         INFP_TRY(list_all(timeline, &g, choices, n));
         timeline->processes_left_out = g.uses.n - n;
-        return read_names(reading, &options, err);
+        return infp_uses_scan_processes(reading->run, &options, name_columns, take_name, timeline, err);
 }

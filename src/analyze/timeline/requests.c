@@ -11,7 +11,7 @@
 enum { FIRST, SLOWEST_FIRST, SLOWEST_END, FAILED, KINDS, SLICES = INFP_TIMELINE_REQUESTS / KINDS, MOST_NAMES = 64 };
 
 static const char *const columns[] = { "load", "ok", "failure", "first_token_ns", "end_ns", "output_tokens", NULL };
-enum { LOAD, OK, FAILURE, FIRST_NS, END_NS, TOKENS, N_COLUMNS };
+enum { LOAD, OK, FAILURE, FIRST_NS, END_NS, TOKENS };
 
 struct gathering {
         struct infp_timeline *timeline;
@@ -44,39 +44,23 @@ static int name_number(char ***names, unsigned *n, const char *text, size_t size
         return more[*n] ? (void) ++*n, 0 : -ENOMEM;
 }
 
-static double number(const struct infp_batch *batch, int column, uint32_t row, double factor)
-{
-        return column >= 0 && infp_batch_has(batch, (unsigned) column, row)
-                       ? infp_batch_number(batch, (unsigned) column, row) * factor
-                       : NAN;
-}
-
-static const char *text(const struct infp_batch *batch, int column, uint32_t row, size_t *ret_size)
-{
-        *ret_size = 0;
-        return column >= 0 && infp_batch_has(batch, (unsigned) column, row)
-                       ? infp_batch_str(batch, (unsigned) column, row, ret_size)
-                       : "";
-}
-
 static int read_request(struct infp_timeline *timeline, const struct infp_batch *batch, const int *at, uint32_t row,
                         struct infp_timeline_request *ret)
 {
-        static const char cut_off[] = "cut off";
         size_t size;
         const char *failure, *load;
 
         *ret = (struct infp_timeline_request){
                 .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
-                .ttft_s = number(batch, at[FIRST_NS], row, 1e-9),
-                .e2e_s = number(batch, at[END_NS], row, 1e-9),
-                .tokens = number(batch, at[TOKENS], row, 1),
-                .ok = at[OK] >= 0 && infp_batch_bool(batch, (unsigned) at[OK], row),
+                .ttft_s = infp_cell_number(batch, at[FIRST_NS], row) * 1e-9,
+                .e2e_s = infp_cell_number(batch, at[END_NS], row) * 1e-9,
+                .tokens = infp_cell_number(batch, at[TOKENS], row),
+                .ok = infp_cell_bool(batch, at[OK], row),
         };
-        load = text(batch, at[LOAD], row, &size);
+        load = infp_cell_str(batch, at[LOAD], row, &size);
         INFP_TRY(name_number(&timeline->loads, &timeline->n_loads, load, size, &ret->load));
-        failure = text(batch, at[FAILURE], row, &size);
-        if (!ret->ok && size == sizeof(cut_off) - 1 && !memcmp(failure, cut_off, size))
+        failure = infp_cell_str(batch, at[FAILURE], row, &size);
+        if (!ret->ok && infp_cell_is(batch, at[FAILURE], row, "cut off"))
                 ret->ok = -1;
         return name_number(&timeline->failures, &timeline->n_failures, failure, size, &ret->failure);
 }
@@ -96,13 +80,16 @@ static void keep(struct gathering *g, const struct infp_timeline_request *reques
                 of[FAILED] = *request;
 }
 
-static int add(struct gathering *g, const struct infp_timeline_request *request)
+static int add(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        struct gathering *g = context;
         struct infp_timeline *timeline = g->timeline;
+        struct infp_timeline_request request;
 
+        INFP_TRY(read_request(timeline, batch, at, row, &request));
         g->n++;
         if (!g->slices && timeline->n_requests < INFP_TIMELINE_REQUESTS) {
-                timeline->requests[timeline->n_requests++] = *request;
+                timeline->requests[timeline->n_requests++] = request;
                 return 0;
         }
         if (!g->slices) {
@@ -112,7 +99,7 @@ static int add(struct gathering *g, const struct infp_timeline_request *request)
                 for (unsigned i = 0; i < timeline->n_requests; i++)
                         keep(g, &timeline->requests[i]);
         }
-        keep(g, request);
+        keep(g, &request);
         return 0;
 }
 
@@ -154,25 +141,12 @@ int infp_timeline_requests(struct infp_timeline_reading *reading, struct infp_er
 {
         struct infp_timeline *timeline = reading->timeline;
         infp_cleanup(gathering_done) struct gathering g = { timeline, reading->scan->t0, reading->scan->t1, 0, NULL };
-        struct infp_timeline_request request;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int at[N_COLUMNS], r;
 
         reading->table = "requests";
         timeline->requests = calloc(INFP_TIMELINE_REQUESTS, sizeof(*timeline->requests));
         if (!timeline->requests)
                 return -ENOMEM;
-        INFP_TRY(infp_report_scan(reading->run, "requests", columns, reading->scan, &scan, err));
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        r = 0;
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (read_request(timeline, &batch, at, row, &request) < 0 || add(&g, &request) < 0)
-                                r = -ENOMEM;
-        infp_scan_close(scan);
-        INFP_TRY(r);
+        INFP_TRY(infp_scan_rows(reading->run, "requests", columns, reading->scan, add, &g, err));
         conclude(&g);
         return 0;
 }

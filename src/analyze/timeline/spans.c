@@ -64,7 +64,7 @@ static void keep(struct infp_timeline *timeline, const struct infp_timeline_span
 
 static const char *const columns[] = { "process", "span", "parent", "name",       "duration_ns",
                                        "status",  "tid",  "thread", "attributes", NULL };
-enum { PROCESS, SPAN, PARENT, NAME, DURATION, STATUS, TID, THREAD, ATTRIBUTES, N_COLUMNS };
+enum { PROCESS, SPAN, PARENT, NAME, DURATION, STATUS, TID, THREAD, ATTRIBUTES };
 
 static int64_t number(const struct infp_batch *batch, int column, uint32_t row, int64_t otherwise)
 {
@@ -73,9 +73,15 @@ static int64_t number(const struct infp_batch *batch, int column, uint32_t row, 
                        : otherwise;
 }
 
-static int add_span(struct infp_timeline *timeline, const struct infp_batch *batch, const int *at, uint32_t row,
-                    uint64_t t1)
+struct gathering {
+        struct infp_timeline *timeline;
+        uint64_t t1;
+};
+
+static int add_span(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
+        struct infp_timeline *timeline = ((struct gathering *) context)->timeline;
+        const uint64_t t1 = ((struct gathering *) context)->t1;
         bool failed = false;
         struct infp_timeline_span span = {
                 .t_ns = (uint64_t) infp_batch_i64(batch, 0, row),
@@ -267,22 +273,12 @@ static int name_and_lay(struct infp_timeline_reading *reading, struct infp_err *
 int infp_timeline_spans(struct infp_timeline_reading *reading, struct infp_err *err)
 {
         struct infp_timeline *timeline = reading->timeline;
-        struct infp_scan *scan;
-        struct infp_batch batch;
-        int at[N_COLUMNS], r = 0;
+        struct gathering gathering = { timeline, reading->scan->t1 };
 
         reading->table = "spans";
         timeline->spans = calloc(INFP_TIMELINE_SPANS, sizeof(*timeline->spans));
         if (!timeline->spans)
                 return -ENOMEM;
-        INFP_TRY(infp_report_scan(reading->run, "spans", columns, reading->scan, &scan, err));
-        for (unsigned i = 0; i < N_COLUMNS; i++)
-                at[i] = infp_table_find(infp_scan_table(scan), columns[i]);
-        while (r >= 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
-                for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
-                        if (add_span(timeline, &batch, at, row, reading->scan->t1) < 0)
-                                r = -ENOMEM;
-        infp_scan_close(scan);
-        INFP_TRY(r);
+        INFP_TRY(infp_scan_rows(reading->run, "spans", columns, reading->scan, add_span, &gathering, err));
         return timeline->n_spans ? name_and_lay(reading, err) : 0;
 }

@@ -152,7 +152,7 @@ static int find_phase(struct infp_timeline_reading *reading, uint64_t *ret, stru
 
         *ret = reading->report->range.t0;
         reading->table = "ticks";
-        INFP_TRY(infp_report_scan(reading->run, "ticks", names, reading->scan, &scan, err));
+        INFP_TRY(infp_scan_some(reading->run, "ticks", names, reading->scan, &scan, err));
         r = infp_scan_next(scan, &batch, err);
         if (r > 0 && batch.n_rows) {
                 const int deadline = infp_table_find(batch.table, names[0]);

@@ -1,4 +1,4 @@
-#include "analyze/strings.h"
+#include "analyze/profile/strings.h"
 
 #include <errno.h>
 #include <stdlib.h>
