@@ -1,7 +1,7 @@
 /* Spans that programs recorded (libinfprof), by name: how many, how long. One pass, memory by the number of names. */
 #pragma once
 
-#include "analyze/samples.h"
+#include "analyze/stat.h"
 #include "query/scan.h"
 
 enum { INFP_PROGRAM_SPANS = 64 }; /* names that are told apart */

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "analyze/profile/flame.h"
+#include "analyze/profile/sampling.h"
 #include "analyze/profile/strings.h"
-#include "analyze/sampling.h"
 
 enum infp_busy_kind {
         INFP_BUSY_OPENMP, /* barriers of the runtimes of OpenMP, which do nothing else that takes long */

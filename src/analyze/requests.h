@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/samples.h"
+#include "analyze/stat.h"
 #include "base/err.h"
 #include "model/row.h"
 #include "query/scan.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "analyze/absent.h"
+#include "analyze/profile/sampling.h"
 #include "analyze/range.h"
 #include "analyze/run_clock.h"
-#include "analyze/sampling.h"
 #include "app/open_run.h"
 #include "app/run_words.h"
 #include "base/fd.h"

@@ -5,7 +5,7 @@
 
 #include "analyze/profile/flame.h"
 #include "analyze/profile/flame_top.h"
-#include "analyze/sampling.h"
+#include "analyze/profile/sampling.h"
 #include "base/str.h"
 
 /* "main 13 1\n work 9 6\n": name, total, self; a blank a level. */

@@ -3,7 +3,7 @@
 
 #include "analyze/absent.h"
 #include "analyze/profile/flame_top.h"
-#include "analyze/sampling.h"
+#include "analyze/profile/sampling.h"
 #include "base/json.h"
 #include "view/format.h"
 

@@ -1,4 +1,4 @@
-#include "analyze/sampling.h"
+#include "analyze/profile/sampling.h"
 
 #include <errno.h>
 #include <math.h>
