@@ -166,6 +166,7 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
         ring_threads_done(ring);
         free(ring->names);
         free(ring->metrics);
+        free(ring->stacks);
         free(ring->seen);
         free(ring->visits);
         free(ring->events);
@@ -222,11 +223,13 @@ int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, 
         ring->put = put;
         ring->context = context;
         ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        ring->is_in_read = true;
         infp_guarded_map_begin(&ring->map);
         if (ring->is_consumer)
                 say_consumer(ring, (uint64_t) getpid(), ring->now_ns);
         r = last ? finish(ring) : turn(ring, false);
         infp_guarded_map_end();
+        ring->is_in_read = false;
         ring->counts.was_cut = atomic_load(&ring->map.is_lost);
         if (r <= 0)
                 tidy(ring);
@@ -253,6 +256,8 @@ const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring)
                 c->refused_metrics = atomic_load_explicit(&head->refused_metrics, memory_order_relaxed);
                 if (ring->layout.head_bytes >= offsetof(struct infp_wire_head, refused_values) + sizeof(uint64_t))
                         c->refused_values = atomic_load_explicit(&head->refused_values, memory_order_relaxed);
+                if (ring->layout.head_bytes >= offsetof(struct infp_wire_head, refused_stacks) + sizeof(uint64_t))
+                        c->refused_stacks = atomic_load_explicit(&head->refused_stacks, memory_order_relaxed);
                 c->grow_failed = atomic_load_explicit(&head->grow_failed, memory_order_relaxed);
                 c->grow_errno = atomic_load_explicit(&head->grow_errno, memory_order_relaxed);
         }

@@ -25,6 +25,7 @@ struct infp_ring_counts {
         uint64_t rows[3];                    /* marks, spans, counters given */
         uint64_t dropped_full, dropped_busy; /* by the writer, as its head says */
         uint64_t evicted_chunks, evicted_bytes, cut_texts, refused_metrics, refused_values, grow_failed, grow_errno;
+        uint64_t refused_stacks;  /* stacks and code that found no room: what names them has id 0 */
         uint64_t torn;            /* chunks that were claimed anew while they were copied: nothing of them was shown */
         uint64_t missed_chunks;   /* claimed anew before a reader that is no consumer came to them */
         uint64_t broken;          /* records that no writer makes: skipped with the rest of their chunk */
@@ -67,6 +68,30 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring); /* NULL is fine; retu
  * call, and spans that are open come too, with status open. put: as struct infp_emit's; borrowed texts. */
 int infp_ring_read(struct infp_ring *ring, bool last, int (*put)(void *context, const struct infp_row *row),
                    void *context, struct infp_err *err);
+/* A stack that records name (wire.h). Borrowed until the next call of the same function; both may be called by put. */
+struct infp_ring_stack {
+        uint64_t t_ns;  /* when it was sent first */
+        uint32_t epoch; /* of the process's mappings; the addresses mean nothing in another one */
+        uint32_t n_addresses, n_python;
+        const uint64_t *addresses; /* innermost first, as are Python's frames */
+        const struct infp_ring_python {
+                uint32_t code, line; /* code: for infp_ring_code; line 0: not known */
+                bool is_entry;       /* C called the interpreter for it */
+        } * python;
+        bool is_truncated;         /* outer frames are missing: too many, or beyond the copied stack */
+        bool is_incomplete;        /* as are those after the last that could be unwound */
+        bool is_python_incomplete; /* outer frames of Python are missing */
+};
+struct infp_ring_code {
+        const char *file, *function; /* not ended by 0, and any bytes: for infp_row_bytes */
+        size_t file_size, function_size;
+        uint32_t line; /* first of the function; 0: not known */
+};
+/* id: never another stack's while the ring is open. 0; -ENOENT: it is absent; -EBADMSG: no writer makes what lies there (counted as
+ * broken); -ENOMEM. */
+int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack *ret);
+int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *ret);
+
 /* True while ended spans wait for the next call. */
 bool infp_ring_is_waiting(const struct infp_ring *ring);
 const struct infp_ring_counts *infp_ring_counts(struct infp_ring *ring); /* the writer's as they are now */

@@ -103,6 +103,14 @@ static const struct {
                               { FIELD(infp_wire_value, value, INFP_WIRE_F64),
                                 FIELD(infp_wire_value, metric, INFP_WIRE_U32) } },
         [INFP_WIRE_THREAD] = { sizeof(struct infp_wire_mark), { FIELD(infp_wire_mark, text, INFP_WIRE_TEXT_FIELD) } },
+        [INFP_WIRE_STACK] = { sizeof(struct infp_wire_stack),
+                              { FIELD(infp_wire_stack, epoch, INFP_WIRE_U32),
+                                FIELD(infp_wire_stack, native, INFP_WIRE_BYTES_FIELD),
+                                FIELD(infp_wire_stack, python, INFP_WIRE_BYTES_FIELD) } },
+        [INFP_WIRE_CODE] = { sizeof(struct infp_wire_code),
+                             { FIELD(infp_wire_code, line, INFP_WIRE_U32),
+                               FIELD(infp_wire_code, file, INFP_WIRE_TEXT_FIELD),
+                               FIELD(infp_wire_code, function, INFP_WIRE_TEXT_FIELD) } },
 };
 
 /* Where the file names a field of ours it lies where ours does. */

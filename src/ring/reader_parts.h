@@ -9,7 +9,7 @@
 
 enum {
         INFP_RING_TEXT = INFP_WIRE_MAX_RECORD, /* no writer makes a longer one */
-        INFP_RING_KNOWN_KINDS = INFP_WIRE_THREAD + 1,
+        INFP_RING_KNOWN_KINDS = INFP_WIRE_CODE + 1,
         INFP_RING_THREADS = 16384, /* names of threads that are kept */
         INFP_RING_ROW_TEXT = 48 * 1024,
 };
@@ -98,6 +98,9 @@ struct infp_ring {
         struct ring_thread *names;
         uint32_t n_names, cap_names;
         struct ring_metric *metrics;
+        struct ring_stacks
+                *stacks; /* what the callers of infp_ring_stack and infp_ring_code hold; NULL: nobody has called */
+        bool is_in_read;
 
         int (*put)(void *context, const struct infp_row *row);
         void *context;
@@ -116,6 +119,8 @@ int ring_check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *lay
 
 /* reader_take.c: copies what chunks hold, at most about INFP_RING_TURN_BYTES. 1: the pass is over; 0: it goes on; -ENOMEM. */
 int ring_take(struct infp_ring *ring);
+/* Copies the record that has this id, of class stay, into ret (a chunk's room). -ENOENT: there is none; -EBADMSG: no writer makes it. */
+int ring_copy_staying(struct infp_ring *ring, uint32_t id, uint8_t kind, struct infp_wire_record *ret);
 /* The text, copied, at most cap - 1 bytes; false: no writer makes such a one. record: with its inline texts. */
 bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
                size_t cap, size_t *ret_size);

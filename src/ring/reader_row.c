@@ -205,8 +205,11 @@ static int give_event(struct infp_ring *ring, const struct ring_event *event)
         case INFP_WIRE_SPAN_ATTR:
                 ring_take_attribute(ring, at);
                 return 0;
-        default:
+        case INFP_WIRE_SPAN_END:
                 return ring_take_end(ring, event, at);
+        default: /* what stays lies in chunks of its own */
+                ring->counts.broken++;
+                return 0;
         }
 }
 

@@ -48,9 +48,9 @@ static int add_event(struct infp_ring *ring, const struct ring_event *event)
 
 static bool is_record(const struct infp_ring *ring, const struct infp_wire_record *record, uint32_t room)
 {
-        return record->size >= sizeof(*record) && record->size % 8 == 0 && record->size <= INFP_WIRE_MAX_RECORD &&
-               record->size <= room && ring->layout.fixed[record->kind] &&
-               record->size >= ring->layout.fixed[record->kind] && record->t_ns <= ring->now_ns;
+        return record->size >= sizeof(*record) && record->size % 8 == 0 && record->size <= room &&
+               ring->layout.fixed[record->kind] && record->size >= ring->layout.fixed[record->kind] &&
+               record->t_ns <= ring->now_ns;
 }
 
 /* The records among the bytes of `taken` from `from` on; at the first that no writer makes the rest is left. */
@@ -174,11 +174,12 @@ static int take_once(struct infp_ring *ring, uint32_t index)
 
 static bool has_news(const struct infp_ring *ring, uint32_t index)
 {
-        const struct infp_wire_chunk *chunk = chunk_at(ring, index);
+        struct infp_wire_chunk *chunk = chunk_at(ring, index);
         const struct ring_seen *seen = &ring->seen[index];
         const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
 
-        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING)
+        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING ||
+            __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) == INFP_WIRE_STAY)
                 return false;
         return seen->generation != (stamp >> 3) + 1 ||
                seen->offset != atomic_load_explicit(&chunk->used, memory_order_acquire);
@@ -232,6 +233,28 @@ int ring_take(struct infp_ring *ring)
         }
         ring->is_in_pass = false;
         return 1;
+}
+
+int ring_copy_staying(struct infp_ring *ring, uint32_t id, uint8_t kind, struct infp_wire_record *ret)
+{
+        const uint32_t index = id / (INFP_WIRE_CHUNK / 8), at = id % (INFP_WIRE_CHUNK / 8) * 8 - HEAD;
+        struct infp_wire_chunk *chunk;
+        uint64_t stamp;
+        uint32_t used;
+
+        if (index >= chunks_now(ring) || at >= ROOM)
+                return -ENOENT;
+        chunk = chunk_at(ring, index);
+        stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+        used = atomic_load_explicit(&chunk->used, memory_order_acquire);
+        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING || used > ROOM ||
+            at + sizeof(*ret) > used || __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) != INFP_WIRE_STAY)
+                return -ENOENT;
+        copy_words((char *) ret, chunk, at, sizeof(*ret));
+        if (ret->kind != kind || !is_record(ring, ret, used - at))
+                return -EBADMSG;
+        copy_words((char *) (ret + 1), chunk, at + sizeof(*ret), ret->size - (uint32_t) sizeof(*ret));
+        return is_claimed_anew(chunk, stamp >> 3) ? -ENOENT : 0;
 }
 
 /* The arena's texts are never changed by a writer; should somebody else do so, what is copied once stays as it is. */

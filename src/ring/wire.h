@@ -13,7 +13,14 @@
  * record is never shown, a killed writer leaves at most bytes after `used`. Readers never write, but for the one consumer (the
  * recorder), which says in `drained` how far it has come; a sealed chunk that is drained may be claimed again.
  *
- * Payload is read and written in words of 64 bits, relaxed atomics, so that a copy that loses that race is no undefined behaviour. */
+ * Payload is read and written in words of 64 bits, relaxed atomics, so that a copy that loses that race is no undefined behaviour.
+ *
+ * What many records name and is too large for the arena (stacks of agents, code of Python) is written once, as a record of class
+ * `stay`, whose chunks are never used for anything else. Its id is its place: (offset of the record - chunks_at) / 8, never 0, valid
+ * for this file alone. A reader looks it up when a record names it, so it may come at any time, and in any order. An id without a
+ * record there is absent.
+ *
+ * Version 1. Stacks were appended to it: an older reader counts their records as unknown. */
 #pragma once
 
 #include <stdint.h>
@@ -31,7 +38,7 @@ enum {
         INFP_WIRE_VERSION = 1, /* another one is refused; within one, fields are only appended to records */
         INFP_WIRE_PAGE = 4096,
         INFP_WIRE_CHUNK = 4096,
-        INFP_WIRE_MAX_RECORD = 2048, /* longer texts are cut at a character's edge and flagged */
+        INFP_WIRE_MAX_RECORD = 2048, /* but for stacks; longer texts are cut at a character's edge and flagged */
         INFP_WIRE_KINDS = 25,        /* a page of them */
         INFP_WIRE_FIELDS = 8,
         INFP_WIRE_METRICS = 1024,
@@ -43,6 +50,7 @@ enum {
 enum infp_wire_class {
         INFP_WIRE_KEEP = 0,   /* the new record is dropped and counted: marks, spans, heap */
         INFP_WIRE_RECENT = 1, /* the oldest chunk of this class is taken: counters, samples, torch_trace */
+        INFP_WIRE_STAY = 2,   /* as keep; what is written stays, and takes at most half of the chunks: stacks, code */
         INFP_WIRE_CLASSES,
 };
 
@@ -112,6 +120,8 @@ struct infp_wire_head {
         /* Of the process when the file was made, for readers who come when it has ended. */
         char name[16]; /* comm, ended by 0; "": /proc is not there */
         int32_t parent, unused;
+
+        _Atomic uint64_t refused_stacks; /* and code: no room; what named them has id 0 */
 };
 _Static_assert(sizeof(struct infp_wire_head) <= INFP_WIRE_PAGE, "one page");
 
@@ -142,8 +152,15 @@ enum infp_wire_record_kind {
         INFP_WIRE_SPAN_END = 4,
         INFP_WIRE_VALUE = 5,  /* of a counter or gauge */
         INFP_WIRE_THREAD = 6, /* name of the thread that wrote it */
+        INFP_WIRE_STACK = 7,  /* class stay; t_ns and tid: of the first that had it */
+        INFP_WIRE_CODE = 8,   /* class stay: a function of Python */
 };
-enum { INFP_WIRE_CUT = 1 }; /* flags: a text was cut */
+enum infp_wire_flags {
+        INFP_WIRE_CUT = 1,               /* a text was cut */
+        INFP_WIRE_TRUNCATED = 2,         /* of a stack: outer frames are missing, there was no room for them */
+        INFP_WIRE_INCOMPLETE = 4,        /* of a stack: the walk ended before the outermost frame */
+        INFP_WIRE_PYTHON_INCOMPLETE = 8, /* of a stack: Python's frames could not be read to the outermost one */
+};
 
 struct infp_wire_record {
         uint16_t size; /* with this head and inline texts; a multiple of 8 */
@@ -184,8 +201,35 @@ struct infp_wire_value {
         uint32_t metric, unused;
 };
 
+/* A stack, innermost frames first. The native part is return addresses (the first one: the instruction itself) as the process had
+ * them; each is 64 bits. What lay there depends on what was mapped: `epoch` counts the changes of that, by the agent, and the same
+ * addresses in another epoch are another stack. The Python part is of the same moment, or it is left out. */
+struct infp_wire_stack {
+        struct infp_wire_record record;
+        uint32_t epoch, unused;
+        struct infp_wire_text native, python; /* in the record; size in bytes */
+};
+enum { INFP_WIRE_FRAMES = 248 }; /* of each part at most: a stack is at most a chunk */
+struct infp_wire_python {
+        uint32_t code; /* id of an INFP_WIRE_CODE; 0: absent */
+        uint32_t line; /* INFP_WIRE_ENTRY | line in the file; 0: not known */
+};
+#define INFP_WIRE_ENTRY 0x80000000U /* C called the interpreter for this frame: where it meets the native part */
+struct infp_wire_code {
+        struct infp_wire_record record;
+        uint32_t line, unused; /* first line of the function; 0: not known */
+        struct infp_wire_text file, function;
+};
+
 /* The schema block: fixed part of each record kind, so that a reader of another age knows what it may read. */
-enum infp_wire_field_type { INFP_WIRE_U16 = 1, INFP_WIRE_U32, INFP_WIRE_U64, INFP_WIRE_F64, INFP_WIRE_TEXT_FIELD };
+enum infp_wire_field_type {
+        INFP_WIRE_U16 = 1,
+        INFP_WIRE_U32,
+        INFP_WIRE_U64,
+        INFP_WIRE_F64,
+        INFP_WIRE_TEXT_FIELD,
+        INFP_WIRE_BYTES_FIELD
+};
 struct infp_wire_field {
         char name[14];
         uint8_t offset, type;
@@ -200,5 +244,7 @@ _Static_assert(sizeof(struct infp_wire_kind) == 160, "pinned");
 _Static_assert(sizeof(struct infp_wire_kind) * 25 <= INFP_WIRE_PAGE, "25 kinds fit into a page");
 _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_mark) == 24 &&
                        sizeof(struct infp_wire_span_begin) == 40 && sizeof(struct infp_wire_span_attr) == 56 &&
-                       sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32,
+                       sizeof(struct infp_wire_span_end) == 56 && sizeof(struct infp_wire_value) == 32 &&
+                       sizeof(struct infp_wire_stack) == 40 && sizeof(struct infp_wire_code) == 40 &&
+                       sizeof(struct infp_wire_python) == 8,
                "records are the same for every compiler");

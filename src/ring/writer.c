@@ -305,25 +305,21 @@ void infp_writer_copy(uint64_t *to, const char *text, uint32_t size)
         }
 }
 
-void infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
-                     const struct infp_writer_text *texts, unsigned n_texts)
+uint64_t *infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
+                          const struct infp_writer_text *texts, unsigned n_texts)
 {
         struct infp_wire_record *head = record;
         struct infp_writer_slot *slot = &thread->slot[class];
-        uint32_t whole = size, at = size;
+        uint32_t whole = infp_writer_lay(head, size, texts, n_texts), at = size;
         uint64_t *to;
 
-        for (unsigned i = 0; i < n_texts; i++) {
-                texts[i].field->at = INFP_WIRE_INLINE | whole;
-                texts[i].field->size = texts[i].size;
-                whole += (texts[i].size + 7) & ~UINT32_C(7);
-        }
-        head->size = (uint16_t) whole;
         head->tid = atomic_load_explicit(&thread->tid, memory_order_relaxed);
         if (__builtin_expect(slot->used + whole > INFP_WRITER_ROOM, 0) &&
             !infp_writer_claim(thread, class, whole, head->t_ns)) {
-                infp_writer_add(&infp_writer_file.head->dropped_full, 1);
-                return;
+                infp_writer_add(class == INFP_WIRE_STAY ? &infp_writer_file.head->refused_stacks
+                                                        : &infp_writer_file.head->dropped_full,
+                                1);
+                return NULL;
         }
         to = (uint64_t *) ((char *) (slot->chunk + 1) + slot->used);
         put_words(to, record, size);
@@ -331,6 +327,7 @@ void infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class cla
                 infp_writer_copy(to + at / 8, texts[i].text, texts[i].size);
         slot->used += whole;
         atomic_store_explicit(&slot->chunk->used, slot->used, memory_order_release);
+        return to;
 }
 
 static void copy_variable(const char *name, char *ret, size_t cap)

@@ -111,9 +111,9 @@ struct infp_writer_text {
         uint32_t size;
 };
 /* record: starts with struct infp_wire_record whose kind, flags and t_ns are set. size: of its fixed part, a multiple of 8. With
- * its texts (each rounded up to 8) at most INFP_WIRE_MAX_RECORD. Dropped and counted when there is no room. */
-void infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
-                     const struct infp_writer_text *texts, unsigned n_texts);
+ * its texts (each rounded up to 8) at most INFP_WIRE_MAX_RECORD. Returns where it lies; NULL: dropped and counted, there is no room. */
+uint64_t *infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
+                          const struct infp_writer_text *texts, unsigned n_texts);
 
 /* Bytes of text, at most `max` of them, cut at a character's edge: then flagged and counted. */
 uint32_t infp_writer_measure(const char *text, uint32_t max, uint8_t *flags);
@@ -129,6 +129,18 @@ static inline uint64_t infp_writer_new_id(struct infp_writer_thread *thread)
 
         return id ? id : thread->next_id++;
 }
+
+/* Stacks (writer_stack.c: of agents alone). Ids are of this file: a child of fork has others. 0: there is no room (counted), or no
+ * frame. What was sent before costs a look-up; in a signal handler as everywhere. */
+struct infp_writer_stack {
+        const uint64_t *native; /* innermost first; beyond INFP_WIRE_FRAMES they are cut, and flagged */
+        const struct infp_wire_python *python;
+        uint32_t n_native, n_python;
+        uint32_t epoch;
+        uint8_t flags; /* enum infp_wire_flags */
+};
+uint32_t infp_writer_stack(struct infp_writer_thread *thread, const struct infp_writer_stack *stack);
+uint32_t infp_writer_code(struct infp_writer_thread *thread, const char *file, const char *function, uint32_t line);
 
 struct infp_writer_thread *infp_writer_thread_at(uint32_t index); /* of any thread; NULL: there was none */
 uint32_t

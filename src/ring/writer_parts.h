@@ -97,6 +97,19 @@ static inline void infp_writer_add(_Atomic uint64_t *counter, uint64_t n)
         atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+/* Puts texts after the fixed part of a record: fills their fields and the record's size, which is returned. */
+static inline uint32_t infp_writer_lay(struct infp_wire_record *record, uint32_t size,
+                                       const struct infp_writer_text *texts, unsigned n_texts)
+{
+        for (unsigned i = 0; i < n_texts; i++) {
+                texts[i].field->at = INFP_WIRE_INLINE | size;
+                texts[i].field->size = texts[i].size;
+                size += (texts[i].size + 7) & ~UINT32_C(7);
+        }
+        record->size = (uint16_t) size;
+        return size;
+}
+
 /* writer_file.c: makes, maps and fills the file, up to head->ready. 0 or -errno. */
 int infp_writer_make_file(struct infp_writer_file *ret);
 void infp_writer_unmap(struct infp_writer_file *file);
@@ -133,7 +146,12 @@ extern _Atomic uint64_t *infp_writer_interned;
 enum { INFP_WRITER_INTERNED = 4096 };
 uint32_t infp_writer_arena_put(const char *text, uint32_t size, uint32_t limit); /* under arena_lock; 0: no room */
 uint32_t infp_writer_size(const char *text, uint32_t max);                       /* cut at a character's edge */
+uint64_t infp_writer_hash(const void *data, uint32_t size, uint64_t seed);
 void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);
+
+/* writer_stack.c: upper bits of a hash | place. */
+extern _Atomic uint64_t *infp_writer_stacks;
+enum { INFP_WRITER_STACKS = 32768 };
 
 /* writer_metric.c: into a new file, under metric_lock. */
 void infp_writer_metric_all(void);

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A note for each chunk: 0, that it is parked (2 | class), or sealed (time of its first record * 2 | class). */
-enum { NOTE_PARKED = 2, NOTE_MIN_TIME = 2 };
+/* A note for each chunk: 0, that it is parked (2 + class), or sealed (time of its first record * 2 | class). Those that stay have none
+ * when they are sealed: nobody is to look at them. */
+enum { NOTE_PARKED = 2, NOTE_PARKED_END = NOTE_PARKED + INFP_WIRE_CLASSES, NOTE_MIN_TIME = 4 };
 enum {
         FEW_LOOKS = 4,
         MANY_LOOKS = 64,
@@ -23,11 +24,14 @@ enum {
 struct pool { /* of this process, for one file */
         _Atomic uint64_t note[INFP_WRITER_MAX_CHUNKS];
         _Atomic uint64_t interned[INFP_WRITER_INTERNED]; /* writer_text.c's */
+        _Atomic uint64_t stacks[INFP_WRITER_STACKS];     /* writer_stack.c's */
         _Atomic uint64_t full_until_ns[INFP_WIRE_CLASSES];
         _Atomic uint32_t n_parked[INFP_WIRE_CLASSES], parked_hint[INFP_WIRE_CLASSES]; /* number + 1 */
-        _Atomic uint32_t n_sealed_recent, n_fresh, n_active, cursor;
+        _Atomic uint32_t n_sealed_recent, n_fresh, n_stay, cursor;
+        _Atomic uint32_t n_active; /* and those that stay, as if a thread held them for ever */
 };
 static struct pool *pool;
+_Atomic uint64_t *infp_writer_stacks;
 
 int infp_writer_pool_reset(void)
 {
@@ -42,6 +46,7 @@ int infp_writer_pool_reset(void)
                 return -ENOMEM;
         pool = memory;
         infp_writer_interned = pool->interned;
+        infp_writer_stacks = pool->stacks;
         return 0;
 }
 
@@ -66,8 +71,8 @@ static void forget_note(uint32_t i)
 {
         uint64_t note = atomic_exchange_explicit(&pool->note[i], 0, memory_order_relaxed);
 
-        if (note == (NOTE_PARKED | INFP_WIRE_KEEP) || note == (NOTE_PARKED | INFP_WIRE_RECENT))
-                atomic_fetch_sub_explicit(&pool->n_parked[note & 1], 1, memory_order_relaxed);
+        if (note >= NOTE_PARKED && note < NOTE_PARKED_END)
+                atomic_fetch_sub_explicit(&pool->n_parked[note - NOTE_PARKED], 1, memory_order_relaxed);
         else if (note && (note & 1) == INFP_WIRE_RECENT)
                 atomic_fetch_sub_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
 }
@@ -104,6 +109,8 @@ static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_
         infp_writer_fence(); /* a reader of what follows sees that the generation has changed */
         forget_note(i);
         count_lost(chunk, stamp);
+        if (class == INFP_WIRE_STAY)
+                atomic_fetch_add_explicit(&pool->n_stay, 1, memory_order_relaxed);
         atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
         __atomic_store_n(&chunk->class, class, __ATOMIC_RELAXED);
         atomic_store_explicit(&chunk->tid, tid, memory_order_relaxed);
@@ -151,7 +158,7 @@ static struct infp_wire_chunk *adopt_any(enum infp_wire_class class, uint32_t ti
                 return chunk;
         n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
         for (uint32_t i = 0; i < n && !chunk; i++)
-                if (atomic_load_explicit(&pool->note[i], memory_order_relaxed) == (NOTE_PARKED | (uint64_t) class))
+                if (atomic_load_explicit(&pool->note[i], memory_order_relaxed) == NOTE_PARKED + (uint64_t) class)
                         chunk = adopt(i, class, tid);
         return chunk;
 }
@@ -175,6 +182,7 @@ static struct infp_wire_chunk *take_drained(enum infp_wire_class class, unsigned
                 looks++;
                 stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
                 if ((state_of(stamp) == INFP_WIRE_SEALED || state_of(stamp) == INFP_WIRE_PARKED) &&
+                    __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) != INFP_WIRE_STAY &&
                     drained_bytes(chunk, stamp) >= atomic_load_explicit(&chunk->used, memory_order_relaxed) &&
                     take(i, stamp, class, tid, now_ns)) {
                         atomic_store_explicit(&pool->cursor, i + 1, memory_order_relaxed);
@@ -185,7 +193,7 @@ static struct infp_wire_chunk *take_drained(enum infp_wire_class class, unsigned
         return NULL;
 }
 
-/* The oldest of `recent`. Those of keep get it too, but leave a part to recent. */
+/* The oldest of `recent`. The other classes get it too, but leave a part to recent. */
 static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
         uint32_t n = atomic_load_explicit(&pool->n_fresh, memory_order_relaxed);
@@ -195,12 +203,12 @@ static struct infp_wire_chunk *evict(enum infp_wire_class class, uint32_t tid, u
                 uint32_t n_recent = atomic_load_explicit(&pool->n_sealed_recent, memory_order_relaxed), oldest = n;
                 uint64_t best = UINT64_MAX, stamp;
 
-                if (n_recent == 0 || (class == INFP_WIRE_KEEP && n_recent <= n / KEPT_SHARE))
+                if (n_recent == 0 || (class != INFP_WIRE_RECENT && n_recent <= n / KEPT_SHARE))
                         return NULL;
                 for (uint32_t i = 0; i < n; i++) {
                         uint64_t note = atomic_load_explicit(&pool->note[i], memory_order_relaxed);
 
-                        if ((note & 1) == INFP_WIRE_RECENT && note > (NOTE_PARKED | 1) && note > above && note < best) {
+                        if ((note & 1) == INFP_WIRE_RECENT && note >= NOTE_PARKED_END && note > above && note < best) {
                                 best = note;
                                 oldest = i;
                         }
@@ -223,11 +231,14 @@ static void seal(struct infp_wire_chunk *chunk, enum infp_wire_class class)
         uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
         uint64_t first_ns = atomic_load_explicit(&chunk->first_ns, memory_order_relaxed);
 
-        atomic_fetch_sub_explicit(&pool->n_active, 1, memory_order_relaxed);
         if (class == INFP_WIRE_RECENT)
                 atomic_fetch_add_explicit(&pool->n_sealed_recent, 1, memory_order_relaxed);
-        atomic_store_explicit(&pool->note[number_of(chunk)],
-                              (first_ns > NOTE_MIN_TIME ? first_ns : NOTE_MIN_TIME) << 1 | class, memory_order_relaxed);
+        if (class != INFP_WIRE_STAY) {
+                atomic_fetch_sub_explicit(&pool->n_active, 1, memory_order_relaxed);
+                atomic_store_explicit(&pool->note[number_of(chunk)],
+                                      (first_ns > NOTE_MIN_TIME ? first_ns : NOTE_MIN_TIME) << 1 | class,
+                                      memory_order_relaxed);
+        }
         atomic_store_explicit(&chunk->stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_SEALED, memory_order_release);
 }
 
@@ -249,7 +260,7 @@ void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class)
         stamp = atomic_load_explicit(&chunk->stamp, memory_order_relaxed);
         atomic_fetch_sub_explicit(&pool->n_active, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&pool->n_parked[class], 1, memory_order_relaxed);
-        atomic_store_explicit(&pool->note[i], NOTE_PARKED | (uint64_t) class, memory_order_relaxed);
+        atomic_store_explicit(&pool->note[i], NOTE_PARKED + (uint64_t) class, memory_order_relaxed);
         atomic_store_explicit(&chunk->stamp, (stamp & ~UINT64_C(7)) | INFP_WIRE_PARKED, memory_order_release);
         atomic_store_explicit(&pool->parked_hint[class], i + 1, memory_order_relaxed);
 }
@@ -267,10 +278,20 @@ static void grow(uint64_t now_ns)
                 infp_writer_grow(file, is_held, now_ns);
 }
 
+/* Half of the chunks; for more the file has to grow. */
+static bool may_stay(uint64_t now_ns)
+{
+        grow(now_ns);
+        return atomic_load_explicit(&pool->n_stay, memory_order_relaxed) * 2 <
+               atomic_load_explicit(&infp_writer_file.n_chunks, memory_order_relaxed);
+}
+
 static struct infp_wire_chunk *find(enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {
         struct infp_wire_chunk *chunk = adopt_any(class, tid);
 
+        if (!chunk && class == INFP_WIRE_STAY && !may_stay(now_ns))
+                return NULL;
         if (!chunk)
                 chunk = take_drained(class, FEW_LOOKS, tid, now_ns);
         if (!chunk) {

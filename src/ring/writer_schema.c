@@ -5,6 +5,7 @@
                 .name = #member_, .offset = (uint8_t) offsetof(struct_, member_), .type = (as) \
         }
 #define TEXT(struct_, member_) FIELD(struct_, member_, INFP_WIRE_TEXT_FIELD)
+#define BYTES(struct_, member_) FIELD(struct_, member_, INFP_WIRE_BYTES_FIELD)
 #define U32(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U32)
 #define U64(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U64)
 
@@ -51,6 +52,20 @@ const struct infp_wire_kind infp_writer_kinds[] = {
           .size = sizeof(struct infp_wire_mark),
           .n_fields = 1,
           .fields = { TEXT(struct infp_wire_mark, text) } },
+        { .name = "stack",
+          .kind = INFP_WIRE_STACK,
+          .class = INFP_WIRE_STAY,
+          .size = sizeof(struct infp_wire_stack),
+          .n_fields = 3,
+          .fields = { U32(struct infp_wire_stack, epoch), BYTES(struct infp_wire_stack, native),
+                      BYTES(struct infp_wire_stack, python) } },
+        { .name = "code",
+          .kind = INFP_WIRE_CODE,
+          .class = INFP_WIRE_STAY,
+          .size = sizeof(struct infp_wire_code),
+          .n_fields = 3,
+          .fields = { U32(struct infp_wire_code, line), TEXT(struct infp_wire_code, file),
+                      TEXT(struct infp_wire_code, function) } },
 };
 const uint32_t infp_writer_n_kinds = sizeof infp_writer_kinds / sizeof infp_writer_kinds[0];
 _Static_assert(sizeof infp_writer_kinds <= INFP_WIRE_PAGE, "a page of them");

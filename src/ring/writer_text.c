@@ -24,9 +24,10 @@ uint32_t infp_writer_size(const char *text, uint32_t max)
         return (uint32_t) size;
 }
 
-static uint64_t hash_of(const char *text, uint32_t size)
+uint64_t infp_writer_hash(const void *data, uint32_t size, uint64_t seed)
 {
-        uint64_t hash = size, word;
+        const char *text = data;
+        uint64_t hash = seed + size, word;
 
         for (; size >= 8; size -= 8, text += 8) {
                 memcpy(&word, text, 8);
@@ -78,7 +79,7 @@ uint32_t infp_writer_arena_put(const char *text, uint32_t size, uint32_t limit)
 uint32_t infp_writer_intern(const char *text, uint32_t size)
 {
         struct infp_writer_page *page = atomic_load_explicit(&infp_writer_page, memory_order_relaxed);
-        uint64_t hash = hash_of(text, size);
+        uint64_t hash = infp_writer_hash(text, size, 0);
         _Atomic uint64_t *slot = NULL;
         uint32_t at;
 

@@ -47,6 +47,8 @@ static int check(void *context, const struct infp_row *row)
         return 0;
 }
 
+static uint32_t ids[3]; /* of stacks and code */
+
 static void fill(struct ring_sample *s)
 {
         sample_init(s);
@@ -64,7 +66,33 @@ static void fill(struct ring_sample *s)
                 sample_end(s, i, 10 + i, 200, 1 + i, i, 100, 10, "step");
         }
         sample_begin(s, 0, 10, 300, 9, 0, "open");
+        sample_claim(s, 2, 1, 12);
+        sample_chunk(s, 2)->class = INFP_WIRE_STAY;
+        sample_stack(s, 2, 12, 100, &ids[0]);
+        sample_code(s, 2, 12, 100, &ids[1]);
+        sample_stack(s, 2, 12, 200, &ids[2]);
         sample_arena(s, "some text in the arena");
+}
+
+/* All that is handed out can be read, whatever the ids in it are. */
+static uint64_t look_up(struct infp_ring *ring, uint32_t id)
+{
+        struct infp_ring_stack stack;
+        struct infp_ring_code code;
+        uint64_t sum = 0;
+
+        if (infp_ring_code(ring, id, &code) == 0)
+                for (size_t i = 0; i < code.file_size + code.function_size; i++)
+                        sum += i < code.file_size ? code.file[i] : code.function[i - code.file_size];
+        if (infp_ring_stack(ring, id, &stack) < 0)
+                return sum;
+        expect(stack.n_addresses <= INFP_WIRE_FRAMES && stack.n_python <= INFP_WIRE_FRAMES);
+        for (uint32_t i = 0; i < stack.n_addresses; i++)
+                sum += stack.addresses[i];
+        for (uint32_t i = 0; i < stack.n_python; i++)
+                if (infp_ring_code(ring, stack.python[i].code, &code) == 0)
+                        sum += code.file_size;
+        return sum;
 }
 
 static void patch(struct ring_sample *s, const uint8_t *data, size_t size)
@@ -96,6 +124,8 @@ static void read_it(int file, const struct infp_ring_owner *owner, bool consumer
         if (is_cut)
                 expect(ftruncate(file, 8192) == 0);
         infp_ring_has_ended(ring);
+        for (unsigned i = 0; i < 3; i++)
+                look_up(ring, ids[i]);
         infp_ring_read(ring, false, check, &n, NULL);
         infp_ring_read(ring, true, check, &n, NULL);
         expect(n <=

@@ -61,6 +61,8 @@ static inline void sample_init(struct ring_sample *s)
                 { "span_end", INFP_WIRE_SPAN_END, INFP_WIRE_KEEP, sizeof(struct infp_wire_span_end) },
                 { "value", INFP_WIRE_VALUE, INFP_WIRE_RECENT, sizeof(struct infp_wire_value) },
                 { "thread", INFP_WIRE_THREAD, INFP_WIRE_KEEP, sizeof(struct infp_wire_mark) },
+                { "stack", INFP_WIRE_STACK, INFP_WIRE_STAY, sizeof(struct infp_wire_stack) },
+                { "code", INFP_WIRE_CODE, INFP_WIRE_STAY, sizeof(struct infp_wire_code) },
         };
         struct infp_wire_head *head = sample_head(s);
 
@@ -213,6 +215,44 @@ static inline void *sample_value(struct ring_sample *s, unsigned chunk, uint32_t
                                      .metric = metric };
 
         return sample_put(s, chunk, &r, sizeof(r), NULL, NULL, 0);
+}
+
+static inline uint32_t sample_id(struct ring_sample *s, const void *record)
+{
+        return (uint32_t) ((const unsigned char *) record - s->bytes - SAMPLE_CHUNKS_AT) / 8;
+}
+
+/* Two addresses, and a frame of Python whose code comes next to the stack. */
+static inline void *sample_stack(struct ring_sample *s, unsigned chunk, uint32_t tid, uint64_t t_ns, uint32_t *ret_id)
+{
+        struct {
+                struct infp_wire_stack head;
+                uint64_t native[2];
+                struct infp_wire_python python;
+        } r = { .head = { .record = sample_record(INFP_WIRE_STACK, tid, t_ns),
+                          .epoch = 3,
+                          .native = { INFP_WIRE_INLINE | 40, 16 },
+                          .python = { INFP_WIRE_INLINE | 56, 8 } },
+                .native = { 0x1111, 0x2222 } };
+        const uint32_t next = sample_chunk(s, chunk)->used + (uint32_t) sizeof(r);
+        void *at;
+
+        r.python.code = sample_id(s, (unsigned char *) (sample_chunk(s, chunk) + 1) + next);
+        r.python.line = INFP_WIRE_ENTRY | 5;
+        at = sample_put(s, chunk, &r, sizeof(r), NULL, NULL, 0);
+        *ret_id = sample_id(s, at);
+        return at;
+}
+
+static inline void *sample_code(struct ring_sample *s, unsigned chunk, uint32_t tid, uint64_t t_ns, uint32_t *ret_id)
+{
+        struct infp_wire_code r = { .record = sample_record(INFP_WIRE_CODE, tid, t_ns), .line = 4 };
+        const char *const texts[] = { "a.py", "main" };
+        struct infp_wire_text *const fields[] = { &r.file, &r.function };
+        void *at = sample_put(s, chunk, &r, sizeof(r), texts, fields, 2);
+
+        *ret_id = sample_id(s, at);
+        return at;
 }
 
 static inline struct infp_wire_text sample_arena(struct ring_sample *s, const char *text)

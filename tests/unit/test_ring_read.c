@@ -287,7 +287,8 @@ static void a_newer_writer_is_read(void **state)
 
         sample_head(w->sample)->head_bytes += 64;
         sample_kind(w->sample, 0)->size = sizeof(longer);
-        *sample_kind(w->sample, 6) = (struct infp_wire_kind){ .name = "new", .kind = 77, .size = sizeof(unknown) };
+        *sample_kind(w->sample, sample_head(w->sample)->n_kinds) =
+                (struct infp_wire_kind){ .name = "new", .kind = 77, .size = sizeof(unknown) };
         sample_head(w->sample)->n_kinds++;
         sample_claim(w->sample, 0, 1, 10);
         sample_put(w->sample, 0, &longer, sizeof(longer), &tag, &(struct infp_wire_text *){ &longer.mark.text }, 1);

@@ -1,0 +1,108 @@
+/* Stacks of agents and the code that they name: looked up by their ids, when a record names them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/time.h"
+#include "ring/reader_parts.h"
+
+struct ring_stacks {
+        _Alignas(8) char stack[INFP_WIRE_CHUNK], code[INFP_WIRE_CHUNK];
+        struct infp_ring_python python[INFP_WIRE_FRAMES];
+        char file[INFP_RING_TEXT], function[INFP_RING_TEXT];
+};
+
+/* The record, copied into one of the buffers. */
+static int look_up(struct infp_ring *ring, uint32_t id, uint8_t kind, void *ret)
+{
+        int r;
+
+        if (!ring->is_in_read) {
+                ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                infp_guarded_map_begin(&ring->map);
+        }
+        r = ring_copy_staying(ring, id, kind, ret);
+        if (!ring->is_in_read)
+                infp_guarded_map_end();
+        return r;
+}
+
+/* Eight bytes a frame, in the record; NULL: no writer makes such a part. */
+static const void *frames(const struct infp_ring *ring, const struct infp_wire_stack *stack, struct infp_wire_text part)
+{
+        const uint32_t at = part.at & ~INFP_WIRE_INLINE, size = stack->record.size;
+
+        if (!(part.at & INFP_WIRE_INLINE) || at % 8 || part.size % 8 || part.size > INFP_WIRE_FRAMES * 8 ||
+            at < ring->layout.fixed[INFP_WIRE_STACK] || at > size || part.size > size - at)
+                return NULL;
+        return (const char *) stack + at;
+}
+
+static int broken(struct infp_ring *ring)
+{
+        ring->counts.broken++;
+        return -EBADMSG;
+}
+
+static bool make_buffers(struct infp_ring *ring)
+{
+        if (!ring->stacks)
+                ring->stacks = malloc(sizeof(*ring->stacks));
+        return ring->stacks;
+}
+
+int infp_ring_stack(struct infp_ring *ring, uint32_t id, struct infp_ring_stack *ret)
+{
+        const struct infp_wire_python *python;
+        const struct infp_wire_stack *stack;
+        const uint64_t *native;
+        int r;
+
+        if (!make_buffers(ring))
+                return -ENOMEM;
+        r = look_up(ring, id, INFP_WIRE_STACK, ring->stacks->stack);
+        if (r < 0)
+                return r == -EBADMSG ? broken(ring) : r;
+        stack = (const void *) ring->stacks->stack;
+        native = frames(ring, stack, stack->native);
+        python = frames(ring, stack, stack->python);
+        if (!native || !python)
+                return broken(ring);
+        *ret = (struct infp_ring_stack){
+                .t_ns = stack->record.t_ns,
+                .epoch = stack->epoch,
+                .n_addresses = stack->native.size / 8,
+                .n_python = stack->python.size / 8,
+                .addresses = native,
+                .python = ring->stacks->python,
+                .is_truncated = stack->record.flags & INFP_WIRE_TRUNCATED,
+                .is_incomplete = stack->record.flags & INFP_WIRE_INCOMPLETE,
+                .is_python_incomplete = stack->record.flags & INFP_WIRE_PYTHON_INCOMPLETE,
+        };
+        for (uint32_t i = 0; i < ret->n_python; i++)
+                ring->stacks->python[i] = (struct infp_ring_python){ .code = python[i].code,
+                                                                     .line = python[i].line & ~INFP_WIRE_ENTRY,
+                                                                     .is_entry = python[i].line & INFP_WIRE_ENTRY };
+        return 0;
+}
+
+int infp_ring_code(struct infp_ring *ring, uint32_t id, struct infp_ring_code *ret)
+{
+        const struct infp_wire_code *code;
+        int r;
+
+        if (!make_buffers(ring))
+                return -ENOMEM;
+        r = look_up(ring, id, INFP_WIRE_CODE, ring->stacks->code);
+        if (r < 0)
+                return r == -EBADMSG ? broken(ring) : r;
+        code = (const void *) ring->stacks->code;
+        *ret = (struct infp_ring_code){ .file = ring->stacks->file,
+                                        .function = ring->stacks->function,
+                                        .line = code->line };
+        if (!ring_text(ring, &code->record, code->file, ring->stacks->file, sizeof(ring->stacks->file),
+                       &ret->file_size) ||
+            !ring_text(ring, &code->record, code->function, ring->stacks->function, sizeof(ring->stacks->function),
+                       &ret->function_size))
+                return broken(ring);
+        return 0;
+}
