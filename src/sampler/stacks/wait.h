@@ -1,16 +1,17 @@
-/* Samples that wait for tables, with copies of their stacks: a ring of bounded size, in the order in which they came. Those in the
- * middle may be done before those in front of them. */
+/* Samples that wait for tables, with copies of their stacks: a bounded queue, in the order in which they came. Those in the middle
+ * may be done before those in front of them. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/byte_ring.h"
 #include "sampler/spaces/space.h"
 #include "sampler/stacks/stack.h"
 
 struct infp_waiting {
-        size_t size; /* of the record, with its data */
+        size_t size; /* with its data */
         bool is_done;
         struct infp_space *space;         /* a reference */
         const struct infp_object *object; /* that it waits for; NULL: for an earlier sample of its thread */
@@ -25,15 +26,14 @@ struct infp_waiting {
 enum { INFP_WAIT_BUCKETS = 1024 };
 
 struct infp_wait {
-        char *bytes;
-        size_t cap, head, tail; /* of the ring; head: where the first begins, tail: where the next goes. Equal: empty */
-        size_t used;            /* bytes of those that are not done */
-        uint64_t n;             /* not done */
+        struct infp_byte_ring ring;
+        size_t used; /* bytes of those that are not done */
+        uint64_t n;  /* not done */
         bool was_large;
         uint32_t n_by_thread[INFP_WAIT_BUCKETS]; /* not done, by a hash of the thread */
 };
 
-int infp_wait_init(struct infp_wait *wait, size_t bytes);
+int infp_wait_init(struct infp_wait *wait, size_t bytes); /* a power of two; 0 or -ENOMEM */
 void infp_wait_done(struct infp_wait *wait);
 
 /* Whether an earlier sample of this thread (or of one with its hash) waits. */

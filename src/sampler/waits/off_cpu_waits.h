@@ -6,7 +6,7 @@
 
 #include "base/map.h"
 #include "sampler/stacks/stack.h"
-#include "sampler/waits/wall_queue.h"
+#include "sampler/waits/wall_message.h"
 
 struct infp_off_cpu_wait;
 struct infp_off_cpu_place;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_ring.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "base/time.h"
@@ -33,7 +34,7 @@ struct infp_wall_reader {
         unsigned n_hints;
         struct infp_map hinted; /* pids that were named; of the thread that names them */
 
-        struct infp_wall_queue *queue;
+        struct infp_byte_ring queue;
         struct infp_wall_threads threads;
         uint64_t random, begin_ns, period_ns; /* of the running stretch */
         uint64_t n_whole;                     /* threads of the running round that were read whole */
@@ -61,14 +62,20 @@ static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t
 {
         struct infp_wall_message *message;
 
-        while (!(message = infp_wall_queue_begin(reader->queue, stack_bytes))) {
+        while (!(message = infp_byte_ring_begin(&reader->queue, sizeof(*message) + stack_bytes, 0))) {
                 if (reader->is_stopped) /* whom to wake is not there any more, if we hung in a read until now */
                         return NULL;
                 reader->options.wake(reader->options.wake_context);
                 if (wait_until(reader, infp_clock_ns(CLOCK_MONOTONIC) + ROOM_NAP_NS))
                         return NULL;
         }
+        memset(message, 0, sizeof(*message));
         return message;
+}
+
+static void commit(struct infp_wall_reader *reader, const struct infp_wall_message *message)
+{
+        infp_byte_ring_commit(&reader->queue, sizeof(*message) + message->stack_size);
 }
 
 static void tell_gone(void *context, int32_t tid)
@@ -80,7 +87,7 @@ static void tell_gone(void *context, int32_t tid)
                 return;
         message->kind = INFP_WALL_MESSAGE_GONE;
         message->tid = tid;
-        infp_wall_queue_commit(reader->queue, message);
+        commit(reader, message);
 }
 
 /* Stacks that proved larger are read again, with more room. */
@@ -142,7 +149,7 @@ static bool read_thread(struct infp_wall_reader *reader, struct infp_wall_thread
         message->is_whole = message->stack_size == thread->stack_bytes;
         if (message->is_torn)
                 atomic_fetch_add(&reader->n_torn, 1);
-        infp_wall_queue_commit(reader->queue, message);
+        commit(reader, message);
         return true;
 }
 
@@ -196,7 +203,7 @@ static void run_round(struct infp_wall_reader *reader)
         message->moment.t_ns = t_ns;
         message->period_ns = reader->period_ns;
         message->n_threads = threads->n_threads;
-        infp_wall_queue_commit(reader->queue, message);
+        commit(reader, message);
         reader->options.wake(reader->options.wake_context);
         atomic_fetch_add(&reader->wanted, threads->n_threads);
         atomic_store(&reader->n_threads, threads->n_threads);
@@ -273,7 +280,7 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
         reader->threads.stack_bytes = options->stack_bytes;
         reader->threads.gone = tell_gone;
         reader->threads.gone_context = reader;
-        r = infp_wall_queue_new(QUEUE_BYTES, &reader->queue);
+        r = infp_byte_ring_init(&reader->queue, QUEUE_BYTES);
         if (r < 0)
                 infp_fail(err, r, "no memory for what is read of threads");
         if (r == 0)
@@ -311,7 +318,7 @@ struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
         if (reader->is_left)
                 return NULL;
         infp_wall_threads_close(&reader->threads);
-        infp_wall_queue_free(reader->queue);
+        infp_byte_ring_done(&reader->queue);
         infp_map_done(&reader->hinted);
         pthread_cond_destroy(&reader->changed);
         pthread_mutex_destroy(&reader->lock);
@@ -323,7 +330,7 @@ bool infp_wall_reader_drain(struct infp_wall_reader *reader,
                             void (*take)(void *context, const struct infp_wall_message *message), void *context)
 {
         for (unsigned i = 0; i < INFP_WALL_MESSAGES_A_TURN; i++) {
-                const struct infp_wall_message *message = infp_wall_queue_next(reader->queue);
+                const struct infp_wall_message *message = infp_byte_ring_next(&reader->queue);
 
                 if (!message)
                         return false;

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "collect/env.h"
-#include "sampler/waits/wall_queue.h"
+#include "sampler/waits/wall_message.h"
 
 enum {
         INFP_WALL_READS_PER_S = 20000,

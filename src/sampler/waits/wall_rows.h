@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "sampler/stacks/stack.h"
-#include "sampler/waits/wall_queue.h"
+#include "sampler/waits/wall_message.h"
 
 struct infp_wall_run;
 
