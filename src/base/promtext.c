@@ -1,11 +1,48 @@
 #include "base/promtext.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/promtext_parts.h"
+#include "base/hash.h"
+#include "base/promtext_scan.h"
 #include "base/text.h"
+
+struct prom_family {
+        const char *name, *help, *unit; /* as they stand on the page (escapes too); NULL when not declared */
+        uint32_t name_size, help_size, unit_size;
+        uint32_t hash;
+        enum infp_prom_type type;
+        bool has_buckets; /* no TYPE line, but buckets were met */
+};
+
+struct prom_buffer {
+        char *data;
+        size_t size, cap;
+};
+
+struct infp_promtext {
+        struct prom_family *families;
+        uint32_t n_families, cap_families;
+        uint32_t *slots; /* index + 1 of a family, 0 free; n_slots is a power of two */
+        uint32_t n_slots;
+        struct prom_buffer line_texts;   /* unescaped label texts of the line; never moves within one */
+        struct prom_buffer family_texts; /* unescaped name, family, help of the resolved name */
+        struct infp_prom_label labels[INFP_PROM_LABELS];
+        struct infp_prom_sample sample;
+
+        /* The page. */
+        const char *text, *text_end;
+        struct infp_prom_page page;
+        bool is_decided;      /* page.is_openmetrics is known */
+        const char *resolved; /* the name for which sample.family, type, part ... stand; NULL: none */
+        size_t resolved_size;
+        enum infp_prom_part resolved_part;
+};
+
+/* What is made of a line. */
+enum prom_line { PROM_BAD, PROM_SAMPLE, PROM_NATIVE, PROM_NO_MEMORY };
 
 static const struct {
         const char *name;
@@ -44,7 +81,7 @@ struct infp_promtext *infp_promtext_free(struct infp_promtext *p)
         return NULL;
 }
 
-int infp_prom_reserve(struct prom_buffer *buffer, size_t cap)
+static int reserve(struct prom_buffer *buffer, size_t cap)
 {
         char *data;
 
@@ -59,7 +96,7 @@ int infp_prom_reserve(struct prom_buffer *buffer, size_t cap)
         return 0;
 }
 
-struct infp_prom_text infp_prom_unescape(struct prom_buffer *buffer, const char *text, size_t size, bool quotes)
+static struct infp_prom_text unescape(struct prom_buffer *buffer, const char *text, size_t size, bool quotes)
 {
         char *start = buffer->data + buffer->size, *to = start;
 
@@ -93,7 +130,7 @@ static bool is_eof_line(const char *at, const char *end)
 }
 
 /* Units of time stamps and escapes of HELP depend on it: where they matter before the end is reached, the end is looked for. */
-bool infp_prom_is_openmetrics(struct infp_promtext *p)
+static bool find_format(struct infp_promtext *p)
 {
         const char *at = p->text;
 
@@ -110,6 +147,465 @@ bool infp_prom_is_openmetrics(struct infp_promtext *p)
                         p->page.is_openmetrics = p->is_decided = true;
         }
         return p->page.is_openmetrics;
+}
+
+/* The families that a page declares, and what a name is of them. */
+
+static bool same(const struct prom_family *f, uint32_t hash, const char *name, size_t size)
+{
+        return f->hash == hash && f->name_size == size && memcmp(f->name, name, size) == 0;
+}
+
+static uint32_t hash_of(const char *name, size_t size)
+{
+        return (uint32_t) infp_hash64(name, size, 0);
+}
+
+static struct prom_family *find(const struct infp_promtext *p, const char *name, size_t size)
+{
+        uint32_t hash = hash_of(name, size);
+
+        if (p->n_slots == 0)
+                return NULL;
+        for (uint32_t i = hash & (p->n_slots - 1); p->slots[i]; i = (i + 1) & (p->n_slots - 1))
+                if (same(&p->families[p->slots[i] - 1], hash, name, size))
+                        return &p->families[p->slots[i] - 1];
+        return NULL;
+}
+
+static void put_slot(uint32_t *slots, uint32_t n_slots, uint32_t hash, uint32_t index)
+{
+        uint32_t i = hash & (n_slots - 1);
+
+        while (slots[i])
+                i = (i + 1) & (n_slots - 1);
+        slots[i] = index + 1;
+}
+
+static int grow(struct infp_promtext *p)
+{
+        uint32_t cap = p->cap_families ? 2 * p->cap_families : 64, n_slots = 2 * cap;
+        struct prom_family *families = realloc(p->families, cap * sizeof(*families));
+        uint32_t *slots;
+
+        if (!families)
+                return -ENOMEM;
+        p->families = families;
+        slots = calloc(n_slots, sizeof(*slots));
+        if (!slots)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < p->n_families; i++)
+                put_slot(slots, n_slots, families[i].hash, i);
+        free(p->slots);
+        p->slots = slots;
+        p->n_slots = n_slots;
+        p->cap_families = cap;
+        return 0;
+}
+
+static struct prom_family *family_get(struct infp_promtext *p, const char *name, size_t size, bool *ret_is_full)
+{
+        struct prom_family *f = find(p, name, size);
+
+        *ret_is_full = !f && p->n_families == INFP_PROM_FAMILIES;
+        if (f || *ret_is_full)
+                return f;
+        if (p->n_families == p->cap_families && grow(p) < 0)
+                return NULL;
+        f = &p->families[p->n_families];
+        *f = (struct prom_family){ .name = name, .name_size = (uint32_t) size, .hash = hash_of(name, size) };
+        put_slot(p->slots, p->n_slots, f->hash, p->n_families++);
+        return f;
+}
+
+static void families_clear(struct infp_promtext *p)
+{
+        if (p->n_slots)
+                memset(p->slots, 0, p->n_slots * sizeof(*p->slots));
+        p->n_families = 0;
+}
+
+static unsigned bit(enum infp_prom_type type)
+{
+        return 1u << type;
+}
+
+/* What a suffix means, and of which families. */
+static const struct {
+        const char *suffix;
+        unsigned size;
+        enum infp_prom_part part;
+        unsigned types;
+} suffixes[] = {
+        { "_bucket", 7, INFP_PROM_BUCKET, 1u << INFP_PROM_HISTOGRAM | 1u << INFP_PROM_GAUGE_HISTOGRAM },
+        { "_sum", 4, INFP_PROM_SUM, 1u << INFP_PROM_HISTOGRAM | 1u << INFP_PROM_SUMMARY },
+        { "_count", 6, INFP_PROM_COUNT, 1u << INFP_PROM_HISTOGRAM | 1u << INFP_PROM_SUMMARY },
+        { "_gsum", 5, INFP_PROM_SUM, 1u << INFP_PROM_GAUGE_HISTOGRAM },
+        { "_gcount", 7, INFP_PROM_COUNT, 1u << INFP_PROM_GAUGE_HISTOGRAM },
+        { "_total", 6, INFP_PROM_VALUE, 1u << INFP_PROM_COUNTER },
+        { "_info", 5, INFP_PROM_VALUE, 1u << INFP_PROM_INFO },
+};
+
+static bool ends_with(const char *name, size_t size, const char *suffix, size_t suffix_size)
+{
+        return size > suffix_size && memcmp(name + size - suffix_size, suffix, suffix_size) == 0;
+}
+
+/* The family whose birth X_created gives: X or X_total (the text format of Python's client keeps _total in the name). */
+static struct prom_family *created_of(struct infp_promtext *p, const char *name, size_t size)
+{
+        const unsigned born = bit(INFP_PROM_COUNTER) | bit(INFP_PROM_HISTOGRAM) | bit(INFP_PROM_SUMMARY);
+        struct prom_family *f;
+        char total[512];
+
+        if (!ends_with(name, size, "_created", 8))
+                return NULL;
+        size -= 8;
+        f = find(p, name, size);
+        if (f && bit(f->type) & born)
+                return f;
+        if (size + 6 > sizeof(total))
+                return NULL;
+        memcpy(total, name, size);
+        memcpy(total + size, "_total", 6);
+        f = find(p, total, size + 6);
+        return f && bit(f->type) & born ? f : NULL;
+}
+
+/* Buckets of a family without a type, and what belongs to them. */
+static int undeclared(struct infp_promtext *p, const char *name, size_t size, bool has_le, struct prom_family **ret)
+{
+        bool is_full;
+
+        if (has_le && ends_with(name, size, "_bucket", 7)) {
+                *ret = family_get(p, name, size - 7, &is_full);
+                if (!*ret)
+                        return is_full ? 0 : -ENOMEM;
+                (*ret)->has_buckets = true;
+                p->resolved_part = INFP_PROM_BUCKET;
+                return 0;
+        }
+        for (unsigned i = 1; i <= 2; i++) { /* _sum, _count */
+                if (!ends_with(name, size, suffixes[i].suffix, suffixes[i].size))
+                        continue;
+                *ret = find(p, name, size - suffixes[i].size);
+                if (*ret && !(*ret)->has_buckets)
+                        *ret = NULL;
+                if (*ret)
+                        p->resolved_part = suffixes[i].part;
+        }
+        return 0;
+}
+
+/* The family of the name and p->resolved_part; NULL: it is declared nowhere. */
+static int find_family(struct infp_promtext *p, const char *name, size_t size, bool has_le, struct prom_family **ret)
+{
+        struct prom_family *f = find(p, name, size), *created;
+
+        p->resolved_part = INFP_PROM_VALUE;
+        *ret = f;
+        if (f && f->type != INFP_PROM_GAUGE && f->type != INFP_PROM_UNKNOWN)
+                return 0;
+        created = created_of(p, name, size);
+        if (created) {
+                p->resolved_part = INFP_PROM_CREATED;
+                *ret = created;
+                return 0;
+        }
+        if (f)
+                return 0;
+        for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+                if (!ends_with(name, size, suffixes[i].suffix, suffixes[i].size))
+                        continue;
+                f = find(p, name, size - suffixes[i].size);
+                if (!f || !(bit(f->type) & suffixes[i].types))
+                        continue;
+                p->resolved_part = suffixes[i].part;
+                *ret = f;
+                return 0;
+        }
+        return undeclared(p, name, size, has_le, ret);
+}
+
+static struct infp_prom_text plain(struct infp_promtext *p, const char *text, size_t size, bool quotes)
+{
+        if (size && memchr(text, '\\', size))
+                return unescape(&p->family_texts, text, size, quotes);
+        return (struct infp_prom_text){ size ? text : "", size };
+}
+
+static int resolve(struct infp_promtext *p, const char *name, size_t size, bool has_le)
+{
+        struct infp_prom_sample *s = &p->sample;
+        struct prom_family *f;
+
+        p->resolved = NULL;
+        if (find_family(p, name, size, has_le, &f) < 0)
+                return -ENOMEM;
+        p->family_texts.size = 0;
+        if (reserve(&p->family_texts, size + (f ? (size_t) f->name_size + f->help_size : 0)) < 0)
+                return -ENOMEM;
+        s->name = plain(p, name, size, true);
+        s->family = f ? plain(p, f->name, f->name_size, true) : s->name;
+        s->help = (struct infp_prom_text){ "", 0 };
+        if (f && f->help)
+                s->help = plain(p, f->help, f->help_size, memchr(f->help, '\\', f->help_size) && find_format(p));
+        s->unit = f && f->unit ? (struct infp_prom_text){ f->unit, f->unit_size } : (struct infp_prom_text){ "", 0 };
+        s->type = f ? f->type : INFP_PROM_UNKNOWN;
+        p->resolved = name;
+        p->resolved_size = size;
+        return 0;
+}
+
+/* One sample's line: name, labels, value, time stamp, exemplar. */
+
+/* What is being read of a line. */
+struct line {
+        struct infp_promtext *p;
+        const char *start, *end;
+        struct infp_prom_text name; /* as it stands on the page */
+        unsigned n_labels;
+        int le, quantile;                          /* index of the label; -1 */
+        uint64_t seen;                             /* which label names were met, coarsely */
+        bool has_name, no_memory, is_native, keep; /* keep: labels of the sample, not of its exemplar */
+};
+
+static bool unescaped(struct line *l, struct infp_prom_text *text)
+{
+        struct prom_buffer *buffer = &l->p->line_texts;
+
+        /* What was unescaped before of this line is pointed to: room for the whole line before the first. */
+        if (buffer->size == 0 && reserve(buffer, (size_t) (l->end - l->start)) < 0) {
+                l->no_memory = true;
+                return false;
+        }
+        *text = unescape(buffer, text->at, text->size, true);
+        return true;
+}
+
+static bool is_new(struct line *l, const struct infp_prom_text *name)
+{
+        unsigned first = name->size ? (unsigned char) name->at[0] : 0,
+                 last = name->size ? (unsigned char) name->at[name->size - 1] : 0;
+        uint64_t seen = UINT64_C(1) << ((first * 5 + last * 3 + name->size) & 63);
+        bool maybe = l->seen & seen;
+
+        l->seen |= seen;
+        for (unsigned i = 0; maybe && i < l->n_labels; i++)
+                if (l->p->labels[i].name.size == name->size &&
+                    memcmp(l->p->labels[i].name.at, name->at, name->size) == 0)
+                        return false;
+        return true;
+}
+
+static bool add_label(struct line *l, const struct infp_prom_text *name, const struct infp_prom_text *value)
+{
+        if (!l->keep)
+                return true;
+        if (l->n_labels == INFP_PROM_LABELS || !is_new(l, name))
+                return false;
+        if (name->size == 2 && memcmp(name->at, "le", 2) == 0)
+                l->le = (int) l->n_labels;
+        else if (name->size == 8 && memcmp(name->at, "quantile", 8) == 0)
+                l->quantile = (int) l->n_labels;
+        l->p->labels[l->n_labels++] = (struct infp_prom_label){ *name, *value };
+        return true;
+}
+
+/* A quoted text at the place of a label: the metric's name, or a label's name. Sets ret_is_name. */
+static const char *quoted_name(struct line *l, const char *at, struct infp_prom_text *ret, bool *ret_is_name)
+{
+        const char *next;
+        bool escapes;
+
+        at = infp_prom_quoted(at, l->end, ret, &escapes);
+        if (!at || ret->size == 0)
+                return NULL;
+        next = infp_prom_skip_blanks(at, l->end);
+        *ret_is_name = next < l->end && *next != '=';
+        if (*ret_is_name) {
+                if (l->has_name || !l->keep)
+                        return NULL;
+                l->has_name = true;
+                l->name = *ret;
+                return at;
+        }
+        return escapes && !unescaped(l, ret) ? NULL : at;
+}
+
+static const char *read_label(struct line *l, const char *at)
+{
+        struct infp_prom_text name, value;
+        bool is_name = false, escapes;
+
+        if (*at == '"') {
+                at = quoted_name(l, at + 1, &name, &is_name);
+                if (!at || is_name)
+                        return at;
+        } else {
+                name.at = at;
+                at = infp_prom_label_end(at, l->end);
+                name.size = (size_t) (at - name.at);
+                if (name.size == 0)
+                        return NULL;
+        }
+        at = infp_prom_skip_blanks(at, l->end);
+        /* {count:1,sum:2...}: the value of a native histogram. */
+        if (l->end - at >= 2 && *at == ':' && l->n_labels == 0 && ((at[1] >= '0' && at[1] <= '9') || at[1] == '-'))
+                l->is_native = true;
+        if (at == l->end || *at != '=')
+                return NULL;
+        at = infp_prom_skip_blanks(at + 1, l->end);
+        if (at == l->end || *at != '"')
+                return NULL;
+        at = infp_prom_quoted(at + 1, l->end, &value, &escapes);
+        if (!at || (escapes && !unescaped(l, &value)))
+                return NULL;
+        return add_label(l, &name, &value) ? at : NULL;
+}
+
+/* `at` after the opening brace; NULL, or after the closing one. */
+static const char *read_labels(struct line *l, const char *at)
+{
+        at = infp_prom_skip_blanks(at, l->end);
+        while (at < l->end && *at != '}') {
+                at = read_label(l, at);
+                if (!at)
+                        return NULL;
+                at = infp_prom_skip_blanks(at, l->end);
+                if (at == l->end || (*at != ',' && *at != '}'))
+                        return NULL;
+                if (*at == ',')
+                        at = infp_prom_skip_blanks(at + 1, l->end);
+        }
+        return at < l->end ? at + 1 : NULL;
+}
+
+/* ` # {trace="x"} 0.5 1690000000.1`: it is checked, not given out. */
+static bool read_exemplar(struct line *l, const char *at)
+{
+        double value;
+        int64_t ns;
+
+        l->keep = false;
+        at = infp_prom_skip_blanks(at + 1, l->end);
+        if (at == l->end || *at != '{')
+                return false;
+        at = read_labels(l, at + 1);
+        if (!at)
+                return false;
+        at = infp_prom_number(infp_prom_skip_blanks(at, l->end), l->end, &value);
+        if (!at)
+                return false;
+        at = infp_prom_skip_blanks(at, l->end);
+        if (at < l->end && *at != '#')
+                at = infp_prom_time(at, l->end, true, &ns);
+        if (!at)
+                return false;
+        at = infp_prom_skip_blanks(at, l->end);
+        return at == l->end || (*at == '#' && read_exemplar(l, at)); /* OpenMetrics 2.0 allows several */
+}
+
+/* What follows the value: time stamp, start time (st@...), exemplar. */
+static bool read_tail(struct line *l, const char *at)
+{
+        struct infp_prom_sample *s = &l->p->sample;
+        double start;
+
+        s->has_time = false;
+        at = infp_prom_skip_blanks(at, l->end);
+        if (at < l->end && *at != '#' && *at != 's') {
+                at = infp_prom_time(at, l->end, find_format(l->p), &s->unix_ns);
+                if (!at)
+                        return false;
+                s->has_time = true;
+                at = infp_prom_skip_blanks(at, l->end);
+        }
+        if (l->end - at > 3 && memcmp(at, "st@", 3) == 0) {
+                at = infp_prom_number(at + 3, l->end, &start);
+                if (!at)
+                        return false;
+                at = infp_prom_skip_blanks(at, l->end);
+        }
+        return at == l->end || (*at == '#' && read_exemplar(l, at));
+}
+
+static bool number_of_label(const struct line *l, int index, double *ret)
+{
+        const struct infp_prom_text *text;
+        const char *end;
+
+        if (index < 0)
+                return false;
+        text = &l->p->labels[index].value;
+        end = text->at + text->size;
+        return infp_prom_number(text->at, end, ret) == end && !isnan(*ret);
+}
+
+/* Name, family, part, le: what the name and the labels say together. */
+static enum prom_line identify(struct line *l)
+{
+        struct infp_promtext *p = l->p;
+        struct infp_prom_sample *s = &p->sample;
+
+        if (!p->resolved || p->resolved_size != l->name.size || memcmp(p->resolved, l->name.at, l->name.size) != 0) {
+                if (resolve(p, l->name.at, l->name.size, l->le >= 0) < 0)
+                        return PROM_NO_MEMORY;
+        }
+        s->part = p->resolved_part;
+        s->le = NAN;
+        if (s->part == INFP_PROM_BUCKET)
+                return number_of_label(l, l->le, &s->le) ? PROM_SAMPLE : PROM_BAD;
+        if (s->part == INFP_PROM_VALUE && s->type == INFP_PROM_SUMMARY && l->quantile >= 0) {
+                s->part = INFP_PROM_QUANTILE;
+                return number_of_label(l, l->quantile, &s->le) ? PROM_SAMPLE : PROM_BAD;
+        }
+        return PROM_SAMPLE;
+}
+
+static const char *read_series(struct line *l, const char *at)
+{
+        l->name.at = at;
+        at = infp_prom_name_end(at, l->end);
+        l->name.size = (size_t) (at - l->name.at);
+        l->has_name = l->name.size > 0;
+        if (!l->has_name && *at != '{')
+                return NULL;
+        l->p->sample.series = l->name;
+        if (at < l->end && *at != '{' && *at != ' ' && *at != '\t')
+                return NULL;
+        at = infp_prom_skip_blanks(at, l->end);
+        if (at == l->end || *at != '{')
+                return at;
+        at = read_labels(l, at + 1);
+        if (!at || !l->has_name)
+                return NULL;
+        l->p->sample.series = (struct infp_prom_text){ l->start, (size_t) (at - l->start) };
+        return infp_prom_skip_blanks(at, l->end);
+}
+
+static enum prom_line parse_line(struct infp_promtext *p, const char *at, const char *end)
+{
+        struct infp_prom_sample *s = &p->sample;
+        struct line l = { .p = p, .start = at, .end = end, .le = -1, .quantile = -1, .keep = true };
+
+        p->line_texts.size = 0;
+        at = read_series(&l, at);
+        if (l.no_memory)
+                return PROM_NO_MEMORY;
+        if (!at)
+                return l.is_native && l.has_name && memchr(l.start, '}', (size_t) (end - l.start)) ? PROM_NATIVE
+                                                                                                   : PROM_BAD;
+        if (at < end && *at == '{')
+                return memchr(at, '}', (size_t) (end - at)) ? PROM_NATIVE : PROM_BAD;
+        at = infp_prom_number(at, end, &s->value);
+        if (!at)
+                return PROM_BAD;
+        s->labels = p->labels;
+        s->n_labels = l.n_labels;
+        if (!read_tail(&l, at))
+                return l.no_memory ? PROM_NO_MEMORY : PROM_BAD;
+        return identify(&l);
 }
 
 static void note_bad_line(struct infp_promtext *p, const char *at, const char *end)
@@ -190,7 +686,7 @@ static int read_comment(struct infp_promtext *p, const char *at, const char *end
                 note_bad_line(p, word, end);
                 return 0;
         }
-        f = infp_prom_family_get(p, name.at, name.size, &is_full);
+        f = family_get(p, name.at, name.size, &is_full);
         if (!f && !is_full)
                 return -ENOMEM;
         *ret_is_good = f && declare(f, *word, infp_prom_skip_blanks(at, end), end);
@@ -220,7 +716,7 @@ static int read_line(struct infp_promtext *p, const char *at, const char *end, u
                 *ret_n_good += is_good;
                 return r;
         }
-        switch (infp_prom_line(p, at, end)) {
+        switch (parse_line(p, at, end)) {
         case PROM_SAMPLE:
                 p->page.n_samples++;
                 ++*ret_n_good;
@@ -266,7 +762,7 @@ static void begin(struct infp_promtext *p, const char *text, size_t size, bool i
         p->page = (struct infp_prom_page){ .is_openmetrics = is_openmetrics, .ends_in_line = true };
         p->is_decided = is_openmetrics;
         p->resolved = NULL;
-        infp_prom_families_clear(p);
+        families_clear(p);
 }
 
 int infp_promtext_parse(struct infp_promtext *p, const char *text, size_t size, bool is_openmetrics_header,

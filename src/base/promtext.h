@@ -44,7 +44,10 @@ enum infp_prom_part {
                                 * kube_pod_created is a value); `family` is then X or X_total */
 };
 
-enum { INFP_PROM_LABELS = 128 };
+enum {
+        INFP_PROM_LABELS = 128,
+        INFP_PROM_FAMILIES = 1 << 16
+}; /* a page may declare anything: beyond them a line is bad */
 
 struct infp_prom_sample {
         struct infp_prom_text name;       /* as it stands on the page: "vllm:prompt_tokens_total" */

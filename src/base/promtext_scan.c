@@ -1,12 +1,82 @@
-/* Numbers of metrics pages, exactly: nearly all have at most 19 digits and a small exponent, for which 128-bit arithmetic gives
- * the nearest double without tables; the rest goes the long way (base/number.h). */
+/* What stands at a place of a metrics page: a name, a quoted text, a number, a time stamp.
+ * Numbers are exact: nearly all have at most 19 digits and a small exponent, for which 128-bit arithmetic gives the nearest double
+ * without tables; the rest goes the long way (base/number.h). */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/number.h"
-#include "base/promtext_parts.h"
+#include "base/promtext_scan.h"
+
+enum { NAME = 1, DIGIT = 2, COLON = 4 };
+
+/* Bytes of names; a table, because ranges cost a branch each and a page is mostly names. */
+static const unsigned char kinds[256] = {
+        ['0' ... '9'] = DIGIT, ['a' ... 'z'] = NAME, ['A' ... 'Z'] = NAME, ['_'] = NAME, [':'] = COLON,
+};
+
+const char *infp_prom_name_end(const char *at, const char *end)
+{
+        if (at < end && kinds[(unsigned char) *at] & DIGIT)
+                return at;
+        while (at < end && kinds[(unsigned char) *at])
+                at++;
+        return at;
+}
+
+const char *infp_prom_label_end(const char *at, const char *end)
+{
+        if (at < end && kinds[(unsigned char) *at] & DIGIT)
+                return at;
+        while (at < end && kinds[(unsigned char) *at] & (NAME | DIGIT))
+                at++;
+        return at;
+}
+
+/* The first quote or backslash, or `end`. Eight bytes at a time: values are what pages are long by. */
+static const char *find_special(const char *at, const char *end)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
+
+        for (; end - at >= 8; at += 8) {
+                uint64_t word, quote, backslash, found;
+
+                memcpy(&word, at, 8);
+                quote = word ^ ones * '"';
+                backslash = word ^ ones * '\\';
+                /* The top bit of each byte that became 0; those after the first may be wrong, which does not matter. */
+                found = (((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & tops;
+                if (found)
+                        return at + (__builtin_ctzll(found) >> 3);
+        }
+#endif
+        while (at < end && *at != '"' && *at != '\\')
+                at++;
+        return at;
+}
+
+const char *infp_prom_quoted(const char *at, const char *end, struct infp_prom_text *ret, bool *ret_has_escapes)
+{
+        const char *start = at;
+
+        *ret_has_escapes = false;
+        for (;;) {
+                at = find_special(at, end);
+                if (at == end)
+                        return NULL;
+                if (*at == '"')
+                        break;
+                *ret_has_escapes = true;
+                if (end - at < 2)
+                        return NULL;
+                at += 2;
+        }
+        ret->at = start;
+        ret->size = (size_t) (at - start);
+        return at + 1;
+}
 
 static bool ends(const char *at, const char *end)
 {
