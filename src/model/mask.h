@@ -9,7 +9,7 @@
  * (<= cap). What is masked: --api-key VALUE, --token=VALUE, KEY=VALUE where the name matches key, token, secret, password,
  * authorization (in any case), and, unless the value is a path or a word such as `basic`, auth, credentials, jwt, pat, cookie,
  * session-id; the password of -u USER:PASSWORD, cookies of -b, headers of -H but harmless ones, Pwd= of connection strings;
- * tokens known by their shape (hf_..., sk-..., JWT: mask_shape.c), PEM blocks; user:pass@, such query parameters, and the paths
+ * tokens known by their shape (hf_..., sk-..., JWT), PEM blocks; user:pass@, such query parameters, and the paths
  * of webhooks in URLs. With keep nothing is masked. */
 size_t infp_mask_cmdline(const char *arguments, size_t size, bool keep, char *ret, size_t cap);
 

@@ -4,8 +4,10 @@
 #include "model/mask.h"
 
 #include <string.h>
+#include <strings.h>
 
-#include "model/mask_text.h"
+#include "base/mem.h"
+#include "model/mask_name.h"
 
 enum { MAX_WORDS = 16, MAX_WORD = 24 };
 
@@ -48,7 +50,7 @@ static void split(const char *name, size_t size, struct words *ret)
 
         ret->n = 0;
         for (size_t i = 0; i <= size; i++) {
-                bool in_word = i < size && infp_mask_alnum(name[i]);
+                bool in_word = i < size && infp_mask_is_alnum(name[i]);
 
                 if (length > 0 && (!in_word || begins_word(name, size, i))) {
                         end_word(ret->text[ret->n], length < MAX_WORD ? length : MAX_WORD - 1);
@@ -196,4 +198,80 @@ enum infp_mask_name infp_mask_name(const char *name, size_t size)
 bool infp_mask_is_secret_name(const char *name, size_t size)
 {
         return infp_mask_name(name, size) != MASK_NO_SECRET;
+}
+
+/* Headers that hold no secret, whatever they say. Of all others nobody knows. */
+static const char *const harmless_headers[] = { "accept",
+                                                "accept-charset",
+                                                "accept-encoding",
+                                                "accept-language",
+                                                "accept-ranges",
+                                                "cache-control",
+                                                "connection",
+                                                "content-disposition",
+                                                "content-encoding",
+                                                "content-language",
+                                                "content-length",
+                                                "content-type",
+                                                "date",
+                                                "dnt",
+                                                "expect",
+                                                "host",
+                                                "if-match",
+                                                "if-modified-since",
+                                                "if-none-match",
+                                                "if-range",
+                                                "keep-alive",
+                                                "origin",
+                                                "pragma",
+                                                "range",
+                                                "te",
+                                                "traceparent",
+                                                "transfer-encoding",
+                                                "upgrade",
+                                                "user-agent",
+                                                "via",
+                                                "x-forwarded-for",
+                                                "x-forwarded-host",
+                                                "x-forwarded-proto",
+                                                "x-real-ip",
+                                                "x-request-id",
+                                                "x-requested-with" };
+
+/* The value of --auth and the like when it is no secret: a method. */
+static const char *const harmless_words[] = {
+        "true",     "false",    "yes",    "no",      "on",        "off",         "none",    "null",
+        "default",  "auto",     "basic",  "bearer",  "digest",    "negotiate",   "ntlm",    "gssapi",
+        "kerberos", "ldap",     "oauth",  "oauth2",  "oidc",      "saml",        "sso",     "jwt",
+        "token",    "password", "apikey", "api-key", "anonymous", "disabled",    "enabled", "required",
+        "optional", "trust",    "peer",   "include", "omit",      "same-origin", "md5",     "scram-sha-256",
+};
+static const char *const file_ends[] = { ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf",
+                                         ".env",  ".txt",  ".pem", ".crt",  ".key", ".py" };
+
+static bool is_among(const char *s, size_t size, const char *const *list, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (strlen(list[i]) == size && strncasecmp(s, list[i], size) == 0)
+                        return true;
+        return false;
+}
+
+bool infp_mask_is_harmless_header(const char *name, size_t size)
+{
+        return is_among(name, size, harmless_headers, INFP_COUNT(harmless_headers));
+}
+
+bool infp_mask_is_harmless_value(const char *s, size_t size)
+{
+        if (size == 0 || strchr("/.~$<@", s[0]) || memmem(s, size, "://", 3) ||
+            (size < 7 && infp_mask_is_digits(s, size)) || is_among(s, size, harmless_words, INFP_COUNT(harmless_words)))
+                return true;
+        for (size_t i = 0; i < INFP_COUNT(file_ends); i++) {
+                const size_t n = strlen(file_ends[i]);
+
+                if (size > n && strncasecmp(s + size - n, file_ends[i], n) == 0)
+                        return true;
+        }
+        return false;
 }
