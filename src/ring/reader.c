@@ -11,8 +11,469 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/time.h"
 #include "ring/reader_parts.h"
+
+/* Is it a ring file, and one that can be read: its head and its schema. */
+
+enum {
+        HEAD_LEAST = offsetof(struct infp_wire_head, run), /* what follows is read where it is there */
+        METRICS_MOST = 4 * INFP_WIRE_METRICS,
+        CHUNKS_MOST = INFP_WIRE_MAX_BYTES / INFP_WIRE_CHUNK,
+        KIND_NAME = sizeof(((struct infp_wire_kind *) 0)->name),
+};
+
+static int bad(struct infp_err *err, const char *what)
+{
+        return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: %s; remove it", what);
+}
+
+/* A part of the file: aligned, after the head, before the chunks. */
+static bool is_part(const struct ring_layout *layout, uint64_t at, uint64_t size, uint64_t alignment)
+{
+        return at % alignment == 0 && at >= layout->head_bytes && size <= layout->chunks_at &&
+               at <= layout->chunks_at - size;
+}
+
+/* The head of a mapped or copied first page, against the file's size. */
+static int check_head(const struct infp_wire_head *head, uint64_t file_size, struct ring_layout *ret,
+                      struct infp_err *err)
+{
+        struct ring_layout l = {
+                .head_bytes = head->head_bytes,
+                .kinds_at = head->kinds_at,
+                .n_kinds = head->n_kinds,
+                .metrics_at = head->metrics_at,
+                .max_metrics = head->max_metrics,
+                .arena_at = head->arena_at,
+                .arena_bytes = head->arena_bytes,
+                .chunks_at = head->chunks_at,
+                .max_chunks = head->max_chunks,
+        };
+
+        if (memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)) != 0)
+                return bad(err, "its header is wrong");
+        if (head->version != INFP_WIRE_VERSION)
+                return infp_fail(err, -EBADMSG,
+                                 "is of version %" PRIu32 " (libinfprof %.31s), this infprof reads version %d: use an "
+                                 "infprof as new as the library",
+                                 head->version, head->library, INFP_WIRE_VERSION);
+        if (l.head_bytes < HEAD_LEAST || l.head_bytes > INFP_WIRE_PAGE)
+                return bad(err, "its header has an impossible size");
+        if (l.chunks_at % INFP_WIRE_PAGE || l.chunks_at > INFP_WIRE_MAX_BYTES || l.chunks_at > file_size)
+                return bad(err, "its chunks lie outside");
+        if (l.max_chunks == 0 || l.max_chunks > CHUNKS_MOST)
+                return bad(err, "it has an impossible number of chunks");
+        if (l.n_kinds > INFP_WIRE_KINDS ||
+            !is_part(&l, l.kinds_at, l.n_kinds * (uint64_t) sizeof(struct infp_wire_kind), 8))
+                return bad(err, "its schema lies outside");
+        if (l.max_metrics > METRICS_MOST ||
+            !is_part(&l, l.metrics_at, l.max_metrics * (uint64_t) sizeof(struct infp_wire_metric), 8))
+                return bad(err, "its counters lie outside");
+        if (!is_part(&l, l.arena_at, l.arena_bytes, 1))
+                return bad(err, "its texts lie outside");
+        l.size = l.chunks_at + (size_t) l.max_chunks * INFP_WIRE_CHUNK;
+        *ret = l;
+        return 0;
+}
+
+struct field {
+        const char *name;
+        uint8_t offset, type;
+};
+#define FIELD(record, member, type_)                            \
+        {                                                       \
+#member, offsetof(struct record, member), type_ \
+        }
+
+/* What this version reads of each kind. A file that says another place for a field of this name is none of version 1. */
+static const struct {
+        uint16_t size;
+        struct field fields[INFP_WIRE_FIELDS];
+} ours[INFP_RING_KNOWN_KINDS] = {
+        [INFP_WIRE_MARK] = { sizeof(struct infp_wire_mark), { FIELD(infp_wire_mark, text, INFP_WIRE_TEXT_FIELD) } },
+        [INFP_WIRE_SPAN_BEGIN] = { sizeof(struct infp_wire_span_begin),
+                                   { FIELD(infp_wire_span_begin, id, INFP_WIRE_U64),
+                                     FIELD(infp_wire_span_begin, parent, INFP_WIRE_U64),
+                                     FIELD(infp_wire_span_begin, name, INFP_WIRE_TEXT_FIELD) } },
+        [INFP_WIRE_SPAN_ATTR] = { sizeof(struct infp_wire_span_attr),
+                                  { FIELD(infp_wire_span_attr, id, INFP_WIRE_U64),
+                                    FIELD(infp_wire_span_attr, key, INFP_WIRE_TEXT_FIELD),
+                                    FIELD(infp_wire_span_attr, text, INFP_WIRE_TEXT_FIELD),
+                                    FIELD(infp_wire_span_attr, value, INFP_WIRE_U64),
+                                    FIELD(infp_wire_span_attr, type, INFP_WIRE_U32) } },
+        [INFP_WIRE_SPAN_END] = { sizeof(struct infp_wire_span_end),
+                                 { FIELD(infp_wire_span_end, id, INFP_WIRE_U64),
+                                   FIELD(infp_wire_span_end, parent, INFP_WIRE_U64),
+                                   FIELD(infp_wire_span_end, begin_ns, INFP_WIRE_U64),
+                                   FIELD(infp_wire_span_end, name, INFP_WIRE_TEXT_FIELD),
+                                   FIELD(infp_wire_span_end, begin_tid, INFP_WIRE_U32),
+                                   FIELD(infp_wire_span_end, status, INFP_WIRE_U32) } },
+        [INFP_WIRE_VALUE] = { sizeof(struct infp_wire_value),
+                              { FIELD(infp_wire_value, value, INFP_WIRE_F64),
+                                FIELD(infp_wire_value, metric, INFP_WIRE_U32) } },
+        [INFP_WIRE_THREAD] = { sizeof(struct infp_wire_mark), { FIELD(infp_wire_mark, text, INFP_WIRE_TEXT_FIELD) } },
+        [INFP_WIRE_STACK] = { sizeof(struct infp_wire_stack),
+                              { FIELD(infp_wire_stack, epoch, INFP_WIRE_U32),
+                                FIELD(infp_wire_stack, native, INFP_WIRE_BYTES_FIELD),
+                                FIELD(infp_wire_stack, python, INFP_WIRE_BYTES_FIELD) } },
+        [INFP_WIRE_CODE] = { sizeof(struct infp_wire_code),
+                             { FIELD(infp_wire_code, line, INFP_WIRE_U32),
+                               FIELD(infp_wire_code, file, INFP_WIRE_TEXT_FIELD),
+                               FIELD(infp_wire_code, function, INFP_WIRE_TEXT_FIELD) } },
+};
+
+/* Where the file names a field of ours it lies where ours does. */
+static bool agrees(const struct infp_wire_kind *kind, const struct field *fields)
+{
+        for (unsigned i = 0; i < kind->n_fields; i++)
+                for (const struct field *f = fields; f < fields + INFP_WIRE_FIELDS && f->name; f++)
+                        if (strncmp(kind->fields[i].name, f->name, sizeof(kind->fields[i].name)) == 0 &&
+                            kind->fields[i].offset != f->offset)
+                                return false;
+        return true;
+}
+
+static int check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *layout, struct infp_err *err)
+{
+        for (unsigned i = 0; i < layout->n_kinds; i++) {
+                const struct infp_wire_kind *k = &kinds[i];
+                const bool is_known = k->kind < INFP_RING_KNOWN_KINDS && ours[k->kind].size;
+
+                if (k->kind == 0 || k->kind >= INFP_COUNT(layout->fixed) || layout->fixed[k->kind] || k->size % 8 ||
+                    k->size < sizeof(struct infp_wire_record) || k->size > INFP_WIRE_MAX_RECORD ||
+                    k->n_fields > INFP_WIRE_FIELDS)
+                        return bad(err, "its schema makes no sense");
+                if (is_known && (k->size < ours[k->kind].size || !agrees(k, ours[k->kind].fields)))
+                        return infp_fail(err, -EBADMSG,
+                                         "has records '%.*s' in another format than this infprof reads: use an infprof "
+                                         "as new as the library",
+                                         KIND_NAME, k->name);
+                layout->fixed[k->kind] = k->size;
+        }
+        return 0;
+}
+
+static void put_boot_id(const uint8_t id[16], char *ret, size_t cap)
+{
+        snprintf(ret, cap, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2],
+                 id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15]);
+}
+
+int infp_ring_head_read(int file, struct infp_ring_head *ret, struct infp_err *err)
+{
+        union {
+                struct infp_wire_head head;
+                unsigned char bytes[INFP_WIRE_PAGE];
+        } page = { .bytes = { 0 } };
+        const struct infp_wire_head *head = &page.head;
+        const ssize_t n = pread(file, &page, sizeof(page), 0);
+
+        if (n < 0)
+                return infp_fail_errno(err, -errno, "cannot be read");
+        if (n == 0 || (n == sizeof(page) && !atomic_load_explicit(&head->ready, memory_order_relaxed) &&
+                       (!head->magic[0] || !memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)))))
+                return infp_fail(err, -EAGAIN, "is being made");
+        if (n != sizeof(page) || memcmp(head->magic, INFP_WIRE_MAGIC, sizeof(head->magic)) != 0)
+                return bad(err, "its header is wrong");
+        *ret = (struct infp_ring_head){
+                .start_ticks = head->start_ticks,
+                .pid_ns = head->pid_ns,
+                .created_ns = head->created_ns,
+                .pid = head->pid,
+        };
+        put_boot_id(head->boot_id, ret->boot_id, sizeof(ret->boot_id));
+        if (head->head_bytes >= HEAD_LEAST + sizeof(head->run))
+                snprintf(ret->run, sizeof(ret->run), "%.*s", (int) sizeof(head->run) - 1, head->run);
+        if (head->head_bytes >= offsetof(struct infp_wire_head, unused) + sizeof(head->unused)) {
+                snprintf(ret->name, sizeof(ret->name), "%.*s", (int) sizeof(head->name) - 1, head->name);
+                ret->parent = head->parent;
+        }
+        return 0;
+}
+
+/* Copies records out of chunks, by the rule of wire.h: what is below `used` is believed only when the generation is still the
+ * same after the copy. */
+
+enum { HEAD = sizeof(struct infp_wire_chunk), ROOM = INFP_WIRE_CHUNK - HEAD, TRIES = 3 };
+
+static const uint64_t slack_ns = INFP_NS_PER_S;
+
+static uint32_t chunks_now(const struct infp_ring *ring)
+{
+        const uint32_t n = atomic_load_explicit(&ring_head(ring)->n_chunks, memory_order_acquire);
+
+        return n < ring->layout.max_chunks ? n : ring->layout.max_chunks;
+}
+
+static struct infp_wire_chunk *chunk_at(const struct infp_ring *ring, uint32_t index)
+{
+        return (struct infp_wire_chunk *) (void *) (ring->map.at + ring->layout.chunks_at +
+                                                    (size_t) index * INFP_WIRE_CHUNK);
+}
+
+/* What the consumer says it has taken of a generation. */
+static uint64_t drained_word(uint64_t generation, uint32_t bytes)
+{
+        return generation << 32 | bytes;
+}
+
+static int add_event(struct infp_ring *ring, const struct ring_event *event)
+{
+        if (ring->n_events == ring->cap_events) {
+                const size_t cap = ring->cap_events ? 2 * ring->cap_events : 256;
+                struct ring_event *more = reallocarray(ring->events, cap, sizeof(*more));
+
+                if (!more)
+                        return -ENOMEM;
+                ring->events = more;
+                ring->cap_events = cap;
+        }
+        ring->events[ring->n_events++] = *event;
+        return 0;
+}
+
+static bool is_record(const struct infp_ring *ring, const struct infp_wire_record *record, uint32_t room)
+{
+        return record->size >= sizeof(*record) && record->size % 8 == 0 && record->size <= room &&
+               ring->layout.fixed[record->kind] && record->size >= ring->layout.fixed[record->kind] &&
+               record->t_ns <= ring->now_ns;
+}
+
+/* The records among the bytes of `taken` from `from` on; at the first that no writer makes the rest is left. */
+static int list_records(struct infp_ring *ring, uint32_t from, uint32_t tid, uint64_t thread_start)
+{
+        const uint32_t end = (uint32_t) ring->taken.size;
+
+        for (uint32_t at = from; at < end;) {
+                const struct infp_wire_record *record = (const void *) (ring->taken.data + at);
+
+                if (end - at < sizeof(*record) || !is_record(ring, record, end - at)) {
+                        ring->counts.broken++;
+                        return 0;
+                }
+                if (record->kind >= INFP_RING_KNOWN_KINDS)
+                        ring->counts.unknown++;
+                else if (add_event(ring, &(struct ring_event){ .t_ns = record->t_ns,
+                                                               .thread_start = record->tid == tid ? thread_start : 0,
+                                                               .at = at }) < 0)
+                        return -ENOMEM;
+                at += record->size;
+        }
+        return 0;
+}
+
+/* Word by word, each a relaxed atomic load: the writer of the next generation may be at it already. */
+static void copy_words(char *to, const struct infp_wire_chunk *chunk, uint32_t from, uint32_t bytes)
+{
+        const _Atomic uint64_t *words = (const void *) ((const char *) chunk + HEAD + from);
+
+        for (uint32_t i = 0; i < bytes / 8; i++) {
+                const uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+
+                memcpy(to + (size_t) i * 8, &word, sizeof(word));
+        }
+}
+
+/* Between the payload and the stamp after it. The thread sanitizer knows no fences; all that they order here is atomic. */
+static void fence(void)
+{
+#ifndef __SANITIZE_THREAD__
+        atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
+/* What was read of it before this call may be another generation's. */
+static bool is_claimed_anew(const struct infp_wire_chunk *chunk, uint64_t generation)
+{
+        fence();
+        return atomic_load_explicit(&chunk->stamp, memory_order_relaxed) >> 3 != generation;
+}
+
+/* The chunk was claimed anew since it was looked at last. Of the consumer's own loss the writer keeps count. */
+static void note_missed(struct infp_ring *ring, const struct ring_seen *seen, uint64_t generation)
+{
+        const bool is_next = seen->generation == generation; /* kept plus one: the one before */
+
+        if (seen->generation && !ring->is_consumer && !(is_next && seen->is_sealed))
+                ring->counts.missed_chunks++;
+}
+
+/* Where reading goes on: after what we took, or what an earlier consumer took. */
+static uint32_t start_of(struct infp_ring *ring, const struct infp_wire_chunk *chunk, struct ring_seen *seen,
+                         uint64_t generation)
+{
+        uint64_t drained;
+
+        if (seen->generation == generation + 1)
+                return seen->offset;
+        note_missed(ring, seen, generation);
+        *seen = (struct ring_seen){ .generation = generation + 1 };
+        drained = atomic_load_explicit(&chunk->drained, memory_order_acquire);
+        if (ring->is_consumer && drained >> 32 == (generation & UINT32_MAX) && (drained & UINT32_MAX) <= ROOM &&
+            drained % 8 == 0)
+                seen->offset = (uint32_t) (drained & UINT32_MAX);
+        return seen->offset;
+}
+
+/* 1: it is to be looked at again, since it was claimed meanwhile; 0; -ENOMEM. */
+static int take_once(struct infp_ring *ring, uint32_t index)
+{
+        struct infp_wire_chunk *chunk = chunk_at(ring, index);
+        struct ring_seen *seen = &ring->seen[index];
+        const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire), generation = stamp >> 3;
+        const unsigned state = stamp & 7;
+        const uint32_t used = atomic_load_explicit(&chunk->used, memory_order_acquire),
+                       tid = atomic_load_explicit(&chunk->tid, memory_order_relaxed), at = (uint32_t) ring->taken.size;
+        const uint64_t thread_start = atomic_load_explicit(&chunk->thread_start, memory_order_relaxed);
+        uint32_t from;
+
+        if (state == INFP_WIRE_FREE || state == INFP_WIRE_CLAIMING)
+                return 0;
+        from = start_of(ring, chunk, seen, generation);
+        if (state > INFP_WIRE_SEALED || used > ROOM || used % 8 || used < from) {
+                if (is_claimed_anew(chunk, generation))
+                        return 1;
+                ring->counts.broken += from < ROOM;
+                seen->offset = ROOM;
+                return 0;
+        }
+        if (used == from) {
+                seen->is_sealed = state == INFP_WIRE_SEALED;
+                return 0;
+        }
+        if (!infp_str_reserve(&ring->taken, used - from))
+                return -ENOMEM;
+        copy_words(ring->taken.data + at, chunk, from, used - from);
+        if (is_claimed_anew(chunk, generation)) {
+                ring->counts.torn++;
+                return 1;
+        }
+        /* Only now: a record may have been written after the last look at the clock. */
+        ring->now_ns = infp_clock_ns(CLOCK_MONOTONIC) + slack_ns;
+        ring->taken.size += used - from;
+        seen->offset = used;
+        seen->is_sealed = state == INFP_WIRE_SEALED;
+        if (ring->is_consumer)
+                atomic_store_explicit(&chunk->drained, drained_word(generation, used), memory_order_release);
+        return list_records(ring, at, tid, thread_start);
+}
+
+static bool has_news(const struct infp_ring *ring, uint32_t index)
+{
+        struct infp_wire_chunk *chunk = chunk_at(ring, index);
+        const struct ring_seen *seen = &ring->seen[index];
+        const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+
+        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING ||
+            __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) == INFP_WIRE_STAY)
+                return false;
+        return seen->generation != (stamp >> 3) + 1 ||
+               seen->offset != atomic_load_explicit(&chunk->used, memory_order_acquire);
+}
+
+static int by_age(const void *a, const void *b)
+{
+        const struct ring_visit *one = a, *other = b;
+
+        if (one->first_ns != other->first_ns)
+                return one->first_ns < other->first_ns ? -1 : 1;
+        return one->index < other->index ? -1 : 1;
+}
+
+/* A pass goes from the oldest chunk to the newest, so that what does not fit into one turn is in order nearly as well. */
+static int begin_pass(struct infp_ring *ring)
+{
+        const uint32_t n = chunks_now(ring);
+
+        ring->pass++;
+        ring->next_visit = ring->n_visits = 0;
+        if (!ring->visits) {
+                ring->visits = calloc(ring->layout.max_chunks, sizeof(*ring->visits));
+                if (!ring->visits)
+                        return -ENOMEM;
+        }
+        for (uint32_t i = 0; i < n; i++)
+                if (has_news(ring, i))
+                        ring->visits[ring->n_visits++] = (struct ring_visit){
+                                .first_ns = atomic_load_explicit(&chunk_at(ring, i)->first_ns, memory_order_relaxed),
+                                .index = i,
+                        };
+        infp_sort(ring->visits, ring->n_visits, sizeof(*ring->visits), by_age);
+        return 0;
+}
+
+/* Copies what chunks hold, at most about INFP_RING_TURN_BYTES. 1: the pass is over; 0: it goes on; -ENOMEM. */
+static int take(struct infp_ring *ring)
+{
+        int r = 0;
+
+        if (!ring->is_in_pass)
+                INFP_TRY(begin_pass(ring));
+        ring->is_in_pass = true;
+        for (; ring->next_visit < ring->n_visits; ring->next_visit++) {
+                if (ring->taken.size >= INFP_RING_TURN_BYTES)
+                        return 0;
+                for (unsigned i = 0; i < TRIES && (r = take_once(ring, ring->visits[ring->next_visit].index)) == 1; i++)
+                        ;
+                if (r < 0)
+                        return r;
+        }
+        ring->is_in_pass = false;
+        return 1;
+}
+
+int ring_copy_staying(struct infp_ring *ring, uint32_t id, uint8_t kind, struct infp_wire_record *ret)
+{
+        const uint32_t index = id / (INFP_WIRE_CHUNK / 8), at = id % (INFP_WIRE_CHUNK / 8) * 8 - HEAD;
+        struct infp_wire_chunk *chunk;
+        uint64_t stamp;
+        uint32_t used;
+
+        if (index >= chunks_now(ring) || at >= ROOM)
+                return -ENOENT;
+        chunk = chunk_at(ring, index);
+        stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
+        used = atomic_load_explicit(&chunk->used, memory_order_acquire);
+        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING || used > ROOM ||
+            at + sizeof(*ret) > used || __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) != INFP_WIRE_STAY)
+                return -ENOENT;
+        copy_words((char *) ret, chunk, at, sizeof(*ret));
+        if (ret->kind != kind || !is_record(ring, ret, used - at))
+                return -EBADMSG;
+        copy_words((char *) (ret + 1), chunk, at + sizeof(*ret), ret->size - (uint32_t) sizeof(*ret));
+        return is_claimed_anew(chunk, stamp >> 3) ? -ENOENT : 0;
+}
+
+/* The arena's texts are never changed by a writer; should somebody else do so, what is copied once stays as it is. */
+bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
+               size_t cap, size_t *ret_size)
+{
+        const struct ring_layout *layout = &ring->layout;
+        const uint32_t at = text.at & ~INFP_WIRE_INLINE;
+
+        *ret_size = text.size;
+        ret[0] = 0;
+        if (text.size == 0)
+                return true;
+        if (text.size >= cap)
+                return false;
+        if (text.at & INFP_WIRE_INLINE) {
+                if (!record || at < layout->fixed[record->kind] || at > record->size || text.size > record->size - at)
+                        return false;
+                memcpy(ret, (const char *) record + at, text.size);
+        } else {
+                uint32_t used = atomic_load_explicit(&ring_head(ring)->arena_used, memory_order_acquire);
+
+                used = used < layout->arena_bytes ? used : layout->arena_bytes;
+                if (at > used || text.size > used - at)
+                        return false;
+                memcpy(ret, ring->map.at + layout->arena_at + at, text.size);
+        }
+        ret[text.size] = 0;
+        return true;
+}
 
 enum { KEPT_BYTES = 64 * 1024 };
 
@@ -53,14 +514,14 @@ static int open_map(struct infp_ring *ring, uint64_t size, struct infp_err *err)
 
         if (n != sizeof(page))
                 return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: it is too short; remove it");
-        INFP_TRY(ring_check(&page.head, size, &ring->layout, err));
+        INFP_TRY(check_head(&page.head, size, &ring->layout, err));
         wanted = (ssize_t) (ring->layout.n_kinds * sizeof(*kinds));
         kinds = malloc((size_t) wanted + 1);
         if (!kinds)
                 return infp_fail(err, -ENOMEM, "not enough memory for a reader");
         if (pread(ring->file, kinds, (size_t) wanted, ring->layout.kinds_at) != wanted)
                 return infp_fail(err, -EBADMSG, "is not a ring file of libinfprof: its schema is cut; remove it");
-        INFP_TRY(ring_check_kinds(kinds, &ring->layout, err));
+        INFP_TRY(check_kinds(kinds, &ring->layout, err));
         r = infp_guarded_map_open(&ring->map, ring->file, ring->layout.size, ring->is_consumer);
         return r < 0 ? infp_fail_errno(err, r, "cannot be mapped") : 0;
 }
@@ -178,7 +639,7 @@ struct infp_ring *infp_ring_close(struct infp_ring *ring)
 /* One call's worth. 1: there is more. */
 static int turn(struct infp_ring *ring, bool last)
 {
-        int r, is_over = ring_take(ring);
+        int r, is_over = take(ring);
 
         if (is_over < 0)
                 return is_over;

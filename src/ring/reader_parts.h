@@ -1,4 +1,4 @@
-/* The inside of a reader, shared by reader*.c alone. */
+/* The inside of a reader: reader.c copies records out of the file, reader_row.c makes rows of them, reader_stack.c looks up stacks. */
 #pragma once
 
 #include "base/guarded_map.h"
@@ -113,45 +113,18 @@ static inline struct infp_wire_head *ring_head(const struct infp_ring *ring)
         return (struct infp_wire_head *) (void *) ring->map.at;
 }
 
-/* reader_check.c: the head of a mapped or copied first page, against the file's size. */
-int ring_check(const struct infp_wire_head *head, uint64_t file_size, struct ring_layout *ret, struct infp_err *err);
-int ring_check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *layout, struct infp_err *err);
-
-/* reader_take.c: copies what chunks hold, at most about INFP_RING_TURN_BYTES. 1: the pass is over; 0: it goes on; -ENOMEM. */
-int ring_take(struct infp_ring *ring);
+/* reader.c */
 /* Copies the record that has this id, of class stay, into ret (a chunk's room). -ENOENT: there is none; -EBADMSG: no writer makes it. */
 int ring_copy_staying(struct infp_ring *ring, uint32_t id, uint8_t kind, struct infp_wire_record *ret);
 /* The text, copied, at most cap - 1 bytes; false: no writer makes such a one. record: with its inline texts. */
 bool ring_text(struct infp_ring *ring, const struct infp_wire_record *record, struct infp_wire_text text, char *ret,
                size_t cap, size_t *ret_size);
 
-/* reader_row.c: events to rows. */
+/* reader_row.c */
+enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };
 int ring_give_events(struct infp_ring *ring);
 int ring_give_metrics(struct infp_ring *ring, bool last); /* newest values whose records are gone */
-enum { INFP_RING_MARKS, INFP_RING_SPANS, INFP_RING_COUNTERS };
-struct infp_row *ring_begin_row(struct infp_ring *ring, const struct infp_table *table, uint64_t t_ns);
-int ring_put_row(struct infp_ring *ring, unsigned table);
-void ring_put_thread(struct infp_ring *ring, unsigned cell, uint32_t tid,
-                     uint64_t start); /* its name, where it has one */
-
-/* reader_span_row.c */
-void ring_take_begin(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_span_begin *begun);
-void ring_take_attribute(struct infp_ring *ring, const struct infp_wire_span_attr *attr);
-int ring_take_end(struct infp_ring *ring, const struct ring_event *event, const struct infp_wire_span_end *end);
-int ring_give_spans(struct infp_ring *ring);      /* that ended in an earlier pass */
-int ring_give_open_spans(struct infp_ring *ring); /* all that are left */
-
-/* reader_thread.c */
-const char *ring_thread_name(const struct infp_ring *ring, uint32_t tid, uint64_t start); /* NULL: none */
-int ring_set_thread_name(struct infp_ring *ring, uint32_t tid, uint64_t start, const char *name, size_t size);
-void ring_threads_done(struct infp_ring *ring);
-
-/* reader_span.c. NULL: there are too many, or no memory. */
-struct ring_span *ring_span_get(struct ring_spans *spans, uint64_t id);
-void ring_span_end(struct ring_spans *spans, struct ring_span *span, uint64_t pass); /* it waits */
-void ring_span_drop(struct ring_spans *spans, struct ring_span *span);
-void ring_spans_forget_strays(struct ring_spans *spans); /* of which only attributes were seen */
-/* value: JSON. False: no room. */
-bool ring_span_attribute(struct ring_spans *spans, struct ring_span *span, const char *key, size_t key_size,
-                         const struct infp_str *value);
+int ring_give_spans(struct infp_ring *ring);              /* that ended in an earlier pass */
+int ring_give_open_spans(struct infp_ring *ring);         /* all that are left */
 void ring_spans_done(struct ring_spans *spans);
+void ring_threads_done(struct infp_ring *ring);
