@@ -3,18 +3,240 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/procfile.h"
+#include "base/rights.h"
 #include "base/sort.h"
+#include "model/id.h"
 #include "ring/where.h"
 #include "ring/wire.h"
+
+enum { STAT_FIELDS = 20, MAX_ENVIRONMENT = 8 << 20 }; /* stat: from the state to the start time */
+
+static ssize_t read_of(int proc_fd, pid_t pid, const char *name, char *ret, size_t cap)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "%d/%s", (int) pid, name);
+        return infp_read_at(proc_fd, path, ret, cap);
+}
+
+/* State and start time of /proc/PID/stat. The name in it may hold anything but a byte 0. */
+static int read_start(int proc_fd, pid_t pid, uint64_t *ret_start)
+{
+        char text[1024];
+        const ssize_t n = read_of(proc_fd, pid, "stat", text, sizeof(text));
+        struct infp_span words[STAT_FIELDS];
+        const char *at;
+
+        if (n <= 0)
+                return -ESRCH;
+        at = strrchr(text, ')');
+        if (!at)
+                return -EBADMSG;
+        at++;
+        infp_span_words((struct infp_span){ at, (size_t) (text + n - at) }, words, STAT_FIELDS);
+        if (infp_span_is(words[0], "Z") || infp_span_is(words[0], "X"))
+                return -ESRCH;
+        return infp_span_u64(words[STAT_FIELDS - 1], ret_start);
+}
+
+/* The word number `index` after the name of a line of /proc/PID/status; UINT_MAX: the last one. */
+static bool status_number(const char *text, const char *name, unsigned index, uint64_t *ret)
+{
+        struct infp_span rest = { text, strlen(text) }, line, words[34];
+
+        while (infp_span_line(&rest, &line)) {
+                size_t n;
+
+                if (!infp_span_starts(line, name))
+                        continue;
+                n = infp_span_words(line, words, INFP_COUNT(words));
+                if (index == UINT_MAX)
+                        index = (unsigned) n - 2;
+                return n >= 2 && index + 1 < n && infp_span_u64(words[index + 1], ret) == 0;
+        }
+        return false;
+}
+
+static void read_boot_id(int proc_fd, char *ret, size_t cap)
+{
+        char text[64];
+        const ssize_t n = infp_read_at(proc_fd, "sys/kernel/random/boot_id", text, sizeof(text));
+
+        ret[0] = 0;
+        if (n >= 36)
+                snprintf(ret, cap, "%.36s", text);
+}
+
+int infp_ring_owner_read(int proc_fd, pid_t pid, struct infp_ring_owner *ret, struct infp_err *err)
+{
+        struct infp_ring_owner owner = { .pid = pid };
+        char text[8192], path[64];
+        uint64_t uid, number;
+        struct stat status;
+
+        if (read_start(proc_fd, pid, &owner.start_ticks) < 0 ||
+            read_of(proc_fd, pid, "status", text, sizeof(text)) <= 0 || !status_number(text, "Uid:", 1, &uid))
+                return infp_fail(err, -ESRCH, "there is no process %d", (int) pid);
+        owner.uid = (uint32_t) uid;
+        if (owner.uid != geteuid() && geteuid() != 0)
+                return infp_fail(
+                        err, -EPERM,
+                        "process %d belongs to uid %u, and infprof runs as uid %u: only that user and root may read it",
+                        (int) pid, owner.uid, (unsigned) geteuid());
+        if (status_number(text, "NSpid:", UINT_MAX, &number))
+                owner.pid = (int32_t) number;
+        snprintf(path, sizeof(path), "%d/ns/pid", (int) pid);
+        if (fstatat(proc_fd, path, &status, 0) == 0)
+                owner.pid_ns = status.st_ino;
+        read_boot_id(proc_fd, owner.boot_id, sizeof(owner.boot_id));
+        owner.process = infp_process_id(owner.boot_id, pid, owner.start_ticks);
+        *ret = owner;
+        return 0;
+}
+
+/* What the process itself calls this uid: in a user namespace another one, and the directories bear that. */
+static uint32_t inner_uid(int proc_fd, pid_t pid, uint32_t uid)
+{
+        char text[4096];
+        const ssize_t n = read_of(proc_fd, pid, "uid_map", text, sizeof(text));
+        struct infp_span rest = { text, n > 0 ? (size_t) n : 0 }, line, words[3];
+
+        while (infp_span_line(&rest, &line)) {
+                uint64_t inside, outside, count;
+
+                if (infp_span_words(line, words, 3) == 3 && infp_span_u64(words[0], &inside) == 0 &&
+                    infp_span_u64(words[1], &outside) == 0 && infp_span_u64(words[2], &count) == 0 && uid >= outside &&
+                    uid - outside < count)
+                        return (uint32_t) (inside + (uid - outside));
+        }
+        return uid;
+}
+
+/* The variable's value in an environment of `size` bytes, or NULL. */
+static const char *variable(const char *environment, size_t size, const char *name)
+{
+        const size_t name_size = strlen(name);
+
+        for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
+                if (strncmp(at, name, name_size) == 0 && at[name_size] == '=')
+                        return at + name_size + 1;
+        return NULL;
+}
+
+/* No link leads out of `root`; of the last part none is followed. */
+static int open_below(int root, const char *path)
+{
+        struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+        const int fd = (int) syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+        if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+                return fd < 0 ? -errno : fd;
+        /* Kernels before 5.6, and seccomp filters of old container runtimes: only what cannot lead elsewhere. */
+        return -ENOSYS;
+}
+
+static bool is_private(int fd, uint32_t uid)
+{
+        struct stat status;
+
+        return fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == uid && !(status.st_mode & 077);
+}
+
+static bool is_same_directory(int a, int b)
+{
+        struct stat one, other;
+
+        return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+struct places {
+        int root;
+        uint32_t uid;
+        struct infp_ring_wish *wish;
+        int (*each)(void *context, int fd, const char *path);
+        void *context;
+        int n;
+};
+
+static int try_place(struct places *p, const char *path)
+{
+        int fd = open_below(p->root, path), r;
+
+        if (fd == -ENOSYS && p->wish->is_root_ours)
+                fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || !is_private(fd, p->uid)) {
+                infp_close(fd);
+                p->wish->is_first_missing |= p->n == 0;
+                return 0;
+        }
+        r = p->each(p->context, fd, path);
+        p->n += r >= 0;
+        return r < 0 ? r : 0;
+}
+
+static int try_places(struct places *p, uint32_t inner, const char *wanted, const char *runtime_dir)
+{
+        char path[PATH_MAX];
+
+        p->wish->is_wanted = wanted && *wanted && strcmp(wanted, "0") != 0;
+        if (wanted && wanted[0] == '/') {
+                INFP_TRY(try_place(p, wanted));
+                p->wish->is_named_refused = p->n == 0;
+        }
+        for (unsigned i = 0;; i++) {
+                const int n = infp_ring_directory(i, inner, runtime_dir, path, sizeof(path));
+
+                if (n < 0)
+                        return p->n;
+                if (n > 0)
+                        INFP_TRY(try_place(p, path));
+        }
+}
+
+int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *owner, struct infp_ring_wish *ret,
+                          int (*each)(void *context, int fd, const char *path), void *context, struct infp_err *err)
+{
+        const int32_t thread = infp_proc_thread(proc_fd, "", (int32_t) pid);
+        infp_autofree char *environment = NULL;
+        infp_autoclose int root = -1, our_root = -1;
+        char path[64];
+        ssize_t size;
+        struct places places = { .uid = owner->uid, .wish = ret, .each = each, .context = context };
+
+        *ret = (struct infp_ring_wish){ 0 };
+        snprintf(path, sizeof(path), "%d/environ", (int) thread);
+        size = infp_read_all_at(proc_fd, path, MAX_ENVIRONMENT, &environment);
+        if (size == -ENOENT || size == -ESRCH)
+                return infp_fail(err, -ESRCH, "process %d has ended", (int) pid);
+        if (size < 0)
+                return infp_fail(err, -EACCES, "/proc/%d/environ cannot be read (%s): %s", (int) pid,
+                                 strerror((int) -size), infp_rights_fix(INFP_MAY_TRACE));
+        snprintf(path, sizeof(path), "%d/root", (int) thread);
+        root = places.root = openat(proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return infp_fail(err, -EACCES, "/proc/%d/root cannot be opened (%s): %s", (int) pid, strerror(errno),
+                                 infp_rights_fix(INFP_MAY_TRACE));
+        our_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        ret->is_root_ours = our_root >= 0 && is_same_directory(root, our_root);
+        return try_places(&places, inner_uid(proc_fd, pid, owner->uid),
+                          variable(environment, (size_t) size, INFP_RING_ENV),
+                          variable(environment, (size_t) size, "XDG_RUNTIME_DIR"));
+}
 
 enum { MAX_FILES = 4096 }; /* of a directory: what is more is somebody's mischief */
 

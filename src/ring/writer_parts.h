@@ -1,5 +1,5 @@
-/* What the files of the writer share: writer.c (calls), writer_open.c and writer_file.c (the file), writer_room.c (may it grow),
- * writer_pool.c (chunks), writer_thread.c, writer_text.c, writer_metric.c, writer_schema.c, writer_tidy.c (what others left), writer_facts.c (/proc). */
+/* What the files of the writer share: writer.c (calls), writer_file.c (the file), writer_pool.c (threads and their chunks),
+ * writer_text.c (texts, counters and gauges), writer_stack.c (stacks). */
 #pragma once
 
 #include <errno.h>
@@ -110,64 +110,38 @@ static inline uint32_t infp_writer_lay(struct infp_wire_record *record, uint32_t
         return size;
 }
 
-/* writer_file.c: makes, maps and fills the file, up to head->ready. 0 or -errno. */
-int infp_writer_make_file(struct infp_writer_file *ret);
+/* writer_file.c */
+int infp_writer_make_file(struct infp_writer_file *ret); /* makes, maps and fills it, up to head->ready. 0 or -errno */
 void infp_writer_unmap(struct infp_writer_file *file);
-/* Opens the file again by its path; -ESTALE when that is another file now. No descriptor is kept: a program that closes those it
- * does not know would give its number to a file of its own. */
-int infp_writer_reopen(const struct infp_writer_file *file);
 void infp_writer_unlink(const struct infp_writer_file *file);
-
-/* writer_room.c */
-/* Brings allocated pages into the page table now, so that the first write to each is no fault. Where the kernel cannot (before
- * 5.14), they come by faults. */
-void infp_writer_touch(struct infp_writer_file *file, uint64_t from, uint64_t to);
-int infp_writer_allocate(int fd, uint64_t have, uint64_t want, bool at_first);
 bool infp_writer_is_growing(void);
 /* By a step; for threads, which may be many and come fast, by as much as there is. */
 int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns);
+uint64_t infp_writer_start_ticks(const char *stat_path); /* field 22; 0 where /proc does not say */
+size_t infp_writer_append(char *ret, size_t cap, size_t at, const char *text); /* cap and more: did not fit */
+size_t infp_writer_number(char *ret, size_t cap, size_t at, uint64_t number);
+uint64_t infp_writer_parse(const char **text); /* decimal digits */
 
 /* writer_pool.c */
 int infp_writer_pool_reset(void); /* before a file is used. -ENOMEM */
 /* A chunk with room for `size` bytes. */
 bool infp_writer_claim(struct infp_writer_thread *thread, enum infp_wire_class class, uint32_t size, uint64_t now_ns);
-void infp_writer_park(struct infp_writer_slot *slot, enum infp_wire_class class);
-
-/* writer_thread.c */
 void infp_writer_thread_setup(void); /* once, early: later keys would need the heap */
 void infp_writer_thread_done(void);
 void infp_writer_thread_reset(void); /* in a child: nobody but us */
 struct infp_writer_thread *infp_writer_thread_new(void);
-void infp_writer_reap(uint64_t now_ns); /* frees what threads left that are gone without a word */
 
 /* writer_text.c */
 extern _Atomic uint64_t *infp_writer_interned;
 enum { INFP_WRITER_INTERNED = 4096 };
-uint32_t infp_writer_arena_put(const char *text, uint32_t size, uint32_t limit); /* under arena_lock; 0: no room */
-uint32_t infp_writer_size(const char *text, uint32_t max);                       /* cut at a character's edge */
+uint32_t infp_writer_size(const char *text, uint32_t max); /* cut at a character's edge */
 uint64_t infp_writer_hash(const void *data, uint32_t size, uint64_t seed);
-void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);
+void infp_writer_metric_all(void); /* into a new file, under metric_lock */
 
 /* writer_stack.c: upper bits of a hash | place. */
 extern _Atomic uint64_t *infp_writer_stacks;
 enum { INFP_WRITER_STACKS = 32768 };
 
-/* writer_metric.c: into a new file, under metric_lock. */
-void infp_writer_metric_all(void);
-
-/* writer_tidy.c. directory: where the file of this process will lie; reads it on from where it is. Under page->opening. */
-void infp_writer_tidy(int directory, uint64_t now_ns);
-
-/* writer_schema.c */
-extern const struct infp_wire_kind infp_writer_kinds[];
-extern const uint32_t infp_writer_n_kinds;
-
-/* writer_facts.c: 0 where /proc does not say. */
-int infp_writer_read(const char *path, char *ret, size_t cap); /* bytes, ended by 0; or -errno */
-uint64_t infp_writer_start_ticks(const char *stat_path);       /* field 22 */
-void infp_writer_boot_id(uint8_t ret[16]);
-uint64_t infp_writer_pid_namespace(void);
-size_t infp_writer_append(char *ret, size_t cap, size_t at, const char *text); /* cap and more: did not fit */
-size_t infp_writer_number(char *ret, size_t cap, size_t at, uint64_t number);
-uint64_t infp_writer_parse(const char **text); /* decimal digits */
+/* writer.c */
+void infp_writer_copy(uint64_t *to, const char *text, uint32_t size);

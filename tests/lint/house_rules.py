@@ -28,7 +28,7 @@ ONE_PLACE = [
         "cli/cmd_query.c": "DuckDB starts threads, which inherit what main blocks",
         "ring/writer.c": "in other programs: no handler of theirs may run within",
         "ring/writer_parts.h": "the same",
-        "ring/writer_room.c": "the same"}),
+        "ring/writer_file.c": "the same"}),
     (r"\bmmap\((?![^;]*MAP_ANONYMOUS)", "infp_guarded_map_open (base/guarded_map.h), or pread: who shortens a mapped file kills us", {
         "base/guarded_map.c": "it is that place",
         "ring/writer_file.c": "in other programs, where no handler of ours may be: a file of their own",
