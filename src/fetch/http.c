@@ -1,11 +1,14 @@
-/* The HTTP client's context: transfers of one thread side by side, by libcurl's multi interface. */
+/* The HTTP client: transfers of one thread side by side, by libcurl's multi interface. */
 #include "fetch/http.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -13,9 +16,414 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "fetch/http_inner.h"
+#include "fetch/curl.h"
+#include "fetch/http_url.h"
 
-enum { EVENTS = 64 };
+enum { EVENTS = 64, HEADERS_MAX = 256 * 1024 };
+
+struct infp_http {
+        CURLM *multi;
+        int epoll_fd;                     /* the sockets that libcurl waits for */
+        uint64_t due_ns;                  /* when it wants to be called without one; UINT64_MAX: never */
+        struct infp_http_transfer *first; /* all that run */
+        unsigned n_running;
+        bool is_inside;      /* libcurl is working and must not be called: starts and cancels wait for its return */
+        uint64_t n_happened; /* ends and pieces of bodies */
+};
+
+struct infp_http_transfer {
+        struct infp_http *http;
+        struct infp_http_transfer *next, *previous;
+        CURL *easy;
+        struct curl_slist *headers;
+        bool is_added; /* libcurl has it */
+        bool is_chunked;
+        bool is_cancelled; /* while libcurl was working: ended after it */
+        int stop_r;        /* why we ended it: cap, caller */
+        uint64_t n_header_bytes;
+        struct infp_http_result result;
+
+        uint32_t timeout_ms;
+        uint64_t max_bytes;
+        int (*data)(void *context, const char *bytes, size_t size, uint64_t t_ns);
+        void (*done)(void *context, const struct infp_http_result *result);
+        void *context;
+
+        char shown[HTTP_URL_MAX + 64]; /* the URL with secrets masked */
+        char message[CURL_ERROR_SIZE];
+        struct infp_err err;
+};
+
+/* What went wrong with a transfer: one sentence that names the URL. */
+
+static int explain_timeout(struct infp_http_transfer *transfer)
+{
+        const struct infp_http_result *result = &transfer->result;
+
+        if (!result->sent_t_ns)
+                return infp_fail(&transfer->err, -ETIMEDOUT, "%s: no connection within %" PRIu32 " ms", transfer->shown,
+                                 transfer->timeout_ms);
+        if (!result->first_byte_t_ns)
+                return infp_fail(&transfer->err, -ETIMEDOUT, "%s has not answered within %" PRIu32 " ms",
+                                 transfer->shown, transfer->timeout_ms);
+        return infp_fail(&transfer->err, -ETIMEDOUT,
+                         "%s sends too slowly: %" PRIu64 " bytes within %" PRIu32 " ms, and no end", transfer->shown,
+                         result->n_wire_bytes, transfer->timeout_ms);
+}
+
+static int explain_connect(struct infp_http_transfer *transfer)
+{
+        long number = 0;
+
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
+        switch (number) {
+        case ECONNREFUSED:
+                return infp_fail(&transfer->err, -ECONNREFUSED, "%s: connection refused, nothing listens there",
+                                 transfer->shown);
+        case ENOENT:
+                return infp_fail(&transfer->err, -ENOENT, "%s: the socket does not exist", transfer->shown);
+        case EACCES:
+                return infp_fail(&transfer->err, -EACCES, "%s: this user may not use the socket", transfer->shown);
+        case 0:
+                return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: no connection: %s", transfer->shown,
+                                 transfer->message);
+        default:
+                return infp_fail_errno(&transfer->err, (int) -number, "%s: no connection", transfer->shown);
+        }
+}
+
+/* Fewer bytes than announced: how many is what tells a proxy's limit from a server that died. */
+static int explain_cut(struct infp_http_transfer *transfer)
+{
+        curl_off_t announced = -1, came = 0;
+
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_SIZE_DOWNLOAD_T, &came);
+        if (announced > came)
+                return infp_fail(&transfer->err, -EBADMSG,
+                                 "%s: the answer was cut short: %" PRId64 " of %" PRId64 " bytes are missing",
+                                 transfer->shown, (int64_t) (announced - came), (int64_t) announced);
+        return infp_fail(&transfer->err, -EBADMSG,
+                         "%s: the answer was cut short after %" PRId64 " bytes: its end is missing", transfer->shown,
+                         (int64_t) came);
+}
+
+static int explain_redirect(struct infp_http_transfer *transfer)
+{
+        const char *target = NULL;
+        char shown[256];
+
+        if (transfer->result.status < 300 || transfer->result.status > 399)
+                return 0;
+        infp_curl.easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &target);
+        if (!target)
+                return 0;
+        infp_http_url_show(target, shown, sizeof(shown));
+        return infp_fail(&transfer->err, -EREMCHG,
+                         "%s redirects (%ld) to %s, which is not followed: give that URL instead if you mean it",
+                         transfer->shown, transfer->result.status, shown);
+}
+
+static int explain_certificate(struct infp_http_transfer *transfer)
+{
+        return infp_fail(
+                &transfer->err, -EKEYREJECTED,
+                "%s: the server's certificate is not trusted (%s): add its issuer to the system's certificates",
+                transfer->shown, transfer->message);
+}
+
+static int explain_headers(struct infp_http_transfer *transfer)
+{
+        return infp_fail(&transfer->err, -EMSGSIZE, "%s: the headers of the answer are too long", transfer->shown);
+}
+
+static int explain_other(struct infp_http_transfer *transfer, CURLcode code)
+{
+        const char *why = transfer->message[0] ? transfer->message : infp_curl.easy_strerror(code);
+
+        switch (code) {
+#if LIBCURL_VERSION_NUM >= 0x080600
+        case CURLE_TOO_LARGE:
+                return explain_headers(transfer);
+#endif
+        case CURLE_OUT_OF_MEMORY:
+                /* Before 8.6 also of one header that is longer than libcurl takes. */
+                if (transfer->result.sent_t_ns && !transfer->result.first_byte_t_ns)
+                        return explain_headers(transfer);
+                return infp_fail_errno(&transfer->err, -ENOMEM, "%s", transfer->shown);
+        case CURLE_COULDNT_RESOLVE_HOST:
+                return infp_fail(&transfer->err, -EHOSTUNREACH, "%s: unknown host name", transfer->shown);
+        case CURLE_GOT_NOTHING:
+                return infp_fail(&transfer->err, -EBADMSG, "%s: the server closed the connection without an answer",
+                                 transfer->shown);
+        case CURLE_UNSUPPORTED_PROTOCOL: /* "Received HTTP/0.9 when not allowed" */
+        case CURLE_WEIRD_SERVER_REPLY:
+                return infp_fail(&transfer->err, -EBADMSG, "%s: the answer is not HTTP", transfer->shown);
+        case CURLE_BAD_CONTENT_ENCODING:
+                return infp_fail(&transfer->err, -EBADMSG, "%s: the answer cannot be unpacked: %s", transfer->shown,
+                                 why);
+        case CURLE_RECV_ERROR:
+        case CURLE_SEND_ERROR:
+                return infp_fail(&transfer->err, -ECONNRESET, "%s: the connection broke: %s", transfer->shown, why);
+        case CURLE_SSL_CONNECT_ERROR:
+                return infp_fail(&transfer->err, -EPROTO, "%s: no TLS connection: %s", transfer->shown, why);
+        default:
+                return infp_fail(&transfer->err, -EIO, "%s: %s", transfer->shown, why);
+        }
+}
+
+static int explain_stop(struct infp_http_transfer *transfer)
+{
+        switch (transfer->stop_r) {
+        case -EFBIG:
+                return infp_fail(&transfer->err, -EFBIG, "%s: the answer is over the limit of %" PRIu64 " bytes",
+                                 transfer->shown, transfer->max_bytes);
+        case -EMSGSIZE:
+                return infp_fail(&transfer->err, -EMSGSIZE, "%s: the headers of the answer are over %d bytes",
+                                 transfer->shown, HEADERS_MAX);
+        case -ECANCELED:
+                return infp_fail(&transfer->err, -ECANCELED, "%s: cancelled", transfer->shown);
+        default:
+                return infp_fail(&transfer->err, transfer->stop_r, "%s: the transfer was ended", transfer->shown);
+        }
+}
+
+static void explain(struct infp_http_transfer *transfer, CURLcode code)
+{
+        int r;
+
+        if (transfer->stop_r)
+                r = explain_stop(transfer);
+        else if (code == CURLE_OK)
+                r = explain_redirect(transfer);
+        else if (code == CURLE_OPERATION_TIMEDOUT)
+                r = explain_timeout(transfer);
+        else if (code == CURLE_COULDNT_CONNECT)
+                r = explain_connect(transfer);
+        else if (code == CURLE_PARTIAL_FILE)
+                r = explain_cut(transfer);
+        else if (code == CURLE_PEER_FAILED_VERIFICATION)
+                r = explain_certificate(transfer);
+        else
+                r = explain_other(transfer, code);
+        transfer->result.r = r;
+        transfer->result.error = transfer->err.text;
+}
+
+/* One request of the HTTP client: its options and what comes back. */
+
+static size_t on_body(char *bytes, size_t one, size_t n, void *context)
+{
+        struct infp_http_transfer *transfer = context;
+        struct infp_http_result *result = &transfer->result;
+        uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        size_t size = one * n;
+        int r;
+
+        transfer->http->n_happened++;
+        if (!result->first_byte_t_ns)
+                result->first_byte_t_ns = now;
+        if (transfer->is_cancelled)
+                return 0;
+        /* Behind the unpacking: what a small packed body grows to counts. */
+        if (transfer->max_bytes && result->n_bytes + size > transfer->max_bytes) {
+                transfer->stop_r = -EFBIG;
+                return 0;
+        }
+        result->n_bytes += size;
+        r = transfer->data ? transfer->data(transfer->context, bytes, size, now) : 0;
+        if (r) {
+                transfer->stop_r = r < 0 ? r : -ECANCELED;
+                return 0;
+        }
+        return size;
+}
+
+static size_t on_header(char *bytes, size_t one, size_t n, void *context)
+{
+        struct infp_http_transfer *transfer = context;
+
+        static const char chunked[] = "transfer-encoding: chunked";
+
+        transfer->is_chunked |= one * n >= sizeof(chunked) - 1 && !strncasecmp(bytes, chunked, sizeof(chunked) - 1);
+        transfer->n_header_bytes += one * n;
+        if (transfer->n_header_bytes <= HEADERS_MAX)
+                return one * n;
+        transfer->stop_r = -EMSGSIZE;
+        return 0;
+}
+
+static int on_request(void *context, char *ip, char *local_ip, int port, int local_port)
+{
+        struct infp_http_transfer *transfer = context;
+
+        (void) ip;
+        (void) local_ip;
+        (void) port;
+        (void) local_port;
+        transfer->result.sent_t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        return CURL_PREREQFUNC_OK;
+}
+
+static bool add_header(struct infp_http_transfer *transfer, const char *line)
+{
+        struct curl_slist *grown = infp_curl.slist_append(transfer->headers, line);
+
+        if (grown)
+                transfer->headers = grown;
+        return grown;
+}
+
+static bool is_named(const char *const *headers, const char *name)
+{
+        const size_t size = strlen(name);
+
+        for (const char *const *line = headers; line && *line; line++)
+                if (!strncasecmp(*line, name, size) && ((*line)[size] == ':' || (*line)[size] == ';'))
+                        return true;
+        return false;
+}
+
+/* A header that libcurl would make up ("Content-Type: application/x-www-form-urlencoded") is ours to say, or is not sent. */
+static bool add_own(struct infp_http_transfer *transfer, const char *const *headers, const char *name,
+                    const char *value)
+{
+        char line[256];
+
+        if (is_named(headers, name))
+                return true;
+        snprintf(line, sizeof(line), "%s:%s%s", name, value ? " " : "", value ? value : "");
+        return add_header(transfer, line);
+}
+
+static int make_headers(struct infp_http_transfer *transfer, const struct infp_http_request *request,
+                        struct infp_err *err)
+{
+        infp_autostr struct infp_str token = { 0 };
+        bool is_good = true;
+
+        for (const char *const *line = request->headers; line && *line; line++)
+                is_good = is_good && add_header(transfer, *line);
+        if (request->accept)
+                is_good = is_good && add_own(transfer, request->headers, "Accept", request->accept);
+        /* With "Expect" libcurl waits a second for a "100 Continue" that small servers never send. */
+        if (request->body)
+                is_good = is_good && add_own(transfer, request->headers, "Expect", NULL) &&
+                          add_own(transfer, request->headers, "Content-Type", request->content_type);
+        if (request->token_file) {
+                INFP_TRY(infp_http_token(request->token_file, &token, err));
+                is_good = is_good && !token.failed && add_header(transfer, token.data);
+        }
+        return is_good ? 0 : infp_fail_errno(err, -ENOMEM, "%s", transfer->shown);
+}
+
+/* Never set: redirects, cookies, netrc, proxies (also not those of the environment), HTTP/0.9, other protocols. */
+static CURLcode set_guards(CURL *easy)
+{
+        CURLcode r = CURLE_OK;
+
+#define SET(option, value) r = r ? r : infp_curl.easy_setopt(easy, option, value)
+        SET(CURLOPT_NOSIGNAL, 1L);
+        SET(CURLOPT_FOLLOWLOCATION, 0L);
+        SET(CURLOPT_PROXY, "");
+        SET(CURLOPT_PROTOCOLS_STR, "http,https");
+        SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
+        SET(CURLOPT_SSL_VERIFYPEER, 1L);
+        SET(CURLOPT_SSL_VERIFYHOST, 2L);
+        SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+        SET(CURLOPT_USERAGENT, "infprof/" INFP_VERSION);
+        /* A name server that does not answer: the thread that asks it is left behind, not waited for. */
+        SET(CURLOPT_QUICK_EXIT, 1L);
+        return r;
+}
+
+static CURLcode set_request(struct infp_http_transfer *transfer, const struct infp_http_request *request,
+                            const struct http_url *url)
+{
+        uint32_t connect_ms = request->connect_timeout_ms ? request->connect_timeout_ms : request->timeout_ms;
+        CURL *easy = transfer->easy;
+        CURLcode r = set_guards(easy);
+
+        SET(CURLOPT_URL, url->text);
+        if (url->socket[0])
+                SET(CURLOPT_UNIX_SOCKET_PATH, url->socket);
+        SET(CURLOPT_TIMEOUT_MS, (long) request->timeout_ms);
+        SET(CURLOPT_CONNECTTIMEOUT_MS, (long) connect_ms);
+        if (!request->no_gzip)
+                SET(CURLOPT_ACCEPT_ENCODING, "gzip");
+        if (request->body) {
+                SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_size);
+                SET(CURLOPT_COPYPOSTFIELDS, request->body);
+        }
+        if (request->method)
+                SET(CURLOPT_CUSTOMREQUEST, request->method);
+        if (request->method && !strcmp(request->method, "HEAD"))
+                SET(CURLOPT_NOBODY, 1L);
+        SET(CURLOPT_HTTPHEADER, transfer->headers);
+        SET(CURLOPT_FRESH_CONNECT, request->fresh ? 1L : 0L);
+        SET(CURLOPT_FORBID_REUSE, request->fresh ? 1L : 0L);
+        SET(CURLOPT_WRITEFUNCTION, on_body);
+        SET(CURLOPT_WRITEDATA, transfer);
+        SET(CURLOPT_HEADERFUNCTION, on_header);
+        SET(CURLOPT_HEADERDATA, transfer);
+        SET(CURLOPT_PREREQFUNCTION, on_request);
+        SET(CURLOPT_PREREQDATA, transfer);
+        SET(CURLOPT_ERRORBUFFER, transfer->message);
+        SET(CURLOPT_PRIVATE, transfer);
+        return r;
+}
+#undef SET
+
+static struct infp_http_transfer *transfer_free(struct infp_http_transfer *transfer)
+{
+        if (!transfer)
+                return NULL;
+        infp_curl.easy_cleanup(transfer->easy);
+        infp_curl.slist_free_all(transfer->headers);
+        free(transfer);
+        return NULL;
+}
+
+static int transfer_new(struct infp_http *http, const struct infp_http_request *request,
+                        struct infp_http_transfer **ret, struct infp_err *err)
+{
+        struct infp_http_transfer *transfer;
+        struct http_url url;
+        CURLcode code;
+        int r;
+
+        INFP_TRY(infp_http_url_parse(request->url, &url, err));
+        transfer = calloc(1, sizeof(*transfer));
+        if (!transfer)
+                return infp_fail_errno(err, -ENOMEM, "HTTP client");
+        infp_http_url_show(request->url, transfer->shown, sizeof(transfer->shown));
+        transfer->http = http;
+        transfer->easy = infp_curl.easy_init();
+        transfer->timeout_ms = request->timeout_ms;
+        transfer->max_bytes = request->max_bytes;
+        transfer->data = request->data;
+        transfer->done = request->done;
+        transfer->context = request->context;
+        transfer->result.content_type = transfer->result.error = "";
+        if (!transfer->easy) {
+                transfer_free(transfer);
+                return infp_fail_errno(err, -ENOMEM, "HTTP client");
+        }
+        r = make_headers(transfer, request, err);
+        if (r >= 0) {
+                code = set_request(transfer, request, &url);
+                if (code)
+                        r = infp_fail(err, code == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EINVAL, "%s: %s", transfer->shown,
+                                      infp_curl.easy_strerror(code));
+        }
+        if (r < 0)
+                transfer = transfer_free(transfer);
+        else
+                *ret = transfer;
+        return r;
+}
+
+/* The context. */
 
 /* Writing to a closed TLS connection can raise SIGPIPE (OpenSSL uses write(2)), and libcurl with CURLOPT_NOSIGNAL leaves that to
  * its caller: blocked meanwhile, and taken away when it came. */
@@ -135,14 +543,14 @@ static void finish(struct infp_http_transfer *transfer, CURLcode code)
         result->n_wire_bytes = (uint64_t) came;
         result->content_type = type ? type : "";
         result->is_whole = announced >= 0 || transfer->is_chunked;
-        infp_http_explain(transfer, code);
+        explain(transfer, code);
         if (transfer->is_added)
                 infp_curl.multi_remove_handle(http->multi, transfer->easy);
         unlink_transfer(http, transfer);
         http->n_happened++;
         if (transfer->done)
                 transfer->done(transfer->context, result);
-        infp_http_transfer_free(transfer);
+        transfer_free(transfer);
 }
 
 struct infp_http *infp_http_free(struct infp_http *http)
@@ -167,7 +575,7 @@ int infp_http_start(struct infp_http *http, const struct infp_http_request *requ
 {
         struct infp_http_transfer *transfer;
 
-        INFP_TRY(infp_http_transfer_new(http, request, &transfer, err));
+        INFP_TRY(transfer_new(http, request, &transfer, err));
         transfer->next = http->first;
         if (http->first)
                 http->first->previous = transfer;

@@ -1,11 +1,20 @@
-/* What a URL of the HTTP client may be. */
+/* What a URL of the HTTP client may be, and a file with a token. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/fd.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "fetch/http_inner.h"
+#include "fetch/curl.h"
+#include "fetch/http.h"
+#include "fetch/http_url.h"
 #include "model/mask.h"
+
+enum { TOKEN_MAX = 16384 };
 
 static const char unix_scheme[] = "unix://";
 
@@ -122,4 +131,41 @@ bool infp_http_url_host(const char *url, char ret_host[256], unsigned *ret_port)
         ret_host[size] = 0;
         *ret_port = colon ? (unsigned) strtoul(colon + 1, NULL, 10) : !strncmp(url, "https", 5) ? 443 : 80;
         return true;
+}
+
+/* First line of the file, which is read at each start: tokens of clusters are replaced while we run. */
+int infp_http_token(const char *path, struct infp_str *ret, struct infp_err *err)
+{
+        infp_autofree char *text = malloc(TOKEN_MAX + 1);
+        infp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        struct stat info;
+        ssize_t n;
+        size_t size;
+
+        if (!text)
+                return infp_fail_errno(err, -ENOMEM, "token file %s", path);
+        if (fd < 0 || fstat(fd, &info))
+                return infp_fail_errno(err, -errno, "token file %s cannot be read", path);
+        if (!S_ISREG(info.st_mode))
+                return infp_fail(err, -EINVAL, "token file %s is not a regular file: it is read again for each request",
+                                 path);
+        n = read(fd, text, TOKEN_MAX);
+        if (n < 0)
+                return infp_fail_errno(err, -errno, "token file %s cannot be read", path);
+        text[n] = 0;
+        size = strcspn(text, "\r\n");
+        while (size && (text[size - 1] == ' ' || text[size - 1] == '\t'))
+                size--;
+        if (!size)
+                return infp_fail(err, -EINVAL, "token file %s has no token in its first line", path);
+        text[size] = 0;
+        for (size_t i = 0; i < size; i++)
+                if ((unsigned char) text[i] <= ' ' || (unsigned char) text[i] >= 0x7f)
+                        return infp_fail(err, -EINVAL, "token file %s has a byte that is not allowed in a token", path);
+        if (size == TOKEN_MAX)
+                return infp_fail(err, -EINVAL, "token file %s holds more than a token", path);
+        infp_str_puts(ret, "Authorization: Bearer ");
+        infp_str_put(ret, text, size);
+        explicit_bzero(text, size);
+        return 0;
 }
