@@ -11,10 +11,9 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/time.h"
-#include "load/body.h"
+#include "load/prompts.h"
 #include "load/request.h"
 #include "load/schedule.h"
-#include "load/waiting.h"
 
 enum { POLL_MS = 1000 };
 /* After a failure a slot of a closed loop rests: a server that refuses at once would be asked ten thousand times a second. */

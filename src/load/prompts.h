@@ -1,4 +1,4 @@
-/* What is asked: prompts of a file, or words in random order. */
+/* What is asked: prompts of a file, or words in random order; the body of a request. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,3 +33,9 @@ struct infp_words {
         uint64_t shared, n; /* n: all, those that are shared too */
 };
 void infp_words_put(const struct infp_words *words, struct infp_str *out);
+
+struct infp_load_options;
+/* Request `number` of the load; depends on the options and the number alone. Appends to out (check out->failed); *ret_max_tokens:
+ * output tokens that it asks for. */
+void infp_load_body(const struct infp_load_options *options, uint64_t number, struct infp_str *out,
+                    int64_t *ret_max_tokens);

@@ -15,11 +15,10 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "load/body.h"
+#include "load/load.h"
 #include "load/prompts.h"
 #include "load/schedule.h"
 #include "load/target.h"
-#include "load/waiting.h"
 
 static void constant_arrivals(void **state)
 {
