@@ -228,3 +228,25 @@ bool infp_listen_is_own_name(const char *host)
         return !strcmp(host, name) ||
                (strcspn(name, ".") == size && !strncmp(host, name, size) && (!host[size] || !name[size]));
 }
+
+/* A line of if_inet6 begins with 32 hexadecimal digits. fib_trie has two lines for an address: "|-- 127.0.0.1", "/32 host LOCAL". */
+bool infp_listen_has_address(const struct infp_env *env, int32_t pid, const char *host)
+{
+        infp_autofree char *buffer = malloc(BUFFER);
+        unsigned char v4[4], v6[16];
+        const bool is_v6 = inet_pton(AF_INET6, host, v6) == 1;
+        char path[64], wanted[80] = "";
+        const char *at;
+
+        if (!buffer || (!is_v6 && inet_pton(AF_INET, host, v4) != 1))
+                return false;
+        for (size_t i = 0; is_v6 && i < sizeof(v6); i++)
+                snprintf(wanted + 2 * i, 3, "%02x", v6[i]);
+        if (!is_v6)
+                snprintf(wanted, sizeof(wanted), "|-- %s\n", host);
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/net/%s", pid, is_v6 ? "if_inet6" : "fib_trie");
+        if (infp_read_at(env->root_fd, path, buffer, BUFFER) <= 0)
+                return false;
+        at = strstr(buffer, wanted);
+        return at && (is_v6 || !strncmp(at + strlen(wanted) + strspn(at + strlen(wanted), " "), "/32 host LOCAL", 14));
+}

@@ -34,3 +34,5 @@ int infp_listen_network(const struct infp_env *env, int32_t pid, uint64_t *ret);
 bool infp_listen_is_loopback(const char *host);
 bool infp_listen_is_own_address(const char *host);
 bool infp_listen_is_own_name(const char *host);
+/* Is it an address in the network of process pid? */
+bool infp_listen_has_address(const struct infp_env *env, int32_t pid, const char *host);

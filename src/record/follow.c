@@ -12,10 +12,12 @@
 #include "base/procfile.h"
 #include "base/regex.h"
 #include "base/rights.h"
+#include "base/time.h"
 #include "collect/listen.h"
 #include "record/processes.h"
 
-enum { MAX_NETWORKS = 256 };
+/* Looking for networks costs some 20 us a process. */
+static const uint64_t networks_pause_ns = 5 * INFP_NS_PER_S;
 
 /* What matching needs of one process. */
 struct seen {
@@ -34,10 +36,8 @@ struct look {
         struct infp_follow *follow;
         const struct infp_env *env;
         struct seen_list list;
-        struct infp_listen sockets;      /* that listen on the port */
-        uint64_t networks[MAX_NETWORKS]; /* that were looked at, besides ours */
-        unsigned n_networks;
-        bool is_ours; /* what matched has started us */
+        struct infp_listen sockets; /* that listen on the port */
+        bool is_ours;               /* what matched has started us */
 };
 
 static bool matches_name(struct look *look, const struct infp_process *process)
@@ -145,28 +145,34 @@ static void give_reason(struct infp_follow *follow, bool is_denied)
                          when);
 }
 
-/* Looks at the network of a process once a namespace. */
-static bool look_elsewhere(void *context, const struct infp_process *process)
+static bool note_network(void *context, const struct infp_process *process)
 {
         struct look *look = context;
+        struct infp_follow *follow = look->follow;
         uint64_t network;
 
         if (infp_listen_network(look->env, process->pid, &network) < 0 || !network)
                 return true;
-        for (unsigned i = 0; i < look->n_networks; i++)
-                if (look->networks[i] == network)
+        for (unsigned i = 0; i < follow->n_networks; i++)
+                if (follow->networks[i].id == network)
                         return true;
-        /* bound: of more networks some are looked at more than once */
-        if (look->n_networks < MAX_NETWORKS)
-                look->networks[look->n_networks++] = network;
-        infp_listen_port(look->env, process->pid, look->follow->options.port, &look->sockets);
-        return true;
+        follow->networks[follow->n_networks++] = (struct infp_follow_network){ network, process->pid };
+        return follow->n_networks < INFP_FOLLOW_NETWORKS; /* bound: the port is not looked for in further networks */
 }
 
-/* A container, or what `unshare -n` started, has ports of its own: those that nobody has in our network. */
-static void find_elsewhere(struct look *look)
+/* A container, or what `unshare -n` started, has ports of its own: those that no process has in our network. */
+static void look_elsewhere(struct look *look)
 {
-        infp_process_each(look->env->root_fd, look_elsewhere, look);
+        struct infp_follow *follow = look->follow;
+        const uint64_t now = look->env->now_ns(look->env);
+
+        if (now >= follow->networks_ns) {
+                follow->networks_ns = now + networks_pause_ns;
+                follow->n_networks = 0;
+                infp_process_each(look->env->root_fd, note_network, look);
+        }
+        for (unsigned i = 0; i < follow->n_networks; i++)
+                infp_listen_port(look->env, follow->networks[i].pid, follow->options.port, &look->sockets);
 }
 
 static void search(struct infp_follow *follow, const struct infp_env *env)
@@ -177,7 +183,7 @@ static void search(struct infp_follow *follow, const struct infp_env *env)
         if (follow->options.port) {
                 infp_listen_port(env, 0, follow->options.port, &look.sockets);
                 if (!look.sockets.n)
-                        find_elsewhere(&look);
+                        look_elsewhere(&look);
         }
         if (!follow->options.port || look.sockets.n) {
                 infp_process_each(env->root_fd, see, &look);

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "collect/target.h"
 
-enum { INFP_FOLLOW_PIDS = INFP_TARGET_ROOTS };
+enum { INFP_FOLLOW_PIDS = INFP_TARGET_ROOTS, INFP_FOLLOW_NETWORKS = 256 };
 
 struct infp_follow_options {
         const pid_t *pids; /* these processes; the run ends with the last of them */
@@ -27,10 +27,16 @@ struct infp_follow {
                 uint64_t start_ticks;
         } roots[INFP_FOLLOW_PIDS];
         unsigned n_roots;
-        bool was_found;    /* at any time */
-        bool is_denied;    /* somebody is there who may not be seen */
-        char reason[256];  /* why there are no roots; "": there are */
-        char problem[256]; /* why nothing, or not all, was found although it is there; "" */
+        struct infp_follow_network {
+                uint64_t id;              /* as infp_listen_network gives it */
+                pid_t pid;                /* lives in it */
+        } networks[INFP_FOLLOW_NETWORKS]; /* besides ours, as found last */
+        unsigned n_networks;
+        uint64_t networks_ns; /* when they are looked for again */
+        bool was_found;       /* at any time */
+        bool is_denied;       /* somebody is there who may not be seen */
+        char reason[256];     /* why there are no roots; "": there are */
+        char problem[256];    /* why nothing, or not all, was found although it is there; "" */
 };
 
 /* Compiles and looks once. A pid that does not live is -ESRCH. A name or port that nobody has yet is no error: n_roots is 0. */

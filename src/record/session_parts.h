@@ -35,8 +35,9 @@ struct infp_session {
         bool has_target, said_problem;
         bool is_live_ready;
         bool has_reader;
-        uint64_t reader_ns; /* last look for readers */
-        bool has_more;      /* in the rings than was taken in this turn */
+        uint64_t reader_ns;             /* last look for readers */
+        uint64_t asked_ns, ask_cost_ns; /* questions of load clients: the second that runs, and what they cost in it */
+        bool has_more;                  /* in the rings than was taken in this turn */
         uint64_t n_ring_drops;
         struct infp_row output_row; /* of what the command writes */
         char output_text[4 * INFP_LABEL_TAG + 256];

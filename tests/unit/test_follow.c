@@ -103,12 +103,57 @@ static void reasons(void **state)
         tree_remove(top);
 }
 
+static void put_network(const char *top, int pid, int network)
+{
+        tree_command("mkdir -p '%s/proc/%d/ns' && ln -s 'net:[%d]' '%s/proc/%d/ns/net'", top, pid, network, top, pid);
+}
+
+/* Of containers that are known each look reads the sockets; new ones are looked for each five seconds. */
+static void in_another_network(void **state)
+{
+        static const char listens[] = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid "
+                                      "timeout inode\n   0: 0100007F:1F91 00000000:0000 0A 00000000:00000000 "
+                                      "00:00000000 00000000 1000 0 777 1 0 100 0 0 10 0\n";
+        const struct infp_follow_options options = { .port = 8081 };
+        struct infp_follow follow;
+        struct infp_err err;
+        struct machine *m;
+        char top[64];
+
+        (void) state;
+        put_process(tree_new(top), (struct fake_process){ .pid = 10, .ppid = 1, .name = "engine" });
+        put_process(top, (struct fake_process){ .pid = 20, .ppid = 1, .name = "other" });
+        tree_command("mkdir -p '%s/proc/self/ns' && ln -s 'net:[1]' '%s/proc/self/ns/net'", top, top);
+        put_network(top, 10, 2);
+        tree_command("mkdir -p '%s/proc/10/fd' && ln -s 'socket:[777]' '%s/proc/10/fd/3'", top, top);
+        m = machine_open(top);
+        assert_int_equal(infp_follow_init(&follow, &options, &m->env, &err), 0);
+        assert_int_equal(follow.n_roots, 0);
+        tree_put(top, "proc/10/net/tcp", listens);
+        assert_true(infp_follow_look(&follow, &m->env));
+        assert_int_equal(follow.roots[0].pid, 10);
+        /* It moves into a network that is new. */
+        remove_process(top, 10);
+        assert_true(infp_follow_look(&follow, &m->env));
+        put_network(top, 20, 3);
+        tree_command("mkdir -p '%s/proc/20/fd' && ln -s 'socket:[777]' '%s/proc/20/fd/3'", top, top);
+        tree_put(top, "proc/20/net/tcp", listens);
+        assert_false(infp_follow_look(&follow, &m->env));
+        m->clock_ns += 5 * INFP_NS_PER_S;
+        assert_true(infp_follow_look(&follow, &m->env));
+        assert_int_equal(follow.roots[0].pid, 20);
+        infp_follow_done(&follow);
+        machine_close(m);
+        tree_remove(top);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(roots_are_matches_without_a_matching_parent),
                 cmocka_unit_test(more_than_can_be_followed),
                 cmocka_unit_test(reasons),
+                cmocka_unit_test(in_another_network),
         };
 
         return cmocka_run_group_tests_name("follow", tests, NULL, NULL);
