@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-enum { FIRST_ROWS = 64 }; /* they grow by what one flush interval brings */
+enum { FIRST_ROWS = 64 }; /* they grow to what one flush interval brings */
 
 static const struct infp_table *table_by_name(const struct infp_table *const *tables, const char *name)
 {

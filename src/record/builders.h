@@ -1,4 +1,4 @@
-/* The builders of a recording, one a table, and which columns of it name entities of which table. */
+/* The builders of a recording, one a table, and which of its columns name entities of which table. */
 #pragma once
 
 #include "base/err.h"
@@ -6,8 +6,8 @@
 
 struct infp_buffer {
         const struct infp_table *table;
-        struct infp_builder *builder; /* NULL: it has had no row yet, as most tables never have in one run */
-        uint32_t n_told;              /* rows that the sinks of each tick have had already */
+        struct infp_builder *builder; /* NULL: no row yet, as for most tables in one run */
+        uint32_t n_told;              /* rows that the sinks of each tick already have */
         unsigned n_names;
         struct infp_name {
                 unsigned cell;

@@ -20,7 +20,7 @@
 
 enum { EVENTS = 256, CHUNK = 64 << 10, SAMPLE = 64 };
 
-/* Bytes as they were read, to see whether they still stand there. */
+/* Bytes as they were read, to see whether they are unchanged. */
 struct sample {
         char bytes[SAMPLE];
         size_t size;
@@ -32,7 +32,7 @@ struct infp_capture {
         int child_fd; /* O_APPEND; -1 once the threads run: the command has its own */
         int fd;       /* ours: to read and to make holes */
         int show_fd, wake_fd, stop_fd;
-        int inotify_fd; /* -1: there is none, we look each period */
+        int inotify_fd; /* -1: none, we look each period */
         const struct infp_notices *notices;
         pthread_t watcher, shower;
         bool has_watcher, has_shower;
@@ -44,7 +44,7 @@ struct infp_capture {
         bool cannot_punch, said_unreadable, said_shorter, said_removed;
         uint64_t label_second, n_labels; /* in that second */
         uint64_t woke_ns;                /* when the recorder was last woken */
-        bool has_news;                   /* events of which it has not been told */
+        bool has_news;                   /* events that it does not know of yet */
         char watch_chunk[CHUNK];
 
         /* Of the shower alone. */
@@ -55,16 +55,16 @@ struct infp_capture {
         struct infp_capture_event events[EVENTS];
         unsigned first, n_events;
         bool is_stopping, is_watch_over, is_show_over;
-        uint64_t seen;           /* the end of what the watcher has read: so far the other may copy */
-        uint64_t removed, shown; /* offsets: what lies before is off the disk, has been copied */
-        uint64_t n_shortened;    /* how often the file has become shorter */
+        uint64_t seen;           /* end of what the watcher has read: the shower may copy up to here */
+        uint64_t removed, shown; /* offsets: what lies before is off the disk, or copied */
+        uint64_t n_shortened;    /* how often the file became shorter */
         uint64_t n_skipped, n_labels_missed;
 };
 
 /* The watcher: gives events, finds labels, keeps the file below its limit. A label wakes the recorder at once, other news at most
  * once a second: it turns often enough by itself. */
 static const uint64_t wake_ns = INFP_NS_PER_S;
-/* A head is taken off in steps, so that not each line of a program costs a change of the file. */
+/* The head is removed in steps, so that not every line of a program costs a change of the file. */
 enum { LIMIT_STEPS = 16, MOST_PERIOD_MS = 1000 };
 
 static uint64_t now(void)
@@ -79,7 +79,7 @@ static void wake(struct infp_capture *capture)
         capture->has_news = false;
 }
 
-/* Waits for room: this thread may wait, nobody waits for it. */
+/* Waits for room: no other thread waits for this one. */
 static void give(struct infp_capture *capture, const struct infp_capture_event *event)
 {
         unsigned n;
@@ -150,7 +150,7 @@ static void keep_samples(struct infp_capture *capture, uint64_t from, const char
         tail->size += more;
 }
 
-/* Whether these bytes stand there still. What cannot be read is not said to have changed. */
+/* Whether these bytes are unchanged. Bytes that cannot be read count as unchanged. */
 static bool is_there(const struct infp_capture *capture, const char *bytes, size_t size, uint64_t offset)
 {
         char found[SAMPLE];
@@ -176,7 +176,7 @@ static bool has_old_tail(const struct infp_capture *capture)
         return is_there(capture, tail->bytes + tail->size - size, size, capture->seen - size);
 }
 
-/* Reads what has come for labels; returns how far it came. */
+/* Searches new bytes for labels; returns the offset that it reached. */
 static uint64_t read_news(struct infp_capture *capture, uint64_t from, uint64_t to, uint64_t t_ns)
 {
         struct finding finding = { capture, t_ns };
@@ -213,8 +213,8 @@ static void set_seen(struct infp_capture *capture, uint64_t seen)
         pthread_mutex_unlock(&capture->mutex);
 }
 
-/* By ftruncate(1, ...) of the command, by hand, or by `echo x >/dev/stderr`, which opens the file anew: what comes now stands
- * where something else has been. */
+/* By ftruncate(1, ...) of the command, by hand, or by `echo x >/dev/stderr`, which opens the file again: new output
+ * lies where old output was. */
 static void shorten(struct infp_capture *capture, uint64_t size)
 {
         if (!capture->said_shorter)
@@ -234,8 +234,8 @@ static void shorten(struct infp_capture *capture, uint64_t size)
         pthread_mutex_unlock(&capture->mutex);
 }
 
-/* Whole blocks at the head, as many as lie beyond the limit and a step. The mutex is held, so that the other thread never
- * takes a hole for what the command wrote. */
+/* Removes whole blocks from the head, as many as exceed the limit by a step. The mutex is held, so that the shower
+ * never takes a hole for output. */
 static void trim(struct infp_capture *capture, uint64_t t_ns)
 {
         const uint64_t limit = capture->options.limit_bytes, block = capture->block_bytes;
@@ -282,7 +282,7 @@ static void look(struct infp_capture *capture)
         capture->said_removed |= !st.st_nlink;
         if (size < capture->seen)
                 shorten(capture, has_old_head(capture, size) ? size : 0);
-        else if (!has_old_tail(capture) && !has_old_head(capture, size)) /* it has grown again meanwhile */
+        else if (!has_old_tail(capture) && !has_old_head(capture, size)) /* it has grown again since */
                 shorten(capture, 0);
         seen = capture->seen;
         if (size <= seen)
@@ -304,7 +304,7 @@ static void take_inotify(int fd)
                 ;
 }
 
-/* Until there may be news. False: it is time to stop. */
+/* Waits until there may be news. False: it is time to stop. */
 static bool wait_for_news(struct infp_capture *capture)
 {
         struct pollfd fds[2] = { { .fd = capture->stop_fd, .events = POLLIN },
@@ -328,7 +328,7 @@ static bool wait_for_news(struct infp_capture *capture)
         return true;
 }
 
-/* What comes meanwhile is one event. */
+/* All that comes in this time is one event. */
 static bool pause_a_gap(struct infp_capture *capture)
 {
         struct pollfd fd = { .fd = capture->stop_fd, .events = POLLIN };
@@ -380,10 +380,10 @@ static int write_whole(int fd, const char *data, size_t size)
 
 struct part {
         uint64_t from, to;
-        uint64_t n_shortened; /* of the capture, when it was taken: offsets mean another thing afterwards */
+        uint64_t n_shortened; /* of the capture, when this was taken: offsets have another meaning afterwards */
 };
 
-/* The next part to copy, without what is gone from the disk. False: there will be no more. */
+/* The next part to copy, without what was removed from the disk. False: there is no more. */
 static bool next_part(struct infp_capture *capture, struct part *ret)
 {
         bool has;
@@ -401,7 +401,7 @@ static bool next_part(struct infp_capture *capture, struct part *ret)
         return has;
 }
 
-/* A hole was made behind our back: what was read may be zeros. Or it is another text by now. */
+/* The watcher made a hole: what was read may be zeros. Or the text is another one. */
 static bool is_gone(struct infp_capture *capture, const struct part *part)
 {
         bool ret;
@@ -429,7 +429,7 @@ static ssize_t read_part(struct infp_capture *capture, const struct part *part)
 
         if (n < 0)
                 return errno == EINTR ? 0 : -errno;
-        if (n == 0) /* it has become shorter: there is nothing to show of what is gone */
+        if (n == 0) /* it became shorter: what was cut is not shown */
                 set_shown(capture, part, part->to);
         return is_gone(capture, part) ? 0 : n;
 }
@@ -439,7 +439,7 @@ static void say_over(struct infp_capture *capture, int r)
         if (r == -EPIPE)
                 infp_notice(capture->notices, "standard output is closed: the command's output is only in %s",
                             capture->path);
-        else if (r != -EBADF) /* started without a standard output: nobody wants it there */
+        else if (r != -EBADF) /* started without a standard output: no reader wants it */
                 infp_notice(capture->notices,
                             "the command's output is no longer copied to standard output; it is in %s: %s",
                             capture->path, strerror(-r));
@@ -485,7 +485,7 @@ static int open_file(struct infp_capture *capture, struct infp_err *err)
         capture->child_fd = infp_make_file_at(o->directory_fd, name, O_WRONLY | O_APPEND, o->mode);
         if (capture->child_fd < 0)
                 return infp_fail_errno(err, capture->child_fd, "cannot make %s for --capture", capture->path);
-        /* By its own description: the command's has O_APPEND and no way to read. */
+        /* A description of our own: the command's has O_APPEND and cannot be read. */
         capture->fd = openat(o->directory_fd, name, O_RDWR | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         if (capture->fd < 0 || fstat(capture->fd, &st) < 0)
                 return infp_fail_errno(err, -errno, "cannot read %s, which was made for --capture", capture->path);
@@ -525,8 +525,8 @@ const char *infp_capture_path(const struct infp_capture *capture)
         return capture->path;
 }
 
-/* By the descriptor: the directory's path may not be one that we could walk again. -1 where the kernel or its limits do not
- * let us: then we look each period. */
+/* By the descriptor, since the directory's path may not be accessible again. -1 where the kernel or its limits
+ * refuse: then we look each period. */
 static int open_inotify(int fd)
 {
         char path[32];
@@ -546,7 +546,7 @@ int infp_capture_start(struct infp_capture *capture, int show_fd, int wake_fd, c
         capture->child_fd = infp_close(capture->child_fd);
         capture->notices = notices;
         capture->show_fd = show_fd;
-        /* Our own: a thread that is held up may write to it when the recorder has closed its one. */
+        /* Our own: a blocked thread may write to it after the recorder has closed its one. */
         capture->wake_fd = fcntl(wake_fd, F_DUPFD_CLOEXEC, 3);
         capture->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (capture->wake_fd < 0 || capture->stop_fd < 0)
@@ -624,7 +624,7 @@ struct infp_capture_sums infp_capture_sums(struct infp_capture *capture)
         return ret;
 }
 
-/* Whether none of the threads looks at the capture any more. */
+/* True once no thread uses the capture. */
 static bool join(struct infp_capture *capture)
 {
         bool watch_over, show_over;
@@ -646,8 +646,8 @@ static bool join(struct infp_capture *capture)
 
 struct infp_capture *infp_capture_free(struct infp_capture *capture)
 {
-        /* A thread is in it, and will be until the program ends. Volatile: a store that nobody reads would be left out, and
-         * the leak checker would miss what it keeps. */
+        /* A thread uses it until the program ends. Volatile: the compiler drops a store that nothing reads, and then
+         * the leak checker reports the memory. */
         static struct infp_capture *volatile kept;
 
         if (!capture)

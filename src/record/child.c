@@ -59,7 +59,7 @@ static int try_path(const char *path)
         return 0;
 }
 
-/* Walks PATH as execvp does: the first that can be run wins; what is there but may not be run is told from nothing at all. */
+/* Walks PATH as execvp does: the first file that can be run wins; one that may not be run gives EACCES, none at all ENOENT. */
 static int look_in_path(const char *name, char *ret, size_t cap)
 {
         const char *path = getenv("PATH");
@@ -136,8 +136,7 @@ static void find_strangers(struct infp_child *child)
 {
         siginfo_t info;
 
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) ==
-            0) /* else ECHILD: there is none, as nearly always */
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) /* else ECHILD: no children, the usual case */
                 any_child(note_stranger, child);
 }
 
@@ -154,7 +153,7 @@ static bool is_of_the_tree(struct infp_child *child, pid_t pid)
         return !infp_child_is_stranger(child, pid);
 }
 
-/* The environment, and `more`, whose variables replace those of the same names. The texts are borrowed. */
+/* The environment, with `more` in place of variables of the same names. The texts are borrowed. */
 static char **make_environment(const char *const *more)
 {
         size_t n = 0, n_more = 0, used = 0;
@@ -180,7 +179,7 @@ static char **make_environment(const char *const *more)
         return ret;
 }
 
-/* The forked side. Nothing of it is changed but the output, where that is captured: what infprof had, the command gets. */
+/* The forked side. Only the output changes, where it is captured: the command gets what infprof had. */
 static void be_the_command(char **argv, char **environment, int output_fd, int gate_fd, int error_fd)
 {
         char go;
@@ -190,7 +189,7 @@ static void be_the_command(char **argv, char **environment, int output_fd, int g
         do
                 n = read(gate_fd, &go, 1);
         while (n < 0 && errno == EINTR);
-        if (n != 1) /* infprof has failed or is gone before the first sample: then nothing runs */
+        if (n != 1) /* infprof failed or ended before the first sample: nothing runs */
                 _exit(CODE_NOT_EXECUTABLE);
         if (output_fd < 0 || (dup2(output_fd, STDOUT_FILENO) >= 0 && dup2(output_fd, STDERR_FILENO) >= 0))
                 execvpe(argv[0], argv, environment);
@@ -217,7 +216,7 @@ int infp_child_fork(struct infp_child *child, char **argv, const char *const *mo
         if (!environment)
                 return infp_fail(err, -ENOMEM, "no memory for the environment of %s", argv[0]);
         find_strangers(child);
-        /* What the tree orphans comes to us, and its CPU time with it. Not inherited by the child. */
+        /* Orphans of the tree become our children, and their CPU time ours. Not inherited by the child. */
         if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
                 return infp_fail_errno(err, -errno, "cannot become the reaper of the processes that %s starts",
                                        argv[0]);
@@ -248,7 +247,7 @@ int infp_child_fork(struct infp_child *child, char **argv, const char *const *mo
         return 0;
 }
 
-/* What its memory was at most, now; 0: cannot be read. */
+/* Its peak memory so far; 0: cannot be read. */
 static uint64_t memory_peak(pid_t pid)
 {
         char path[32], text[4096], *line;
@@ -273,7 +272,7 @@ int infp_child_release(struct infp_child *child, struct infp_err *err)
         child->gate_fd = infp_close(child->gate_fd);
         if (child->state == INFP_CHILD_WAITING)
                 child->state = INFP_CHILD_STARTING;
-        if (r < 0 && r != -EPIPE) /* EPIPE: a signal has ended it at the gate; wait says so */
+        if (r < 0 && r != -EPIPE) /* EPIPE: a signal ended it at the gate; wait reports that */
                 return infp_fail_errno(err, r, "cannot let %s start", child->argv[0]);
         return 0;
 }
@@ -296,7 +295,7 @@ void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *e
                 explain(child->argv[0], path, -r, ret_code, err);
         } else if (child->state == INFP_CHILD_STARTING) {
                 child->state = INFP_CHILD_RUNNING;
-                if (child->io_fd < 0) /* with capabilities we are not dumpable, and a fork of us is not, either */
+                if (child->io_fd < 0) /* with capabilities we are not dumpable, nor is a fork of us */
                         child->io_fd = open_io(child->pid);
         }
 }
@@ -313,9 +312,9 @@ void infp_child_abandon(struct infp_child *child)
         child->state = INFP_CHILD_NONE;
 }
 
-/* waitid as the kernel has it: with the usage, which glibc's leaves out. The pid, 0: nothing to tell, or -ECHILD. Children of
- * this thread only: it has forked the command, and orphans come to the first thread that lives. A child of a collector's thread
- * (drivers of GPUs start nvidia-modprobe) is neither the target's nor ours to wait for. */
+/* waitid as the kernel has it, with the usage that glibc leaves out. The pid, 0: no change, or -ECHILD. Children of
+ * this thread only: it forked the command, and orphans come to the first live thread. A child of a collector's thread
+ * (GPU drivers start nvidia-modprobe) is neither the target's nor ours to wait for. */
 static pid_t look(int what, siginfo_t *ret, struct rusage *ret_usage)
 {
         long r;
@@ -364,7 +363,7 @@ void infp_child_reap(struct infp_child *child, const struct infp_child_ends *end
         while ((pid = look(WSTOPPED | WCONTINUED, &info, NULL)) > 0)
                 if (pid == child->pid)
                         child->stopped_by = info.si_code == CLD_CONTINUED ? 0 : info.si_status;
-        /* Asked at each turn, and expensive with strangers: of interest only after the command's end. */
+        /* Needed only after the command's end, and expensive with strangers. */
         if (child->n_strangers && child->state == INFP_CHILD_ENDED)
                 child->has_children = any_child(is_of_the_tree, child);
 }
@@ -399,7 +398,7 @@ unsigned infp_jit_names_variables(struct infp_jit_names *memory, const char **re
                 const int size = snprintf(memory->node, sizeof(memory->node), "NODE_OPTIONS=%s%s%s", node ? node : "",
                                           node && *node ? " " : "", node_option);
 
-                if (size > 0 && (size_t) size < sizeof(memory->node)) /* else the user's stays whole */
+                if (size > 0 && (size_t) size < sizeof(memory->node)) /* else the user's value stays complete */
                         ret[n++] = memory->node;
         }
         return n;

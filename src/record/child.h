@@ -1,6 +1,6 @@
-/* The command that is recorded. It is forked first of all, while infprof has one thread and has changed nothing of itself, and
- * waits at a gate until the first sample is taken: so it has exactly the descriptors, terminal, working directory, limits,
- * process group, signal mask and dispositions that infprof was started with. */
+/* The command that is recorded. It is forked first, while infprof has one thread and has changed nothing of its own
+ * state, and waits at a gate until the first sample is taken: so it has exactly the descriptors, terminal, working
+ * directory, limits, process group, signal mask and dispositions that infprof was started with. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 enum infp_child_state {
         INFP_CHILD_NONE,
         INFP_CHILD_WAITING,  /* at the gate */
-        INFP_CHILD_STARTING, /* let go; exec has not been heard of */
+        INFP_CHILD_STARTING, /* released; the result of exec is not known yet */
         INFP_CHILD_RUNNING,
         INFP_CHILD_FAILED, /* exec failed: the exit code is 126 or 127 */
         INFP_CHILD_ENDED,
@@ -29,47 +29,48 @@ struct infp_child {
         int error_fd;             /* the errno of exec, or the end of file when it worked; poll it while STARTING */
         int status;               /* of wait, when ENDED */
         char **argv;              /* borrowed */
-        bool has_children;        /* as wait said last: others of the tree still live */
-        int io_fd;                /* its /proc/PID/io, kept since that of an ended process is root's; -1: none */
-        uint64_t fork_peak_bytes; /* the most memory of it while it was a fork of us */
-        int stopped_by;           /* the signal that has stopped it; 0: it is not stopped */
-        /* Children that infprof had before: it was exec'ed by a program that had some. They are no part of the tree. */
+        bool has_children;        /* as the last wait found: others of the tree live */
+        int io_fd;                /* its /proc/PID/io, kept since root owns that of an ended process; -1: none */
+        uint64_t fork_peak_bytes; /* its peak memory while it was a fork of us */
+        int stopped_by;           /* the signal that stopped it; 0: not stopped */
+        /* Children that infprof had already when it was exec'ed. They are not part of the tree. */
         pid_t strangers[INFP_CHILD_STRANGERS];
         unsigned n_strangers;
 };
 
-/* Looks for the command as exec would, before anything is made. 0; -ENOENT or another errno, with the sentence and the exit
- * code of env(1): 127 not found, 126 found but not executable. */
+/* Looks for the command as exec would, before anything is made. 0; -ENOENT or another errno, with a sentence and the
+ * exit code of env(1): 127 not found, 126 found but not executable. */
 int infp_child_check(char *const *argv, int *ret_code, struct infp_err *err);
 
-/* Forks. `more`: NAME=VALUE texts that join the environment, ended by NULL. output_fd: what the command gets as its standard
- * output and error; -1: those that infprof has. Makes infprof the reaper of the tree. */
+/* Forks. `more`: NAME=VALUE texts that are added to the environment, ended by NULL. output_fd: becomes the command's
+ * standard output and error; -1: infprof's own. Makes infprof the reaper of the tree. */
 int infp_child_fork(struct infp_child *child, char **argv, const char *const *more, int output_fd,
                     struct infp_err *err);
 int infp_child_release(struct infp_child *child, struct infp_err *err);
-/* When error_fd has something to read: RUNNING or FAILED. In FAILED the sentence and the code are those of infp_child_check. */
+/* Call when error_fd is readable: RUNNING or FAILED. For FAILED the sentence and the code are those of
+ * infp_child_check. */
 void infp_child_hear(struct infp_child *child, int *ret_code, struct infp_err *err);
-/* It was never let go: it is gone when this returns. */
+/* Ends a command that was never released; it is gone on return. */
 void infp_child_abandon(struct infp_child *child);
 
-/* Who hears of those that ended, all but the strangers. */
+/* Callbacks for ended children, except strangers. */
 struct infp_child_ends {
-        /* Not waited for yet: /proc has it. The usage is what the wait will give. */
+        /* Not waited for yet: /proc still has it. The usage is what the wait will return. */
         void (*ended)(void *context, pid_t pid, const struct rusage *usage);
         void (*reaped)(void *context, pid_t pid, const struct rusage *usage);
         void *context;
 };
-/* Collects all that ended, without waiting for more to end. ends NULL: nobody is told. */
+/* Reaps all that have ended, without blocking. ends NULL: no callbacks. */
 void infp_child_reap(struct infp_child *child, const struct infp_child_ends *ends);
-/* As it is now: that it goes on may be known before infp_child_reap has heard of it. */
+/* Its state now: it may have continued before infp_child_reap sees that. */
 bool infp_child_is_stopped(const struct infp_child *child);
 bool infp_child_is_stranger(const struct infp_child *child, pid_t pid);
 
-int infp_child_exit_code(const struct infp_child *child); /* of the command: 128 + signal when it died by one */
+int infp_child_exit_code(const struct infp_child *child); /* of the command: 128 + signal when a signal ended it */
 
 enum { INFP_JIT_NAMES = 3 };
 
-/* Room for a variable of ours that is appended to the user's. */
+/* Room for the user's value with ours appended. */
 struct infp_jit_names {
         char node[4096];
 };

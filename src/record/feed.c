@@ -13,7 +13,7 @@ int infp_feed_add(struct infp_feed *feed, struct infp_sink *sink)
         return 0;
 }
 
-/* True when nothing was said of this errno yet; remembers it. */
+/* True when this errno was not reported yet; remembers it. */
 static bool is_news(struct infp_feed_sink *s, int r)
 {
         for (unsigned i = 0; i < INFP_FEED_SAID; i++) {
@@ -29,7 +29,7 @@ static bool is_news(struct infp_feed_sink *s, int r)
 
 static const char goes_on[] = " (the recording continues and retries)";
 
-/* more: what the sentence ends with. */
+/* more: the end of the sentence. */
 static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, const struct infp_err *err,
                    const char *more)
 {
@@ -41,7 +41,7 @@ static void failed(struct infp_feed *feed, struct infp_feed_sink *s, int r, cons
                 infp_notice(feed->notices, "%s: %s%s", s->sink->name, text, more);
 }
 
-/* At the end of a tick or flush. The first one that went well again is told. */
+/* At the end of a tick or flush. The first recovery is reported. */
 static void sum_up(struct infp_feed *feed, struct infp_feed_sink *s)
 {
         bool was_failing = s->is_failing;
@@ -89,7 +89,7 @@ int infp_feed_batch(struct infp_feed *feed, bool each_tick, const struct infp_ba
                 if (r >= 0)
                         continue;
                 s->n_lost += batch->n_rows;
-                if (!each_tick) /* the views' rows are in the files all the same */
+                if (!each_tick) /* the rows of views are in the files, too */
                         infp_stats_add(&feed->stats->rows_lost, batch->n_rows);
                 failed(feed, s, r, &own, goes_on);
                 if (first == 0 && err)

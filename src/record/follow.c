@@ -37,7 +37,7 @@ struct look {
         const struct infp_env *env;
         struct seen_list list;
         struct infp_listen sockets; /* that listen on the port */
-        bool is_ours;               /* what matched has started us */
+        bool is_ours;               /* a match has started us */
 };
 
 static bool matches_name(struct look *look, const struct infp_process *process)
@@ -48,7 +48,7 @@ static bool matches_name(struct look *look, const struct infp_process *process)
         snprintf(text, sizeof text, "%.*s", process->comm_size, process->comm);
         if (regexec(&look->follow->regex, text, 0, NULL, 0) == 0)
                 return true;
-        if (strcmp(text, "infprof") == 0) /* command lines of infprofs hold the names of their targets, too */
+        if (strcmp(text, "infprof") == 0) /* the command lines of infprofs contain the names of their targets */
                 return false;
         snprintf(path, sizeof path, "proc/%d/cmdline", process->pid);
         n = infp_read_at(look->env->root_fd, path, text, sizeof text);
@@ -89,7 +89,7 @@ static struct seen *find_seen(struct look *look, pid_t pid)
         return NULL;
 }
 
-/* We and what has started us (sudo, a shell with the pattern in its command line) are never meant: their tree has us in it. */
+/* We and what started us (sudo, a shell with the pattern in its command line) never match: their trees contain us. */
 static void leave_out_ourselves(struct look *look)
 {
         struct seen *seen = find_seen(look, getpid());
@@ -101,7 +101,7 @@ static void leave_out_ourselves(struct look *look)
         }
 }
 
-/* Matches that are no children of matches. */
+/* Matches whose parent is not a match. */
 static void take_roots(struct look *look)
 {
         struct infp_follow *follow = look->follow;
@@ -126,7 +126,7 @@ static void take_roots(struct look *look)
                          n, INFP_FOLLOW_PIDS);
 }
 
-/* Why nobody was found. */
+/* Why no process was found. */
 static void give_reason(struct infp_follow *follow, bool is_denied)
 {
         const char *when = follow->was_found ? "any more" : "yet";
@@ -230,7 +230,7 @@ bool infp_follow_look(struct infp_follow *follow, const struct infp_env *env)
         return n < before || follow->n_roots != before;
 }
 
-/* Threads have a directory in /proc, too, though it is not listed. Returns the process of a thread, else 0. */
+/* Threads have unlisted directories in /proc. Returns the process of a thread, else 0. */
 static pid_t process_of_thread(const struct infp_env *env, pid_t pid)
 {
         char path[32], text[4096];

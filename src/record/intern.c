@@ -9,18 +9,18 @@
 
 enum {
         MIN_PLACES = 256,
-        FREE_BYTES = 256 * 1024, /* room for the largest row, always; memory that was never touched costs nothing */
+        FREE_BYTES = 256 * 1024, /* room for the largest row, always; untouched memory costs nothing */
         FORGET_SEGMENTS = 2,
 };
 
-/* What is named at least this often is kept as long as there is memory: rows of `processes` come each 60 s at the latest. */
+/* What is named at least this often is kept while there is memory: rows of `processes` come every 60 s at the latest. */
 static const uint64_t keep_ns = 120 * INFP_NS_PER_S;
 
-/* A slot may stand for an id that facts have named and nobody has described yet: then there is no row. */
+/* A slot may hold an id that facts have named and no entity row has described yet: then it has no row. */
 struct slot {
         struct infp_entity entity;
         uint64_t named_t_ns;
-        uint32_t row; /* where it is, in words of the rows, from 1; 0: there is none */
+        uint32_t row;                                          /* its place, in words of the rows, from 1; 0: none */
         uint32_t seen_segment, named_segment, written_segment; /* segments count from 1; 0 = never */
 };
 
@@ -28,14 +28,14 @@ struct packed {
         uint64_t t_ns, valid[2];
         uint32_t n_cells, text_size;
         uint32_t cap;  /* bytes of room after this head */
-        uint32_t slot; /* number of its slot, from 0; another row may be the slot's by now */
+        uint32_t slot; /* number of its slot, from 0; the slot may have another row by now */
         union infp_cell cell[];
 };
 
 enum { WORD = 8 };
 
-/* Slots and rows each lie in one piece, in the order in which they came; make_room closes the gaps. The hash table is apart, since
- * most of it is empty. */
+/* Slots and rows are one array each, in order of arrival; make_room closes the gaps. The hash table is separate, since most
+ * of it is empty. */
 struct infp_intern {
         uint32_t *places; /* number of a slot, from 1; 0: free */
         size_t n_places;  /* a power of two */
@@ -45,7 +45,7 @@ struct infp_intern {
         size_t rows_cap, rows_used;
         size_t max_bytes;
         uint32_t segment;
-        bool is_new_segment; /* there may be something to forget */
+        bool is_new_segment; /* something may be due to be forgotten */
 };
 
 static size_t packed_size(const struct infp_row *row)
@@ -65,7 +65,7 @@ static struct packed *row_at(const struct infp_intern *intern, size_t offset)
         return (struct packed *) (void *) (intern->rows + offset);
 }
 
-/* NULL: nobody has described it yet. */
+/* NULL: not described yet. */
 static struct packed *row_of(const struct infp_intern *intern, const struct slot *slot)
 {
         return slot->row ? row_at(intern, (size_t) (slot->row - 1) * WORD) : NULL;
@@ -83,7 +83,7 @@ static size_t hash(const struct infp_table *table, uint64_t id)
         return (size_t) infp_hash64(key, sizeof key, 0);
 }
 
-/* Where the id is, or the free place where it belongs. */
+/* The place of the id, or the free place where it belongs. */
 static uint32_t *find(const struct infp_intern *intern, const struct infp_table *table, uint64_t id)
 {
         for (size_t i = hash(table, id);; i++) {
@@ -95,7 +95,7 @@ static uint32_t *find(const struct infp_intern *intern, const struct infp_table 
         }
 }
 
-/* Three quarters of the places can be taken: memory that was never touched costs nothing. */
+/* Three quarters of the places can be taken: untouched memory costs nothing. */
 static size_t most_slots(size_t n_places)
 {
         return n_places / 4 * 3;
@@ -154,7 +154,7 @@ static bool says_the_same(const struct packed *packed, const struct infp_row *ro
         if (packed->valid[0] != row->valid[0] || packed->valid[1] != row->valid[1] ||
             packed->text_size != row->text_size)
                 return false;
-        for (unsigned i = 0; i < packed->n_cells; i++) /* cells without a value hold whatever was there */
+        for (unsigned i = 0; i < packed->n_cells; i++) /* cells without a value hold leftovers */
                 if (infp_row_has(row, i) && memcmp(&packed->cell[i], &row->cell[i], sizeof row->cell[i]) != 0)
                         return false;
         return packed->text_size == 0 || memcmp((const char *) packed->cell + cells, row->text, row->text_size) == 0;
@@ -253,13 +253,13 @@ void infp_intern_next_segment(struct infp_intern *intern)
         intern->is_new_segment = true;
 }
 
-/* Named since `since`, and lately. */
+/* Named since `since`, and recently. */
 static bool is_live(const struct infp_intern *intern, const struct slot *slot, uint64_t since)
 {
         return slot->named_t_ns >= since && slot->seen_segment + FORGET_SEGMENTS >= intern->segment;
 }
 
-/* Of the rows: only what the slots have that stay. */
+/* Keeps the rows of the slots that stay. */
 static void compact_rows(struct infp_intern *intern, uint64_t since)
 {
         size_t to = 0, size;
@@ -293,7 +293,7 @@ static void compact_slots(struct infp_intern *intern, uint64_t since)
         intern->n_slots = n;
 }
 
-/* Large pieces grow in place, by the kernel's page tables. What cannot be had stays as it is. */
+/* Large pieces grow in place, by the kernel's page tables. Without memory the old piece stays. */
 static int resize(struct infp_intern *intern, size_t n_places, size_t rows_cap)
 {
         uint32_t *places = calloc(n_places, sizeof *places);
@@ -306,7 +306,7 @@ static int resize(struct infp_intern *intern, size_t n_places, size_t rows_cap)
         }
         if (!slots) {
                 free(places);
-                memset(intern->places, 0, intern->n_places * sizeof *intern->places); /* they are filled anew */
+                memset(intern->places, 0, intern->n_places * sizeof *intern->places); /* they are filled again */
                 return -ENOMEM;
         }
         free(intern->places);
@@ -325,7 +325,7 @@ static void fill_places(struct infp_intern *intern)
         }
 }
 
-/* Slots and bytes of rows that stay when what was named before `since` is forgotten. */
+/* Slots and bytes of rows that stay when what was last named before `since` is forgotten. */
 static void count_live(const struct infp_intern *intern, uint64_t since, size_t *ret_slots, size_t *ret_bytes)
 {
         *ret_slots = *ret_bytes = 0;

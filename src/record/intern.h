@@ -1,6 +1,6 @@
 /* Entities: what repeats (a process, later a frame, a stack) is kept here by its id and written once a segment, before the
- * first fact that names it. Facts and entity rows may come in either order. Memory is bounded, and between two calls of
- * infp_intern_make_room nothing is allocated. */
+ * first fact that names it. Facts and entity rows may come in either order. Memory is bounded, and nothing is allocated
+ * between two calls of infp_intern_make_room. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,8 +22,8 @@ struct infp_entity {
 int infp_intern_new(size_t max_bytes, struct infp_intern **ret);
 struct infp_intern *infp_intern_free(struct infp_intern *intern); /* NULL is fine; returns NULL */
 
-/* Keeps the row (cell 0 is its id; without one it is ignored). 1: *ret must be written now, since it is named already in this
- * segment and what was written, if anything, said something else; 0: nothing to do; -ENOSPC: make_room first. */
+/* Keeps the row (cell 0 is its id; a row without one is ignored). 1: *ret must be written now, since a fact of this segment
+ * has named it and the row is new or has changed; 0: nothing to do; -ENOSPC: make_room first. */
 int infp_intern_put(struct infp_intern *intern, const struct infp_row *row, struct infp_entity **ret);
 
 /* A row that is about to be written names the id. 1: *ret must be written before it; 0; -ENOSPC: make_room first. */
@@ -33,12 +33,12 @@ int infp_intern_refer(struct infp_intern *intern, const struct infp_table *table
 /* The row as it was put; its text is borrowed. */
 void infp_intern_row(const struct infp_intern *intern, const struct infp_entity *entity, struct infp_row *ret);
 
-/* A new segment begins: every entity is to be written again; those that no fact of the last two segments named are forgotten
- * at the next make_room. */
+/* A new segment begins: every entity is written again; those that no fact of the last two segments named are forgotten at the
+ * next make_room. */
 void infp_intern_next_segment(struct infp_intern *intern);
 
-/* Gets memory for what comes until the next call; beyond max_bytes those are forgotten that were named longest ago (they are
- * in the files already; a later segment may then lack them). t_ns: now. 0 or -ENOMEM. */
+/* Gets memory for the time until the next call; beyond max_bytes the entities that were named longest ago are forgotten (they
+ * are in the files; a later segment may then lack them). t_ns: now. 0 or -ENOMEM. */
 int infp_intern_make_room(struct infp_intern *intern, uint64_t t_ns);
 
 /* True when a row of it is kept. */

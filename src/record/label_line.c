@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* MARK_SIZE without the 0. Of a line that is too long the newest KEPT bytes stay: enough for a label after a bar. */
+/* MARK_SIZE without the 0. Of a line that is too long the newest KEPT bytes stay: enough for a label after a progress bar. */
 static const char mark[] = "measure_label-", filename[] = "filename:";
 enum { MARK_SIZE = sizeof mark - 1, FILENAME_SIZE = sizeof filename - 1, KEPT = 1024, MAX_DIGITS = 10 };
 
@@ -59,7 +59,7 @@ static bool read_epoch(struct piece p, int64_t *ret_ns)
         return i == p.size;
 }
 
-/* Cut between two characters, never within one. */
+/* Cuts between two characters, never within one. */
 static size_t cut_tag(struct piece p)
 {
         size_t n = 0;
@@ -109,7 +109,7 @@ static void read_label(struct piece rest, bool is_first, infp_label_found *found
                 give(tag, &label, found, context);
 }
 
-/* The bytes after an ESC that belong to it: CSI up to its final byte, OSC up to BEL or ESC \, else the one that follows. */
+/* The bytes after an ESC that belong to it: CSI up to its final byte, OSC up to BEL or ESC \, else the next byte. */
 static size_t escape_size(struct piece p)
 {
         size_t i = 1;
@@ -154,7 +154,7 @@ static struct piece newest(struct piece line)
         return line.size > KEPT ? (struct piece){ line.at + line.size - KEPT, KEPT } : line;
 }
 
-/* Behind other text of its line. */
+/* After other text of its line. */
 static void read_behind(struct piece line, infp_label_found *found, void *context)
 {
         const char *at = find_last_mark(line);
@@ -164,7 +164,7 @@ static void read_behind(struct piece line, infp_label_found *found, void *contex
                            found, context);
 }
 
-/* The end of a line that is longer than the room for it. */
+/* The end of a line that is too long. */
 static void read_tail(struct piece line, infp_label_found *found, void *context)
 {
         char room[INFP_LABEL_LINE];
@@ -189,7 +189,7 @@ static void read_line(struct piece line, infp_label_found *found, void *context)
                 read_behind(line, found, context);
 }
 
-/* Of a line that is longer than the room at least its newest KEPT bytes stay. */
+/* At least the newest KEPT bytes of a line that is too long stay. */
 static void keep(struct infp_label_lines *lines, struct piece p)
 {
         if (lines->size + p.size > sizeof lines->line) {

@@ -29,7 +29,7 @@ static int write_file(const struct infp_env *env, const char *dir, const char *f
         return write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-/* "infprof-<pid>-<part of uuid>" of a process that is no more. */
+/* "infprof-<pid>-<part of uuid>" of a process that has ended. */
 static bool is_left_over(const char *name)
 {
         const char *dash;
@@ -44,8 +44,8 @@ static bool is_left_over(const char *name)
         return kill((pid_t) pid, 0) < 0 && errno == ESRCH;
 }
 
-/* A command may have made cgroups in its own. Those are removed with it when no process is in any of them: one that lives on may
- * want its empty ones. */
+/* A command may have made cgroups in its own. They are removed with it once no process is in any of them: a live one may need
+ * its empty ones. */
 enum tree_step { IS_EMPTY, REMOVE };
 
 static bool walk_tree(int parent_fd, const char *name, enum tree_step step, unsigned depth)
@@ -90,7 +90,7 @@ static void sweep(const struct infp_env *env, const char *parent)
         closedir(stream);
 }
 
-/* Below `parent`: made, limited to so many processes (NULL: as they are), and the process moved. */
+/* Makes it below `parent`, limits it to so many processes (NULL: no change), and moves the process. */
 static int make_at(struct infp_own_cgroup *own, const struct infp_env *env, const struct infp_cgroup_place *parent,
                    const char *name, const char *pids_max, pid_t pid)
 {
@@ -126,7 +126,7 @@ static bool is_unset(const struct infp_env *env, const struct infp_cgroup_place 
         return r == -ENOENT || (r == 0 && (!value.size || infp_span_starts(value, "max")));
 }
 
-/* A sibling of our cgroup is outside of what ours may use: only where that is not limited. */
+/* A sibling of our cgroup escapes our limits: only where we have none. */
 static bool may_stand_beside(const struct infp_env *env, const struct infp_cgroup_place *own)
 {
         static const char *const limits[] = { "memory.max",  "memory.high", "memory.swap.max",
@@ -149,20 +149,20 @@ static int make_v2(struct infp_own_cgroup *own, const struct infp_env *env, cons
         struct infp_span pids;
         char text[64], pids_max[64];
 
-        /* Beside ours the controllers are those that our cgroup has, too. That systemd lets a scope have so many processes is the
-         * rule; the sibling gets the same number. */
+        /* A sibling has the same controllers as our cgroup. systemd usually limits the processes of a scope; the sibling gets
+         * the same number. */
         infp_cgroup_read(env, place, "pids.max", text, sizeof(text), &pids);
         snprintf(pids_max, sizeof(pids_max), "%.*s", (int) pids.size, pids.at);
         if (may_stand_beside(env, place) && infp_cgroup_up(&parent) &&
             make_at(own, env, &parent, name, infp_cgroup_limit(pids) ? pids_max : NULL, pid) == 0)
                 return 0;
-        /* Below ours they must be switched on, which v2 allows in the root only, as long as we are in it ourselves. */
+        /* Below ours they must be enabled, which v2 allows only in the root while we are in it ourselves. */
         for (size_t i = 0; i < INFP_COUNT(controllers) && infp_cgroup_is_machine(env, place); i++)
                 write_file(env, place->path, "cgroup.subtree_control", controllers[i]);
         return make_at(own, env, place, name, NULL, pid);
 }
 
-/* cpuset is left out: a new one of v1 has no CPUs, and the command keeps ours. */
+/* without cpuset: a new one of v1 has no CPUs, and the command keeps ours */
 static int make_all(struct infp_own_cgroup *own, const struct infp_env *env, const struct infp_cgroups *cgroups,
                     const struct infp_cgroup_paths *paths, const char *name, pid_t pid)
 {
@@ -179,7 +179,7 @@ static int make_all(struct infp_own_cgroup *own, const struct infp_env *env, con
 
                 if (!infp_cgroup_place(cgroups, paths, wanted[i], false, &place))
                         continue;
-                for (unsigned k = 0; k < n_done; k++) /* cpu and cpuacct may be one hierarchy; of v2 all are */
+                for (unsigned k = 0; k < n_done; k++) /* cpu and cpuacct may be one hierarchy; in v2 all are */
                         is_done = is_done ||
                                   (strlen(done[k]) == place.base_size && !memcmp(done[k], place.path, place.base_size));
                 if (is_done)

@@ -27,7 +27,7 @@ bool infp_process_look(int root_fd, pid_t pid, struct infp_process *ret)
         *ret = (struct infp_process){ 0 };
         if (n <= 0 || infp_process_stat_parse(text, (size_t) n, ret) < 0)
                 return false;
-        /* A main thread that has ended before the others is a zombie, too. */
+        /* A main thread that ended before the others is a zombie, too. */
         return (ret->state != 'Z' && ret->state != 'X') || ret->n_threads > 1;
 }
 
@@ -106,7 +106,7 @@ unsigned infp_process_count_descendants(pid_t ancestor, const pid_t *without, un
 
         infp_process_each(root_fd, add_link, &links);
         infp_close(root_fd);
-        /* Parents can have larger numbers than their children: again until nothing is added. */
+        /* Parents can have larger numbers than their children: repeat until nothing is added. */
         for (unsigned before = UINT32_MAX; before != n;) {
                 before = n;
                 for (size_t i = 0; i < links.n; i++) {
@@ -124,7 +124,7 @@ unsigned infp_process_count_descendants(pid_t ancestor, const pid_t *without, un
 
 enum { CMDLINE = 4096 };
 
-/* The cell of a column, which is the collector's: -1 where there is none. */
+/* The cell of a column of the collector; -1: no such column. */
 static int cell(const struct infp_table *table, const char *column)
 {
         const int at = infp_table_find(table, column);

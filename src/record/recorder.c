@@ -11,12 +11,12 @@
 
 struct infp_recorder {
         struct infp_recorder_options options;
-        struct infp_stats *stats, own_stats; /* own_stats: when nobody wants to know */
+        struct infp_stats *stats, own_stats; /* own_stats: where the caller wants none */
         struct infp_anchors anchors;
         struct infp_builders builders;
         struct infp_intern *intern;
         struct infp_feed feed;
-        uint64_t oldest_ns;  /* stamp of the oldest row that no sink of each flush has had; UINT64_MAX: none */
+        uint64_t oldest_ns;  /* stamp of the oldest row that the flush sinks have not had; UINT64_MAX: none */
         uint64_t looked_ns;  /* last look at the clocks */
         uint64_t segment_ns; /* when the segment began */
         uint32_t segment;
@@ -90,7 +90,7 @@ void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns)
         recorder->options.flush_ns = flush_ns ? flush_ns : default_flush_ns;
 }
 
-/* What the sinks of each tick have not had. */
+/* Rows that the sinks of each tick have not had. */
 static void tell(struct infp_recorder *recorder, struct infp_buffer *buffer)
 {
         struct infp_batch batch;
@@ -130,7 +130,7 @@ static void rotate(struct infp_recorder *recorder, uint64_t now)
         infp_feed_rotate(&recorder->feed, recorder->segment);
 }
 
-/* Entities stand first among the buffers: no fact is on disk before what it names. */
+/* Entities come first among the buffers: no fact is on disk before what it names. */
 static int flush_buffers(struct infp_recorder *recorder, uint64_t now, struct infp_err *err)
 {
         int first = 0;
@@ -152,12 +152,12 @@ int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err)
         int r = flush_buffers(recorder, now, err);
 
         rotate(recorder, now);
-        infp_intern_make_room(recorder->intern, now); /* without memory the old room has to do */
+        infp_intern_make_room(recorder->intern, now); /* without memory the old room must do */
         return r;
 }
 
-/* A full builder makes room by a flush, and grows, since one interval brings so much: up to a bound, beyond which it is flushed
- * more often. */
+/* A full builder is flushed, and grows, since one interval brings this much: up to a bound, beyond which it is flushed more
+ * often. */
 static int append_to_full(struct infp_recorder *recorder, struct infp_buffer *buffer, const struct infp_row *row,
                           int64_t unix_ns)
 {
@@ -187,7 +187,7 @@ static void append(struct infp_recorder *recorder, struct infp_buffer *buffer, c
         infp_stats_add(r < 0 ? &recorder->stats->rows_dropped : &recorder->stats->rows, 1);
 }
 
-/* Marks all that the row names as named; what has to be written now is put before *list. -ENOSPC: not all. */
+/* Marks all that the row names; what must be written now is put before *list. -ENOSPC: not all. */
 static int refer(struct infp_recorder *recorder, const struct infp_buffer *buffer, const struct infp_row *row,
                  uint64_t now, struct infp_entity **list)
 {
@@ -210,7 +210,7 @@ static int refer(struct infp_recorder *recorder, const struct infp_buffer *buffe
         return worst;
 }
 
-/* Writes the entities of the list and those that they name in turn. A list, not recursion: a chain of parents can be long. */
+/* Writes the entities of the list and those that they name. A list, not recursion: a chain of parents can be long. */
 static void write_entities(struct infp_recorder *recorder, struct infp_entity *list, uint64_t now)
 {
         while (list) {
@@ -285,7 +285,7 @@ int infp_recorder_put_row(void *recorder, const struct infp_row *row)
         return 0;
 }
 
-/* Half a ring of rows waits after this tick, or it is over for long. */
+/* Half a ring of rows follows this tick, or it was long ago. */
 static bool is_behind(const struct infp_recorder *recorder, const struct infp_rowring *ring,
                       const struct infp_rowring_tick *tick)
 {
@@ -307,7 +307,7 @@ unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring
         struct infp_rowring_tick tick;
         unsigned n_ticks = 0;
 
-        /* Where ticks take longer to write than they are apart the ring is never empty: the drain has more to do. */
+        /* Where ticks take longer to write than their period the ring is never empty: the drain has more to do. */
         while (n_ticks < INFP_DRAIN_TICKS) {
                 switch (infp_rowring_next(ring, &recorder->ring_row, &tick)) {
                 case INFP_ROWRING_EMPTY:
@@ -378,7 +378,7 @@ void infp_recorder_turn(struct infp_recorder *recorder)
                 if (reason)
                         put_anchor(recorder, reason);
         }
-        /* A sink that wants each tick gets it at once. Else not before it is due: slower threads' rows come some time after the
+        /* A sink that wants each tick gets it at once, others when it is due: rows of slower threads come some time after the
          * tick, and leaving them to the next flush would make that one come a tick early, with a quarter more bytes of heads. */
         if (due <= now || (recorder->options.flush_ns <= recorder->options.period_ns && next > now && next > due &&
                            recorder->tick_ns > recorder->flushed_tick_ns)) {

@@ -12,8 +12,8 @@ struct infp_recorder_options {
         void (*read_clocks)(void *context, struct infp_clocks *ret); /* NULL: the machine's */
         void *clock_context;
         const struct infp_table *const *tables; /* all that rows may belong to, ended by NULL */
-        uint64_t period_ns;  /* of the run: where each tick is flushed, that is done right after it */
-        uint64_t flush_ns;   /* a row is given to the sinks at most this long after its stamp; 0: 5 s */
+        uint64_t period_ns;  /* of the run: where each tick is flushed, the flush comes right after it */
+        uint64_t flush_ns;   /* the sinks get a row at most this long after its stamp; 0: 5 s */
         uint64_t rotate_ns;  /* 0: 15 minutes */
         size_t entity_bytes; /* bound of kept entities; 0: 8 MiB */
         struct infp_notices notices;
@@ -32,23 +32,23 @@ void infp_recorder_begin(struct infp_recorder *recorder);
 
 /* Takes one row, whose table is one of `tables`. */
 void infp_recorder_put(struct infp_recorder *recorder, const struct infp_row *row);
-/* A row whose stamp lies long ago when it comes: a span's is its begin. now: when it came; the flush counts from there. */
+/* A row that comes long after its stamp: a span's stamp is its begin. now: when it came; the flush counts from there. */
 void infp_recorder_put_at(struct infp_recorder *recorder, const struct infp_row *row, uint64_t now);
-int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* the same, for struct infp_emit */
+int infp_recorder_put_row(void *recorder, const struct infp_row *row); /* as infp_recorder_put, for struct infp_emit */
 
-/* Somebody has described this entity (process ...) already, and it is not forgotten. */
+/* This entity (process ...) was described and is not forgotten. */
 bool infp_recorder_has(const struct infp_recorder *recorder, const struct infp_table *table, uint64_t id);
 
-/* Takes what lies in the ring; at the end of a tick the sinks that want it get what is new. Returns the ticks seen: after
- * INFP_DRAIN_TICKS of them it returns though more may lie there. Of a tick that is over for a second, or with half a ring of
- * rows after it, sinks that can do without are told no end. */
+/* Takes the rows in the ring; at the end of a tick its sinks get what is new. Returns the number of ticks: after
+ * INFP_DRAIN_TICKS of them it returns even if more rows are there. When a tick ended over a second ago, or half a ring of
+ * rows follows it, sinks that can skip it do not get its end. */
 enum { INFP_DRAIN_TICKS = 4 };
 unsigned infp_recorder_drain(struct infp_recorder *recorder, struct infp_rowring *ring);
 void infp_recorder_tick(struct infp_recorder *recorder, uint64_t t_ns);
 
-/* Looks at the clocks (at most ten times a second) and flushes when it is time. */
+/* Looks at the clocks (at most ten times a second) and flushes when due. */
 void infp_recorder_turn(struct infp_recorder *recorder);
-/* When turn wants to be called next at the latest. */
+/* When turn must be called next. */
 uint64_t infp_recorder_due_ns(const struct infp_recorder *recorder);
 void infp_recorder_set_flush(struct infp_recorder *recorder, uint64_t flush_ns);
 
@@ -58,6 +58,6 @@ int infp_recorder_flush(struct infp_recorder *recorder, struct infp_err *err);
 /* The last anchor, flush, and `end` of every sink, which may wait for a disk. Returns the anchor's stamp. */
 uint64_t infp_recorder_end(struct infp_recorder *recorder);
 
-uint32_t infp_recorder_segment(
-        const struct infp_recorder *recorder); /* number of the current segment, from 1 as the store counts */
+uint32_t
+infp_recorder_segment(const struct infp_recorder *recorder); /* number of the current segment, from 1 as in the store */
 int64_t infp_recorder_unix_ns(const struct infp_recorder *recorder, uint64_t t_ns); /* by the newest anchor */

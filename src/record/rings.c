@@ -48,7 +48,7 @@ static const char *instance_of(int32_t pid, const char *name, char *ret, size_t 
 
 static const char *instance(const struct ring_entry *entry, char *ret, size_t cap)
 {
-        /* What has ended is still known by its number, where that is ours. */
+        /* An ended process is still known by its number, where that is in our namespace. */
         const int32_t pid = entry->pid ? entry->pid : entry->owner.process ? entry->owner.pid : 0;
 
         return instance_of(pid, entry->name, ret, cap);
@@ -185,7 +185,7 @@ static void count_rows(struct infp_rings *rings, struct ring_entry *entry)
         entry->dropped = dropped;
 }
 
-/* Flooded: more came within one pause than is read at once. */
+/* Flooded: more came within one pause than one read takes. */
 static const uint64_t flooded_pause_ns = 20 * INFP_NS_PER_MS, busy_pause_ns = 100 * INFP_NS_PER_MS,
                       idle_pause_ns = INFP_NS_PER_S;
 static const uint64_t alive_ns = INFP_NS_PER_S;
@@ -210,7 +210,7 @@ int infp_rings_new(const struct infp_rings_options *options, struct infp_rings *
                 options->env->is_live ? openat(options->env->root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         *ret = rings;
         if (rings->proc_fd < 0)
-                return 0; /* a fixture tree, or a machine without /proc: there is nobody who could be found */
+                return 0; /* a fixture tree, or a machine without /proc: no process can be found */
         if (fstatat(rings->proc_fd, "self/ns/pid", &status, 0) == 0)
                 rings->own_pid_ns = status.st_ino;
         rings->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -257,7 +257,7 @@ static int take_row(void *context, const struct infp_row *row)
         return 0;
 }
 
-/* What it wrote is on its way to the disk, and nobody else reads it. */
+/* Its rows are on their way to the disk, and no other process reads the file. */
 static void remove_file(const struct ring_entry *entry)
 {
         struct stat status;
@@ -282,7 +282,7 @@ static void drop(struct infp_rings *rings, unsigned index)
         rings->n_entries--;
 }
 
-/* exec takes the memory away, and with it the writer. The name of the file is in /proc/PID/maps as long as it is mapped. */
+/* exec drops the memory, and with it the writer. /proc/PID/maps names the file as long as it is mapped. */
 static bool is_mapped(const struct infp_rings *rings, const struct ring_entry *entry)
 {
         infp_autofree char *maps = NULL;
@@ -305,7 +305,8 @@ static bool is_over(struct infp_rings *rings, struct ring_entry *entry)
         return !is_mapped(rings, entry);
 }
 
-/* All were read to their ends. The next time comes soon where more came than one read takes, later and later where nothing does. */
+/* All files were read to their ends. The next round comes soon where more came than one read takes, later and later where
+ * nothing comes. */
 static void pause_drains(struct infp_rings *rings)
 {
         if (rings->is_busy)
@@ -329,7 +330,7 @@ static void drain(struct infp_rings *rings, struct ring_entry *entry)
         rings->is_busy |= entry->has_more || entry->rows > before || infp_ring_is_waiting(entry->ring);
 }
 
-/* Every file in turn, so many reads at most: the rest waits until the others that need this thread have had it. */
+/* Each file in turn, with a bound on reads: the others that need this thread come before the rest. */
 static void drain_some(struct infp_rings *rings)
 {
         if (rings->next_entry >= rings->n_entries)
@@ -361,7 +362,7 @@ static void look_at_processes(struct infp_rings *rings)
                 entry->look_ns = rings->now_ns + alive_ns;
                 say_losses(rings, entry);
                 entry->is_over = entry->is_over || is_over(rings, entry);
-                if (!entry->is_over || entry->has_more) { /* the last read is of what is left, all at once */
+                if (!entry->is_over || entry->has_more) { /* the last read takes all that is left */
                         i++;
                         continue;
                 }

@@ -1,10 +1,10 @@
 /* The recorder's side of ring files (ring/wire.h): finds those of the target's processes, drains them as their consumer, and
- * removes those of processes that have ended. One thread uses it: the session's.
+ * removes those of ended processes. One thread uses it: the session's.
  *
- * Which files: mode run: of the processes of the tree, and those whose head names this run (of a process that lived between two
- * ticks nothing else is left); mode pid: of the attached tree; the machine: all of our own user in the default directories.
- * Where there is no ring file nothing is done but for one look at each process that has lived for a second, and at directories
- * that inotify speaks of. */
+ * Which files: in mode run those of processes of the tree, and those whose head names this run (nothing else is left of a
+ * process that lived between two ticks); in mode pid those of the attached tree; for the machine all of our own user in the
+ * default directories. Without ring files the cost is one look at each process that has lived for a second, and at
+ * directories that inotify reports. */
 #pragma once
 
 #include <stdint.h>
@@ -25,7 +25,7 @@ struct infp_rings;
 int infp_rings_new(const struct infp_rings_options *options, struct infp_rings **ret, struct infp_err *err);
 struct infp_rings *infp_rings_free(struct infp_rings *rings); /* NULL is fine; returns NULL */
 
-/* To be polled for POLLIN; -1: there is nothing to poll. */
+/* Poll for POLLIN; -1: nothing to poll. */
 int infp_rings_fd(const struct infp_rings *rings);
 /* Looks and drains what is due, a bounded number of records. */
 void infp_rings_turn(struct infp_rings *rings);

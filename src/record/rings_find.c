@@ -74,8 +74,8 @@ static void open_place(struct infp_rings *rings, const char *path, bool is_defau
                 rings->places[n].is_default = is_default;
 }
 
-/* That which the command inherits, and those of where.h, of which the first is made where it is missing: a directory that does
- * not exist cannot be watched. */
+/* The directory that the command inherits, and those of where.h. The first of these is made where it is missing: a directory
+ * that does not exist cannot be watched. */
 void rings_open_places(struct infp_rings *rings)
 {
         const char *inherited = getenv(INFP_RING_ENV);
@@ -198,7 +198,7 @@ static bool reserve(struct infp_rings *rings, size_t n)
         return true;
 }
 
-/* Since the boot, as start times count. */
+/* Since the boot, as start times are. */
 static uint64_t age_ns(const struct infp_rings *rings, const struct infp_target_member *member)
 {
         const uint64_t ticks = rings->options.env->ticks_per_s, since = infp_clock_ns(CLOCK_BOOTTIME),
@@ -222,7 +222,7 @@ static bool is_same(const struct ring_member *known, const struct infp_target_me
         return known->target.pid == target->pid && known->target.start_ticks == target->start_ticks;
 }
 
-/* What is known of those that stay; true: there are new ones, or another program in one. */
+/* Keeps what is known of processes that stay; true: some are new, or run another program. */
 static bool merge(struct infp_rings *rings, size_t n)
 {
         struct ring_member *merged = calloc(n ? n : 1, sizeof(*merged));
@@ -311,7 +311,7 @@ uint64_t rings_members_due_ns(const struct infp_rings *rings)
 
 enum { ANCESTORS = 64, MOST_REFUSED = 4096 };
 
-/* A file that is not ready so long after it was begun never will be: its maker has died. */
+/* A file that is not ready this long after its start never will be: its maker has died. */
 static const uint64_t patience_ns = 10 * INFP_NS_PER_S;
 static const uint64_t others_first_ns = 3 * INFP_NS_PER_S;
 static const uint64_t unready_ns = INFP_NS_PER_MS, early_ns = INFP_NS_PER_S / 2;
@@ -351,7 +351,7 @@ static int32_t find_in_namespace(const struct infp_rings *rings, const struct in
         return wanted.pid;
 }
 
-/* Descends from the tree by what /proc says now. */
+/* Is a descendant of the tree, as /proc shows it now. */
 static bool is_descendant(struct infp_rings *rings, int32_t pid)
 {
         struct infp_process process;
@@ -366,7 +366,7 @@ static bool is_descendant(struct infp_rings *rings, int32_t pid)
         return false;
 }
 
-/* Its process, alive or not. False: none of ours. */
+/* Its process, alive or not. False: not ours. */
 static bool find_owner(struct infp_rings *rings, const struct infp_ring_head *head, uint32_t uid,
                        struct infp_ring_owner *ret, int32_t *ret_pid)
 {
@@ -386,7 +386,7 @@ static bool find_owner(struct infp_rings *rings, const struct infp_ring_head *he
         *ret_pid = pid;
         if (pid && infp_ring_owner_read(rings->proc_fd, pid, ret, NULL) == 0 && ret->start_ticks == head->start_ticks)
                 return true;
-        /* Ended already: what its head says is all that is known. In another pid namespace its number here is not. */
+        /* It has ended: its head is all that is known. Its number in another pid namespace does not hold here. */
         *ret = (struct infp_ring_owner){
                 .pid = head->pid, .start_ticks = head->start_ticks, .pid_ns = head->pid_ns, .uid = uid
         };
@@ -477,7 +477,7 @@ static int open_reader(struct infp_rings *rings, struct ring_entry *entry, const
         return r;
 }
 
-/* The row that names the process, where no collector has written it. */
+/* The row that names the process, where no collector has written one. */
 static void put_process(struct infp_rings *rings, const struct ring_entry *entry, const struct infp_ring_head *head)
 {
         const struct infp_env *env = rings->options.env;
@@ -488,7 +488,7 @@ static void put_process(struct infp_rings *rings, const struct ring_entry *entry
                 return;
         if (entry->pid)
                 has_row = infp_process_row(&rings->row, env, entry->pid, entry->owner.start_ticks);
-        /* Where its pid namespace is not ours its own number and its parent's are not to be shown. */
+        /* In another pid namespace its own number and its parent's must not be shown. */
         if (!has_row && infp_process_id(env->boot_id, head->pid, head->start_ticks) == entry->owner.process)
                 has_row = infp_process_row_ended(&rings->row, env, head->pid, head->start_ticks, head->parent,
                                                  head->name, entry->owner.uid);
@@ -527,7 +527,7 @@ static void adopt(struct look *look, const char *name, int file, const struct in
                 return;
         }
         entry->dir_fd = fcntl(look->place->fd, F_DUPFD_CLOEXEC, 3);
-        if (head->created_ns < rings->start_ns) /* what was lost before we came is not this recording's */
+        if (head->created_ns < rings->start_ns) /* losses before we came are not this recording's */
                 entry->first = *infp_ring_counts(entry->ring);
         put_process(rings, entry, head);
         rings->n_entries++;
@@ -588,9 +588,9 @@ void rings_look_at_place(struct infp_rings *rings, struct ring_place *place)
 
 /* Removes ring files that are never read: of processes that were killed without a recording, or whose recorder was. Never the file
  * of a live process, nor one that another recorder reads. */
-/* A recorder may be about to open it: the process has only just ended. */
+/* A recorder may be about to open it: the process has just ended. */
 static const uint64_t fresh_ns = 10 * INFP_NS_PER_S;
-#define INITIAL_PID_NAMESPACE UINT64_C(0xEFFFFFFC) /* PROC_PID_INIT_INO: whose processes see all others */
+#define INITIAL_PID_NAMESPACE UINT64_C(0xEFFFFFFC) /* PROC_PID_INIT_INO: its processes see all others */
 
 struct clean {
         struct infp_rings *rings;
@@ -603,7 +603,7 @@ static bool process_lives(const struct infp_rings *rings, const struct infp_ring
                 return !rings->options.env->boot_id[0]; /* of an earlier boot; unless we do not know ours */
         if (!head->pid_ns || !rings->own_pid_ns || head->pid_ns == rings->own_pid_ns)
                 return rings_is_alive(rings, head->pid, head->start_ticks);
-        /* Where we do not see all processes it may live unseen. */
+        /* Where we do not see all processes it may be alive unseen. */
         return rings->own_pid_ns != INITIAL_PID_NAMESPACE || find_in_namespace(rings, head) > 0;
 }
 
@@ -623,7 +623,7 @@ static int clean_file(void *context, const char *name, const struct infp_ring_na
         if (r == 0 && (process_lives(rings, &head) || run_lives(head.run)))
                 return 0;
         if ((r < 0 && r != -EAGAIN) || flock(file, LOCK_EX | LOCK_NB) < 0)
-                return 0; /* no ring file, whatever it is called; or somebody reads it */
+                return 0; /* not a ring file despite its name; or a process reads it */
         unlinkat(c->place->fd, name, 0);
         return 0;
 }

@@ -12,25 +12,25 @@
 enum {
         RINGS_MAX = 1024,      /* files at once */
         RINGS_PLACES = 64,     /* directories at once */
-        RINGS_MEMBERS = 16384, /* processes that are looked at */
+        RINGS_MEMBERS = 16384, /* processes that are followed */
         RINGS_NAME = 96,
 };
 
 /* A directory that is watched. */
 struct ring_place {
-        int fd, watch; /* watch -1: inotify does not speak of it, it is looked at each second */
+        int fd, watch; /* watch -1: inotify does not report it, it is read each second */
         dev_t device;
         ino_t inode;
         uint32_t uid;
-        uint64_t look_ns, pause_ns; /* due; UINT64_MAX: nothing has changed. Pause while a file is being made */
-        bool is_default;            /* of where.h: what the dead have left in it is removed */
+        uint64_t look_ns, pause_ns; /* due; UINT64_MAX: no change. Pause while a file is being made */
+        bool is_default;            /* of where.h: leftovers of ended processes are removed */
 };
 
 /* A process of the tree. */
 struct ring_member {
         struct infp_target_member target; /* first: infp_find_i32 */
-        struct infp_ring_owner owner;     /* owner.pid 0: not asked yet */
-        uint64_t look_ns, pause_ns;       /* when its directories are looked for (again); UINT64_MAX: they are known */
+        struct infp_ring_owner owner;     /* owner.pid 0: not read yet */
+        uint64_t look_ns, pause_ns;       /* when to look for its directories (again); UINT64_MAX: they are known */
 };
 
 /* The losses of a file that were reported, so that only changes are. */
@@ -48,8 +48,8 @@ struct ring_entry {
         uint64_t image;
         bool is_consumer, is_over, has_more; /* over: its writer is gone */
         uint64_t look_ns;                    /* next look at the process */
-        uint64_t rows, dropped;              /* that are in the stats already */
-        struct infp_ring_counts first;       /* as it was when we came: what was lost before is not this recording's */
+        uint64_t rows, dropped;              /* already in the stats */
+        struct infp_ring_counts first;       /* as it was when we came: earlier losses are not this recording's */
         struct ring_told told;
 };
 
@@ -66,11 +66,11 @@ struct infp_rings {
         uint64_t members_ns, ripe_ns; /* not before; the first of them is due then */
         struct ring_entry *entries;
         unsigned n_entries, next_entry;
-        struct infp_map refused; /* files that cannot be read: once is enough to say so */
+        struct infp_map refused; /* files that cannot be read, reported once */
         uint64_t pause_ns, drain_ns;
         uint64_t start_ns, now_ns;
         bool has_more, said_full;
-        bool is_busy, is_flooded; /* of this round through the files: something came; more than one read takes */
+        bool is_busy, is_flooded; /* of this round through the files: some rows came; more than one read takes */
         bool was_flooded;         /* since the last pause */
         struct infp_row row;
         char text[8192];

@@ -48,7 +48,7 @@ static void begin_baseline(struct infp_session *s, uint64_t now)
                     infp_number(seconds).text);
 }
 
-/* Called at each turn once everything was sampled for the first time. True: the command may go. */
+/* Called at each turn after the first sample of all. True: the command may start. */
 static bool measure_baseline(struct infp_session *s)
 {
         const uint64_t now = infp_session_now();
@@ -75,7 +75,7 @@ static void notice(void *context, const char *text)
         infp_notice(context, "%s", text);
 }
 
-/* Without stacks the rest is recorded all the same. */
+/* Without stacks everything else is recorded. */
 static void start_sampler(struct infp_session *s)
 {
         struct infp_sampler_options options;
@@ -91,7 +91,7 @@ static void start_sampler(struct infp_session *s)
         options.notice_context = (void *) &s->options->notices;
         if (infp_sampler_start(&options, &s->sampler, &err) < 0)
                 infp_notice(&s->options->notices, "stacks are not sampled: %s", err.text);
-        infp_session_follow_sampler(s); /* the roots were looked for before */
+        infp_session_follow_sampler(s); /* the roots were found before */
 }
 
 void infp_session_follow_sampler(struct infp_session *s)
@@ -118,10 +118,10 @@ static bool is_sampler_ended(struct infp_session *s)
         return !s->sampler || infp_sampler_is_ended(s->sampler);
 }
 
-/* How long the last look at the file may take: it may lie on a file system that hangs. */
+/* How long the last look at the file may take: its file system may hang. */
 static const uint64_t patience_ns = 10 * INFP_NS_PER_S;
-/* A label's time is that of the command's own clock reading, shortly before it was seen at the latest. Clocks of seconds
- * without a fraction may be up to one late or early. */
+/* A label's time is the command's own clock reading, taken shortly before the label was seen. Clocks of whole seconds may be
+ * up to one late or early. */
 static const int64_t tolerance_ns = 2 * (int64_t) INFP_NS_PER_S;
 
 enum { TAKEN_AT_ONCE = 256 };
@@ -146,7 +146,7 @@ static void put_output(struct infp_session *s, const struct infp_capture_event *
         infp_recorder_put(s->recorder, row);
 }
 
-/* The time of a label on our clock: by its own time where that lies within the recording, else when it was seen. */
+/* The time of a label on our clock: its own time where that lies within the recording, else when it was seen. */
 static uint64_t label_time(const struct infp_session *s, const struct infp_capture_event *event, char *ret_stamp,
                            size_t cap)
 {
@@ -198,7 +198,7 @@ static void take_output(struct infp_session *s)
 {
         struct infp_capture_event event;
 
-        /* No more than wait there now: a command that writes without end must not keep us from the rest. */
+        /* Takes no more events than wait now: a command that writes without end must not keep us from the rest. */
         for (unsigned i = 0; s->options->capture && i < TAKEN_AT_ONCE; i++) {
                 if (!infp_capture_take(s->options->capture, &event))
                         return;
@@ -249,7 +249,7 @@ static void end_output(struct infp_session *s)
 
 /* How long the command waits for the first sample of sources that may block. */
 static const uint64_t first_sample_ns = INFP_NS_PER_S;
-/* Of stacks there are many more than of processes, and each node is an entity: about 150 bytes. */
+/* There are many more stacks than processes, and each node is an entity: about 150 bytes. */
 static const size_t stack_entity_bytes = 16 << 20;
 static const uint64_t reader_look_ns = INFP_NS_PER_S, reader_flush_ns = INFP_NS_PER_S;
 
@@ -343,7 +343,7 @@ static uint64_t due_ns(struct infp_session *s)
         return due;
 }
 
-/* Waits for something to do. due: at the latest then. */
+/* Waits for something to do, until `due` at the latest. */
 static void wait_for_news(struct infp_session *s, uint64_t due)
 {
         struct pollfd fds[INFP_LIVE_CLIENTS + 5];
@@ -381,14 +381,14 @@ static void work(struct infp_session *s)
                 infp_stats_set(&s->options->stats->bytes_written, s->options->bytes_written(s->options->bytes_context));
 }
 
-/* Everything was sampled for the first time, or had its time for that. */
+/* Each source has its first sample, or had its time for it. */
 static bool is_sampled(struct infp_session *s)
 {
         return s->is_released || infp_sched_is_first_done(s->sched) ||
                infp_session_now() - s->start_ns >= first_sample_ns;
 }
 
-/* Until the target's end, the duration's, or the user's. */
+/* Until the end of the target or of the duration, or until the user ends it. */
 static void loop(struct infp_session *s)
 {
         while (!s->is_ending) {
@@ -458,7 +458,7 @@ static int open_parts(struct infp_session *s, struct infp_err *err)
                                                               .stats = options->stats },
                                 &s->rings, err));
         INFP_TRY(start_output(s, err));
-        infp_session_follow_target(s); /* the first sample is of the target already */
+        infp_session_follow_target(s); /* the first sample already follows the target */
         INFP_TRY(infp_sched_start(&sched_options, &s->sched, err));
         start_sampler(s);
         return 0;
@@ -496,7 +496,7 @@ int infp_session_run(const struct infp_session_options *options, struct infp_ses
                 if (s.exec_code)
                         *err = s.exec_err;
                 ret->is_hung = !infp_sched_free(s.sched);
-                ret->is_hung |= !infp_sampler_free(s.sampler); /* of itself, also where the other one hangs */
+                ret->is_hung |= !infp_sampler_free(s.sampler); /* on its own, also where the other one hangs */
         }
         infp_rings_free(s.rings);
         infp_recorder_free(s.recorder);

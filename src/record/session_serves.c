@@ -1,4 +1,4 @@
-/* Does a server belong to the run? A load client wants to know before their rows come here. */
+/* Does a server belong to the run? A load client asks before it sends its rows. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "record/session_parts.h"
 
 enum { GENERATIONS_MAX = 64, NETWORKS_MAX = 16 };
-/* The recorder's thread looks: all questions of a second together take no longer. */
+/* The recorder's thread looks: all questions of one second may take this long together. */
 #define LOOK_NS (100 * INFP_NS_PER_MS)
 
 struct server {
@@ -62,7 +62,7 @@ static bool is_named(const struct infp_env *env, const struct server *server)
         return false;
 }
 
-/* The pids of the last refresh, and what has been started since: it descends from one of them, or, in mode run, from us. */
+/* The pids of the last refresh, and processes started since: these descend from one of them or, in mode run, from us. */
 struct owner {
         const struct infp_env *env;
         const struct server *server;
@@ -119,7 +119,7 @@ static void add_sockets(struct owner *owner, int32_t pid)
                 infp_listen_port(owner->env, pid, owner->server->port, &owner->listen);
 }
 
-/* A container has ports and addresses of its own. False: none of them has the address. */
+/* A container has ports and addresses of its own. False: no network of the target has the address. */
 static bool add_sockets_elsewhere(struct owner *owner, bool is_here)
 {
         const struct infp_env *env = owner->env;

@@ -1,4 +1,4 @@
-/* What a session does about its target: lets it go, waits for its tree, passes signals on, finds it again. */
+/* What a session does about its target: starts it, waits for its tree, passes signals on, finds it again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 static const uint64_t say_waiting_ns = 300 * INFP_NS_PER_MS; /* helpers of a command often end just after it */
 static const uint64_t look_again_ns = INFP_NS_PER_S;
-static const uint64_t same_press_ns = 300 * INFP_NS_PER_MS; /* nobody is impatient faster than that */
+static const uint64_t same_press_ns = 300 * INFP_NS_PER_MS; /* no user presses faster than that */
 
 void infp_session_release(struct infp_session *s)
 {
@@ -34,7 +34,7 @@ void infp_session_release(struct infp_session *s)
                 infp_notice(&s->options->notices, "%s", err.text);
 }
 
-/* As the kernel has it: of a script its interpreter stands first. One that is over already has what it was started with. */
+/* As the kernel has it: a script's begins with its interpreter. For a command that has already ended, its arguments. */
 static void note_cmdline(struct infp_session *s)
 {
         const struct infp_child *child = s->options->child;
@@ -65,7 +65,7 @@ static void ended(void *context, pid_t pid, const struct rusage *usage)
         if (child->state == INFP_CHILD_FAILED || child->state == INFP_CHILD_WAITING)
                 return;
         if (is_command && (uint64_t) usage->ru_maxrss * 1024 <= child->fork_peak_bytes + (256 << 10))
-                own.ru_maxrss = 0; /* the kernel's peak is that of the fork of us that it was at first */
+                own.ru_maxrss = 0; /* the kernel's peak is that of the fork of us that it first was */
         look = infp_last_look_new(s->options->env->root_fd, pid, &own, is_command ? child->io_fd : -1,
                                   is_command ? s->cmdline : NULL, is_command ? s->cmdline_size : 0);
         if (look)
@@ -80,9 +80,9 @@ static void reaped(void *context, pid_t pid, const struct rusage *usage)
         infp_target_add_reaped(s->options->env->target, usage);
 }
 
-/* A stop of the whole job (Ctrl-Z, or an editor that stops its process group) has come to us, too: the shell waits for us, so
- * we stop with the command, after what we hold is written. Who stops the command alone wants to look at it: the recording goes
- * on. SIGTTIN and SIGTTOU, also the whole job's, have stopped us already. */
+/* A stop of the whole job (Ctrl-Z, or an editor that stops its process group) reaches us, too: the shell waits for us, so we
+ * stop with the command, after writing what we hold. Someone who stops the command alone wants to look at it: the recording
+ * continues. SIGTTIN and SIGTTOU of the whole job have stopped us already. */
 static void stop_with_child(struct infp_session *s)
 {
         if (s->options->child->stopped_by != SIGTSTP || !s->is_told_to_stop)
@@ -117,7 +117,7 @@ void infp_session_follow_child(struct infp_session *s)
                 if (child->error_fd < 0 && child->state != INFP_CHILD_FAILED)
                         infp_target_set_root(s->options->env->target, &child->pid, 1);
         }
-        /* After the exec: one that failed is no process of the command. */
+        /* After the exec: a failed one is no process of the command. */
         infp_child_reap(child, &(struct infp_child_ends){ .ended = ended, .reaped = reaped, .context = s });
         if (child->state == INFP_CHILD_FAILED) {
                 s->result->exit_code = s->exec_code;
@@ -151,7 +151,7 @@ static void set_roots(struct infp_session *s)
         infp_target_set_root(s->options->env->target, pids, n);
 }
 
-/* What the ended target has started and left behind, as a part of a sentence; "": nothing. */
+/* The processes that the ended target has left behind, as a part of a sentence; "": none. */
 static void describe_left(struct infp_session *s, char *ret, size_t size)
 {
         static struct infp_target_member members[INFP_FOLLOW_PIDS];
@@ -213,7 +213,7 @@ static void say_problem(struct infp_session *s)
         infp_notice(&s->options->notices, "%s", follow->problem);
 }
 
-/* Each second: is the attached target still there, is it there again? */
+/* Each second: is the attached target alive, has it returned? */
 void infp_session_follow_target(struct infp_session *s)
 {
         struct infp_follow *follow = s->options->follow;
@@ -267,7 +267,7 @@ static bool is_end(int number)
         return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGABRT;
 }
 
-/* `timeout -s INT` and the like send a signal to us and then to our group: that is one wish, not two. */
+/* `timeout -s INT` and the like send a signal to us and then to our group: that is one request, not two. */
 static bool is_another_press(struct infp_session *s)
 {
         const uint64_t now = infp_session_now();
@@ -278,7 +278,7 @@ static bool is_another_press(struct infp_session *s)
         return true;
 }
 
-/* While the command lives its signals are its own. */
+/* While the command lives, signals are for it. */
 static void take_for_child(struct infp_session *s, const struct infp_signal *signal)
 {
         const struct infp_child *child = s->options->child;
@@ -288,11 +288,11 @@ static void take_for_child(struct infp_session *s, const struct infp_signal *sig
         if (signal->number == SIGTSTP || signal->number == SIGCONT)
                 s->is_told_to_stop = signal->number == SIGTSTP;
         if (s->is_command_over || child->state == INFP_CHILD_FAILED) {
-                /* What we still wait for is not the command: the user has had enough. */
+                /* Only descendants of the command are left: the user does not want to wait for them. */
                 s->is_ending |= is_end(signal->number);
                 return;
         }
-        /* What the command itself sends its parent is not meant for the command. */
+        /* What the command sends to its parent is not meant for the command. */
         if (signal->by_process && signal->sender != child->pid && signal->sender != getpid())
                 pass_on(s, signal);
 }

@@ -17,7 +17,8 @@ void infp_shelf_init(struct infp_shelf *s, const struct infp_table *table)
         *s = (struct infp_shelf){
                 .table = table,
                 .n_cells = (unsigned) table->n_keys + table->n_columns,
-                /* `sources` declares no key, its rows are events; the state of a source is told by its first four cells. */
+                /* `sources` declares no key, since its rows are events; its first four cells name the source whose state a
+                 * row gives. */
                 .n_key_cells = table == &infp_table_sources ? INFP_SOURCES_STATE : table->n_keys,
                 .state_cell = state < 0 ? -1 : state - INFP_FIXED_COLUMNS,
                 .entity_cell = -1,
@@ -153,8 +154,8 @@ static int compare_keys(const struct infp_shelf *s, const struct infp_slot *a, c
         return 0;
 }
 
-/* By key, so that core 2 stands before core 3 also when it came back later. Ids of things are hashes, whose order means
- * nothing: those stay as they came. */
+/* By key, so that core 2 comes before core 3 even if it returned later. Ids are hashes, whose order means nothing: those stay
+ * in order of arrival. */
 static void put_in_order(struct infp_shelf *s, uint32_t index)
 {
         size_t place = s->n_order;
@@ -244,7 +245,7 @@ static int fill(struct infp_shelf *s, struct infp_slot *slot, const struct infp_
                 }
                 slot->valid[i / 64] |= UINT64_C(1) << (i % 64);
         }
-        /* Of a thing whose rows have no state, one without any value says that there is no more to come (engine_samples). */
+        /* For a thing whose rows have no state, a row without values means that no more follows (engine_samples). */
         if (s->table->on_change && s->entity_cell >= 0 && s->state_cell < 0)
                 slot->is_last = !has_values(s, slot);
         if (!slot->texts.failed)
@@ -320,7 +321,7 @@ void infp_shelf_drop_unmarked(struct infp_shelf *s)
         s->n_order = kept;
 }
 
-/* A builder takes the row as it is: the texts lie in the slot. */
+/* A builder takes the row as it is: the texts are in the slot. */
 static int append(const struct infp_shelf *s, struct infp_builder *b, const struct infp_slot *slot)
 {
         struct infp_row row;
@@ -375,10 +376,10 @@ bool infp_shelf_rows(struct infp_shelf *s, uint32_t from, struct infp_batch *ret
                 s->view = infp_builder_new(s->table, FIRST_SLOTS);
         if (!s->view)
                 return false;
-        /* Grows until all rows go in at once, or a batch is full. Later calls find the room. */
+        /* Grows until all rows fit, or a batch is full. Later calls find the room. */
         for (;;) {
                 n = append_from(s, s->view, from);
-                if (from + n == s->n_order || n == INFP_BATCH_ROWS) /* bound: one batch; the next goes on there */
+                if (from + n == s->n_order || n == INFP_BATCH_ROWS) /* bound: one batch; the next starts there */
                         break;
                 infp_builder_reset(s->view);
                 if (infp_builder_grow(s->view, infp_shelf_at(s, from + n)->texts.size + GROW_TEXT) < 0) {

@@ -1,4 +1,4 @@
-/* A shelf holds one row a key of one table, in the order of the keys, with memory that is used again. The tail (tail.h) decides
+/* A shelf holds one row per key of one table, in the order of the keys, and reuses its memory. The tail (tail.h) decides
  * which rows stay. */
 #pragma once
 
@@ -19,11 +19,11 @@ struct infp_slot {
         int64_t unix_ns;
         bool is_last;           /* state X: nothing follows */
         bool mark;              /* for the collector of unnamed entries */
-        union infp_cell *cells; /* keys first, as in a row; texts lie in `texts` */
+        union infp_cell *cells; /* keys first, as in a row; texts are in `texts` */
         struct infp_str texts;
-        uint64_t version; /* no other state of a row of this shelf has it */
+        uint64_t version; /* no other row of this shelf has this state */
 
-        /* What a view made of the row, and of which versions of it and of the things that its keys name. */
+        /* What a view made of the row, and from which versions of it and of the things that its keys name. */
         struct infp_str view_text;
         uint64_t view_stamp;
 };
@@ -32,12 +32,12 @@ struct infp_shelf {
         const struct infp_table *table;
         unsigned n_cells;
         unsigned n_key_cells;
-        int state_cell;       /* where X says that it ended; -1 */
+        int state_cell;       /* where X means that it ended; -1 */
         int entity_cell;      /* the ID64 key, -1 */
         uint64_t max_age_ns;  /* 0: never too old */
         size_t n_after_sweep; /* rows left by the last sweep of unnamed things */
         uint64_t n_versions;
-        uint64_t n_changes; /* rows that came and went */
+        uint64_t n_changes; /* rows added and removed */
         uint64_t first_key; /* of the row that came first of all; it may be gone */
 
         struct infp_slot *slots;
@@ -61,7 +61,7 @@ static inline struct infp_slot *infp_shelf_at(const struct infp_shelf *s, size_t
         return &s->slots[s->order[place]];
 }
 struct infp_slot *infp_shelf_by_id(const struct infp_shelf *s, uint64_t id); /* of an entity table; NULL */
-/* Where the row stands that came first of all; -1: it is not there. */
+/* The place of the row that came first of all; -1: it is gone. */
 int64_t infp_shelf_first(const struct infp_shelf *s);
 void infp_shelf_drop(struct infp_shelf *s, size_t place);
 void infp_shelf_drop_unmarked(struct infp_shelf *s);

@@ -8,13 +8,13 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
-/* All that can be sent to a program and be meant for it. Not among them: what the CPU raises (SIGSEGV), SIGTTIN and SIGTTOU
- * (stop us like any program), SIGXCPU (the user's limit). */
+/* All signals that a process can send to a program on purpose. Not among them: those that the CPU raises (SIGSEGV), SIGTTIN
+ * and SIGTTOU (stop us like any program), SIGXCPU (the user's limit). */
 static const int taken[] = {
         SIGHUP,    SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
         SIGVTALRM, SIGPROF, SIGWINCH, SIGURG,  SIGIO,   SIGPWR,  SIGCHLD,
 };
-/* A write says EPIPE or EFBIG instead. */
+/* Writes return EPIPE or EFBIG instead. */
 static const int blocked[] = { SIGPIPE, SIGXFSZ };
 
 static void note_ignored(struct infp_signals *signals, int number)
@@ -40,14 +40,14 @@ int infp_signals_open(struct infp_signals *signals, bool for_command, struct inf
         if (for_command) {
                 sigaddset(&set, SIGTSTP);
                 sigaddset(&set, SIGCONT);
-                /* systemd's watchdog means the command by the first. Our own abort(3) does not mind. */
+                /* systemd's watchdog sends the first to the command. Our own abort(3) is not affected. */
                 sigaddset(&set, SIGABRT);
                 sigaddset(&set, SIGSTKFLT);
         }
         block = set;
         for (size_t i = 0; i < INFP_COUNT(blocked); i++)
                 sigaddset(&block, blocked[i]);
-        /* Where SIGCHLD was ignored the kernel would throw away what wait returns. */
+        /* Where SIGCHLD was ignored the kernel would drop what wait returns. */
         signal(SIGCHLD, SIG_DFL);
         pthread_sigmask(SIG_BLOCK, &block, &signals->old_mask);
         signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -10,7 +10,7 @@
 #include "collect/collector.h"
 #include "record/shelf.h"
 
-/* Texts of views: of 500 processes they take 1.5 MiB. Beyond the limit rows are shown without. */
+/* Texts of views: 500 processes take 1.5 MiB. Beyond the limit rows are shown without them. */
 enum { FEW_THINGS = 256, MAX_VIEW_TEXTS = 16 << 20, MAX_VIEW_TEXT = 64 << 10 };
 
 /* `processes` repeats an unchanged row each 60 s (design.md: readers carry the last row forward). */
@@ -130,9 +130,9 @@ static void mark_named(const struct tail *tail, const struct infp_shelf *facts)
         }
 }
 
-/* An entity row is written once a segment, before the first fact that names it, and nothing says when it is needed no more: a
- * tree that starts 200 processes a second would fill the memory. When the rows of such a table have doubled, those that no
- * other row names are dropped; those of this tick may wait for their first fact. */
+/* An entity row is written once a segment, before the first fact that names it, and nothing says when it is no longer needed:
+ * a tree that starts 200 processes a second would fill the memory. When the rows of such a table have doubled, those that no
+ * other row names are dropped; rows of this tick may wait for their first fact. */
 static void sweep_unnamed(struct tail *tail, struct infp_shelf *things)
 {
         if (things->n_order < 2 * things->n_after_sweep + FEW_THINGS)
@@ -253,7 +253,7 @@ static bool last_row(void *context, const struct infp_table *table, uint32_t ind
         return s && index < s->n_order && infp_shelf_row(s, infp_shelf_at(s, index), ret);
 }
 
-/* Another one whenever the row, or one of the things that its keys name, is another. */
+/* Changes whenever the row, or one of the things that its keys name, changes. */
 static uint64_t stamp_of(const struct tail *tail, const struct infp_shelf *s, const struct infp_slot *slot)
 {
         uint64_t stamp = slot->version;
