@@ -41,7 +41,7 @@ static bool is_octal(char c)
         return c >= '0' && c <= '7';
 }
 
-/* The kernel writes blanks and backslashes of paths as \040. False: too long. */
+/* The kernel escapes blanks and backslashes in paths: \040. False: too long. */
 static bool unescape(struct infp_span s, char *ret, size_t cap)
 {
         size_t n = 0;
@@ -113,8 +113,7 @@ static void add_usual(struct infp_cgroups *cgroups, const char *path, unsigned c
         cgroups->n++;
 }
 
-/* Without mountinfo (a tree that somebody has collected): "cpu,cpuacct" is mounted under that name, and mostly a link stands
- * under each of the two. */
+/* Without mountinfo (a collected tree): "cpu,cpuacct" is mounted under that name, usually with a link for each of the two. */
 static void find_usual(const struct infp_env *env, struct infp_cgroups *cgroups)
 {
         static const char *const usual[] = { "cpu,cpuacct", "cpuacct,cpu", "cpu",   "cpuacct",
@@ -150,7 +149,7 @@ int infp_cgroups_find(const struct infp_env *env, struct infp_cgroups *ret)
         return ret->n ? 0 : -ENOENT;
 }
 
-/* "4:memory:/a/b", "0::/a/b"; the path may hold colons. " (deleted)" stands after that of a cgroup that is gone. */
+/* "4:memory:/a/b", "0::/a/b"; the path may contain colons. " (deleted)" follows that of a removed cgroup. */
 static void take_path(struct infp_cgroup_paths *paths, struct infp_span line)
 {
         struct infp_span rest = { "", 0 }, names, path = { "", 0 };
@@ -208,7 +207,7 @@ static bool has_dots(struct infp_span path)
         return false;
 }
 
-/* What of the path lies below the mount; false: it does not. */
+/* The part of the path below the mount; false: it is not below. */
 static bool below(const struct infp_cgroup_mount *m, struct infp_span path, struct infp_span *ret)
 {
         size_t n = strlen(m->root);
@@ -244,7 +243,7 @@ bool infp_cgroup_place(const struct infp_cgroups *cgroups, const struct infp_cgr
         const struct infp_cgroup_mount *any = NULL;
         enum infp_controller wanted = paths->at[controller].size ? controller : INFP_CG_UNIFIED;
 
-        for (unsigned i = cgroups->n; i-- > 0;) { /* the last hides those that were mounted there before */
+        for (unsigned i = cgroups->n; i-- > 0;) { /* a mount hides earlier ones at the same place */
                 const struct infp_cgroup_mount *m = &cgroups->mounts[i];
                 struct infp_span rest;
 
@@ -284,7 +283,7 @@ int infp_cgroup_read(const struct infp_env *env, const struct infp_cgroup_place 
         return n < 0 ? (int) n : 0;
 }
 
-/* Only the root of a hierarchy has these files (v1), or lacks that one (v2). A namespace's root is not it. */
+/* Only the root of a hierarchy has these files (v1), or lacks that one (v2). A namespace's root differs. */
 bool infp_cgroup_is_machine(const struct infp_env *env, const struct infp_cgroup_place *place)
 {
         char path[INFP_CGROUP_PATH + 64];
@@ -343,7 +342,7 @@ double infp_cgroup_quota_effective(const struct infp_env *env, struct infp_cgrou
         return least;
 }
 
-/* v1 says the least of all levels itself, and knows of parents that cannot be seen from inside; 0: none. */
+/* v1 reports the least of all levels itself, and knows parents that cannot be seen from inside; 0: none. */
 static uint64_t hierarchical_limit(const struct infp_env *env, const struct infp_cgroup_place *place)
 {
         struct infp_span rest, line;

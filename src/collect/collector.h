@@ -10,17 +10,17 @@
 #include "model/schema.h"
 
 enum {
-        INFP_MAY_BLOCK = 1 << 0, /* network, drivers, other people's libraries: a thread of its own */
+        INFP_MAY_BLOCK = 1 << 0, /* network, drivers, third-party libraries: a thread of its own */
         INFP_OPT_IN = 1 << 1,    /* runs only when its setting (its own name) is set */
-        /* Walks the target (infp_target_at): sampled only right after a refresh, in the shared thread, and while it hangs
-         * nobody else refreshes. */
+        /* Walks the target (infp_target_at): sampled only right after a refresh, in the shared thread. While it hangs no
+         * refresh is made. */
         INFP_WALKS_TARGET = 1 << 2,
 };
 
 struct infp_collector {
         const char *name;                       /* = file name = word in meson.build; [a-z0-9_] */
         const char *help;                       /* one sentence */
-        const struct infp_table *const *tables; /* all that it may write, ended by NULL */
+        const struct infp_table *const *tables; /* all tables that it may write, ended by NULL */
         uint32_t period_ms;                     /* 0: the run's */
         uint32_t floor_ms;                      /* never more often than this; 0: no floor */
         uint32_t ceiling_ms;                    /* never less often than this (counters that wrap); 0: no ceiling */
@@ -33,11 +33,11 @@ struct infp_collector {
         int (*open)(void *state, const struct infp_env *env, struct infp_err *err);
 
         /* Reads and emits rows, each stamped with env->now_ns(env) just before its read. 0; -EAGAIN: nothing this time;
-         * -ENODEV: gone, closed for this run; else counted, said once, retried with a growing pause. No allocation when
-         * nothing has changed in kind. */
+         * -ENODEV: gone, closed for this run; else counted, reported once, retried with a growing pause. No allocation when
+         * nothing new appears. */
         int (*sample)(void *state, const struct infp_env *env, struct infp_emit *emit, struct infp_err *err);
 
-        /* Also after a failed open; must take half-open state. */
+        /* Called after a failed open, too; must take half-open state. */
         void (*close)(void *state);
 };
 
@@ -48,7 +48,7 @@ const struct infp_collector *infp_collector_find(const char *name);
 /* The period that a collector has in a run of period_ms, after defaults and floors. */
 uint32_t infp_collector_period_ms(const struct infp_collector *collector, uint32_t run_period_ms);
 
-/* How often it has values in this recording: of processes that are nobody's target these come less often than its samples. */
+/* How often it has values in this recording: less often than its samples for processes outside the target. */
 uint32_t infp_collector_effective_ms(const struct infp_collector *collector, const struct infp_env *env);
 
 /* Every table that this build can write: model/tables.h first, then the collectors'. ended by NULL; each name once. */

@@ -6,8 +6,8 @@
 #include "base/debug.h"
 #include "base/hash.h"
 
-/* What `said` of a slot holds: a hash of state and texts whose low bits are the state. The slot of a table as a whole also
- * has a slot under another key that counts its columns which are not ok, so that a row without gaps costs one look-up. */
+/* `said` of a slot holds a hash of state and texts whose low bits are the state. A table as a whole also has a slot under
+ * another key that counts its columns which are not ok, so that a row without gaps costs one look-up. */
 enum { STATE_MASK = 7, SLOTS = INFP_EMIT_STATES, SLOTS_USED_AT_MOST = SLOTS - SLOTS / 8 };
 enum { COLUMN_OF_TABLE = -1, COLUMN_OF_COUNT = -2 };
 
@@ -15,7 +15,7 @@ static const char default_reason[] = "the source does not provide it here";
 
 void infp_emit_init(struct infp_emit *emit, int (*put)(void *context, const struct infp_row *row), void *context)
 {
-        /* The texts after are written before they are read; of most collectors few pages of them are ever touched. */
+        /* The texts behind are written before they are read; most collectors touch few pages of them. */
         memset(emit, 0, offsetof(struct infp_emit, text));
         emit->put = put;
         emit->context = context;
@@ -59,7 +59,7 @@ static uint64_t key_of(const struct infp_emit *emit, const struct infp_table *ta
         return h ? h : 1; /* 0 is a free slot */
 }
 
-/* The slot of `key`: one that exists, else a free one, else NULL: more was said than there is room to remember. */
+/* The slot of `key`: an existing one, else a free one, else NULL: there is no room to remember more. */
 static struct infp_emit_state *slot_of(struct infp_emit *emit, uint64_t key)
 {
         for (unsigned i = 0; i < SLOTS; i++) {
@@ -143,19 +143,19 @@ void infp_emit_source(struct infp_emit *emit, const struct infp_table *table, in
         struct infp_emit_state *s = slot_of(emit, key);
         bool is_new = s && !s->key, was_ok = !s || is_new || (s->said & STATE_MASK) == INFP_OK;
 
-        /* A table or column that works and of which nothing else was ever said needs no word. */
+        /* A table or column that works and was never reported needs no row. */
         if (table && state == INFP_OK && !reason && (!s || is_new))
                 return;
         said = (text_hash(fix, text_hash(reason, state)) & ~(uint64_t) STATE_MASK) | (uint64_t) state;
         if (s && !is_new && s->said == said)
                 return;
-        /* Without room to remember it would be said again at each tick: not said at all, and counted. */
+        /* Without room to remember it would be reported at each tick: it is not reported at all, but counted. */
         if (!s || (is_new && is_full(emit))) {
                 emit->n_dropped++;
                 return;
         }
         if (send_source(emit, table, column, instance, state, reason, fix) < 0)
-                return; /* not said, so it is tried again */
+                return; /* not reported, so it is tried again */
         infp_debug("source %s%s%s%s%s%s%s: %s%s%s", emit->collector ? emit->collector : "", table ? " " : "",
                    table ? table->name : "", table && column >= 0 ? "." : "",
                    table && column >= 0 ? infp_table_column(table, INFP_FIXED_COLUMNS + (unsigned) column)->name : "",
@@ -167,7 +167,7 @@ void infp_emit_source(struct infp_emit *emit, const struct infp_table *table, in
                 count(emit, table, was_ok ? 1 : -1);
 }
 
-/* What commit says of a column by itself. */
+/* What commit reports of a column by itself. */
 static void explain(struct infp_emit *emit, const struct infp_table *table, unsigned column, bool has_value)
 {
         const struct infp_emit_state *s = find(emit, table, (int) column);

@@ -1,5 +1,5 @@
-/* The only way by which a collector sees the world: a root directory (a fixture tree is a machine), a clock, options, and
- * the target. Everything is read below root_fd by openat; nothing here is written by collectors. */
+/* The only way in which a collector sees the world: a root directory (a fixture tree is a machine), a clock, options, and the
+ * target. Everything is read below root_fd by openat; collectors write nothing here. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ struct infp_env {
         uint32_t period_ms;                  /* of the run (-t) */
         uint32_t ticks_per_s;                /* USER_HZ of that machine: 100 */
         uint32_t page_size;
-        char boot_id[40]; /* "" when the root does not say */
+        char boot_id[40]; /* "" when the root does not have it */
 };
 
 /* Opens the root ("/" for the machine), reads boot_id; now_ns is the real clock. 0 or a negative errno with the path. */
@@ -51,6 +51,6 @@ int infp_env_open(struct infp_env *env, const char *root, struct infp_err *err);
 void infp_env_close(struct infp_env *env);
 
 const char *infp_env_setting(const struct infp_env *env, const char *name); /* NULL when not set; the last wins */
-/* Of a setting that may be given again and again: the value number `index`, from 0; NULL after the last. */
+/* For a setting that may be repeated: value number `index`, from 0; NULL after the last. */
 const char *infp_env_setting_at(const struct infp_env *env, const char *name, unsigned index);
 bool infp_env_flag(const struct infp_env *env, const char *name); /* set, and not "0" or "off" */

@@ -10,7 +10,7 @@
 #include "collect/process_stat.h"
 #include "collect/target_inner.h"
 
-/* status has a line of all groups: what is longer is cut, and leaves room for the files after it. */
+/* status has a line of all groups: if longer it is cut, and leaves room for the files after it. */
 enum { TEXT = 16 * 1024, LEAST = 1024 };
 
 static const char *const names[INFP_N_LAST_FILES] = { "stat", "status", "io", "cmdline" };
@@ -77,5 +77,5 @@ ssize_t infp_last_look_read(const struct infp_last_look *look, const char *name,
                 buffer[n] = 0;
                 return n;
         }
-        return -ESRCH; /* its memory, and what lies there, is gone */
+        return -ESRCH; /* its memory, and what is in it, is gone */
 }

@@ -44,7 +44,7 @@ static bool set_host(const char *hex, struct infp_listen_socket *ret)
         return true;
 }
 
-/* Whether the line is of a socket that is looked for; sets it. */
+/* Whether the line is of a wanted socket; sets it. */
 typedef bool reader(const char *line, const void *wanted, struct infp_listen_socket *ret);
 
 static bool read_tcp(const char *line, const void *wanted, struct infp_listen_socket *ret)
@@ -91,8 +91,7 @@ void infp_listen_done(struct infp_listen *listen)
         *listen = (struct infp_listen){ .n = 0 };
 }
 
-/* The kernel lists TCP sockets that listen first, so that the beginning of a long list is enough; those of the Unix domain lie
- * anywhere. */
+/* The kernel lists listening TCP sockets first, so that the start of a long list is enough; Unix sockets can be anywhere. */
 static void find(const struct infp_env *env, int32_t pid, const char *name, reader *read, const void *wanted,
                  struct infp_listen *ret)
 {
@@ -144,7 +143,7 @@ int infp_listen_open(const struct infp_env *env, int32_t pid, const struct infp_
         struct dirent *entry;
         DIR *directory;
 
-        /* A leader that has ended shows no descriptors, a thread of it does. */
+        /* An ended leader shows no descriptors, but its threads do. */
         snprintf(path, sizeof(path), "proc/%" PRId32 "/fd", infp_proc_thread(env->root_fd, "proc/", pid));
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
@@ -224,7 +223,7 @@ bool infp_listen_is_own_name(const char *host)
 
         if (gethostname(name, sizeof(name) - 1) || !*name)
                 return false;
-        /* Either may have the domain after it, or not. */
+        /* Either may have the domain after it. */
         return !strcmp(host, name) ||
                (strcspn(name, ".") == size && !strncmp(host, name, size) && (!host[size] || !name[size]));
 }

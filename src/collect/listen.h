@@ -1,5 +1,5 @@
-/* Who listens where: sockets by their port or path, and the processes that have them open. Sockets belong to a network namespace,
- * whose lists any process that lives in it shows. */
+/* Who listens where: sockets by their port or path, and the processes that have them open. Sockets belong to a network
+ * namespace, whose lists can be read through any process in it. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,18 +19,18 @@ struct infp_listen {
 };
 void infp_listen_done(struct infp_listen *listen);
 
-/* Adds the TCP sockets that listen on the port (0: on any) in the network of process pid (0: in ours). */
+/* Adds the TCP sockets that listen on the port (0: any) in the network of process pid (0: ours). */
 void infp_listen_port(const struct infp_env *env, int32_t pid, unsigned port, struct infp_listen *ret);
-/* Those that listen at a path of the file system, or under an abstract name ("@name"). */
+/* Adds those that listen at a path of the file system, or under an abstract name ("@name"). */
 void infp_listen_path(const struct infp_env *env, int32_t pid, const char *path, struct infp_listen *ret);
-/* Which of them the process has open: its number; -ENOENT: none of them; -EACCES: that cannot be seen. */
+/* Which of them the process has open: its number; -ENOENT: none; -EACCES: that cannot be seen. */
 int infp_listen_open(const struct infp_env *env, int32_t pid, const struct infp_listen *listen);
 
-/* The network namespace of a process, 0: ours. Of two processes in one it is the same number. -ENOENT: the process is gone,
+/* The network namespace of a process, 0: ours. Processes in one namespace have the same number. -ENOENT: the process is gone,
  * -EACCES. */
 int infp_listen_network(const struct infp_env *env, int32_t pid, uint64_t *ret);
 
-/* Does the host of a URL ("[::1]" without its brackets) mean this machine: the loopback, an address of its own, its name? */
+/* Is the host of a URL ("[::1]" without its brackets) this machine: the loopback, an address of its own, its name? */
 bool infp_listen_is_loopback(const char *host);
 bool infp_listen_is_own_address(const char *host);
 bool infp_listen_is_own_name(const char *host);

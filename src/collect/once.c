@@ -16,7 +16,7 @@
 /* The first start of a GPU's driver takes seconds, and each GPU adds some. */
 enum { PATIENCE_MS = 10000, RING_BYTES = 1 << 20, POLL_US = 1000, MOST_THREADS = 16 };
 
-/* One that may block. Left alone with its memory when it does not return. */
+/* One that may block. Abandoned with its memory when it does not return. */
 struct thread {
         const struct infp_collector *collector;
         struct infp_env env;
@@ -46,13 +46,13 @@ static void run(const struct infp_collector *collector, const struct infp_env *e
 {
         struct infp_collector_state state = { 0 };
 
-        /* Notices are left out: what they say is in `sources`. */
+        /* Without notices: `sources` has them. */
         if (!infp_collector_open(&state, collector, env, emit, NULL, NULL))
                 infp_collector_sample(&state, env, emit, NULL, NULL);
         infp_collector_close(&state);
 }
 
-/* Nobody waits for this thread any more, and the program ends: it touches nothing. */
+/* The program ends without this thread: it touches nothing more. */
 static void stay_if_left(struct thread *t)
 {
         while (atomic_load(&t->is_left))
@@ -66,7 +66,7 @@ static int put(void *context, const struct infp_row *row)
         stay_if_left(t);
         while (infp_rowring_put(t->ring, row) < 0) {
                 if (!infp_rowring_used(t->ring))
-                        return -ENOSPC; /* it never fits */
+                        return -ENOSPC; /* it can never fit */
                 usleep(POLL_US);
                 stay_if_left(t);
         }
@@ -94,7 +94,7 @@ static void thread_free(struct thread *t)
         free(t);
 }
 
-/* False: it is to be run without a thread. */
+/* False: run it without a thread. */
 static bool start(struct threads *threads, const struct infp_collector *collector, const struct infp_env *env)
 {
         struct thread *t = threads->n < MOST_THREADS ? calloc(1, sizeof(*t)) : NULL;
@@ -124,7 +124,7 @@ static void drain(struct thread *t, struct infp_emit *emit)
                 emit->put(emit->context, &row);
 }
 
-/* What they have said so far is taken as it comes. True: all are done. */
+/* Takes what they have emitted so far. True: all are done. */
 static bool take(struct threads *threads, struct infp_emit *emit)
 {
         bool all = true;
@@ -182,7 +182,7 @@ int infp_collect_once(const struct infp_env *env, const char *const *only, struc
                 if (!infp_collector_find(only[i]))
                         return infp_fail(err, -ENOENT, "there is no collector named %s; `infprof doctor` lists them",
                                          only[i]);
-        /* Without a process table the collectors that need it say so themselves. */
+        /* Without a process table the collectors that need it report that. */
         if (env->target)
                 infp_target_refresh(env->target, env, &refresh_err);
         for (size_t i = 0; infp_collectors[i]; i++)

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 
-/* Left for everybody else in the program: open segments, kernel files, sockets, the child's pipes. */
+/* Left for the rest of the program: open segments, kernel files, sockets, the child's pipes. */
 enum { RESERVE = 128, MOST_KEPT = 65536 };
 
 static const char *const names[] = {
@@ -55,7 +55,7 @@ void infp_process_files_close(struct infp_keeper *keeper, struct infp_process_fi
                 drop(keeper, &files->fd[i]);
 }
 
-/* "PID/name" without stdio: this runs for each process that is looked at. */
+/* "PID/name" without stdio: this runs for each process. */
 static void make_path(char *path, int32_t pid, const char *name)
 {
         char digits[12];
@@ -112,7 +112,7 @@ ssize_t infp_pid_file_read(int proc_fd, int32_t pid, const char *name, char *buf
         return fd < 0 ? fd : read_file(fd, buffer, cap);
 }
 
-/* stat is read of all at each scan. The others are read of those that do something, most of all of the tree's. */
+/* stat is read for all at each scan, the others for processes that do something, mostly of the tree. */
 static bool wants_keeping(const struct infp_keeper *keeper, const struct infp_process *process,
                           enum infp_process_file file)
 {

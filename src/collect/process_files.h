@@ -1,5 +1,5 @@
-/* Files of processes, read through descriptors that are kept while there are enough of them: a read through a kept one costs
- * the kernel about half, and it fails with ESRCH once its process has ended, even if another process has its pid now. */
+/* Files of processes, read through descriptors that are kept while there are enough: a read through a kept one costs the
+ * kernel about half, and fails with ESRCH once its process has ended, even if another process has its pid now. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,8 +36,8 @@ void infp_keeper_init(struct infp_keeper *keeper, bool may_keep);
 void infp_process_files_init(struct infp_process_files *files);
 void infp_process_files_close(struct infp_keeper *keeper, struct infp_process_files *files);
 
-/* One file of a process below proc_fd, its descriptor kept if there is room. Returns the bytes read (a 0 after them) or a
- * negative errno; -ENOENT and -ESRCH: the process has ended, or there is no such file. -EMFILE: none was free. */
+/* One file of a process below proc_fd; its descriptor is kept if there is room. Returns the bytes read (a 0 follows them) or
+ * a negative errno; -ENOENT and -ESRCH: the process has ended, or there is no such file. -EMFILE: no descriptor was free. */
 ssize_t infp_process_file_read(struct infp_keeper *keeper, int proc_fd, struct infp_process *process,
                                enum infp_process_file file, char *buffer, size_t cap);
 /* One file of a pid by its name, opened and closed. */

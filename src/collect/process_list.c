@@ -17,8 +17,8 @@
 
 enum { BUFFER = 64 * 1024, LAST_ENTRY = 4096, FIRST_ITEMS = 1024 };
 
-/* A process gets its pid before it can be seen: one that fork(2) holds up between the two is found as long as it takes less
- * than this. What takes longer is found by the next whole list. */
+/* A process gets its pid before it becomes visible: one that fork(2) delays in between is found if the delay is shorter than
+ * this. A longer one is found by the next whole list. */
 #define MARK_AGE_NS (100 * INFP_NS_PER_MS)
 #define WHOLE_LIST_NS (5 * INFP_NS_PER_S)
 
@@ -76,7 +76,7 @@ int infp_process_list_open(struct infp_process_list *list, const struct infp_env
         /* The last pid in loadavg is that of the reader's namespace. */
         if (list->is_own) {
                 list->loadavg_fd = openat(list->proc_fd, "loadavg", O_RDONLY | O_CLOEXEC);
-                if (list->loadavg_fd >= 0 && !is_procfs(list->loadavg_fd)) /* lxcfs lays its own over it */
+                if (list->loadavg_fd >= 0 && !is_procfs(list->loadavg_fd)) /* lxcfs mounts its own over it */
                         list->loadavg_fd = infp_close(list->loadavg_fd);
         }
         return 0;
@@ -126,7 +126,7 @@ static int add_item(struct infp_process_list *list, uint64_t ino, int32_t pid)
         return 0;
 }
 
-/* What procfs calls the position of a pid is the pid and a constant; that is learned here and not taken for granted. */
+/* procfs positions a pid at the pid plus a constant; the constant is learned here and checked. */
 struct seek_probe {
         int64_t position, offset;
         bool is_broken;
@@ -179,7 +179,7 @@ static int list_from(struct infp_process_list *list, int64_t position, struct se
                 if (size < 0)
                         return -errno;
                 INFP_TRY(take_entries(list, (size_t) size, probe));
-                /* With room left for another entry it was all; that saves the call that would say so. */
+                /* With room left for another entry the list is complete; that saves the call that would say so. */
                 if (size == 0 || (list->is_procfs && size < BUFFER - LAST_ENTRY))
                         break;
         }
@@ -190,7 +190,7 @@ static int list_from(struct infp_process_list *list, int64_t position, struct se
 static int list_whole(struct infp_process_list *list, uint64_t now, struct infp_err *err)
 {
         struct seek_probe probe = { .offset = -1 };
-        /* Past what is no process, once it is known where that ends. */
+        /* Past entries that are not processes, once it is known where they end. */
         int r = list_from(list, list->seek_offset >= 0 ? 1 + list->seek_offset : 0, &probe);
 
         if (r < 0)
@@ -231,7 +231,7 @@ static void move_marks(struct infp_process_list *list, int32_t last, uint64_t no
 int infp_process_list_read(struct infp_process_list *list, const struct infp_env *env, bool whole, struct infp_err *err)
 {
         uint64_t now = env->now_ns(env);
-        int32_t last = read_last_pid(list); /* before the list: what comes after it is found the next time */
+        int32_t last = read_last_pid(list); /* before the list: what comes after it is found next time */
 
         move_marks(list, last, now);
         if (whole || list->older.pid < 0 || list->seek_offset < 0 || now >= list->next_whole_ns)

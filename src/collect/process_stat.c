@@ -86,7 +86,7 @@ static bool fits(const uint64_t *f)
         return true;
 }
 
-/* Where the program lies in memory: random at each exec, and shown only to those who may trace the process (else 0 or 1). */
+/* Where the program is in memory: random at each exec, and shown only to those who may trace the process (else 0 or 1). */
 static uint64_t image_of(const uint64_t *f)
 {
         static const enum stat_field layout[] = { START_CODE, END_CODE,  START_STACK, ARG_START,
@@ -133,7 +133,7 @@ int infp_process_stat_parse(const char *text, size_t size, struct infp_process *
         char state;
         int n;
 
-        /* The name stands between the first '(' and the last ')': it may hold both, and blanks and line feeds. */
+        /* The name is between the first '(' and the last ')': it may contain both, and blanks and line feeds. */
         if (!take_pid(&c, &pid) || c.end - c.at < 2 || c.at[0] != ' ' || c.at[1] != '(')
                 return -EBADMSG;
         open = c.at + 2;

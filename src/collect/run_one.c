@@ -27,7 +27,7 @@ static void say(infp_notice_fn *notice, void *context, const struct infp_collect
         notice(context, line);
 }
 
-/* The collector wrote the sentence; without one the errno has to do. */
+/* The collector's sentence, else that of the errno. */
 static const char *sentence(struct infp_err *err, int r)
 {
         if (!err->text[0])
@@ -48,7 +48,7 @@ static uint64_t pause_ns(const struct infp_collector_state *state)
         uint64_t longest = LONGEST_PAUSE_S * INFP_NS_PER_S, n = state->n_errors - 1;
         uint64_t pause = state->period_ns << (n < DOUBLINGS ? n : DOUBLINGS);
 
-        /* A period longer than that is a pause of its own. */
+        /* A period longer than that is pause enough. */
         return pause < longest ? pause : state->period_ns > longest ? state->period_ns : longest;
 }
 
@@ -66,7 +66,7 @@ static int failed(struct infp_collector_state *state, int r, struct infp_err *er
         return r;
 }
 
-/* Whatever the collector makes of it: its files are there, but there was no descriptor for them. */
+/* Whatever the collector reports: its files exist, but no descriptor was free for them. */
 static bool lacks_descriptors(int r, struct infp_err *err)
 {
         if (r == -EMFILE)
@@ -78,7 +78,7 @@ static bool lacks_descriptors(int r, struct infp_err *err)
         return r == -EMFILE || r == -ENFILE;
 }
 
-/* Not closed when it is to be tried again; then it has no memory. */
+/* Not closed when it will be tried again; then it has no memory. */
 static int try_open(struct infp_collector_state *state, const struct infp_env *env, struct infp_emit *emit,
                     infp_notice_fn *notice, void *context)
 {

@@ -12,7 +12,7 @@
 #include "collect/sched_parts.h"
 #include "collect/target.h"
 
-enum { MAX_DOUBLINGS = 6 }; /* of the pause of what hung: 640 s */
+enum { MAX_DOUBLINGS = 6 }; /* of the pause after hangs: 640 s */
 
 enum taken { END, SKIP, RUN };
 
@@ -30,7 +30,7 @@ static void wake_reader(const struct infp_sched *sched)
 {
         uint64_t one = 1;
 
-        (void) !write(sched->options.wake_fd, &one, sizeof one); /* EAGAIN: it has been woken 2^64 - 2 times */
+        (void) !write(sched->options.wake_fd, &one, sizeof one); /* EAGAIN: it was woken 2^64 - 2 times */
 }
 
 /* Begins the call of a slot. */
@@ -52,7 +52,7 @@ static enum taken take_slot(struct sched_worker *worker, struct sched_slot *slot
         return taken;
 }
 
-/* Ends it. False: others have taken over meanwhile, this thread ends; the slot is theirs, after a pause. */
+/* Ends it. False: another worker has taken over, this thread ends; the slot is the other's, after a pause. */
 static bool leave_slot(struct sched_worker *worker, struct sched_slot *slot)
 {
         bool goes_on;
@@ -74,7 +74,7 @@ static bool leave_slot(struct sched_worker *worker, struct sched_slot *slot)
         return goes_on;
 }
 
-/* Deadlines of a slot lie on a grid from the common start; those that passed meanwhile are left out. */
+/* Deadlines of a slot lie on a grid from the common start; missed ones are skipped. */
 static void set_next(struct sched_slot *slot, uint64_t now)
 {
         uint64_t start = slot->sched->start_ns;
@@ -88,8 +88,8 @@ static void count_error(const struct infp_sched *sched)
                 __atomic_fetch_add(&sched->options.stats->errors, 1, __ATOMIC_RELAXED);
 }
 
-/* Where few descriptors are allowed, those with a thread of their own, whose sockets and files are many, would take them from
- * the sources of the machine and from the store. */
+/* Where few descriptors are allowed, collectors with a thread of their own, which use many sockets and files, would take them
+ * from the sources of the machine and from the store. */
 static int open_collector(struct sched_slot *slot)
 {
         const struct infp_sched_options *options = &slot->sched->options;
@@ -121,7 +121,7 @@ static void sample_slot(struct sched_slot *slot, uint64_t now)
         set_next(slot, now);
 }
 
-/* What one turn of a thread is to do. */
+/* What one turn of a thread does. */
 struct plan {
         uint64_t now;
         bool is_tick, is_last, is_target_due, is_target_busy;
@@ -129,7 +129,7 @@ struct plan {
 };
 
 /* The last sample can come right after the one before: differences of host counters over so short a time mean nothing, but
- * the processes that ended in between must not be missed. */
+ * processes that ended in between must not be missed. */
 static bool is_due(const struct sched_slot *slot, const struct plan *plan)
 {
         if (slot->state.is_closed || slot->retry_ns > plan->now)
@@ -183,7 +183,7 @@ static int refresh(struct sched_worker *worker, const struct plan *plan)
         return leave_slot(worker, &sched->target) ? r >= 0 : -1;
 }
 
-/* Ticks before `next` that were not taken are left out, and counted. */
+/* Skips ticks before `next`, and counts them. */
 static void skip_to(struct infp_sched *sched, uint64_t next)
 {
         if (next <= sched->tick)
@@ -223,8 +223,8 @@ static bool run_plan(struct sched_worker *worker, const struct plan *plan)
 
         if (is_fresh < 0)
                 return false;
-        /* What was due over a period ago is left out: the sampling stays on its grid. The first tick is always taken, however
-         * long the thread had to wait for its CPU. */
+        /* What was due over a period ago is skipped: the sampling stays on its grid. The first tick is always taken, however
+         * long the thread waited for its CPU. */
         if (plan->is_tick && sched->tick > 0)
                 skip_to(sched, (plan->now - sched->start_ns) / sched->period_ns);
         for (unsigned i = 0; i < sched->n_shared; i++) {
@@ -252,7 +252,7 @@ static bool run_plan(struct sched_worker *worker, const struct plan *plan)
         return true;
 }
 
-/* When the shared worker has to wake up. The lock is held. */
+/* When the shared worker must wake up. The lock is held. */
 static uint64_t shared_wake_ns(const struct sched_worker *worker)
 {
         const struct infp_sched *sched = worker->sched;
@@ -270,7 +270,7 @@ static uint64_t shared_wake_ns(const struct sched_worker *worker)
         return wake;
 }
 
-/* Sleeps until something is due or the end has come. The lock is held. Returns the moment. */
+/* Sleeps until something is due or the end comes. The lock is held. Returns the time. */
 static uint64_t sleep_until_due(struct sched_worker *worker)
 {
         for (;;) {
@@ -304,8 +304,8 @@ static void shared_loop(struct sched_worker *worker)
         } while (!plan.is_last);
 }
 
-/* The shared thread's tick wakes the reader, who then takes the rows of all: each thread that woke it as well would have it take
- * its turn once more. Not where the tick is far away, and not for what it waits for: the first sample, and the end of a hang. */
+/* The shared thread's tick wakes the reader, which then takes the rows of all: a thread that woke it, too, would make it take
+ * another turn. Wakes it where the tick is far away, and for what it waits for: the first sample, and the end of a hang. */
 static void tell_reader(struct sched_worker *worker, const struct sched_slot *slot)
 {
         bool is_awaited;
@@ -370,14 +370,14 @@ static void *worker_main(void *p)
 }
 
 enum { DEFAULT_RING_BYTES = 1 << 20 };
-static const uint64_t longest_patience_ns = 5 * INFP_NS_PER_S; /* at the end, with what hangs */
+static const uint64_t longest_patience_ns = 5 * INFP_NS_PER_S; /* at the end, for what hangs */
 
 /* A burst that fills a quarter of the ring wakes the reader before the tick is over, and again for each further quarter: the
- * first rows of hundreds of processes are more than one ring holds. Woken, it takes all that is there before it sleeps again, so
- * that without a good piece taken since then it is still awake. */
+ * first rows of hundreds of processes exceed one ring. Once awake, it takes all before it sleeps again, so that it is still
+ * awake unless it has taken a good part since. */
 static void wake_for_burst(struct sched_worker *worker)
 {
-        /* One reading of the reader's position for both tests: it goes on meanwhile. */
+        /* One reading of the reader's position for both tests: it moves meanwhile. */
         uint64_t taken = infp_rowring_taken(worker->ring), used = infp_rowring_written(worker->ring) - taken;
         size_t size = infp_rowring_size(worker->ring);
 
@@ -433,7 +433,7 @@ int infp_sched_start_worker(struct sched_worker *worker, struct infp_err *err)
 {
         int r;
 
-        worker->is_started = true; /* before the thread may say that it ended */
+        worker->is_started = true; /* before the thread may report its end */
         r = infp_thread_start(&worker->thread, "infprof-collect", 0, worker_main, worker);
         if (r == 0)
                 return 0;
@@ -587,7 +587,7 @@ bool infp_sched_is_ended(struct infp_sched *sched)
         return is_ended;
 }
 
-/* Threads that ended are joined. False: one is still in a call, and may wake up at any time. */
+/* Joins threads that ended. False: one is still in a call, and may wake up at any time. */
 static bool join_all(struct infp_sched *sched)
 {
         bool all = true;

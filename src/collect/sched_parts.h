@@ -1,7 +1,7 @@
 /* Shared by sched.c and sched_watch.c alone.
  *
- * A slot belongs to the worker that may run it. Who runs a slot's call holds all of the slot; in between, and for the fields
- * that the watch looks at, the scheduler's lock counts. The lock is never held during a call of a collector. */
+ * A slot belongs to the worker that may run it. The thread that runs a slot's call owns the whole slot; otherwise, and for
+ * the fields that the watch reads, the scheduler's lock counts. The lock is never held during a call of a collector. */
 #pragma once
 
 #include <pthread.h>
@@ -22,11 +22,11 @@ struct sched_slot {
 
         struct sched_worker *worker;
         bool was_run;
-        bool is_hung; /* the shared thread was left to it */
-        bool is_late; /* `late` was said and not yet taken back */
+        bool is_hung; /* it keeps the shared thread */
+        bool is_late; /* `late` was reported and not yet taken back */
         unsigned n_hangs;
-        uint64_t n_done, n_done_before; /* calls that returned in time; the same when `late` was said */
-        uint64_t retry_ns;              /* not sampled before this, after it hung */
+        uint64_t n_done, n_done_before; /* calls that returned in time; the same when `late` was reported */
+        uint64_t retry_ns;              /* not sampled before this, after a hang */
 };
 
 /* One thread and its ring. */
@@ -36,10 +36,10 @@ struct sched_worker {
         struct infp_rowring *ring;
         struct sched_slot *own; /* NULL: shared */
         bool is_started, is_ended;
-        bool is_abandoned;          /* others have taken over: it ends when its call returns */
+        bool is_abandoned;          /* another worker has taken over: it ends when its call returns */
         struct sched_slot *current; /* what it runs now; NULL: it waits for a deadline */
         uint64_t call_ns, n_calls;
-        uint64_t wake_ns;                  /* when it means to wake up */
+        uint64_t wake_ns;                  /* when it will wake up */
         uint64_t watched_call, watched_ns; /* of the watch: when it first saw this call */
         bool is_woken; /* this thread has woken the reader within this tick, when it had taken woken_at bytes */
         uint64_t woken_at;
@@ -56,15 +56,15 @@ struct infp_sched {
         struct sched_slot slots[SCHED_SLOTS]; /* the shared ones first */
         unsigned n_slots, n_shared;
         bool has_walkers;
-        struct sched_slot target; /* the reading of /proc can hang, too */
+        struct sched_slot target; /* reading /proc can hang, too */
 
         struct sched_worker workers[SCHED_WORKERS]; /* own threads first */
         unsigned n_workers;
         struct sched_worker *shared;
 
-        uint64_t tick, n_missed; /* these three are the present shared worker's */
+        uint64_t tick, n_missed; /* these three belong to the present shared worker */
         struct infp_row tick_row;
-        struct infp_emit *watch_emit; /* this and the next are the reader's */
+        struct infp_emit *watch_emit; /* this and the next belong to the reader */
         uint64_t watched_ns;
 };
 

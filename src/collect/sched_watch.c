@@ -1,11 +1,11 @@
-/* The watch over the scheduler's threads, done by the reader of the rings: what hangs, and what came back. */
+/* The reader of the rings watches the scheduler's threads: what hangs, and what has returned. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/time.h"
 #include "collect/sched_parts.h"
 
-/* One look may find this much news; the rest is found at the next. */
+/* One look reports at most this much news; the next one the rest. */
 enum { MAX_NEWS = 16, RELIABLE_AGAIN = 100 };
 
 struct news {
@@ -32,8 +32,8 @@ static void abandon(struct infp_sched *sched, struct sched_worker *worker, struc
                         sched->slots[i].worker = next;
 }
 
-/* A thread counts as hanging when the same call was seen twice, some time apart: after a SIGSTOP of the whole program a call
- * looks old at once, but it goes on. */
+/* A thread hangs when the same call was seen twice, some time apart: after a SIGSTOP of the whole program a call looks old at
+ * once, but it continues. */
 static bool is_hanging(const struct infp_sched *sched, struct sched_worker *worker, uint64_t now)
 {
         if (!worker->current || worker->is_abandoned || !worker->is_started || worker->is_ended)

@@ -153,8 +153,8 @@ static void take_requests(struct infp_pid_requests *to, struct infp_pid_requests
         from->n = 0;
 }
 
-/* What other threads asked for since the last refresh. What was reaped is noted before anything is read: a process that is
- * waited for during the scan then counts among the live, once. */
+/* Takes the requests of other threads since the last refresh. The reaped are noted before anything is read: a process that is
+ * waited for during the scan then counts once, among the live. */
 static void take_notes(struct infp_target *target)
 {
         pthread_mutex_lock(&target->lock);
@@ -172,13 +172,13 @@ static int open_list(struct infp_target *target, const struct infp_env *env, str
                 return 0;
         infp_process_list_done(&target->list);
         INFP_TRY(infp_process_list_open(&target->list, env, err));
-        /* A file of a fixture tree can be replaced by another: it is opened anew at each read. */
+        /* A file of a fixture tree can be replaced by another: it is opened at each read. */
         infp_keeper_init(&target->keeper, target->list.is_procfs);
         target->is_open = true;
         return 0;
 }
 
-/* Others' processes are read once a second at most: on a grid, so that a refresh a little early does not wait for the next. */
+/* Other processes are read once a second at most: on a grid, so that a refresh a little early does not wait for the next. */
 static bool is_full_due(struct infp_target *target, const struct infp_env *env)
 {
         uint64_t now = env->now_ns(env), period = (uint64_t) env->period_ms * INFP_NS_PER_MS;
@@ -262,7 +262,7 @@ int infp_target_refresh(struct infp_target *target, const struct infp_env *env, 
         return r < 0 ? infp_fail_errno(err, r, "the table of processes cannot be read") : 0;
 }
 
-/* Gives some kept descriptors back, and keeps no more than now: somebody else needs them. */
+/* Closes some kept descriptors, and keeps no more than now: other parts of the program need them. */
 static void give_back(struct infp_target *target)
 {
         uint32_t goal = target->keeper.n_kept > 16 ? target->keeper.n_kept - 16 : 0;

@@ -7,12 +7,12 @@
 #include "collect/process_list.h"
 #include "collect/target.h"
 
-/* How much is known of a pid that /proc lists. */
+/* What is known of a pid that /proc lists. */
 enum infp_entry_state {
         INFP_ENTRY_FRESH,   /* its stat was not read yet */
         INFP_ENTRY_OPEN,    /* read, but its parent was unknown: it is read again */
         INFP_ENTRY_CHECK,   /* settled, but the pid may have been given to another process */
-        INFP_ENTRY_SETTLED, /* in the tree or not: that does not change any more */
+        INFP_ENTRY_SETTLED, /* in the tree or not: that no longer changes */
 };
 
 struct infp_entry {
@@ -23,11 +23,11 @@ struct infp_entry {
         bool in_tree, is_excluded;
         bool is_at_gate;   /* not followed before its exec, which gives it its name */
         bool is_candidate; /* of this refresh: its place in the tree is being found */
-        bool is_found;     /* came into an attached tree at this refresh with what was there already */
-        bool is_ended;     /* found out in this refresh; removed at its end */
+        bool is_found;     /* joined an attached tree at this refresh with earlier use */
+        bool is_ended;     /* found at this refresh; removed at its end */
 };
 
-/* Pids that somebody named and that wait for the next refresh. */
+/* Pids that were named and wait for the next refresh. */
 struct infp_pid_requests {
         int32_t pid[INFP_TARGET_ROOTS];
         uint8_t age[INFP_TARGET_ROOTS];
@@ -44,13 +44,13 @@ struct infp_target {
         struct infp_keeper keeper;
         struct infp_entry *entries, *merged; /* all pids, by pid; the second is for the part that was listed */
         size_t n_entries, cap_entries, cap_merged;
-        struct infp_process **followed; /* the gone of this tick first */
+        struct infp_process **followed; /* those that ended at this tick first */
         size_t n_gone, n_followed, cap_followed;
         uint64_t next_full_ns, n_refreshes, n_stat_reads;
         struct infp_pid_requests roots, excluded;
         bool has_new_roots;
-        bool has_unsettled, has_ended; /* entries that are not settled; that are to be swept away */
-        bool has_roots; /* named at any time: before that our own child is no command yet, but a fork of us at its gate */
+        bool has_unsettled, has_ended; /* entries that are not settled; that must be removed */
+        bool has_roots; /* some were named: before that our own child is not the command yet, but a fork of us at its gate */
 
         /* Shared. */
         pthread_mutex_t lock;
@@ -66,21 +66,21 @@ struct infp_target {
 struct infp_process *infp_process_new(const struct infp_env *env, int32_t pid, uint64_t start_ticks);
 void infp_process_end(struct infp_target *target, struct infp_process *process); /* closes and frees */
 
-/* CPU time of a process of our own pid namespace by its clock, all threads; -1: there is none. */
+/* CPU time of a process of our own pid namespace by its clock, all threads; -1: none. */
 int64_t infp_process_clock(int32_t pid);
 
-/* Gives a process that is gone its last look, if there is one: stat is read anew from that. */
+/* Gives an ended process its last look, if there is one: stat is read from that. */
 void infp_target_take_last(struct infp_target *target, struct infp_process *process);
 
 /* Makes room and appends to the followed. 0 or -ENOMEM. */
 int infp_target_follow(struct infp_target *target, struct infp_process *process);
 
-/* Reads a kept file; without descriptors left it gives kept ones back and tries again. */
+/* Reads a kept file; without free descriptors it closes kept ones and tries again. */
 ssize_t infp_target_read(struct infp_target *target, struct infp_process *process, enum infp_process_file file,
                          char *buffer, size_t cap);
 
 /* target_scan.c: the entries after /proc was listed; ended ones are marked and stay until infp_target_sweep. */
 int infp_target_merge(struct infp_target *target);
 void infp_target_sweep(struct infp_target *target);
-/* Reads those that are followed, then finds the place of those that are new. */
+/* Reads the followed processes, then finds the place of new ones. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env);

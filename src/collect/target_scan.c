@@ -1,7 +1,7 @@
-/* One scan: the followed processes are read again, the new ones for the first time, and these find their place.
+/* One scan: followed processes are read again, new ones for the first time, and these find their place.
  *
- * Who is in the tree: the roots, what has a parent in the tree, and in mode RUN what was reparented to us, since we are the
- * subreaper of all that we start. Once in it a process stays in it, however its parents end. */
+ * In the tree are the roots, processes with a parent in the tree, and in mode RUN those reparented to us, since we are the
+ * subreaper of all that we start. A process stays in the tree even when its parents end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int make_room(struct infp_entry **entries, size_t *cap, size_t n)
         return 0;
 }
 
-/* Still listed. On procfs an inode stays with its process, though one process may get several one after the other. */
+/* Still listed. On procfs an inode stays with its process, but a process may get several in turn. */
 static void keep(struct infp_target *target, struct infp_entry *e, const struct infp_listed *listed)
 {
         bool is_same = target->list.is_procfs && e->ino == listed->ino;
@@ -44,7 +44,7 @@ static struct infp_entry *find_entry(struct infp_target *target, int32_t pid)
         return infp_find_i32(target->entries, target->n_entries, sizeof(*target->entries), pid);
 }
 
-/* Merges what was listed with the entries from `first` on into target->merged; returns how many that gives. */
+/* Merges the list with the entries from `first` on into target->merged; returns their number. */
 static size_t merge_part(struct infp_target *target, size_t first)
 {
         const struct infp_process_list *list = &target->list;
@@ -106,8 +106,9 @@ void infp_target_sweep(struct infp_target *target)
 
 enum { MAX_TRIES = 3, STAT_BUFFER = 2048 };
 
-/* stat of a process that has not run is the same, but for what others do to it: its parent, priority, memory reclaimed. So
- * where the CPU clock stands still, stat is read only so often; the strangers' (8 to 15 s) not all at the same tick. */
+/* stat of a process that has not run changes only by what others do to it: its parent, priority, memory reclaimed. So where
+ * the CPU clock stands still, stat is read only this often; for processes outside the tree (8 to 15 s) not all at the same
+ * tick. */
 #define STAT_OF_TREE_NS (900 * INFP_NS_PER_MS)
 #define STAT_OF_OTHERS_NS(pid) ((8 + ((uint64_t) (pid) &7)) * INFP_NS_PER_S)
 
@@ -116,7 +117,7 @@ static bool has_ended(ssize_t r)
         return r == -ESRCH || r == -ENOENT;
 }
 
-/* Gone: moved from its entry to the gone of this tick. */
+/* Gone: moved from its entry to those that ended at this tick. */
 static int let_go(struct infp_target *target, struct infp_entry *e)
 {
         struct infp_process *p = e->process;
@@ -138,7 +139,7 @@ static void remember_text(struct infp_process_files *files, const char *text, si
         memcpy(files->text, text, files->text_size);
 }
 
-/* Reads stat of a followed process. 0, -ESRCH when it is another process by now or none, else a negative errno. */
+/* Reads stat of a followed process. 0, -ESRCH when the process has ended or the pid has a new owner, else a negative errno. */
 static int read_stat(struct infp_target *target, struct infp_process *p, uint64_t start_ticks, uint64_t now_ns)
 {
         char text[STAT_BUFFER];
@@ -163,7 +164,7 @@ static int read_stat(struct infp_target *target, struct infp_process *p, uint64_
         return 0;
 }
 
-/* CPU time of a process by its own clock: a tenth of the cost of stat, and anyone may read it. -1: there is none. */
+/* CPU time of a process by its own clock: a tenth of the cost of stat, and any user may read it. -1: none. */
 int64_t infp_process_clock(int32_t pid)
 {
         enum { CPUCLOCK_SCHED = 2 }; /* of the kernel's, as glibc builds it in clock_getcpuclockid */
@@ -209,7 +210,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
         }
         r = read_stat(target, p, e->start_ticks, now);
         if (r == -ESRCH) {
-                /* Nobody there any more, unless the list or another start time has shown a successor. */
+                /* The process has ended, unless the list or another start time has shown a successor. */
                 infp_process_files_close(&target->keeper, p->files);
                 e->is_ended = target->list.is_procfs && e->state != INFP_ENTRY_CHECK;
                 e->state = INFP_ENTRY_FRESH;
@@ -218,7 +219,7 @@ static int reread(struct infp_target *target, const struct infp_env *env, struct
                 e->n_tries = 0;
                 return let_go(target, e);
         }
-        if (r < 0) /* there, but not to be read now: what was known last stands */
+        if (r < 0) /* there, but unreadable now: the last known values stay */
                 p->is_changed = false;
         else if (e->state == INFP_ENTRY_CHECK)
                 e->state = INFP_ENTRY_SETTLED;
@@ -240,7 +241,7 @@ static void fulfil(struct infp_pid_requests *requests, int32_t pid)
                         requests->age[i] = UINT8_MAX;
 }
 
-/* NVIDIA's library starts it in the thread of the collector that loads that. */
+/* NVIDIA's library starts it in the thread of the collector that loads the library. */
 static bool is_drivers_helper(const struct infp_process *p)
 {
         static const char name[] = "nvidia-modprobe";
@@ -248,7 +249,7 @@ static bool is_drivers_helper(const struct infp_process *p)
         return p->comm_size == sizeof(name) - 1 && !memcmp(p->comm, name, p->comm_size);
 }
 
-/* The command before its exec: a fork of us that is called what we are called. */
+/* The command before its exec: a fork of us with our name. */
 static bool is_at_gate(const struct infp_target *target, const struct infp_process *p)
 {
         char name[sizeof(p->comm)];
@@ -273,7 +274,7 @@ static void look_at(struct infp_target *target, struct infp_entry *e)
                 return;
         }
         if (n < 0 || infp_process_stat_parse(text, (size_t) n, &p) < 0 || p.pid != e->pid) {
-                target->has_unsettled = true; /* looked at again the next time */
+                target->has_unsettled = true; /* looked at again next time */
                 return;
         }
         if (e->state == INFP_ENTRY_CHECK && p.start_ticks == e->start_ticks) {
@@ -305,8 +306,8 @@ static bool belongs(struct infp_target *target, const struct infp_entry *e)
         return parent && parent->in_tree && !parent->is_ended;
 }
 
-/* Of an attached tree: a root, or what descends from one that is found at this same refresh. A child of one that we know
- * already was born meanwhile, and all that it has used counts. */
+/* In an attached tree: a root, or a descendant of one that is found at this same refresh. A child of a known process was born
+ * since, and all its use counts. */
 static bool was_there(struct infp_target *target, const struct infp_entry *e)
 {
         const struct infp_entry *parent;
@@ -317,7 +318,7 @@ static bool was_there(struct infp_target *target, const struct infp_entry *e)
         return is_requested(&target->roots, e->pid) || (parent && parent->in_tree && parent->is_found);
 }
 
-/* Children may stand before their parents. */
+/* Children may come before their parents. */
 static void grow_tree(struct infp_target *target)
 {
         for (bool has_grown = true; has_grown;) {
@@ -360,7 +361,7 @@ static int start_following(struct infp_target *target, const struct infp_env *en
         if (r < 0) {
                 infp_process_end(target, p);
                 e->is_ended = r == -ESRCH && target->list.is_procfs;
-                e->state = INFP_ENTRY_FRESH; /* another one by now, or looked at again */
+                e->state = INFP_ENTRY_FRESH; /* a new owner of the pid, or looked at again */
                 target->has_unsettled = target->has_ended = true;
                 e->in_tree = false;
                 return 0;
@@ -370,8 +371,8 @@ static int start_following(struct infp_target *target, const struct infp_env *en
         return 0;
 }
 
-/* A stranger so far, read up to a second ago: what it has used since must not count as used in the tree. One that cannot be
- * read now is let go by the next refresh. */
+/* A process from outside the tree, read up to a second ago: its use since must not count for the tree. If it cannot be read
+ * now, the next refresh drops it. */
 static void renew(struct infp_target *target, const struct infp_env *env, struct infp_entry *e)
 {
         e->process->cpu_ns = read_clock(target, e->pid);
@@ -418,9 +419,9 @@ static uint64_t start_of_roots(struct infp_target *target)
         return start;
 }
 
-/* New roots: a process that was settled as a stranger may be a root or a root's descendant: the command may have been seen while it
- * was still a fork of us, and its children before we had heard that it runs, or its children's orphans, which are ours by now.
- * Children of ours that are older than the command came with us through an exec and are none of its. */
+/* New roots: a process that was settled outside the tree may be a root or a descendant of one: the command may have been seen
+ * while it was still a fork of us, and its children before we knew that it runs, or its children's orphans, which are ours by
+ * now. Children of ours that are older than the command came with us through an exec and are not its children. */
 static void reopen_strangers(struct infp_target *target)
 {
         uint64_t start = start_of_roots(target);
@@ -438,7 +439,7 @@ static void reopen_strangers(struct infp_target *target)
         }
 }
 
-/* Helpers; one may have been taken for a part of the tree because it was seen before it was named. */
+/* Helpers; one may have joined the tree because it was seen before it was named. */
 static int cast_out(struct infp_target *target)
 {
         for (unsigned i = 0; i < target->excluded.n; i++) {
@@ -488,7 +489,7 @@ static int place_new(struct infp_target *target, const struct infp_env *env)
         return 0;
 }
 
-/* The pid and start of a process that has ended, that we have waited for, and that no refresh has seen. */
+/* The pid and start of an ended process that we have waited for and that no refresh has seen. */
 static bool next_unseen(struct infp_target *target, struct infp_process *ret)
 {
         bool found = false;
@@ -497,7 +498,7 @@ static bool next_unseen(struct infp_target *target, struct infp_process *ret)
         for (const struct infp_last_look *look = target->looks; look && !found; look = look->next) {
                 const struct infp_entry *e = find_entry(target, look->pid);
 
-                /* Else it has ended since it was read, and is let go by the next refresh. */
+                /* Else it has ended since it was read, and the next refresh drops it. */
                 found = !e || !e->process || e->start_ticks != look->start_ticks;
                 ret->pid = look->pid;
                 ret->start_ticks = look->start_ticks;
@@ -506,7 +507,7 @@ static bool next_unseen(struct infp_target *target, struct infp_process *ret)
         return found;
 }
 
-/* What came and went between two refreshes is gone when it is first seen. */
+/* What came and went between two refreshes has ended when it is first seen. */
 static int take_unseen(struct infp_target *target, const struct infp_env *env)
 {
         struct infp_process is = { 0 };
@@ -529,8 +530,8 @@ static int take_unseen(struct infp_target *target, const struct infp_env *env)
         return 0;
 }
 
-/* Those that have begun before this refresh are read first: what one of them has waited for is then in its times only if it
- * is not among the live any more, and nothing counts twice. */
+/* Processes that began before this refresh are read first: the children that one of them has waited for are in its times only
+ * if they are no longer among the live, and nothing counts twice. */
 int infp_target_scan(struct infp_target *target, const struct infp_env *env)
 {
         for (size_t i = 0; i < target->n_entries; i++)
