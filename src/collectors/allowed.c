@@ -73,7 +73,7 @@ bool infp_allowed_cpuset(const struct infp_env *env, const struct infp_allowed *
         return ret->n > 0;
 }
 
-/* The system call asks no permission, and costs less than a file. */
+/* The system call needs no permission, and costs less than a file. */
 static bool add_thread(const struct infp_env *env, int32_t pid, int32_t tid, struct infp_cpus *ret)
 {
         struct infp_cpus cpus = { .n = 0 };

@@ -18,7 +18,7 @@ enum cpu_cell {
         CPU_STEAL,
         CPU_GUEST,
         CPU_GUEST_NICE,
-        CPU_CORE_N, /* what each core has as well ends here */
+        CPU_CORE_N, /* columns that cores have, too, end here */
         CPU_CONTEXT_SWITCHES = CPU_CORE_N,
         CPU_LOAD1,
         CPU_LOAD5,
@@ -32,8 +32,8 @@ enum cpu_cell {
         CPU_N,
 };
 
-/* proc(5): iowait may decrease, and idle with it, since both are estimated of cores that sleep. Steal is what a hypervisor
- * says, and after a migration another one says it. */
+/* proc(5): iowait may decrease, and idle with it, since both are estimates for sleeping cores. Steal comes from a hypervisor,
+ * and from another one after a migration. */
 // clang-format off
 static const struct infp_column cpu_columns[] = {
         [CPU_TIME] = INFP_COLUMN(vCpuTime, I64, COUNTER, cs, DERIVED, ZERO, NULL, 0, "infprof_host_cpu_time_seconds_total", "Time in user and kernel mode; nice, interrupts and waiting are not included."),
@@ -115,7 +115,7 @@ static void set_time(struct infp_row *row, unsigned n_keys)
                 infp_row_i64(row, n_keys + CPU_TIME, sum);
 }
 
-/* "cpu12 ..." gives 12; the line of the sum, "cpu ...", is no core. */
+/* "cpu12 ..." gives 12; the line of the sum, "cpu ...", is not a core. */
 static bool core_number(struct infp_span word, int64_t *ret)
 {
         word.at += 3;
@@ -142,7 +142,7 @@ static void emit_cores(struct cpu *cpu, struct infp_emit *emit, struct infp_span
 {
         struct infp_span line;
 
-        /* Their lines come first; the long ones after them need not be looked at. */
+        /* Their lines come first; the long ones after them are not needed. */
         while (infp_span_line(&text, &line) && infp_span_starts(line, "cpu"))
                 emit_core(cpu, emit, line, t_ns);
 }

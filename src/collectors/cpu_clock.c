@@ -1,5 +1,5 @@
-/* Clock frequency of the CPUs: a source of its own because reading it is expensive (a driver may interrupt the core it asks about,
- * and /proc/cpuinfo waits for a measurement), so it has a slower period than the rest of `cpu`. */
+/* Clock frequency of the CPUs: a source of its own because reading it is expensive (a driver may interrupt the core, and
+ * /proc/cpuinfo waits for a measurement), so it has a slower period than the rest of `cpu`. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -54,7 +54,7 @@ static void add(struct clocks *clocks, double v)
         clocks->n++;
 }
 
-/* Cores that are offline have no file, some drivers write "<unknown>", and 0 is none either: such cores do not count. */
+/* Offline cores have no file, some drivers write "<unknown>" or 0: such cores do not count. */
 static void read_cpufreq(struct cpu_clock *c, const struct infp_env *env, struct clocks *clocks)
 {
         enum { FASTEST_KHZ = 100000000 };
@@ -125,7 +125,7 @@ static int clock_sample(void *state, const struct infp_env *env, struct infp_emi
                 per_mhz = 1;
                 r = read_cpuinfo(c, env, &clocks);
         }
-        /* A row without a value would say no more than this. */
+        /* A row without a value would add nothing. */
         if (!clocks.n) {
                 explain(emit, r);
                 return 0;

@@ -18,7 +18,7 @@ static inline bool infp_cpus_has(const struct infp_cpus *cpus, unsigned cpu)
         return cpu < INFP_CPUS_MAX && (cpus->bits[cpu / 64] >> (cpu % 64) & 1);
 }
 
-/* 0 or -EBADMSG: no list, a range that runs backwards, a number beyond the limit. An empty list is an empty set. */
+/* 0 or -EBADMSG: not a list, a range that runs backwards, a number beyond the limit. An empty list is an empty set. */
 int infp_cpus_parse(struct infp_cpus *cpus, struct infp_span list);
 /* The union: adds those of `cpus`. */
 void infp_cpus_add(struct infp_cpus *to, const struct infp_cpus *cpus);

@@ -1,7 +1,7 @@
 /* Block devices: /proc/diskstats.
  *
- * Lines have 14 words, 18 since Linux 4.18 and 20 since 5.5; more may come, so a column is taken where it is there. The sum
- * is over whole disks only: partitions, device-mapper, md, loop and zram devices would count the same bytes twice. */
+ * Lines have 14 words, 18 since Linux 4.18 and 20 since 5.5; more may come, so each column is optional. The sum is over whole
+ * disks only: partitions, device-mapper, md, loop and zram devices would count the same bytes twice. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-/* A smaller value is not a new start here: the sum falls when a disk is taken away, and the kernel cuts the times of each
- * disk to 32 bits, so that they wrap after 49.7 days of I/O. Either way the honest increase of that interval is 0. */
+/* A smaller value is not a restart here: the sum falls when a disk is removed, and the kernel cuts the times of each disk to
+ * 32 bits, so that they wrap after 49.7 days of I/O. Either way the true increase of that interval is 0. */
 // clang-format off
 static const struct infp_column disk_columns[] = {
         INFP_COLUMN(vDiskReadBytes, I64, COUNTER, bytes, MEASURED, NONE, "diskstats:5", 512, "infprof_host_disk_read_bytes_total", "Bytes read."),
@@ -83,7 +83,7 @@ static int disk_open(void *state, const struct infp_env *env, struct infp_err *e
         return 0;
 }
 
-/* Takes letters, or digits, off the front; returns how many. */
+/* Removes letters, or digits, from the front; returns their number. */
 static size_t skip(struct infp_span *s, int (*is)(int))
 {
         size_t n = 0;
@@ -117,7 +117,7 @@ static bool is_whole_disk(struct infp_span name)
         return take(&name, "nvme") && skip(&name, isdigit) && take(&name, "n") && skip(&name, isdigit) && !name.size;
 }
 
-/* sda1, nvme0n1p2: digits after a whole disk, with a p between where the disk itself ends in a digit. */
+/* sda1, nvme0n1p2: digits after a whole disk, with a p before them where the disk's name ends in a digit. */
 static bool is_partition(struct infp_span name)
 {
         size_t size = name.size;
@@ -137,7 +137,7 @@ static bool is_unused(const struct infp_span *words)
         return infp_span_is(words[WORD_READS], "0") && infp_span_is(words[WORD_WRITES], "0");
 }
 
-/* Some kernels count requests down that they had not counted up: -1, or that in 32 bits. */
+/* Some kernels count down requests that they had not counted up: -1, or that in 32 bits. */
 static void drop_bogus(struct infp_span *words)
 {
         uint64_t v;
@@ -183,7 +183,7 @@ static int disk_sample(void *state, const struct infp_env *env, struct infp_emit
         disk->sums = (struct infp_sums){ 0 };
         while (infp_span_line(&text, &line))
                 take_line(disk, emit, line, t_ns);
-        /* Nothing to add up is not a sum of 0. */
+        /* With nothing to add up there is no sum, not 0. */
         if (!disk->sums.n) {
                 infp_emit_source(emit, &disk_table, -1, NULL, INFP_ABSENT, "/proc/diskstats shows no whole disk", NULL);
                 return 0;

@@ -54,7 +54,7 @@ static const struct infp_column *column_of(const struct infp_fields *fields, uns
         return infp_table_column(fields->table, INFP_FIXED_COLUMNS + cell);
 }
 
-/* Ticks to centiseconds, rounded down. A product that leaves 64 bits has no value. */
+/* Ticks to centiseconds, rounded down. A product beyond 64 bits has no value. */
 static bool to_cs(uint64_t ticks, uint32_t ticks_per_s, uint64_t *ret)
 {
         return !__builtin_mul_overflow(ticks, 100u, ret) && (*ret /= ticks_per_s, true);
@@ -88,7 +88,7 @@ void infp_fields_named(const struct infp_fields *fields, struct infp_row *row, s
         for (uint8_t at = hash_of(name.at, name.size); fields->slot[at]; at++) {
                 const struct infp_field *field = &fields->field[fields->slot[at] - 1];
 
-                /* Goes on after a hit: two columns may share a key. */
+                /* Continues after a hit: two columns may share a key. */
                 if (field->name_size == name.size && !memcmp(field->name, name.at, name.size)) {
                         struct infp_span rest = line;
 
@@ -150,7 +150,7 @@ bool infp_sums_is_cut(const struct infp_sums *sums, struct infp_span text, size_
 
         if (kept.size == text.size && (!text.size || text.at[text.size - 1] == '\n'))
                 return false;
-        /* The last word was taken away: it may have been all that there was of its line, or the last of a whole one. */
+        /* The last word was dropped: its line had no other, or it was the last of a whole line. */
         return !kept.size || kept.at[kept.size - 1] == '\n' || sums->last_words + 1 < most;
 }
 

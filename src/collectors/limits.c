@@ -1,6 +1,7 @@
-/* What the target may use: CPUs by affinity, cpuset and quota, and memory, with time, since all of it may change while it runs.
- * Limits hold for a control group and all below it, so that each level up to the root counts, and so do the periods in which the
- * group of a parent was held back (a pod's, of a container that has no quota itself). `host` has the same of infprof. */
+/* What the target may use: CPUs by affinity, cpuset and quota, and memory, over time, since all of it may change while it
+ * runs. Limits hold for a control group and all below it, so that each level up to the root counts, and so do the periods in
+ * which a parent's group was throttled (a pod's, for a container without a quota of its own). `host` has the same for
+ * infprof. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,11 +57,11 @@ static const struct infp_table limits_table = {
         .series = "",
 };
 
-/* A level with a quota, and what its cpu.stat said last. */
+/* A level with a quota, and its last cpu.stat. */
 struct level {
         struct infp_cgroup_place place;
         bool has_last;
-        uint64_t last[3]; /* periods, those in which it was held back, ns */
+        uint64_t last[3]; /* periods, throttled periods, ns */
 };
 
 struct limits {
@@ -69,7 +70,7 @@ struct limits {
         int32_t pids[MOST_PIDS];
         uint64_t pids_hash, next_ns, step_ns;
 
-        /* As looked at last. */
+        /* As of the last look. */
         struct infp_cpus online, affinity, cpuset; /* of all its threads and groups together */
         bool has_online, has_affinity, has_cpuset, is_hidden;
         uint64_t groups[MOST_GROUPS]; /* hashes */
@@ -135,7 +136,7 @@ static const struct level *find_level(const struct level *levels, unsigned n, co
         return NULL;
 }
 
-/* Those with a quota, from a group to the root. */
+/* Levels with a quota, from a group to the root. */
 static void add_levels(struct limits *s, const struct infp_env *env, const struct infp_allowed_place *from)
 {
         struct infp_cgroup_place place = from->place;
@@ -153,7 +154,7 @@ static void add_levels(struct limits *s, const struct infp_env *env, const struc
         } while (infp_cgroup_up(&place));
 }
 
-/* What the groups of the target have each, added up: where one has no limit of its own, only that of all of them holds. */
+/* Sums over the groups of the target: where one has no limit of its own, only that of all of them holds. */
 struct added {
         double quota, memory;
         bool is_quota_open, is_memory_open;
@@ -194,7 +195,7 @@ static bool is_new(struct limits *s, const struct infp_allowed *allowed)
         for (unsigned i = 0; i < s->n_groups; i++)
                 if (s->groups[i] == hash)
                         return false;
-        if (s->n_groups == MOST_GROUPS) { /* bound: of the others the row says that there may be lower limits */
+        if (s->n_groups == MOST_GROUPS) { /* bound: the row says that there may be lower limits */
                 s->is_hidden = true;
                 return false;
         }
@@ -267,7 +268,7 @@ static bool read_stat(const struct infp_env *env, const struct infp_cgroup_place
         return has_periods;
 }
 
-/* Of each tick what the level did that held it back most in it. */
+/* For each tick, the figures of the level that throttled it most. */
 static void add_throttling(struct limits *s, const struct infp_env *env)
 {
         uint64_t most[3] = { 0 };

@@ -5,7 +5,7 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-/* Cells that code names, in the order of the table. The columns after them need no name: their key says all. */
+/* Cells that code names, in the order of the table. The columns after them need no name: their keys suffice. */
 enum mem_cell {
         MEM_TOTAL,
         MEM_AVAILABLE,
@@ -123,7 +123,7 @@ static void fill(const struct infp_fields *fields, const struct infp_procfile *f
                 infp_fields_named(fields, row, line);
 }
 
-/* total less the others, when all are there and nothing becomes negative. */
+/* The total less the others, when all are there and nothing becomes negative. */
 static bool less(const struct infp_row *row, unsigned total, const unsigned *others, size_t n, int64_t *ret)
 {
         if (!infp_row_has(row, total))
@@ -151,7 +151,7 @@ static void derive(struct infp_row *row)
                 infp_row_f64(row, MEM_PERCENT, 100.0 * (double) v / (double) row->cell[MEM_TOTAL].i64);
 }
 
-/* vmstat's pgfault counts the major ones as well: the cell holds both until here, and nothing when they cannot be parted. */
+/* vmstat's pgfault includes the major ones: the cell holds both until here, and nothing when they cannot be separated. */
 static void derive_faults(struct infp_row *row)
 {
         static const unsigned major[] = { PG_MAJFAULT };

@@ -5,8 +5,8 @@
 #include "collect/collector.h"
 #include "collectors/fields.h"
 
-/* A smaller value is not a new start here: the sum falls whenever an interface goes away, as those of containers do all the
- * time, and taking the rest for an increase would invent traffic. */
+/* A smaller value is not a restart here: the sum falls whenever an interface goes away, as those of containers often do, and
+ * taking the rest for an increase would invent traffic. */
 // clang-format off
 static const struct infp_column net_columns[] = {
         INFP_COLUMN(vNetworkBytesRecvd, I64, COUNTER, bytes, MEASURED, NONE, "dev:0", 0, "infprof_host_network_received_bytes_total", "Bytes received."),
@@ -81,8 +81,8 @@ static void emit_interface(struct net *net, struct infp_emit *emit, struct infp_
         infp_emit_commit(emit);
 }
 
-/* "  eth0: 12 ...", or "eth0:12 ..." of old kernels; the two lines of the heading have no colon. The name of an interface may hold
- * colons ("eth0.7:1"), numbers do not. */
+/* "  eth0: 12 ...", or "eth0:12 ..." on old kernels; the two lines of the heading have no colon. The name of an interface may
+ * contain colons ("eth0.7:1"), numbers do not. */
 static void take_line(struct net *net, struct infp_emit *emit, struct infp_span line, uint64_t t_ns)
 {
         struct infp_span rest = { "", 0 }, name = infp_span_cut_last(line, ':', &rest);

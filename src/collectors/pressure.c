@@ -1,5 +1,5 @@
-/* Pressure stall information of the machine: /proc/pressure, since Linux 4.20; irq since 6.1. Time is counted in which tasks
- * waited although they had work: `some` of them, or all (`full`). */
+/* Pressure stall information of the machine: /proc/pressure, since Linux 4.20; irq since 6.1. It counts the time in which
+ * tasks waited although they had work: `some` of them, or all (`full`). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void path_of(char *ret, size_t cap, unsigned i)
         snprintf(ret, cap, "proc/pressure/%s", resources[i]);
 }
 
-/* A kernel that was built with PSI switched off has the files, and reading them fails with EOPNOTSUPP. */
+/* A kernel with PSI disabled has the files, and reading them fails with EOPNOTSUPP. */
 static int pressure_open(void *state, const struct infp_env *env, struct infp_err *err)
 {
         struct pressure *p = state;
@@ -137,7 +137,7 @@ static void take_line(struct infp_row *row, const char *resource, struct infp_sp
         }
 }
 
-/* Of all columns that a file would have given. */
+/* For all columns that a file would have given. */
 static void explain(struct infp_emit *emit, unsigned resource, const char *path, int r)
 {
         char reason[128];

@@ -115,7 +115,7 @@ static void fill_usage(struct infp_row *row)
         infp_row_i64(row, SELF_MAJOR_FAULTS, usage.ru_majflt);
 }
 
-/* Our own files lie below the root only when that is this machine's. */
+/* Our own files are below the root only when that is this machine's. */
 static void fill_memory(struct self *s, const struct infp_env *env, struct infp_row *row)
 {
         struct infp_span text, line;

@@ -32,7 +32,7 @@ static const struct infp_table thermal_table = {
 #define ZONES "sys/class/thermal"
 #define CHIPS "sys/class/hwmon"
 enum { MAX_SENSORS = 64, MAX_NUMBER = 1024, MAX_INPUTS = 16 };
-/* What no CPU has: a broken sensor says -273 or 255 degrees, in thousandths. */
+/* No CPU reaches these: a broken sensor shows -273 or 255 degrees, in thousandths. */
 enum { COLDEST = -60000, HOTTEST = 200000 };
 
 struct thermal {
@@ -84,7 +84,7 @@ static void find_zones(struct thermal *thermal, const struct infp_env *env, bool
         }
 }
 
-/* Of an Intel chip the packages, not each core; of an AMD one the die, or what steers the fan where it has no other. */
+/* For an Intel chip the packages, not each core; for an AMD one the die, or what controls the fan where it has no other. */
 static bool is_wanted_input(const char *chip, const char *label)
 {
         if (strcmp(chip, "coretemp") == 0)
@@ -141,7 +141,7 @@ static int thermal_open(void *state, const struct infp_env *env, struct infp_err
         return 0;
 }
 
-/* Thousandths of a degree. False: not now, or no temperature. */
+/* Thousandths of a degree. False: not now, or not a temperature. */
 static bool read_temperature(const struct infp_env *env, const char *path, double *ret, int *ret_error)
 {
         char text[64];

@@ -9,8 +9,8 @@
 #include "base/str.h"
 #include "base/time.h"
 
-/* The machine's total: each joule once. Cores and uncore are parts of a package, psys contains packages, the MMIO view is the
- * same meter again. So it is all packages and all memory; else, where no package can be read, the best that there is alone. */
+/* The machine's total counts each joule once. Cores and uncore are parts of a package, psys contains packages, the MMIO view
+ * is the same meter again. So it is all packages and all memory; else, where no package can be read, the best single meter. */
 
 static bool works(const struct energy_domain *d)
 {
@@ -56,13 +56,13 @@ static void choose_counted(struct energy *e)
                 return;
         if (mark_counted(e, ENERGY_HWMON, ENERGY_METER) == 1)
                 return;
-        unmark_all(e); /* of several meters at the supply nobody says whether one contains another */
+        unmark_all(e); /* with several meters at the supply it is unknown whether one contains another */
         if (mark_counted(e, ENERGY_BATTERY, ENERGY_CELL))
                 return;
         mark_counted(e, ENERGY_POWERCAP, ENERGY_DRAM);
 }
 
-/* What a round adds to a sum: ns is the least of its domains', end_ns the latest. */
+/* Adds a domain to a round: ns is the least of its domains', end_ns the latest. */
 static void add_to_round(struct energy_sum *round, const struct energy_domain *d)
 {
         round->ns = !round->any || d->more_ns < round->ns ? d->more_ns : round->ns;
@@ -183,9 +183,9 @@ static void say_meters(const struct energy *e, struct infp_emit *emit)
 /* Energy: RAPL zones (powercap, Intel and AMD), hwmon sensors, batteries. In a thread of its own: ACPI meters take seconds. */
 
 static const uint64_t find_period_ns = 10 * INFP_NS_PER_S;
-/* RAPL at 1 kHz costs much of a core, and the hardware's own steps are then most of what is seen. */
+/* RAPL at 1 kHz costs much of a core, and shows mostly the hardware's own steps. */
 enum { FLOOR_MS = 100 };
-/* The smallest range is 65 kJ: a zone of 1 kW is round in 65 s, and a second round would not be seen. */
+/* The smallest range is 65 kJ: a zone of 1 kW wraps in 65 s, and a second wrap would not be seen. */
 enum { CEILING_MS = 30000 };
 
 static int64_t suspended_ns(void)
@@ -210,7 +210,7 @@ static int energy_open(void *state, const struct infp_env *env, struct infp_err 
         return 0;
 }
 
-/* While the machine sleeps counters may stand, go on, wrap or begin anew: what was drawn is not known. */
+/* While the machine sleeps counters may stop, continue, wrap or restart: what was drawn is not known. */
 static void look_for_sleep(struct energy *e)
 {
         const int64_t now = suspended_ns();
@@ -291,7 +291,7 @@ static void put_domains(const struct energy *e, struct infp_row *row)
         infp_row_str(row, ENERGY_TOTAL_QUALITY, infp_quality_name(is_estimated ? INFP_ESTIMATED : INFP_MEASURED));
 }
 
-/* The row itself shows what this machine has, `energy` each meter, and `sources` those that cannot be read. */
+/* The row shows what this machine has, `energy` each meter, and `sources` those that cannot be read. */
 static void emit_total(const struct energy *e, struct infp_emit *emit, uint64_t t_ns)
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_energy_total, t_ns);
@@ -316,7 +316,7 @@ static int energy_sample(void *state, const struct infp_env *env, struct infp_em
         (void) err;
         if (t_ns - e->found_ns >= find_period_ns) {
                 e->found_ns = t_ns;
-                infp_meters_find(e, env); /* when it fails those that are known go on, and it is tried again */
+                infp_meters_find(e, env); /* on failure the known ones stay; it is tried again */
         }
         if (env->is_live)
                 look_for_sleep(e);

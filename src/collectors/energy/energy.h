@@ -1,8 +1,8 @@
-/* The energy collector: the machine's own meters. Parts: energy.c (record, rounds, the machine's total, sources), find.c (which
- * meters there are), read.c (one meter: wraps, integration, dead counters), tables.c (columns).
+/* The energy collector: the machine's own meters. Parts: energy.c (record, rounds, the machine's total, sources), find.c
+ * (which meters there are), read.c (one meter: wraps, integration, dead counters), tables.c (columns).
  *
- * A domain is one meter: a RAPL zone, a sensor of hwmon, a battery. Counters are stored as their files hold them; joules since
- * the first reading stand beside. A domain that was found stays in the list, so that its number is its name within a run. */
+ * A domain is one meter: a RAPL zone, a sensor of hwmon, a battery. Counters are stored as their files hold them, with joules
+ * since the first reading beside them. A found domain stays in the list, so that its number identifies it within a run. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ enum energy_kind {
         ENERGY_CORE,
         ENERGY_UNCORE,
         ENERGY_DRAM,
-        ENERGY_PSYS,  /* the platform: package, memory and more; what it holds differs from machine to machine */
+        ENERGY_PSYS,  /* the platform: package, memory and more; its contents differ from machine to machine */
         ENERGY_METER, /* of the whole machine, at its supply */
         ENERGY_CELL,  /* a battery that feeds the machine */
         ENERGY_OTHER,
@@ -33,7 +33,7 @@ struct energy_domain {
         enum energy_source source;
         enum energy_kind kind;
         bool is_power;     /* the source gives watts: its joules are integrated */
-        bool is_mmio;      /* the same meter as the zone of this name of intel-rapl, by another way */
+        bool is_mmio;      /* the same meter as the zone of this name of intel-rapl, read in another way */
         int parent;        /* index of the domain that holds this one, or ENERGY_NONE */
         int twin;          /* index of the domain that is the same meter, or ENERGY_NONE */
         char gpu[48];      /* "amdgpu 0000:03:00.0": a sensor of that GPU, whose own table has it too; "" */
@@ -44,27 +44,28 @@ struct energy_domain {
         int r;           /* of the last reading */
         bool was_read;   /* at this round */
         bool has_last;   /* there is a reading to count from */
-        bool has_moved;  /* else its value says nothing */
+        bool has_moved;  /* else its value means nothing */
         bool is_dead;    /* it should have moved by now */
         bool is_counted; /* in the machine's total */
-        bool is_late;    /* the last two readings lie so far apart that it may have wrapped unseen */
-        bool is_lost;    /* what lies between them is not known: it fell or jumped by more than it can count */
+        bool is_late;    /* the last two readings are so far apart that it may have wrapped unseen */
+        bool is_lost;    /* the amount between them is not known: it fell, or jumped by more than it can count */
         uint64_t first_ns, t_ns, n_reads, n_wraps;
-        uint64_t sum_ns, more_ns; /* that the joules below cover; more: since the reading before, 0: nothing is known */
+        uint64_t sum_ns,
+                more_ns; /* time that the joules below cover; more: since the reading before, 0: nothing is known */
         uint64_t raw_uj, sum_uj, more_uj;
         double power_w, sum_j, more_j; /* with is_power; sum_j, more_j instead of sum_uj, more_uj */
 };
 
 /* Several domains together. A round in which one of them has no known part adds nothing. */
 struct energy_sum {
-        uint64_t ns, end_ns; /* that it covers, and the end of that */
+        uint64_t ns, end_ns; /* the time that it covers, and its end */
         uint64_t uj;
         double j;      /* integrated */
         bool any, has; /* there is one of them; one has moved */
 };
 
 struct energy {
-        struct energy_domain **domains; /* each allocated of its own: indices and addresses stay */
+        struct energy_domain **domains; /* each allocated separately: indices and addresses stay */
         int n;
         uint64_t found_ns;    /* last search */
         uint64_t found_hash;  /* of the names that it saw */
@@ -75,9 +76,9 @@ struct energy {
 /* find.c: adds what is new, revives what has come back. 0, -ENOMEM, -EMFILE, -ENFILE. */
 int infp_meters_find(struct energy *energy, const struct infp_env *env);
 
-/* read.c: reads one domain and counts it up. d->r is -ENODATA for a battery that gives nothing now, and for a GPU that
+/* read.c: reads one domain and adds it up. d->r is -ENODATA for a battery that delivers nothing now, and for a GPU that
  * sleeps, or may: its own collector reads it without keeping it awake. */
 void infp_meter_read(struct energy_domain *domain, const struct infp_env *env);
-/* Readings before this moment are no start for a difference: the machine slept. */
+/* Earlier readings are no start for a difference: the machine slept. */
 void infp_meter_forget(struct energy_domain *domain);
 double infp_meter_joules(const struct energy_domain *domain);

@@ -34,8 +34,8 @@ static void names_free(char **names, size_t n)
         free(names);
 }
 
-/* The entries of a directory in the order of their numbers, so that a parent comes before its parts. 0 names where there is no
- * such directory; an error only when it is not known. */
+/* The entries of a directory in the order of their numbers, so that a parent comes before its parts. 0 names where there is
+ * no such directory; an error only when that is not known. */
 static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
 {
         int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = errno;
@@ -51,7 +51,7 @@ static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
                 infp_close(fd);
                 return fd < 0 && (why == EMFILE || why == ENFILE) ? -why : 0;
         }
-        /* bound: a directory of /sys with more devices is no machine */
+        /* bound: no machine has more devices in a directory of /sys */
         while (r == 0 && n < MAX_ENTRIES && (entry = readdir(directory))) {
                 char **more;
 
@@ -103,7 +103,7 @@ static int find_zone(const struct energy *e, const char *zone)
         return ENERGY_NONE;
 }
 
-/* It is known: when it had gone it is there again, and counts from its next reading on. */
+/* Known: if it had gone it is back, and counts from its next reading on. */
 static bool revive(struct energy *e, const char *path)
 {
         for (int i = 0; i < e->n; i++)
@@ -114,12 +114,12 @@ static bool revive(struct energy *e, const char *path)
         return false;
 }
 
-/* Takes a filled domain over. A name that another one has gets the place added. */
+/* Takes over a filled domain. A name that is taken gets the place appended. */
 static int add(struct energy *e, const struct energy_domain *filled, const char *place)
 {
         struct energy_domain **more, *d;
 
-        if (e->n == ENERGY_DOMAINS) /* bound: some sixteen a socket: more is no machine */
+        if (e->n == ENERGY_DOMAINS) /* bound: some sixteen a socket; no machine has more */
                 return 0;
         more = reallocarray(e->domains, (size_t) e->n + 1, sizeof(*more));
         if (!more)
@@ -153,7 +153,7 @@ static enum energy_kind kind_of(const char *label)
         return ENERGY_OTHER;
 }
 
-/* "dram" below package-0-die-1 is dram-0-die-1: no part of the package, whose counter does not hold it. */
+/* "dram" below package-0-die-1 is dram-0-die-1: not a part of the package, whose counter does not include it. */
 static void name_part(struct energy_domain *d, const struct energy_domain *parent)
 {
         const char *number = !strncmp(parent->label, "package-", 8) ? parent->label + 7 : "";
@@ -230,12 +230,12 @@ static bool sensor_number(const char *file, const char *stem, const char *end, u
         return digits && !strcmp(file, end);
 }
 
-/* What is known of chips that measure more than a part. */
+/* Chips that measure more than a part. */
 static enum energy_kind sensor_kind(const char *chip, const char *label, bool has_label)
 {
         if (!strcmp(chip, "amd_energy") && !strncmp(label, "Esocket", 7))
                 return ENERGY_PACKAGE;
-        /* ACPI's meter at the supply; where firmware names several (NVIDIA Grace), Module is the one that contains the others. */
+        /* ACPI's meter at the supply; where firmware names several (NVIDIA Grace), Module contains the others. */
         if (!strcmp(chip, "power_meter") && (!has_label || !strncmp(label, "Module Power", 12)))
                 return ENERGY_METER;
         return ENERGY_OTHER;
@@ -275,7 +275,7 @@ static int add_sensor(struct energy *e, int root_fd, const char *directory, cons
         snprintf(d.path, sizeof(d.path), "%s/%.60s", directory, file);
         if (revive(e, d.path))
                 return 0;
-        /* Of the same sensor the momentary value, where it is there. */
+        /* The momentary value of the same sensor, where there is one. */
         snprintf(name, sizeof(name), "%s/power%u_input", directory, number);
         if (is_average && faccessat(root_fd, name, F_OK, 0) == 0)
                 return 0;
@@ -288,7 +288,7 @@ static int add_sensor(struct energy *e, int root_fd, const char *directory, cons
         has_label = *label;
         if (!has_label)
                 snprintf(label, sizeof(label), "%s%u", d.is_power ? "power" : "energy", number);
-        /* The driver gives one of each core, up to hundreds; their sum is the socket's. */
+        /* The driver has one for each core, up to hundreds; their sum is the socket's. */
         if (!strcmp(chip, "amd_energy") && !strncmp(label, "Ecore", 5))
                 return 0;
         snprintf(d.label, sizeof(d.label), "%s", label);
@@ -310,7 +310,7 @@ static int add_chip(struct energy *e, int root_fd, const char *name)
         snprintf(directory, sizeof(directory), HWMON "/%s", name);
         read_word(root_fd, directory, "name", chip, sizeof(chip));
         snprintf(supply, sizeof(supply), SUPPLIES "/%s", chip);
-        /* A battery shows itself here, too. */
+        /* A battery appears here, too. */
         if (!*chip || faccessat(root_fd, supply, F_OK, 0) == 0)
                 return 0;
         INFP_TRY(list(root_fd, directory, &files, &n));
@@ -344,7 +344,7 @@ static int add_battery(struct energy *e, int root_fd, const char *name)
         return add(e, &d, name);
 }
 
-/* A sum over the names of a directory's entries, whatever their order. getdents64 itself: opendir allocates. */
+/* A sum over the names in a directory, whatever their order. getdents64 itself: opendir allocates. */
 static uint64_t names_hash(int root_fd, const char *path)
 {
         infp_autoclose int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -362,7 +362,7 @@ static uint64_t names_hash(int root_fd, const char *path)
         return sum;
 }
 
-/* Nothing has come, and nothing that had gone can have come back: the directories hold what they held. */
+/* Nothing new, and nothing can have returned: the directories are unchanged. */
 static bool is_same(struct energy *e, const struct infp_env *env)
 {
         const uint64_t hash = names_hash(env->root_fd, POWERCAP) ^ names_hash(env->root_fd, HWMON) << 1 ^

@@ -1,5 +1,5 @@
-/* One meter. Counters wrap at a range of their own; watts are integrated between readings; a counter that never moves (virtual
- * machines show such) measures nothing. */
+/* One meter. Counters wrap at a range of their own; watts are integrated between readings; a counter that never moves
+ * (virtual machines show such) measures nothing. */
 #include "collectors/energy/energy.h"
 
 #include <errno.h>
@@ -15,16 +15,16 @@
 /* RAPL is updated each millisecond, and an idle package draws more than a quantum in it. */
 static const uint64_t dead_after_ns = 2 * INFP_NS_PER_S;
 enum { DEAD_AFTER_READS = 3 };
-/* A zone that draws more has no such small range: 65 kJ is the smallest that hardware has. */
+/* A zone that draws more has a larger range: 65 kJ is the smallest that hardware has. */
 static const double most_watts = 2000;
-/* More than any zone draws: a counter that says so was begun anew (its driver was loaded again) or set, and did not count. */
+/* More than any zone draws: such a counter was reset (its driver was reloaded), and did not count. */
 static const double impossible_watts = 5000, step_s = 0.1;
-/* More than a machine's supplies give. */
+/* More than a machine's supplies deliver. */
 static const double impossible_machine_watts = 30000;
-/* A battery's controller is asked over a slow bus. */
+/* A battery's controller is read over a slow bus. */
 static const uint64_t battery_period_ns = 900 * INFP_NS_PER_MS;
 
-/* The first word of a small file as a number. Signed: some batteries give a negative current while they discharge. */
+/* The first word of a small file as a number. Signed: some batteries report a negative current while they discharge. */
 static int read_number(const struct infp_env *env, const char *directory, const char *name, double *ret)
 {
         char path[ENERGY_PATH + 32], text[64];
@@ -44,7 +44,7 @@ static int read_number(const struct infp_env *env, const char *directory, const 
         return 0;
 }
 
-/* Watts that the battery gives; -ENODATA while it gives none: then the machine's power passes it by. */
+/* Watts that the battery delivers; -ENODATA while it delivers none: then the machine's power bypasses it. */
 static int read_battery(const struct infp_env *env, const char *path, double *ret)
 {
         char file[ENERGY_PATH + 32], status[32];
@@ -97,7 +97,7 @@ static void begin(struct energy_domain *d, uint64_t t_ns)
         d->more_j = 0;
 }
 
-/* What it has counted since the reading before. Where that cannot be known it is 0, and is_lost. */
+/* The increase since the reading before. Where that cannot be known it is 0, and is_lost. */
 static uint64_t increase(struct energy_domain *d, uint64_t raw, double seconds)
 {
         const bool wraps = d->range_uj || d->source == ENERGY_POWERCAP;
@@ -144,7 +144,7 @@ static void take_power(struct energy_domain *d, double watts, uint64_t t_ns)
         d->has_last = true;
 }
 
-/* A reading wakes a GPU that sleeps, and puts off the sleep of one that may. These files are the kernel's own. */
+/* A reading wakes a sleeping GPU, and delays the sleep of one that may. These files are the kernel's own. */
 static bool may_sleep(const struct energy_domain *d, const struct infp_env *env)
 {
         char path[ENERGY_PATH + 48], word[16];
@@ -177,8 +177,8 @@ void infp_meter_read(struct energy_domain *d, const struct infp_env *env)
         if (d->r == 0 && d->is_power && watts > impossible_machine_watts)
                 d->r = -ERANGE;
         if (d->r < 0) {
-                /* What is drawn meanwhile is not known. A counter goes on without us, and is counted on when it can be
-                 * read again; but another file of that name is another counter. */
+                /* What is drawn meanwhile is not known. A counter continues without us, and is used again once it can be
+                 * read; but another file of that name is another counter. */
                 if (d->is_power || d->r == -ENOENT || d->r == -ENODEV)
                         infp_meter_forget(d);
                 d->is_gone = d->r == -ENOENT || d->r == -ENODEV;

@@ -8,7 +8,7 @@
 #include "collectors/gpu/table.h"
 
 static const double limit_times = 4, most_watts = 10000, least_celsius = -80, most_celsius = 300, most_mhz = 50000;
-/* Of chips that count by sampling, shares come out a little above 100; fans may be set to more than their nominal speed. */
+/* Chips that count by sampling show shares a little above 100; fans may be set to more than their nominal speed. */
 static const double most_percent = 101, most_fan = 200;
 
 static double value_of(const struct infp_row *row, unsigned cell)
@@ -35,11 +35,11 @@ static double highest_limit(const struct infp_row *row)
 
         for (size_t i = 0; i < INFP_COUNT(limits); i++)
                 if (value_of(row, limits[i]) <= most_watts)
-                        most = fmax(most, value_of(row, limits[i])); /* NAN says nothing to it */
+                        most = fmax(most, value_of(row, limits[i])); /* NAN is ignored */
         return most;
 }
 
-/* NAN: none is known. */
+/* NAN: no bound is known. */
 static double most_of(const struct infp_row *row, unsigned cell, const struct infp_unit *unit)
 {
         static const struct {

@@ -27,7 +27,7 @@ bool infp_gpu_pids_are_ours(const struct infp_env *env)
         return !strcmp(link, first_namespace);
 }
 
-/* The target gives its roots first and the rest sorted: little is to be moved, and qsort(3) would allocate. */
+/* The target's roots come first and the rest is sorted: little must be moved, and qsort(3) would allocate. */
 static void sort(int32_t *pids, size_t n)
 {
         for (size_t i = 1; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Whose pids a GPU driver names, what is known of them, and which are the target's. Drivers know nothing of pid namespaces: they give
- * the host's pids, and in a container's own namespace the same number is somebody else, or nobody. */
+/* Whose pids a GPU driver reports, what is known of them, and which are the target's. Drivers know nothing of pid namespaces:
+ * they report the host's pids, and in a container's own namespace the same number is another process, or none. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,5 +21,6 @@ bool infp_gpu_tree_has(const struct infp_gpu_tree *tree, int32_t pid);
 void infp_gpu_tree_done(struct infp_gpu_tree *tree);
 
 enum { INFP_GPU_CONTAINER = 80 };
-/* The first 12 digits of the id of a process's container, else its name, as the table of containers has them; "": it is in none. */
+/* The first 12 digits of the id of a process's container, else its name, as in the table of containers; "": not in a
+ * container. */
 void infp_gpu_container(const struct infp_env *env, int32_t pid, char ret[INFP_GPU_CONTAINER]);

@@ -1,5 +1,5 @@
-/* The tables of GPUs. All makers share one array of columns, so that a dashboard made for one shows the others; the table's name
- * says whose they are, and so does gVendor, which is a label in Prometheus. Cells count keys first. */
+/* The tables of GPUs. All makers share one array of columns, so that a dashboard made for one shows the others; the table's
+ * name and gVendor, a label in Prometheus, give the maker. Cells count keys first. */
 #pragma once
 
 #include "model/schema.h"
@@ -141,7 +141,7 @@ enum gpu_cell {
         GPU_GPM_NVLINK_TX_KBPS,
         GPU_GPM_NVLINK_RX_KBPS,
         GPU_MEMORY_BANDWIDTH_KBPS,
-        /* Parts of it, and who uses it. */
+        /* Its parts, and who uses it. */
         GPU_MIG_MODE,
         GPU_MIG_DEVICES,
         GPU_PROCESS_COUNT,

@@ -143,7 +143,7 @@ static bool read_number(int dir_fd, const char *stem, uint32_t gpu_id, const cha
         return true;
 }
 
-/* Each process has files of each GPU, also of those that it does nothing with. */
+/* Each process has files for each GPU, also for those that it does not use. */
 static void read_node(struct amdgpu *amdgpu, const struct amdgpu_node *node, int dir_fd, int32_t pid)
 {
         uint64_t vram = 0, sdma_us = 0, units = 0;
@@ -159,7 +159,7 @@ static void read_node(struct amdgpu *amdgpu, const struct amdgpu_node *node, int
                 return;
         user->is_kfd = true;
         if (has_vram) {
-                /* fdinfo of newer kernels counts this memory, too: the larger of the two, at the end of a round. */
+                /* fdinfo of newer kernels includes this memory: the larger of the two counts, at the end of a round. */
                 user->kfd_vram_bytes += vram;
                 user->has_kfd_vram = true;
         }
@@ -206,7 +206,7 @@ static void read_kfd(struct drm *drm, const struct infp_env *env)
                 }
 }
 
-/* What changes rarely, or costs the firmware much to tell: read each 10 s. */
+/* What changes rarely, or is expensive for the firmware: read each 10 s. */
 
 static const uint64_t slow_period_ns = 10 * INFP_NS_PER_S;
 
@@ -240,7 +240,7 @@ static void read_errors(struct amdgpu_slow *slow, int dir_fd)
         slow->has_ecc = has_ue && has_ce;
 }
 
-/* "0x00000001 : 0x00001000 : R" a line: R is out of use, P and F are to be. */
+/* "0x00000001 : 0x00001000 : R" a line: R is out of use, P and F will be. */
 static void read_bad_pages(struct amdgpu_slow *slow, int dir_fd)
 {
         char text[4096];
@@ -248,7 +248,7 @@ static void read_bad_pages(struct amdgpu_slow *slow, int dir_fd)
         ssize_t n = infp_read_at(dir_fd, "ras/gpu_vram_bad_pages", text, sizeof(text));
 
         slow->has_bad_pages =
-                n >= 0 && (size_t) n < sizeof(text) - 1; /* a longer list is not counted by its beginning */
+                n >= 0 && (size_t) n < sizeof(text) - 1; /* a longer list cannot be counted by its start */
         slow->bad_pages = 0;
         rest = (struct infp_span){ text, n > 0 ? (size_t) n : 0 };
         while (infp_span_line(&rest, &line)) {
@@ -298,9 +298,9 @@ static void put_slow(const struct amdgpu_card *card, struct infp_row *row)
                 infp_row_bytes(row, GPU_PERF_STATE, slow->level, strlen(slow->level));
 }
 
-/* One card at one moment. hwmon and sysfs go first, since their units are the same for all chips; what they lack, gpu_metrics
- * may have. Of clocks and PCIe it is the other way round: hwmon has one clock of several, and the PCIe link of a card is that of
- * a switch within the card. */
+/* One card at one time. hwmon and sysfs come first, since their units are the same for all chips; gpu_metrics fills the gaps.
+ * For clocks and PCIe it is the other way round: hwmon has one of several clocks, and the PCIe link of a card is that of a
+ * switch within the card. */
 
 // clang-format off
 static const struct gpu_file files[] = {
@@ -311,7 +311,7 @@ static const struct gpu_file files[] = {
         { GPU_BAR1_USED_MB, GPU_DEVICE, false, "mem_info_vis_vram_used", 1.0 / 1048576, 0, 0 },
         { GPU_SYSTEM_MEMORY_TOTAL_BYTES, GPU_DEVICE, false, "mem_info_gtt_total", 1, 0, 0 },
         { GPU_SYSTEM_MEMORY_USED_BYTES, GPU_DEVICE, false, "mem_info_gtt_used", 1, 0, 0 },
-        /* Chips for data centres have no sensor at the edge any more: the hottest place stands for it. */
+        /* Chips for data centres have no edge sensor any more: the hottest place takes its part. */
         { GPU_TEMPERATURE, GPU_HWMON, false, "temp1_input", 1e-3, -60000, 200000 },
         { GPU_TEMPERATURE, GPU_HWMON, true, "temp2_input", 1e-3, -60000, 200000 },
         { GPU_TEMPERATURE_HOTSPOT, GPU_HWMON, false, "temp2_input", 1e-3, -60000, 200000 },
@@ -432,7 +432,7 @@ static void put_clocks(const struct amdgpu_card *card, struct infp_row *row)
                 put_metric(card, row, clocks[i].cell, clocks[i].metric);
 }
 
-/* Of chips without gpu_metrics: each of these asks the firmware. */
+/* For chips without gpu_metrics: each of these asks the firmware. */
 static void put_levels(const struct amdgpu_card *card, struct infp_row *row)
 {
         for (size_t i = 0; i < INFP_COUNT(levels) && !card->has_metrics; i++) {
@@ -465,7 +465,7 @@ static void put_link(const struct amdgpu_card *card, struct infp_row *row)
         infp_gpu_put_pcie(&card->card, row);
 }
 
-/* Old APUs have no gpu_metrics; none has a limit or a fan of its own. */
+/* Old APUs have no gpu_metrics; no APU has a limit or a fan of its own. */
 static bool is_apu(const struct amdgpu_card *card, const struct infp_row *row)
 {
         if (card->has_metrics)
@@ -478,7 +478,7 @@ static void put_power(struct amdgpu_card *card, struct infp_row *row)
 {
         const struct amdgpu_metrics *m = &card->metrics;
 
-        /* What an APU's sensor gives is the power of CPU and GPU together. */
+        /* An APU's sensor measures CPU and GPU together. */
         if (card->is_apu && amdgpu_has(m, AMD_POWER_GFX))
                 infp_row_f64(row, GPU_POWER_DRAW, m->value[AMD_POWER_GFX]);
         else if (infp_row_has(row, GPU_POWER_AVERAGE))
@@ -497,7 +497,7 @@ static void put_energy(struct amdgpu_card *card, struct infp_emit *emit, uint64_
         const struct amdgpu_metrics *m = &card->metrics;
 
         if (card->is_apu) {
-                /* RAPL's package has it: given here as well, it would be counted twice. */
+                /* RAPL's package includes it: here it would be counted twice. */
                 infp_emit_source(emit, &infp_table_amdgpu, GPU_ENERGY_JOULES, card->card.pci, INFP_ABSENT,
                                  "the GPU is a part of the processor, whose energy is that of its package", NULL);
                 return;
@@ -514,7 +514,7 @@ static void put_energy(struct amdgpu_card *card, struct infp_emit *emit, uint64_
         infp_gpu_energy_put(&card->card.energy, row);
 }
 
-/* The share of time in which the memory controller works, of what it can move at most. */
+/* The share of time in which the memory controller works, of its maximum. */
 static void put_bandwidth(const struct amdgpu_card *card, struct infp_row *row)
 {
         const struct amdgpu_metrics *m = &card->metrics;
@@ -564,7 +564,7 @@ static int read_card(struct drm *drm, struct gpu_card *any_card, struct infp_emi
         put_link(card, row);
         card->is_apu = is_apu(card, row);
         put_power(card, row);
-        infp_gpu_bound(emit, card->card.uuid); /* what is integrated first */
+        infp_gpu_bound(emit, card->card.uuid); /* before it is integrated */
         put_energy(card, emit, t_ns);
         put_bandwidth(card, row);
         put_xgmi(card, row);

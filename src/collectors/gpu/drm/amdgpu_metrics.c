@@ -1,4 +1,4 @@
-/* Offsets by the layouts that Linux has had from 5.9 to 7.0; fields that nothing here uses are not named. */
+/* Offsets in the layouts of Linux 5.9 to 7.0; unused fields are not named. */
 #include "collectors/gpu/drm/amdgpu_metrics.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ static const struct field v1_6[] = {
 static const struct field v1_7[] = {
         V1_4, U64(AMD_BANDWIDTH_MAX, 16), U64(AMD_ENERGY, 24), RESIDENCIES(40), PCIE(68), U64(AMD_PCIE_REPLAYS, 112), XGMI(136), CLOCKS(296),
 };
-/* Of APUs. The units of temperatures, activity and power are stated from 2.4 on; before, chips differ, and they are left out. */
+/* APUs. The units of temperatures, activity and power are stated from 2.4 on; before, chips differ, and they are left out. */
 static const struct field v2_0[] = {
         U16(AMD_CLOCK_GFX, 80), U16(AMD_CLOCK_SOC, 82), U16(AMD_CLOCK_MEM, 84), U16(AMD_CLOCK_VIDEO, 88),
 };
@@ -102,7 +102,7 @@ static const struct layout {
         LAYOUT(1, 3, 120, v1_3),
         LAYOUT(1, 4, 288, v1_4),
         LAYOUT(1, 5, 360, v1_5),
-        /* Two layouts bear this number: that of Linux 6.12, of exactly 384 bytes, and the one since 6.14. */
+        /* Two layouts have this number: that of Linux 6.12, of exactly 384 bytes, and the one since 6.14. */
         LAYOUT(1, 6, 1664, v1_6),
         LAYOUT(1, 7, 2208, v1_7),
         LAYOUT(1, 8, 3872, v1_7),
@@ -160,7 +160,7 @@ static uint64_t get(const uint8_t *at, unsigned width)
         return v;
 }
 
-/* What no such chip has is a fault of its firmware, and no value. */
+/* A value that no such chip has is a fault of its firmware, and dropped. */
 static bool is_possible(enum amdgpu_metric metric, double v)
 {
         switch (metric) {
@@ -209,8 +209,8 @@ static void drop(struct amdgpu_metrics *ret, enum amdgpu_metric metric)
         ret->has &= ~(UINT64_C(1) << metric);
 }
 
-/* Consumer chips of 1.1 to 1.3 count energy in an unknown unit, and in 32 bits that wrap within minutes. Those of data centres,
- * which alone add up their activity, count it as all do from 1.4 on. */
+/* Consumer chips of 1.1 to 1.3 count energy in an unknown unit, and in 32 bits that wrap within minutes. Those of data
+ * centres, the only ones that sum up their activity, count it as all do from 1.4 on. */
 static void drop_unsure_energy(struct amdgpu_metrics *ret)
 {
         if (ret->format == 1 && ret->content <= 3 && !amdgpu_has(ret, AMD_ACTIVITY_GFX_SUM))
@@ -325,8 +325,8 @@ void infp_amdgpu_levels(const char *text, size_t size, int64_t *ret_current, int
         }
 }
 
-/* Why clocks are held down: the bits of indep_throttle_status, which are the same for all chips, or, of chips that count instead
- * in how many rounds of the firmware each reason held, what has moved since the last reading. */
+/* Why clocks are held down: the bits of indep_throttle_status, which are the same for all chips; or, for chips that count the
+ * rounds of the firmware in which each reason held, the reasons that have moved since the last reading. */
 
 enum {
         BIT_PPT0 = 0,
@@ -396,7 +396,7 @@ static const struct {
         { AMD_RESIDENCY_SOC_THERMAL, BIT_TEMP_SOC },
 };
 
-/* Consumer chips of RDNA 3 show the bit of the hottest place nearly always: so far below the limit it holds nothing down. */
+/* Consumer chips of RDNA 3 show the bit of the hottest place nearly always: this far below the limit it holds nothing down. */
 static const double hotspot_near_c = 15;
 
 void infp_amdgpu_throttle_words(uint64_t bits, char *ret, size_t cap)
@@ -438,7 +438,7 @@ static void count_times(struct amdgpu_throttle *throttle, const struct amdgpu_me
                 hottest = more > hottest ? more : hottest;
         }
         throttle->has_times = true;
-        /* More than all rounds: the firmware began anew. */
+        /* More than all rounds: the firmware restarted. */
         if (!rounds || hottest > rounds || power > rounds || prochot > rounds)
                 return;
         ns_per_round = (double) dt_ns / (double) rounds;

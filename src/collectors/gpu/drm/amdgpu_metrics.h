@@ -64,7 +64,7 @@ static inline bool amdgpu_has(const struct amdgpu_metrics *metrics, enum amdgpu_
         return metrics->has >> metric & 1;
 }
 
-/* 0; -EBADMSG: it is cut, or what it says of itself cannot be; -ENOTSUP: a version that is not known here. ret is empty then. */
+/* 0; -EBADMSG: it is cut, or its header is impossible; -ENOTSUP: an unknown version. ret is empty then. */
 int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metrics *ret, struct infp_err *err);
 
 /* Text of pp_dpm_*, "1: 1500Mhz *": the marked line and the highest, in MHz; 0: none. */

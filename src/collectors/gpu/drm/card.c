@@ -18,12 +18,12 @@
 #include "base/sort.h"
 #include "base/time.h"
 
-/* Which cards there are. The kernel numbers them as drivers find them; what names a card for good is its PCI address. */
+/* Which cards there are. The kernel numbers them as drivers find them; only the PCI address identifies a card for good. */
 
 #define CARDS "sys/class/drm"
 
 static const uint64_t find_period_ns = 10 * INFP_NS_PER_S;
-/* Idle for so long, its clocks and temperatures are no news, and it may go to sleep. */
+/* Idle for this long, its clocks and temperatures are no news, and it may go to sleep. */
 static const uint64_t idle_ns = 10 * INFP_NS_PER_S;
 enum { NAMES_MAX = 4 << 20, AUTOSUSPEND_DEFAULT_MS = 5000, AUTOSUSPEND_MARGIN_MS = 2000 };
 
@@ -107,7 +107,7 @@ static void take_text(char *ret, size_t cap, struct infp_span s)
         snprintf(ret, cap, "%.*s", (int) (s.size < cap ? s.size : cap - 1), s.at);
 }
 
-/* False: none of ours, or it vanished. */
+/* False: not ours, or it vanished. */
 static bool identify(const struct gpu_cards *cards, int root_fd, unsigned number, struct gpu_card *ret)
 {
         struct infp_span rest, line, value, key;
@@ -145,7 +145,7 @@ static void close_card(struct gpu_card *card)
                 card->place_fd[i] = infp_close(card->place_fd[i]);
 }
 
-/* i915 has one of the device, and one of each part (i915_gt0) beside. */
+/* i915 has one for the device, and one for each part (i915_gt0). */
 static void find_hwmon(struct gpu_card *card)
 {
         infp_autoclose int fd = openat(card->place_fd[GPU_DEVICE], "hwmon", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -346,7 +346,7 @@ void infp_gpu_cards_done(struct gpu_cards *cards)
         cards->n = 0;
 }
 
-/* These files are the kernel's own, and reading them asks nothing of the card. */
+/* These files are the kernel's own; reading them does not touch the card. */
 int infp_gpu_card_look(struct gpu_card *card, uint64_t now_ns)
 {
         char status[32];
@@ -370,7 +370,7 @@ int infp_gpu_card_look(struct gpu_card *card, uint64_t now_ns)
         return 0;
 }
 
-/* Each reading counts as use, and puts off the moment at which the kernel lets it sleep. */
+/* Each reading counts as use, and delays the moment at which the kernel lets it sleep. */
 void infp_gpu_card_note_idle(struct gpu_card *card, bool is_idle, uint64_t now_ns)
 {
         char control[16];
@@ -484,7 +484,7 @@ int infp_gpu_files_read(struct gpu_card *card, const struct gpu_file *files, uns
         return 0;
 }
 
-/* Of several files for one cell the last that is there speaks. */
+/* Of several files for one cell the last existing one is reported. */
 void infp_gpu_files_say(const struct gpu_card *card, const struct gpu_file *files, unsigned n, unsigned first,
                         struct infp_emit *emit)
 {
@@ -506,7 +506,7 @@ void infp_gpu_files_say(const struct gpu_card *card, const struct gpu_file *file
         }
 }
 
-/* Gen 1: 2.5 GT/s; the text names the speed of a lane. */
+/* Gen 1: 2.5 GT/s; the text has the speed of a lane. */
 int infp_gpu_pcie_generation(const char *speed)
 {
         static const char *const speeds[] = { "2.5 ", "5.0 ", "8.0 ", "16.0 ", "32.0 ", "64.0 ", "128.0 " };

@@ -19,12 +19,12 @@ enum gpu_place {
 enum gpu_state {
         GPU_AWAKE,
         GPU_ASLEEP,    /* suspended by the kernel: a reading would wake it */
-        GPU_LEFT_ALONE /* it is idle and would go to sleep, but for our readings */
+        GPU_LEFT_ALONE /* idle; it would go to sleep, but for our readings */
 };
 
 struct gpu_card {
         unsigned number;          /* N of cardN */
-        int64_t index;            /* gGpuIndex; it keeps it when it goes and comes back */
+        int64_t index;            /* gGpuIndex; kept when the card goes and comes back */
         char pci[GPU_PCI_NAME];   /* "0000:03:00.0"; or "cardN" where it is no PCI device */
         char path[GPU_CARD_PATH]; /* "sys/class/drm/card0/device", below the root */
         char driver[GPU_DRIVER_NAME];
@@ -32,11 +32,11 @@ struct gpu_card {
         uint32_t device_id, revision;
         bool has_device_id;
         int numa_node;            /* -1 */
-        int place_fd[GPU_PLACES]; /* directories of its files; -1: none (yet), or it is gone */
+        int place_fd[GPU_PLACES]; /* directories of its files; -1: not open, or gone */
         bool is_gone, is_seen;
         enum gpu_state state;
         uint64_t idle_since_ns, alone_until_ns;
-        uint64_t no_file;      /* bit: number of a file of struct gpu_file that this card does not have */
+        uint64_t no_file;      /* bit i: the card lacks file i of struct gpu_file */
         int file_r[GPU_FILES]; /* of the last reading of each */
         struct gpu_energy energy;
 };
@@ -63,7 +63,7 @@ struct gpu_vendor {
 
 struct gpu_cards {
         const struct gpu_vendor *vendor;
-        struct gpu_card *list[GPU_CARDS]; /* each allocated of its own */
+        struct gpu_card *list[GPU_CARDS]; /* each allocated separately */
         unsigned n;
         uint64_t found_ns;
 };
@@ -77,10 +77,10 @@ struct gpu_card *infp_gpu_card_by_pci(const struct gpu_cards *cards, const char 
 
 /* Asks the kernel whether it sleeps, and sets state. -ENODEV: it has gone. */
 int infp_gpu_card_look(struct gpu_card *card, uint64_t now_ns);
-/* After a reading: lets go of a card that has been idle for long and that the kernel may put to sleep. */
+/* After a reading: leaves a card alone that has been idle for long and that the kernel may put to sleep. */
 void infp_gpu_card_note_idle(struct gpu_card *card, bool is_idle, uint64_t now_ns);
 
-/* One value of a file. 0; the negative errno of reading; -EBADMSG: no number. */
+/* One value of a file. 0; the negative errno of reading; -EBADMSG: not a number. */
 int infp_gpu_read_i64(int dir_fd, const char *name, int64_t *ret);
 /* The first line; *ret is "" on failure. */
 int infp_gpu_read_line(int dir_fd, const char *name, char *ret, size_t cap);
@@ -89,28 +89,28 @@ int infp_gpu_read_line(int dir_fd, const char *name, char *ret, size_t cap);
 struct gpu_file {
         uint8_t cell;
         uint8_t place;
-        bool is_told; /* it is said when it is not there at all */
+        bool is_told; /* reported when it is missing */
         const char *name;
         double scale;        /* 0: 1 */
         int64_t least, most; /* of the number in the file; both 0: any that is not negative */
 };
 
-/* Fills the cells that have no value yet from files. Of several files for one cell, one after the other, the first that gives a
- * number counts. `first`: number of the first among all files of the card, at most GPU_FILES. -ENODEV: the card has gone. */
+/* Fills empty cells from files. Of several files for one cell, one after the other, the first that has a number counts.
+ * `first`: number of the first among all files of the card, at most GPU_FILES. -ENODEV: the card has gone. */
 int infp_gpu_files_read(struct gpu_card *card, const struct gpu_file *files, unsigned n, unsigned first,
                         struct infp_row *row);
-/* Once the row is filled: says in `sources` of those cells that are still empty why their files gave nothing. */
+/* Once the row is filled: reports in `sources` why the files of cells that are still empty gave nothing. */
 void infp_gpu_files_say(const struct gpu_card *card, const struct gpu_file *files, unsigned n, unsigned first,
                         struct infp_emit *emit);
 /* Puts a number into a cell of either type, rounded where it is an integer. */
 void infp_gpu_put(struct infp_row *row, unsigned cell, double value);
-/* Who it is: keys and names. */
+/* Its keys and names. */
 void infp_gpu_card_put(const struct gpu_card *card, struct infp_row *row, const char *vendor);
 /* Bytes and MiB of the three: total, used, free. */
 void infp_gpu_put_memory(struct infp_row *row, uint64_t total, uint64_t used);
 /* "16.0 GT/s PCIe" is generation 4, in the files current_link_speed and max_link_speed; 0: not known. */
 int infp_gpu_pcie_generation(const char *speed);
-/* Those of the four PCIe cells that are empty, from the files of the device. */
+/* The empty ones of the four PCIe cells, from the files of the device. */
 void infp_gpu_put_pcie(const struct gpu_card *card, struct infp_row *row);
-/* Says of the card as a whole whether it can be read. */
+/* Reports whether the card as a whole can be read. */
 void infp_gpu_card_say(const struct gpu_card *card, struct infp_emit *emit, const struct infp_table *table);

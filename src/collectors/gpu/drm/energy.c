@@ -3,9 +3,9 @@
 #include "base/time.h"
 #include "collectors/gpu/table.h"
 
-/* More than any board draws: the counter was set, or its driver was loaded anew. */
+/* More than any board draws: the counter was set, or its driver was reloaded. */
 static const double impossible_watts = 20000, slack_s = 1;
-/* Over a longer time nothing is known of the power between its ends. */
+/* Over a longer gap the power in between is not known. */
 static const uint64_t longest_gap_ns = 10 * INFP_NS_PER_S;
 
 bool infp_gpu_energy_count(struct gpu_energy *energy, uint64_t raw, double step_j, uint64_t t_ns)

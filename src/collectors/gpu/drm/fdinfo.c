@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/procfile.h"
 
-/* How good a key is for the memory that a client uses now. */
+/* How well a key describes the memory that a client uses now. */
 enum rank { RANK_NONE, RANK_TOTAL, RANK_RESIDENT, RANK_MEMORY };
 enum { REGIONS = 8 };
 
@@ -114,7 +114,7 @@ static void take_busy(struct gpu_fdinfo *ret, struct infp_span name, struct infp
 
         if (engine < 0 || infp_span_u64(infp_span_word(&value), &ns))
                 return;
-        ret->engine[engine].busy_ns += ns; /* enc and enc_1 are of one kind */
+        ret->engine[engine].busy_ns += ns; /* enc and enc_1 are one kind */
         ret->engine[engine].has_busy = true;
 }
 

@@ -1,5 +1,5 @@
-/* /proc/PID/fdinfo/FD of an open GPU: what the kernel's DRM drivers (amdgpu, i915, xe) say of one client, in the common format of
- * their documentation (drm-usage-stats), and in that of amdgpu before Linux 5.19. */
+/* /proc/PID/fdinfo/FD of an open GPU: what the kernel's DRM drivers (amdgpu, i915, xe) report about one client, in the common
+ * format of their documentation (drm-usage-stats), and in that of amdgpu before Linux 5.19. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 enum gpu_engine {
         GPU_ENGINE_RENDER,  /* amdgpu gfx, i915 render, xe rcs */
-        GPU_ENGINE_COMPUTE, /* compute, ccs; what ROCm runs through KFD is not in it */
+        GPU_ENGINE_COMPUTE, /* compute, ccs; without what ROCm runs through KFD */
         GPU_ENGINE_COPY,    /* dma, copy, bcs */
         GPU_ENGINE_VIDEO,   /* dec, video, vcs */
         GPU_ENGINE_ENCODE,  /* enc, enc_1 */
@@ -21,15 +21,15 @@ struct gpu_engine_use {
         bool has_busy, has_cycles, has_percent;
         uint64_t busy_ns;
         uint64_t cycles, total_cycles; /* xe: busy, and of the clock that counts both */
-        uint32_t capacity;             /* engines of this kind: that much can be busy at once */
-        double percent;                /* amdgpu before 5.19: over a time that it does not state */
+        uint32_t capacity;             /* engines of this kind: this many can be busy at once */
+        double percent;                /* amdgpu before 5.19: over an unstated time */
 };
 
 enum { GPU_DRIVER_NAME = 16, GPU_PCI_NAME = 24 };
 
 struct gpu_fdinfo {
         char driver[GPU_DRIVER_NAME]; /* "amdgpu", "i915", "xe" ... */
-        char pci[GPU_PCI_NAME];       /* "0000:03:00.0"; "": no PCI device, or it does not say */
+        char pci[GPU_PCI_NAME];       /* "0000:03:00.0"; "": not a PCI device, or not reported */
         uint64_t client;              /* the same in each descriptor of one opening, in children, too */
         bool has_client;
         struct gpu_engine_use engine[GPU_ENGINE_N];
@@ -37,5 +37,5 @@ struct gpu_fdinfo {
         uint64_t vram_bytes, system_bytes; /* of the GPU; of the machine, that the GPU maps */
 };
 
-/* False: this is no GPU's. Lines that are no such text are left out. */
+/* False: not a GPU's. Other lines are skipped. */
 bool infp_gpu_fdinfo_parse(const char *text, size_t size, struct gpu_fdinfo *ret);

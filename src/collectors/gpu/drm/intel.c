@@ -81,7 +81,7 @@ static void put_limit(const struct gpu_card *card, struct infp_row *row, unsigne
         }
 }
 
-/* Of card and package the one that was read first, throughout: their counters have nothing to do with each other. */
+/* Card and package have unrelated counters: the one that was read first is used throughout. */
 static int read_energy(struct intel_card *card, int64_t *ret)
 {
         int r = -ENOENT;

@@ -23,14 +23,14 @@
 #include "collectors/gpu/bounds.h"
 #include "model/id.h"
 
-/* Open cards of processes: found by the links of /proc/PID/fd (a link can be read without touching what it points at, which may
- * be a file system that hangs), read from /proc/PID/fdinfo. */
+/* Open cards of processes: found by the links of /proc/PID/fd (a link can be read without touching its target, which may be
+ * on a file system that hangs), read from /proc/PID/fdinfo. */
 
 /* Links read in one sample, about 1 us each; of one process; and how often all processes are listed. */
 enum { BUDGET = 4096, LINKS_OF_ONE = 65536, CLIENTS_MAX = 4096, LOOKED_MAX = 65536 };
 static const uint64_t first_step_ns = INFP_NS_PER_S, last_step_ns = 32 * INFP_NS_PER_S;
 static const uint64_t list_period_ns = 5 * INFP_NS_PER_S;
-/* Two readings of the clock lie some microseconds off the driver's. */
+/* Two clock readings are some microseconds off the driver's. */
 static const double slack = 1.05;
 
 #define DRI "/dev/dri/"
@@ -52,7 +52,7 @@ static bool grow(void **list, size_t *cap, size_t need, size_t size)
         return true;
 }
 
-/* Appends to the new list; what is known of the pid goes over. */
+/* Appends to the new list, with what is known of the pid. */
 static bool take_pid(struct gpu_users *users, size_t *n, int32_t pid)
 {
         const struct gpu_looked *known = infp_find_i32(users->looked, users->n_looked, sizeof(*users->looked), pid);
@@ -87,7 +87,7 @@ static bool to_number(const char *name, int32_t *ret)
         return !*name && n <= INT32_MAX;
 }
 
-/* procfs lists pids in their order; a directory of files need not. */
+/* procfs lists pids in order; a directory of files need not. */
 static void list_all(struct gpu_users *users, int root_fd)
 {
         infp_autoclose int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -161,7 +161,7 @@ static void take_descriptor(struct gpu_users *users, const struct infp_env *env,
         if (n <= (ssize_t) strlen(DRI) || strncmp(link, DRI, strlen(DRI)) || !to_number(name, &fd))
                 return;
         link[n] = 0;
-        /* bound: more open GPU files than a machine has clients */
+        /* bound: no machine has so many open GPU files */
         if (is_known(users, pid, fd) || users->n_clients == CLIENTS_MAX)
                 return;
         card = card_of_node(cards, env->root_fd, link + strlen(DRI));
@@ -171,7 +171,7 @@ static void take_descriptor(struct gpu_users *users, const struct infp_env *env,
         users->clients[users->n_clients++] = (struct gpu_client){ .card = card, .pid = pid, .fd = fd };
 }
 
-/* Returns how many links were read; -EACCES: somebody else's process. */
+/* Returns the number of links that were read; -EACCES: another user's process. */
 static int look_at(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards, int32_t pid)
 {
         char path[64];
@@ -184,7 +184,7 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return errno == EACCES || errno == EPERM ? -EACCES : 0;
-        /* bound: one process must not hold up the look at all others */
+        /* bound: one process must not hold up all others */
         while (n_links < LINKS_OF_ONE && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
                 for (ssize_t at = 0; at < n;) {
                         const struct dirent64 *entry = (const void *) (buffer + at);
@@ -196,7 +196,8 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
         return n_links;
 }
 
-/* Those whose turn it is, until the budget is spent: the next look goes on there, even if others are due again by then. */
+/* Looks at processes whose turn it is, until the budget is spent: the next look continues there, even if others are due again
+ * by then. */
 static void look(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards, uint64_t now_ns)
 {
         const size_t first = infp_first_i32(users->looked, users->n_looked, sizeof(*users->looked), users->next_pid);
@@ -233,7 +234,7 @@ static void note_busy(struct gpu_user *user, int engine, uint64_t ns)
         user->has_busy[engine] = true;
 }
 
-/* A value may go down for a moment: the larger stays until it is passed. dt_ns 0: the client is new. */
+/* A value may decrease for a moment: the larger stays until it is passed. dt_ns 0: the client is new. */
 static void count_busy(struct gpu_user *user, int engine, const struct gpu_engine_use *now, struct gpu_engine_use *last,
                        uint64_t dt_ns)
 {
@@ -242,7 +243,7 @@ static void count_busy(struct gpu_user *user, int engine, const struct gpu_engin
 
         if (more)
                 last->busy_ns = now->busy_ns;
-        /* More than the time that has passed cannot have been used in it: a driver that adds up late. */
+        /* More than the elapsed time cannot have been used in it: a driver that adds up late. */
         if (dt_ns && (double) more <= most * slack)
                 note_percent(user, engine, (double) more >= most ? 100 : 100 * (double) more / most);
         note_busy(user, engine, more);
@@ -314,7 +315,7 @@ static void read_client(struct gpu_users *users, const struct infp_env *env, str
                 client->is_lost = true;
                 return;
         }
-        if (!client->has_id || client->id != info.client) { /* new, or another after the same number */
+        if (!client->has_id || client->id != info.client) { /* new, or another one with the same number */
                 memset(client->last, 0, sizeof(client->last));
                 client->t_ns = 0;
                 client->id = info.client;
@@ -356,7 +357,7 @@ void infp_gpu_clients_read(struct gpu_users *users, const struct infp_env *env, 
         for (size_t i = 0; i < users->n_clients; i++) {
                 struct gpu_client *client = &users->clients[i];
 
-                /* Drivers of Intel wake a card for this text. */
+                /* Intel's drivers wake a card for this text. */
                 if (client->card->state != GPU_AWAKE)
                         client->t_ns = 0;
                 else
@@ -438,7 +439,7 @@ struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, i
         return user;
 }
 
-/* Another process may have the pid by now: all that is known of it is that of the one that was before. False: it has ended. */
+/* Another process may have the pid by now: then nothing that is known holds. False: it has ended. */
 static bool know(const struct infp_env *env, struct gpu_user *user)
 {
         struct infp_process process = { 0 };
@@ -468,7 +469,7 @@ void infp_gpu_users_end(struct gpu_users *users, const struct infp_env *env)
         for (size_t i = 0; i < users->n_users; i++) {
                 struct gpu_user *user = &users->users[i];
 
-                /* What asleep cards held stays known until the process ends. */
+                /* What sleeping cards held stays known until the process ends. */
                 if (!user->is_live && user->card->state == GPU_AWAKE)
                         continue;
                 if (users->pids_are_ours && !know(env, user))
@@ -493,7 +494,7 @@ bool infp_gpu_card_is_used(const struct gpu_users *users, const struct gpu_card 
         return false;
 }
 
-/* Memory beyond what the card has is not known; a buffer that two files share may count in both. */
+/* Memory beyond the card's is not known; a buffer that two files share may count in both. */
 static void refuse_memory(struct gpu_users *users, const struct gpu_card *card, const struct infp_row *row)
 {
         const bool has_total = infp_row_has(row, GPU_MEMORY_TOTAL_BYTES);
@@ -534,7 +535,7 @@ void infp_gpu_users_put(struct gpu_users *users, const struct gpu_card *card, st
                 infp_json_str(&json, text);
         }
         infp_json_array_end(&json);
-        /* Of processes that nobody looked at nothing is known. */
+        /* Without -p not all processes are looked at. */
         if (users->all)
                 infp_row_i64(row, GPU_PROCESS_COUNT, n);
         if ((users->all || n) && users->words.data && !users->words.failed)
@@ -556,7 +557,7 @@ static void put_ns(struct infp_row *row, unsigned cell, bool has, uint64_t ns)
                 infp_row_i64(row, cell, (int64_t) ns);
 }
 
-/* C: it computes, G: it draws; nothing is known of one that has done neither yet. */
+/* C: it computes, G: it draws; unknown before it has done either. */
 static void put_type(const struct gpu_user *user, struct infp_row *row)
 {
         const bool computes =

@@ -1,8 +1,8 @@
-/* Which processes use cards of the DRM drivers, and how much: one entry a process and card, filled from the cards that a process
- * has open (fdinfo) and, by amdgpu.c, from ROCm's own list; and their rows.
+/* Which processes use cards of the DRM drivers, and how much: one entry per process and card, filled from the cards that a
+ * process has open (fdinfo) and, by amdgpu.c, from ROCm's own list; and their rows.
  *
- * Descriptors are looked for in processes of the target (with -p in all): soon after a process is new, then ever less often, at
- * last each half minute, and never more than BUDGET in a sample. What was found is read at each sample. */
+ * Descriptors are looked for in processes of the target (with -p in all): soon after a process appears, then less and less
+ * often, down to every half minute, and never more than BUDGET in a sample. Found ones are read at each sample. */
 #pragma once
 
 #include "base/str.h"
@@ -19,14 +19,14 @@ struct gpu_user {
         char name[64], container[INFP_GPU_CONTAINER];
         bool is_known, in_tree;
         bool is_live; /* it was seen at this sample */
-        bool is_kfd;  /* it computes by way of ROCm */
+        bool is_kfd;  /* it computes through ROCm */
 
         bool has_vram, has_system;
         uint64_t vram_bytes, system_bytes;
         bool has_busy[GPU_ENGINE_N], has_percent[GPU_ENGINE_N];
-        uint64_t busy_ns[GPU_ENGINE_N]; /* of all its clients, those that it has closed included */
+        uint64_t busy_ns[GPU_ENGINE_N]; /* of all its clients, including closed ones */
         double percent[GPU_ENGINE_N];
-        /* By KFD: memory, time of the copy engines, compute units that it holds of those that there are. */
+        /* From KFD: memory, time of the copy engines, occupied compute units and their number. */
         bool has_kfd_vram, has_copy;
         uint64_t kfd_vram_bytes, copy_ns, occupied, units; /* units 0: not known */
 };
@@ -54,7 +54,7 @@ struct gpu_users {
         struct gpu_looked *looked, *merged; /* by pid */
         size_t n_looked, cap_looked, cap_merged;
         uint64_t list_ns;
-        int32_t next_pid; /* where the next look goes on */
+        int32_t next_pid; /* where the next look continues */
         struct gpu_client *clients;
         size_t n_clients, cap_clients;
         struct gpu_user *users;
@@ -62,23 +62,22 @@ struct gpu_users {
         char text[GPU_FDINFO_TEXT];
         struct infp_str words;
         uint64_t begun_cpu_ns, rest_until_ns;
-        uint64_t
-                refused_bytes; /* what was said of the memory of a process of the card that was put last, and cannot be; 0: nothing */
+        uint64_t refused_bytes; /* impossible memory of a process of the card that was put last; 0: none */
 };
 
 void infp_gpu_users_open(struct gpu_users *users, const struct infp_env *env);
 void infp_gpu_users_done(struct gpu_users *users);
-/* A process with thousands of open cards makes each sample expensive. In a recording no more than a tenth of a CPU is used: begin_cost
- * is false as long as the collector is to rest, end_cost looks at what its thread has used since. */
+/* A process with thousands of open cards makes each sample expensive. A recording spends at most a tenth of a CPU on it:
+ * begin_cost is false while the collector must rest, end_cost measures what its thread has used since. */
 bool infp_gpu_users_begin_cost(struct gpu_users *users, const struct infp_env *env, uint64_t now_ns);
 void infp_gpu_users_end_cost(struct gpu_users *users, const struct infp_env *env);
-/* At each sample: begin, what the sources say (clients, KFD), end. */
+/* At each sample: begin, the sources (clients, KFD), end. */
 void infp_gpu_users_begin(struct gpu_users *users, const struct infp_env *env);
 void infp_gpu_clients_read(struct gpu_users *users, const struct infp_env *env, const struct gpu_cards *cards,
                            uint64_t now_ns);
 void infp_gpu_users_end(struct gpu_users *users, const struct infp_env *env);
 
-/* The entry of a process on a card, made where there is none; NULL: no memory. Valid until the next call. */
+/* The entry of a process on a card, made if there is none; NULL: no memory. Valid until the next call. */
 struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, int32_t pid);
 bool infp_gpu_card_is_used(const struct gpu_users *users, const struct gpu_card *card);
 
@@ -86,5 +85,5 @@ bool infp_gpu_card_is_used(const struct gpu_users *users, const struct gpu_card 
 void infp_gpu_users_put(struct gpu_users *users, const struct gpu_card *card, struct infp_row *row);
 void infp_gpu_users_emit(const struct gpu_users *users, const struct gpu_card *card, struct infp_emit *emit,
                          const struct infp_table *table, const char *vendor, uint64_t t_ns);
-/* Says whose processes were looked at. */
+/* Reports whose processes were looked at. */
 void infp_gpu_users_say(const struct gpu_users *users, struct infp_emit *emit, const struct infp_table *table);
