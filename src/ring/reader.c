@@ -78,74 +78,26 @@ static int check_head(const struct infp_wire_head *head, uint64_t file_size, str
         return 0;
 }
 
-struct field {
-        const char *name;
-        uint8_t offset, type;
-};
-#define FIELD(record, member, type_)                            \
-        {                                                       \
-#member, offsetof(struct record, member), type_ \
-        }
-
-/* What this version reads of each kind. A file that says another place for a field of this name is none of version 1. */
-static const struct {
-        uint16_t size;
-        struct field fields[INFP_WIRE_FIELDS];
-} ours[INFP_RING_KNOWN_KINDS] = {
-        [INFP_WIRE_MARK] = { sizeof(struct infp_wire_mark), { FIELD(infp_wire_mark, text, INFP_WIRE_TEXT_FIELD) } },
-        [INFP_WIRE_SPAN_BEGIN] = { sizeof(struct infp_wire_span_begin),
-                                   { FIELD(infp_wire_span_begin, id, INFP_WIRE_U64),
-                                     FIELD(infp_wire_span_begin, parent, INFP_WIRE_U64),
-                                     FIELD(infp_wire_span_begin, name, INFP_WIRE_TEXT_FIELD) } },
-        [INFP_WIRE_SPAN_ATTR] = { sizeof(struct infp_wire_span_attr),
-                                  { FIELD(infp_wire_span_attr, id, INFP_WIRE_U64),
-                                    FIELD(infp_wire_span_attr, key, INFP_WIRE_TEXT_FIELD),
-                                    FIELD(infp_wire_span_attr, text, INFP_WIRE_TEXT_FIELD),
-                                    FIELD(infp_wire_span_attr, value, INFP_WIRE_U64),
-                                    FIELD(infp_wire_span_attr, type, INFP_WIRE_U32) } },
-        [INFP_WIRE_SPAN_END] = { sizeof(struct infp_wire_span_end),
-                                 { FIELD(infp_wire_span_end, id, INFP_WIRE_U64),
-                                   FIELD(infp_wire_span_end, parent, INFP_WIRE_U64),
-                                   FIELD(infp_wire_span_end, begin_ns, INFP_WIRE_U64),
-                                   FIELD(infp_wire_span_end, name, INFP_WIRE_TEXT_FIELD),
-                                   FIELD(infp_wire_span_end, begin_tid, INFP_WIRE_U32),
-                                   FIELD(infp_wire_span_end, status, INFP_WIRE_U32) } },
-        [INFP_WIRE_VALUE] = { sizeof(struct infp_wire_value),
-                              { FIELD(infp_wire_value, value, INFP_WIRE_F64),
-                                FIELD(infp_wire_value, metric, INFP_WIRE_U32) } },
-        [INFP_WIRE_THREAD] = { sizeof(struct infp_wire_mark), { FIELD(infp_wire_mark, text, INFP_WIRE_TEXT_FIELD) } },
-        [INFP_WIRE_STACK] = { sizeof(struct infp_wire_stack),
-                              { FIELD(infp_wire_stack, epoch, INFP_WIRE_U32),
-                                FIELD(infp_wire_stack, native, INFP_WIRE_BYTES_FIELD),
-                                FIELD(infp_wire_stack, python, INFP_WIRE_BYTES_FIELD) } },
-        [INFP_WIRE_CODE] = { sizeof(struct infp_wire_code),
-                             { FIELD(infp_wire_code, line, INFP_WIRE_U32),
-                               FIELD(infp_wire_code, file, INFP_WIRE_TEXT_FIELD),
-                               FIELD(infp_wire_code, function, INFP_WIRE_TEXT_FIELD) } },
-};
-
-/* Where the file names a field of ours it lies where ours does. */
-static bool agrees(const struct infp_wire_kind *kind, const struct field *fields)
+/* Where the file names a field of ours it lies where ours does. Else it is not of version 1. */
+static bool agrees(const struct infp_wire_kind *kind, const struct infp_wire_kind *ours)
 {
         for (unsigned i = 0; i < kind->n_fields; i++)
-                for (const struct field *f = fields; f < fields + INFP_WIRE_FIELDS && f->name; f++)
-                        if (strncmp(kind->fields[i].name, f->name, sizeof(kind->fields[i].name)) == 0 &&
-                            kind->fields[i].offset != f->offset)
+                for (unsigned k = 0; k < ours->n_fields; k++)
+                        if (strncmp(kind->fields[i].name, ours->fields[k].name, sizeof(kind->fields[i].name)) == 0 &&
+                            kind->fields[i].offset != ours->fields[k].offset)
                                 return false;
-        return true;
+        return kind->size >= ours->size;
 }
 
 static int check_kinds(const struct infp_wire_kind *kinds, struct ring_layout *layout, struct infp_err *err)
 {
         for (unsigned i = 0; i < layout->n_kinds; i++) {
                 const struct infp_wire_kind *k = &kinds[i];
-                const bool is_known = k->kind < INFP_RING_KNOWN_KINDS && ours[k->kind].size;
-
                 if (k->kind == 0 || k->kind >= INFP_COUNT(layout->fixed) || layout->fixed[k->kind] || k->size % 8 ||
                     k->size < sizeof(struct infp_wire_record) || k->size > INFP_WIRE_MAX_RECORD ||
                     k->n_fields > INFP_WIRE_FIELDS)
                         return bad(err, "its schema makes no sense");
-                if (is_known && (k->size < ours[k->kind].size || !agrees(k, ours[k->kind].fields)))
+                if (k->kind <= INFP_WIRE_OUR_KINDS && !agrees(k, &infp_wire_kinds[k->kind - 1]))
                         return infp_fail(err, -EBADMSG,
                                          "has records '%.*s' in another format than this infprof reads: use an infprof "
                                          "as new as the library",
@@ -253,7 +205,7 @@ static int list_records(struct infp_ring *ring, uint32_t from, uint32_t tid, uin
                         ring->counts.broken++;
                         return 0;
                 }
-                if (record->kind >= INFP_RING_KNOWN_KINDS)
+                if (record->kind > INFP_WIRE_OUR_KINDS)
                         ring->counts.unknown++;
                 else if (add_event(ring, &(struct ring_event){ .t_ns = record->t_ns,
                                                                .thread_start = record->tid == tid ? thread_start : 0,

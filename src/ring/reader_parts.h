@@ -9,8 +9,7 @@
 
 enum {
         INFP_RING_TEXT = INFP_WIRE_MAX_RECORD, /* no writer makes a longer one */
-        INFP_RING_KNOWN_KINDS = INFP_WIRE_CODE + 1,
-        INFP_RING_THREADS = 16384, /* names of threads that are kept */
+        INFP_RING_THREADS = 16384,             /* names of threads that are kept */
         INFP_RING_ROW_TEXT = 48 * 1024,
 };
 

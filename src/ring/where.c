@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static size_t append(char *ret, size_t cap, size_t at, const char *text)
+size_t infp_ring_append(char *ret, size_t cap, size_t at, const char *text)
 {
         size_t size = strlen(text);
 
@@ -12,15 +12,15 @@ static size_t append(char *ret, size_t cap, size_t at, const char *text)
         return at + size;
 }
 
-static size_t append_number(char *ret, size_t cap, size_t at, uint32_t number)
+size_t infp_ring_append_number(char *ret, size_t cap, size_t at, uint64_t number)
 {
-        char digits[11], *first = digits + sizeof digits - 1;
+        char digits[21], *first = digits + sizeof digits - 1;
 
         *first = 0;
         do
                 *--first = (char) ('0' + number % 10);
         while (number /= 10);
-        return append(ret, cap, at, first);
+        return infp_ring_append(ret, cap, at, first);
 }
 
 int infp_ring_directory(unsigned index, uint32_t uid, const char *runtime_dir, char *ret, size_t cap)
@@ -29,15 +29,15 @@ int infp_ring_directory(unsigned index, uint32_t uid, const char *runtime_dir, c
 
         switch (index) {
         case 0:
-                at = append_number(ret, cap, append(ret, cap, 0, "/dev/shm/infprof-"), uid);
+                at = infp_ring_append_number(ret, cap, infp_ring_append(ret, cap, 0, "/dev/shm/infprof-"), uid);
                 break;
         case 1:
                 if (!runtime_dir || runtime_dir[0] != '/')
                         return 0;
-                at = append(ret, cap, append(ret, cap, 0, runtime_dir), "/infprof");
+                at = infp_ring_append(ret, cap, infp_ring_append(ret, cap, 0, runtime_dir), "/infprof");
                 break;
         case 2:
-                at = append_number(ret, cap, append(ret, cap, 0, "/tmp/infprof-"), uid);
+                at = infp_ring_append_number(ret, cap, infp_ring_append(ret, cap, 0, "/tmp/infprof-"), uid);
                 break;
         default:
                 return -1;

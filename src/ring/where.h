@@ -10,5 +10,9 @@
  * Shared memory comes first: pages of a file on a disk would be written back to it for ever. */
 int infp_ring_directory(unsigned index, uint32_t uid, const char *runtime_dir, char *ret, size_t cap);
 
+/* Appends at `at`; returns the new end, which is not below cap where the text did not fit, then or before. */
+size_t infp_ring_append(char *ret, size_t cap, size_t at, const char *text);
+size_t infp_ring_append_number(char *ret, size_t cap, size_t at, uint64_t number);
+
 #define INFP_RING_ENV \
         "INFPROF_RING" /* a directory, or 1: the first usable of the list above; unset, empty, 0: does not record */

@@ -154,6 +154,7 @@ enum infp_wire_record_kind {
         INFP_WIRE_THREAD = 6, /* name of the thread that wrote it */
         INFP_WIRE_STACK = 7,  /* class stay; t_ns and tid: of the first that had it */
         INFP_WIRE_CODE = 8,   /* class stay: a function of Python */
+        INFP_WIRE_OUR_KINDS = INFP_WIRE_CODE,
 };
 enum infp_wire_flags {
         INFP_WIRE_CUT = 1,               /* a text was cut */
@@ -240,6 +241,7 @@ struct infp_wire_kind {
         struct infp_wire_field fields[INFP_WIRE_FIELDS];
         uint64_t reserved;
 };
+extern const struct infp_wire_kind infp_wire_kinds[INFP_WIRE_OUR_KINDS]; /* number 1 first */
 _Static_assert(sizeof(struct infp_wire_kind) == 160, "pinned");
 _Static_assert(sizeof(struct infp_wire_kind) * 25 <= INFP_WIRE_PAGE, "25 kinds fit into a page");
 _Static_assert(sizeof(struct infp_wire_record) == 16 && sizeof(struct infp_wire_mark) == 24 &&

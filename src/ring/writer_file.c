@@ -15,76 +15,6 @@
 
 #include "ring/where.h"
 
-#define FIELD(struct_, member_, as)                                                            \
-        {                                                                                      \
-                .name = #member_, .offset = (uint8_t) offsetof(struct_, member_), .type = (as) \
-        }
-#define TEXT_OF(struct_, member_) FIELD(struct_, member_, INFP_WIRE_TEXT_FIELD)
-#define BYTES(struct_, member_) FIELD(struct_, member_, INFP_WIRE_BYTES_FIELD)
-#define U32(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U32)
-#define U64(struct_, member_) FIELD(struct_, member_, INFP_WIRE_U64)
-
-/* The head that all records share (size, kind, flags, tid, t_ns) is not repeated. */
-static const struct infp_wire_kind kinds[] = {
-        { .name = "mark",
-          .kind = INFP_WIRE_MARK,
-          .class = INFP_WIRE_KEEP,
-          .size = sizeof(struct infp_wire_mark),
-          .n_fields = 1,
-          .fields = { TEXT_OF(struct infp_wire_mark, text) } },
-        { .name = "span_begin",
-          .kind = INFP_WIRE_SPAN_BEGIN,
-          .class = INFP_WIRE_KEEP,
-          .size = sizeof(struct infp_wire_span_begin),
-          .n_fields = 3,
-          .fields = { U64(struct infp_wire_span_begin, id), U64(struct infp_wire_span_begin, parent),
-                      TEXT_OF(struct infp_wire_span_begin, name) } },
-        { .name = "span_attr",
-          .kind = INFP_WIRE_SPAN_ATTR,
-          .class = INFP_WIRE_KEEP,
-          .size = sizeof(struct infp_wire_span_attr),
-          .n_fields = 5,
-          .fields = { U64(struct infp_wire_span_attr, id), TEXT_OF(struct infp_wire_span_attr, key),
-                      TEXT_OF(struct infp_wire_span_attr, text), U64(struct infp_wire_span_attr, value),
-                      U32(struct infp_wire_span_attr, type) } },
-        { .name = "span_end",
-          .kind = INFP_WIRE_SPAN_END,
-          .class = INFP_WIRE_KEEP,
-          .size = sizeof(struct infp_wire_span_end),
-          .n_fields = 6,
-          .fields = { U64(struct infp_wire_span_end, id), U64(struct infp_wire_span_end, parent),
-                      U64(struct infp_wire_span_end, begin_ns), TEXT_OF(struct infp_wire_span_end, name),
-                      U32(struct infp_wire_span_end, begin_tid), U32(struct infp_wire_span_end, status) } },
-        { .name = "value",
-          .kind = INFP_WIRE_VALUE,
-          .class = INFP_WIRE_RECENT,
-          .size = sizeof(struct infp_wire_value),
-          .n_fields = 2,
-          .fields = { FIELD(struct infp_wire_value, value, INFP_WIRE_F64), U32(struct infp_wire_value, metric) } },
-        { .name = "thread",
-          .kind = INFP_WIRE_THREAD,
-          .class = INFP_WIRE_KEEP,
-          .size = sizeof(struct infp_wire_mark),
-          .n_fields = 1,
-          .fields = { TEXT_OF(struct infp_wire_mark, text) } },
-        { .name = "stack",
-          .kind = INFP_WIRE_STACK,
-          .class = INFP_WIRE_STAY,
-          .size = sizeof(struct infp_wire_stack),
-          .n_fields = 3,
-          .fields = { U32(struct infp_wire_stack, epoch), BYTES(struct infp_wire_stack, native),
-                      BYTES(struct infp_wire_stack, python) } },
-        { .name = "code",
-          .kind = INFP_WIRE_CODE,
-          .class = INFP_WIRE_STAY,
-          .size = sizeof(struct infp_wire_code),
-          .n_fields = 3,
-          .fields = { U32(struct infp_wire_code, line), TEXT_OF(struct infp_wire_code, file),
-                      TEXT_OF(struct infp_wire_code, function) } },
-};
-enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
-_Static_assert(sizeof kinds <= INFP_WIRE_PAGE, "a page of them");
-
 /* Bytes, ended by 0; or -errno. */
 static int read_text(const char *path, char *ret, size_t cap)
 {
@@ -99,27 +29,6 @@ static int read_text(const char *path, char *ret, size_t cap)
         close(fd);
         ret[n > 0 ? n : 0] = 0;
         return (int) n;
-}
-
-size_t infp_writer_append(char *ret, size_t cap, size_t at, const char *text)
-{
-        size_t size = strlen(text);
-
-        if (at >= cap || size >= cap - at)
-                return cap;
-        memcpy(ret + at, text, size + 1);
-        return at + size;
-}
-
-size_t infp_writer_number(char *ret, size_t cap, size_t at, uint64_t number)
-{
-        char digits[21], *first = digits + sizeof digits - 1;
-
-        *first = 0;
-        do
-                *--first = (char) ('0' + number % 10);
-        while (number /= 10);
-        return infp_writer_append(ret, cap, at, first);
 }
 
 uint64_t infp_writer_parse(const char **text)
@@ -267,9 +176,9 @@ static bool read_number(const char *directory, const char *name, uint64_t *ret)
 {
         char text[64];
         const char *at = text;
-        size_t size = infp_writer_append(room.path, TEXT, 0, directory);
+        size_t size = infp_ring_append(room.path, TEXT, 0, directory);
 
-        size = infp_writer_append(room.path, TEXT, size, name);
+        size = infp_ring_append(room.path, TEXT, size, name);
         if (size >= TEXT || read_text(room.path, text, sizeof text) <= 0 || *text < '0' || *text > '9')
                 return false;
         *ret = infp_writer_parse(&at);
@@ -281,9 +190,9 @@ static uint64_t reclaimable(const char *directory, const char *const words[2])
 {
         const char *const text = room.text;
         uint64_t sum = 0;
-        size_t size = infp_writer_append(room.path, TEXT, 0, directory);
+        size_t size = infp_ring_append(room.path, TEXT, 0, directory);
 
-        size = infp_writer_append(room.path, TEXT, size, "/memory.stat");
+        size = infp_ring_append(room.path, TEXT, size, "/memory.stat");
         if (size >= TEXT || read_text(room.path, room.text, TEXT) <= 0)
                 return 0;
         for (unsigned i = 0; i < 2; i++) {
@@ -316,7 +225,7 @@ static bool has_room(const char *directory, bool is_v2, uint64_t need)
 static bool groups_have_room(const char *mount, const char *path, size_t size, bool is_v2, uint64_t need)
 {
         char *const directory = room.directory;
-        size_t at = infp_writer_append(directory, TEXT, 0, mount), root = at;
+        size_t at = infp_ring_append(directory, TEXT, 0, mount), root = at;
 
         if (at + size + 1 >= TEXT)
                 return true;
@@ -534,7 +443,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         head->start_ticks = start_ticks;
         head->created_ns = created_ns;
         head->kinds_at = INFP_WRITER_KINDS_AT;
-        head->n_kinds = N_KINDS;
+        head->n_kinds = INFP_WIRE_OUR_KINDS;
         head->metrics_at = INFP_WRITER_METRICS_AT;
         head->max_metrics = INFP_WIRE_METRICS;
         head->arena_at = INFP_WRITER_ARENA_AT;
@@ -544,7 +453,7 @@ static void fill(struct infp_writer_file *file, uint64_t start_ticks, uint64_t c
         strncpy(head->library, INFP_VERSION, sizeof head->library - 1);
         memcpy(head->run, infp_writer_config.run, sizeof head->run);
         fill_name(head);
-        memcpy(file->base + INFP_WRITER_KINDS_AT, kinds, N_KINDS * sizeof kinds[0]);
+        memcpy(file->base + INFP_WRITER_KINDS_AT, infp_wire_kinds, sizeof infp_wire_kinds);
         atomic_store(&file->n_chunks, (uint32_t) ((bytes - INFP_WRITER_CHUNKS_AT) / INFP_WIRE_CHUNK));
         atomic_store(&head->n_chunks, atomic_load(&file->n_chunks));
         atomic_store(&head->arena_used, 8); /* place 0 means none */
@@ -603,14 +512,14 @@ static int make_in(const char *directory, uint64_t start_ticks, struct infp_writ
         if (!bytes || bytes > INFP_WRITER_FIRST_BYTES)
                 bytes = INFP_WRITER_FIRST_BYTES;
         bytes = bytes / INFP_WIRE_PAGE * INFP_WIRE_PAGE;
-        at = infp_writer_append(file.path, sizeof file.path, 0, directory);
-        at = infp_writer_append(file.path, sizeof file.path, at, "/");
-        at = infp_writer_number(file.path, sizeof file.path, at, (uint64_t) getpid());
-        at = infp_writer_append(file.path, sizeof file.path, at, "-");
-        at = infp_writer_number(file.path, sizeof file.path, at, start_ticks);
-        at = infp_writer_append(file.path, sizeof file.path, at, "-");
-        at = infp_writer_number(file.path, sizeof file.path, at, created_ns);
-        at = infp_writer_append(file.path, sizeof file.path, at, INFP_WIRE_SUFFIX);
+        at = infp_ring_append(file.path, sizeof file.path, 0, directory);
+        at = infp_ring_append(file.path, sizeof file.path, at, "/");
+        at = infp_ring_append_number(file.path, sizeof file.path, at, (uint64_t) getpid());
+        at = infp_ring_append(file.path, sizeof file.path, at, "-");
+        at = infp_ring_append_number(file.path, sizeof file.path, at, start_ticks);
+        at = infp_ring_append(file.path, sizeof file.path, at, "-");
+        at = infp_ring_append_number(file.path, sizeof file.path, at, created_ns);
+        at = infp_ring_append(file.path, sizeof file.path, at, INFP_WIRE_SUFFIX);
         fd = at < sizeof file.path ? openat(directory_fd, strrchr(file.path, '/') + 1,
                                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                                    : -1;

@@ -119,9 +119,7 @@ bool infp_writer_is_growing(void);
 int infp_writer_grow(struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 uint32_t infp_writer_chunk_limit(const struct infp_writer_file *file, bool is_held, uint64_t now_ns);
 uint64_t infp_writer_start_ticks(const char *stat_path); /* field 22; 0 where /proc does not say */
-size_t infp_writer_append(char *ret, size_t cap, size_t at, const char *text); /* cap and more: did not fit */
-size_t infp_writer_number(char *ret, size_t cap, size_t at, uint64_t number);
-uint64_t infp_writer_parse(const char **text); /* decimal digits */
+uint64_t infp_writer_parse(const char **text);           /* decimal digits */
 
 /* writer_pool.c */
 int infp_writer_pool_reset(void); /* before a file is used. -ENOMEM */

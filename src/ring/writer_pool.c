@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ring/where.h"
+
 /* Which chunk a thread gets next. Chunks are claimed by one compare-and-swap of their stamp; what else is here are hints that are
  * looked at before the chunk itself, since a look at each of 4,000 heads in as many pages would take longer than writing. */
 
@@ -406,11 +408,11 @@ static bool is_another(const struct infp_writer_thread *thread, uint32_t tid)
 {
         char path[64];
         struct timespec boot, mono;
-        size_t at = infp_writer_append(path, sizeof path, 0, "/proc/self/task/");
+        size_t at = infp_ring_append(path, sizeof path, 0, "/proc/self/task/");
         uint64_t ticks, begin_ns;
 
-        at = infp_writer_number(path, sizeof path, at, tid);
-        infp_writer_append(path, sizeof path, at, "/stat");
+        at = infp_ring_append_number(path, sizeof path, at, tid);
+        infp_ring_append(path, sizeof path, at, "/stat");
         ticks = infp_writer_start_ticks(path);
         clock_gettime(CLOCK_BOOTTIME, &boot);
         clock_gettime(CLOCK_MONOTONIC, &mono);
