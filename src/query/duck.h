@@ -13,7 +13,7 @@
  * is available, and as many threads as there are CPUs for it, or INFPROF_SQL_THREADS. One caller at a time. */
 struct infp_duck;
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err);
-/* For writing Parquet of rows that one thread gives: it has no other threads, which would only wait for it. */
+/* The process's own for infp_duck_rows_to_parquet, without further threads. */
 int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err);
 /* A connection to one database that all of these share: for reading files only, each by its own caller. */
 int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err);

@@ -121,7 +121,6 @@ int infp_duck_api_load(const struct infp_duck_api **ret, struct infp_err *err)
                 is_loaded = r == 0;
                 if (r == 0 && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
                         base = map->l_addr;
-                infp_duck_api_trim();
                 if (handle && r < 0)
                         dlclose(handle);
         }

@@ -38,6 +38,7 @@ struct infp_duck {
         unsigned n_attached;          /* how often: shows what was made for an earlier one */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         bool is_trimmed;              /* when it wrote its first one */
+        bool has_failed;              /* one of those: after some errors a database refuses all further work */
         /* The chunk whose cells are turned into texts (duck_cast.c). */
         struct {
                 duckdb_data_chunk chunk;
