@@ -1,26 +1,144 @@
-#include "query/duck.h"
+#include "query/duck_state.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/debug.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/procfile.h"
 #include "base/str.h"
-#include "query/duck_state.h"
+#include "query/duck.h"
 #include "query/views.h"
+
+static const char library[] = "libduckdb.so";
+
+struct infp_duck_api infp_duck_api;
+static ElfW(Addr) base; /* where the library lies */
+static bool is_loaded;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The directory of the running binary, "" when /proc does not say. */
+static void own_directory(char *ret, size_t cap)
+{
+        ssize_t n = readlink("/proc/self/exe", ret, cap - 1);
+        char *slash;
+
+        ret[n > 0 ? n : 0] = 0;
+        slash = strrchr(ret, '/');
+        if (slash)
+                *slash = 0;
+        else
+                ret[0] = 0;
+}
+
+/* Look up its own symbols before those of infprof and of the C library: there are 40,000, and this saves 10 of 118 ms of CPU. The
+ * sanitizers, which replace functions, do not allow it. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL };
+#else
+enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND };
+#endif
+
+static void *open_library(struct infp_err *err)
+{
+        const char *wanted = getenv("INFPROF_LIBDUCKDB");
+        char own[PATH_MAX], beside[PATH_MAX + 32], below[PATH_MAX + 32];
+        void *handle;
+
+        if (wanted && *wanted) {
+                handle = dlopen(wanted, LOAD_FLAGS);
+                if (!handle)
+                        infp_fail(err, -ENOPKG, "DuckDB cannot be loaded from INFPROF_LIBDUCKDB=%s: %s", wanted,
+                                  dlerror());
+                return handle;
+        }
+        own_directory(own, sizeof(own));
+        snprintf(beside, sizeof(beside), "%s/%s", own, library);
+        snprintf(below, sizeof(below), "%s/../lib/infprof/%s", own, library);
+        if (!(handle = dlopen(beside, LOAD_FLAGS)) && !(handle = dlopen(below, LOAD_FLAGS)) &&
+            !(handle = dlopen(library, LOAD_FLAGS)))
+                infp_fail(err, -ENOPKG,
+                          "SQL and Parquet need DuckDB: %s is neither beside infprof (%s), nor in ../lib/infprof, nor "
+                          "known to the "
+                          "loader; `make build` fetches it, INFPROF_LIBDUCKDB=FILE names another",
+                          library, own);
+        infp_debug("DuckDB: %s", !handle ? "not found" : "loaded");
+        return handle;
+}
+
+static int resolve(void *handle, struct infp_err *err)
+{
+#define X(name)                                                                     \
+        *(void **) &infp_duck_api.name = dlsym(handle, "duckdb_" #name);            \
+        if (!infp_duck_api.name)                                                    \
+                return infp_fail(err, -ENOPKG,                                      \
+                                 "the DuckDB library has no function duckdb_" #name \
+                                 "; infprof needs version 1.4 or later");
+        INFP_DUCK_FUNCTIONS(X)
+#undef X
+        return 0;
+}
+
+static int trim(struct dl_phdr_info *info, size_t size, void *context)
+{
+        const uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
+
+        (void) size;
+        if (info->dlpi_addr != *(const ElfW(Addr) *) context)
+                return 0;
+        for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+                const uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
+
+                /* Nobody has written there: what is needed again comes from the page cache. */
+                if (p->p_type == PT_LOAD && !(p->p_flags & PF_W))
+                        madvise((void *) begin, info->dlpi_addr + p->p_vaddr + p->p_memsz - begin, MADV_DONTNEED);
+        }
+        return 1;
+}
+
+void infp_duck_api_trim(void)
+{
+        if (is_loaded && base)
+                dl_iterate_phdr(trim, &base);
+}
+
+/* Loads the library at the first call. 0, or -ENOPKG with the places that were looked at. */
+static int load_api(struct infp_err *err)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&lock);
+        if (!is_loaded) {
+                void *handle = open_library(err);
+                struct link_map *map;
+
+                r = handle ? resolve(handle, err) : -ENOPKG;
+                is_loaded = r == 0;
+                if (r == 0 && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+                        base = map->l_addr;
+                if (handle && r < 0)
+                        dlclose(handle);
+        }
+        pthread_mutex_unlock(&lock);
+        return r;
+}
 
 bool infp_duck_available(struct infp_err *err)
 {
-        const struct infp_duck_api *api;
-
-        return infp_duck_api_load(&api, err) == 0;
+        return load_api(err) == 0;
 }
 
 /* Files of a run are opened by way of a descriptor of ours; the user knows them by another name. */
@@ -62,10 +180,10 @@ int infp_duck_fail_text(const char *text, struct infp_err *err)
         return infp_fail(err, strstr(text, "No space left on device") ? -ENOSPC : -EINVAL, "%s", text);
 }
 
-int infp_duck_fail(const struct infp_duck *duck, duckdb_result *result, struct infp_err *err)
+int infp_duck_fail(duckdb_result *result, struct infp_err *err)
 {
-        bool is_interrupted = duck->api->result_error_type(result) == DUCKDB_ERROR_INTERRUPT;
-        int r = infp_duck_fail_text(duck->api->result_error(result), err);
+        bool is_interrupted = api->result_error_type(result) == DUCKDB_ERROR_INTERRUPT;
+        int r = infp_duck_fail_text(api->result_error(result), err);
 
         return is_interrupted ? infp_fail(err, -EINTR, "interrupted") : r;
 }
@@ -75,17 +193,40 @@ int infp_duck_do(struct infp_duck *duck, const char *sql, uint64_t *ret_rows, st
         duckdb_result result;
         int r = 0;
 
-        if (duck->api->query(duck->connection, sql, &result) != DuckDBSuccess)
-                r = infp_duck_fail(duck, &result, err);
+        if (api->query(duck->connection, sql, &result) != DuckDBSuccess)
+                r = infp_duck_fail(&result, err);
         else if (ret_rows)
-                *ret_rows = duck->api->rows_changed(&result);
-        duck->api->destroy_result(&result);
+                *ret_rows = api->rows_changed(&result);
+        api->destroy_result(&result);
+        return r;
+}
+
+int infp_duck_check_select(struct infp_duck *duck, const char *sql, const char *what, struct infp_err *err)
+{
+        duckdb_extracted_statements list;
+        duckdb_prepared_statement statement = NULL;
+        idx_t n = api->extract_statements(duck->connection, sql, &list);
+        const char *text = n ? NULL : api->extract_statements_error(list);
+        int r = 0;
+
+        if (text && *text)
+                r = infp_duck_fail_text(text, err);
+        else if (n != 1)
+                r = infp_fail(err, -EINVAL, "%s one SELECT; there %s", what,
+                              n ? "are several statements" : "is no SQL statement in it");
+        else if (api->prepare_extracted_statement(duck->connection, list, 0, &statement) != DuckDBSuccess)
+                r = infp_duck_fail_text(api->prepare_error(statement), err);
+        else if (api->prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
+                r = infp_fail(err, -EINVAL, "%s a SELECT statement", what);
+        if (statement)
+                api->destroy_prepare(&statement);
+        api->destroy_extracted(&list);
         return r;
 }
 
 void infp_duck_interrupt(struct infp_duck *duck)
 {
-        duck->api->interrupt(duck->connection);
+        api->interrupt(duck->connection);
 }
 
 /* "18.8 GiB", as DuckDB shows a size; 0: not understood. */
@@ -148,7 +289,7 @@ static int limit_memory(struct infp_duck *duck, struct infp_err *err)
         return infp_duck_do(duck, sql, NULL, err);
 }
 
-static int configure(const struct infp_duck *duck, duckdb_config config, const char *threads, struct infp_err *err)
+static int configure(duckdb_config config, const char *threads, struct infp_err *err)
 {
         /* No file beside the user's, no download, no spill into the working directory: it fails instead. DuckDB itself takes as
          * many threads as the affinity and the cgroup give CPUs; each opens a table's file for itself, for which there must be
@@ -164,7 +305,7 @@ static int configure(const struct infp_duck *duck, duckdb_config config, const c
         };
 
         for (unsigned i = 0; i < INFP_COUNT(settings); i++)
-                if (settings[i][1] && duck->api->set_config(config, settings[i][0], settings[i][1]) != DuckDBSuccess)
+                if (settings[i][1] && api->set_config(config, settings[i][0], settings[i][1]) != DuckDBSuccess)
                         return infp_fail(err, -EINVAL, "DuckDB does not take the setting %s = '%s'", settings[i][0],
                                          settings[i][1]);
         return 0;
@@ -176,21 +317,21 @@ static int open_database(struct infp_duck *duck, const char *threads, struct inf
         char *text = NULL;
         int r;
 
-        if (duck->api->create_config(&config) != DuckDBSuccess)
+        if (api->create_config(&config) != DuckDBSuccess)
                 return infp_fail(err, -ENOMEM, "DuckDB has no configuration");
-        r = configure(duck, config, threads, err);
-        if (r == 0 && duck->api->open_ext(NULL, &duck->database->handle, config, &text) != DuckDBSuccess)
+        r = configure(config, threads, err);
+        if (r == 0 && api->open_ext(NULL, &duck->database->handle, config, &text) != DuckDBSuccess)
                 r = infp_duck_fail_text(text, err);
         if (text)
-                duck->api->free(text);
-        duck->api->destroy_config(&config);
+                api->free(text);
+        api->destroy_config(&config);
         return r;
 }
 
 static int connect_to(struct infp_duck *duck, struct infp_err *err)
 {
-        if (duck->api->connect(duck->database->handle, &duck->connection) != DuckDBSuccess ||
-            duck->api->connect(duck->database->handle, &duck->helper) != DuckDBSuccess)
+        if (api->connect(duck->database->handle, &duck->connection) != DuckDBSuccess ||
+            api->connect(duck->database->handle, &duck->helper) != DuckDBSuccess)
                 return infp_fail(err, -ENOMEM, "DuckDB gives no connection");
         return 0;
 }
@@ -198,7 +339,7 @@ static int connect_to(struct infp_duck *duck, struct infp_err *err)
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct infp_duck_database *shared; /* by its users; NULL: there are none */
 
-static void release(struct infp_duck *duck, struct infp_duck_database *database)
+static void release(struct infp_duck_database *database)
 {
         bool is_last;
 
@@ -210,7 +351,7 @@ static void release(struct infp_duck *duck, struct infp_duck_database *database)
         if (!is_last)
                 return;
         if (database->handle)
-                duck->api->close(&database->handle);
+                api->close(&database->handle);
         free(database);
 }
 
@@ -218,11 +359,11 @@ static void release(struct infp_duck *duck, struct infp_duck_database *database)
 static void close_duck(struct infp_duck *duck)
 {
         if (duck->helper)
-                duck->api->disconnect(&duck->helper);
+                api->disconnect(&duck->helper);
         if (duck->connection)
-                duck->api->disconnect(&duck->connection);
+                api->disconnect(&duck->connection);
         if (duck->database)
-                release(duck, duck->database);
+                release(duck->database);
         infp_duck_detach(duck);
         free(duck);
 }
@@ -251,14 +392,12 @@ static int prepare_for_sql(struct infp_duck *duck, struct infp_err *err)
 static int open_own(bool is_writer, struct infp_duck **ret, struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
-        const struct infp_duck_api *api;
 
         *ret = NULL;
-        INFP_TRY(infp_duck_api_load(&api, err));
+        INFP_TRY(load_api(err));
         duck = calloc(1, sizeof(*duck));
         if (!duck || !(duck->database = calloc(1, sizeof(*duck->database))))
                 return infp_fail(err, -ENOMEM, "out of memory");
-        duck->api = api;
         duck->database->n_users = 1;
         INFP_TRY(open_database(duck, is_writer ? "1" : NULL, err));
         INFP_TRY(connect_to(duck, err));
@@ -313,14 +452,12 @@ static int open_first(struct infp_duck **ret, struct infp_err *err)
 int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err)
 {
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
-        const struct infp_duck_api *api;
 
         *ret = NULL;
-        INFP_TRY(infp_duck_api_load(&api, err));
+        INFP_TRY(load_api(err));
         duck = calloc(1, sizeof(*duck));
         if (!duck)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        duck->api = api;
         duck->database = take_shared();
         if (!duck->database)
                 return open_first(ret, err);

@@ -1,5 +1,5 @@
-/* Rows of ours as table functions: infp_scan(table), infp_timeseries(), engine_quantiles_between(t0, t1), engine_quantiles_by(seconds) and infp_rows() differ only
- * in where batches come from. */
+#include "query/duck_state.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,100 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/time.h"
-#include "query/duck_state.h"
+#include "model/rate.h"
 #include "query/engine_quantiles.h"
 #include "query/series.h"
 
+duckdb_type infp_duck_type(enum infp_type type)
+{
+        switch (type) {
+        case INFP_I64:
+                return DUCKDB_TYPE_BIGINT;
+        case INFP_U64:
+        case INFP_ID64:
+                return DUCKDB_TYPE_UBIGINT;
+        case INFP_F64:
+                return DUCKDB_TYPE_DOUBLE;
+        case INFP_BOOL:
+                return DUCKDB_TYPE_BOOLEAN;
+        case INFP_TS_NS:
+                return DUCKDB_TYPE_TIMESTAMP_TZ; /* microseconds, UTC: as in the files */
+        case INFP_STR:
+                break;
+        }
+        return DUCKDB_TYPE_VARCHAR;
+}
+
+void infp_duck_set_null(duckdb_vector vector, idx_t row)
+{
+        uint64_t *validity;
+
+        api->vector_ensure_validity_writable(vector);
+        validity = api->vector_get_validity(vector);
+        validity[row / 64] &= ~(UINT64_C(1) << row % 64);
+}
+
+static void fill_validity(duckdb_vector vector, const struct infp_batch *batch, unsigned column, uint32_t from,
+                          uint32_t n)
+{
+        uint64_t *validity = NULL;
+
+        if (!batch->columns[column].valid)
+                return;
+        for (uint32_t i = 0; i < n; i++) {
+                if (infp_batch_has(batch, column, from + i))
+                        continue;
+                if (!validity) {
+                        api->vector_ensure_validity_writable(vector);
+                        validity = api->vector_get_validity(vector);
+                }
+                validity[i / 64] &= ~(UINT64_C(1) << i % 64);
+        }
+}
+
+static void fill_texts(duckdb_vector vector, const struct infp_batch *batch, unsigned column, uint32_t from, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++)
+                if (infp_batch_has(batch, column, from + i)) {
+                        size_t size;
+                        const char *text = infp_batch_str(batch, column, from + i, &size);
+
+                        api->vector_assign_string_element_len(vector, i, text, size);
+                }
+}
+
+/* Rows of one column of a batch into a vector. */
+static void fill_vector(duckdb_vector vector, const struct infp_batch *batch, unsigned column, uint32_t from,
+                        uint32_t n)
+{
+        const uint64_t *values = batch->columns[column].values;
+        int64_t *us;
+        bool *flags;
+
+        fill_validity(vector, batch, column, from, n);
+        switch (infp_table_column(batch->table, column)->type) {
+        case INFP_STR:
+                fill_texts(vector, batch, column, from, n);
+                return;
+        case INFP_BOOL:
+                flags = api->vector_get_data(vector);
+                for (uint32_t i = 0; i < n; i++)
+                        flags[i] = infp_batch_bool(batch, column, from + i);
+                return;
+        case INFP_TS_NS:
+                us = api->vector_get_data(vector);
+                for (uint32_t i = 0; i < n; i++)
+                        us[i] = infp_floor_us((int64_t) values[batch->first + from + i]);
+                return;
+        case INFP_I64:
+        case INFP_U64:
+        case INFP_F64:
+        case INFP_ID64:
+                memcpy(api->vector_get_data(vector), values + batch->first + from, n * sizeof(*values));
+        }
+}
+
+/* Rows of ours as table functions, which differ only in where batches come from. */
 enum { CHUNK_ROWS = 2048, MAX_PARAMETERS = 2, MOST_SECONDS = 366 * 86400 };
 
 /* An open source of batches. */
@@ -231,7 +321,7 @@ static int take_names(struct binding *binding, const struct infp_table *table)
 }
 
 /* A null value has no text: DuckDB would call it an internal error and refuse all further work. */
-static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info, unsigned number, char **ret)
+static int take_parameter(duckdb_bind_info info, unsigned number, char **ret)
 {
         duckdb_value value = api->bind_get_parameter(info, number);
         char *text = api->is_null_value(value) ? NULL : api->get_varchar(value);
@@ -243,15 +333,14 @@ static int take_parameter(const struct infp_duck_api *api, duckdb_bind_info info
         return *ret ? 0 : -ENOMEM;
 }
 
-static int take_parameters(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding, unsigned n)
+static int take_parameters(duckdb_bind_info info, struct binding *binding, unsigned n)
 {
         for (unsigned i = 0; i < n; i++)
-                INFP_TRY(take_parameter(api, info, i, &binding->parameters[i]));
+                INFP_TRY(take_parameter(info, i, &binding->parameters[i]));
         return 0;
 }
 
-static int bind_columns(const struct infp_duck_api *api, duckdb_bind_info info, struct binding *binding,
-                        struct infp_err *err)
+static int bind_columns(duckdb_bind_info info, struct binding *binding, struct infp_err *err)
 {
         struct source source;
         int r;
@@ -272,19 +361,16 @@ static int bind_columns(const struct infp_duck_api *api, duckdb_bind_info info, 
 static void bind(duckdb_bind_info info, __typeof__(((struct binding *) 0)->open) open, unsigned n_parameters)
 {
         infp_cleanup(free_binding_ptr) struct binding *binding = calloc(1, sizeof(*binding));
-        const struct infp_duck_api *api;
         struct infp_err err = { "out of memory" };
-        int r = infp_duck_api_load(&api, &err);
+        int r;
 
-        if (r < 0)
-                return;
-        if (!binding || take_parameters(api, info, binding, n_parameters) < 0) {
+        if (!binding || take_parameters(info, binding, n_parameters) < 0) {
                 api->bind_set_error(info, err.text);
                 return;
         }
         binding->duck = api->bind_get_extra_info(info);
         binding->open = open;
-        r = bind_columns(api, info, binding, &err);
+        r = bind_columns(info, binding, &err);
         if (r < 0)
                 api->bind_set_error(info, err.text);
         else
@@ -317,7 +403,7 @@ static void bind_rows(duckdb_bind_info info)
 }
 
 /* Opens with the columns that the query uses. */
-static int start(const struct infp_duck_api *api, duckdb_init_info info, struct reading *reading, struct infp_err *err)
+static int start(duckdb_init_info info, struct reading *reading, struct infp_err *err)
 {
         const struct binding *binding = api->init_get_bind_data(info);
         infp_autofree const char **columns = NULL;
@@ -347,12 +433,9 @@ static int start(const struct infp_duck_api *api, duckdb_init_info info, struct 
 static void init(duckdb_init_info info)
 {
         infp_cleanup(free_reading_ptr) struct reading *reading = calloc(1, sizeof(*reading));
-        const struct infp_duck_api *api;
         struct infp_err err = { "out of memory" };
 
-        if (infp_duck_api_load(&api, &err) < 0)
-                return;
-        if (!reading || start(api, info, reading, &err) < 0) {
+        if (!reading || start(info, reading, &err) < 0) {
                 api->init_set_error(info, err.text);
                 return;
         }
@@ -362,14 +445,11 @@ static void init(duckdb_init_info info)
 
 static void read_chunk(duckdb_function_info info, duckdb_data_chunk output)
 {
-        const struct infp_duck_api *api;
         struct reading *reading;
         struct infp_err err = { "" };
         uint32_t n;
         int r = 1;
 
-        if (infp_duck_api_load(&api, &err) < 0)
-                return;
         reading = api->function_get_init_data(info);
         while (r > 0 && reading->at >= reading->batch.n_rows) {
                 reading->at = 0;
@@ -383,8 +463,8 @@ static void read_chunk(duckdb_function_info info, duckdb_data_chunk output)
                 n = CHUNK_ROWS;
         for (unsigned i = 0; n && i < reading->n; i++)
                 if (reading->map[i] >= 0)
-                        infp_duck_fill(api, api->data_chunk_get_vector(output, i), &reading->batch,
-                                       (unsigned) reading->map[i], reading->at, n);
+                        fill_vector(api->data_chunk_get_vector(output, i), &reading->batch, (unsigned) reading->map[i],
+                                    reading->at, n);
         reading->at += n;
         api->data_chunk_set_size(output, n);
 }
@@ -392,7 +472,6 @@ static void read_chunk(duckdb_function_info info, duckdb_data_chunk output)
 static int add(struct infp_duck *duck, const char *name, duckdb_table_function_bind_t bind_function,
                duckdb_type parameter, unsigned n_parameters, struct infp_err *err)
 {
-        const struct infp_duck_api *api = duck->api;
         duckdb_table_function f = api->create_table_function();
         duckdb_logical_type type = api->create_logical_type(parameter);
         duckdb_state state;
@@ -418,4 +497,123 @@ int infp_duck_register_feeds(struct infp_duck *duck, struct infp_err *err)
         INFP_TRY(add(duck, INFP_QUANTILES_FUNCTION, bind_quantiles, DUCKDB_TYPE_BIGINT, 2, err));
         INFP_TRY(add(duck, INFP_QUANTILES_STEPS, bind_quantiles_by, DUCKDB_TYPE_BIGINT, 1, err));
         return add(duck, "infp_rows", bind_rows, DUCKDB_TYPE_VARCHAR, 0, err);
+}
+
+/* The scalar function infp_increase over model/rate.h: its arguments are reset, before, after and perhaps range. */
+struct arguments {
+        void *data[4];
+        uint64_t *validity[4];
+        unsigned n;
+};
+
+static bool all_given(const struct arguments *a, idx_t row)
+{
+        for (unsigned i = 0; i < a->n; i++)
+                if (!infp_duck_has(a->validity[i], row))
+                        return false;
+        return true;
+}
+
+static int reset_at(const struct arguments *a, idx_t row)
+{
+        const duckdb_string_t *text = (const duckdb_string_t *) a->data[0] + row;
+        char name[16];
+
+        if (text->value.inlined.length >= sizeof(text->value.inlined.inlined))
+                return -ENOENT;
+        memcpy(name, text->value.inlined.inlined, text->value.inlined.length);
+        name[text->value.inlined.length] = 0;
+        return infp_reset_by_name(name);
+}
+
+/* One row; false: null (a negative counter, an increase beyond BIGINT). */
+static bool increase(duckdb_type type, const struct arguments *a, enum infp_reset reset, idx_t row, void *output)
+{
+        const uint64_t *before = a->data[1], *after = a->data[2], *range = a->n > 3 ? a->data[3] : NULL;
+        const double *before_f = a->data[1], *after_f = a->data[2], *range_f = a->n > 3 ? a->data[3] : NULL;
+        uint64_t *result = output;
+
+        if (type == DUCKDB_TYPE_DOUBLE) {
+                ((double *) output)[row] =
+                        infp_increase_f64(reset, before_f[row], after_f[row], range_f ? range_f[row] : 0);
+                return true;
+        }
+        if (type == DUCKDB_TYPE_BIGINT && ((int64_t) before[row] < 0 || (int64_t) after[row] < 0))
+                return false;
+        result[row] = infp_increase_u64(reset, before[row], after[row], range ? range[row] : 0);
+        return type != DUCKDB_TYPE_BIGINT || result[row] <= INT64_MAX;
+}
+
+static void run_increase(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output, duckdb_type type)
+{
+        struct arguments a = { 0 };
+        idx_t n;
+
+        n = api->data_chunk_get_size(input);
+        a.n = (unsigned) api->data_chunk_get_column_count(input);
+        for (unsigned i = 0; i < a.n; i++) {
+                a.data[i] = api->vector_get_data(api->data_chunk_get_vector(input, i));
+                a.validity[i] = api->vector_get_validity(api->data_chunk_get_vector(input, i));
+        }
+        for (idx_t row = 0; row < n; row++) {
+                int reset = all_given(&a, row) ? reset_at(&a, row) : 0;
+
+                if (reset < 0) {
+                        api->scalar_function_set_error(
+                                info, "infp_increase: the first argument is 'none', 'zero', 'wrap' or 'gap'");
+                        return;
+                }
+                if (!reset || !increase(type, &a, (enum infp_reset) reset, row, api->vector_get_data(output)))
+                        infp_duck_set_null(output, row);
+        }
+}
+
+static void increase_i64(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)
+{
+        run_increase(info, input, output, DUCKDB_TYPE_BIGINT);
+}
+
+static void increase_u64(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)
+{
+        run_increase(info, input, output, DUCKDB_TYPE_UBIGINT);
+}
+
+static void increase_f64(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)
+{
+        run_increase(info, input, output, DUCKDB_TYPE_DOUBLE);
+}
+
+static void add_overload(duckdb_scalar_function_set set, duckdb_type type, duckdb_scalar_function_t function,
+                         unsigned n_numbers)
+{
+        duckdb_scalar_function f = api->create_scalar_function();
+        duckdb_logical_type text = api->create_logical_type(DUCKDB_TYPE_VARCHAR),
+                            number = api->create_logical_type(type);
+
+        api->scalar_function_set_name(f, "infp_increase");
+        api->scalar_function_add_parameter(f, text);
+        for (unsigned i = 0; i < n_numbers; i++)
+                api->scalar_function_add_parameter(f, number);
+        api->scalar_function_set_return_type(f, number);
+        api->scalar_function_set_special_handling(f); /* sees nulls */
+        api->scalar_function_set_function(f, function);
+        api->add_scalar_function_to_set(set, f);
+        api->destroy_logical_type(&text);
+        api->destroy_logical_type(&number);
+        api->destroy_scalar_function(&f);
+}
+
+int infp_duck_register_functions(struct infp_duck *duck, struct infp_err *err)
+{
+        duckdb_scalar_function_set set = api->create_scalar_function_set("infp_increase");
+        duckdb_state state;
+
+        for (unsigned n = 2; n <= 3; n++) {
+                add_overload(set, DUCKDB_TYPE_BIGINT, increase_i64, n);
+                add_overload(set, DUCKDB_TYPE_UBIGINT, increase_u64, n);
+                add_overload(set, DUCKDB_TYPE_DOUBLE, increase_f64, n);
+        }
+        state = api->register_scalar_function_set(duck->connection, set);
+        api->destroy_scalar_function_set(&set);
+        return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the function infp_increase");
 }

@@ -38,7 +38,6 @@ static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, con
 static int narrow(struct infp_duck *duck, const char *sql, const char *type, struct infp_str *ret,
                   unsigned *ret_columns, bool *ret_narrowed, struct infp_err *err)
 {
-        const struct infp_duck_api *api = duck->api;
         duckdb_prepared_statement statement;
         infp_autostr struct infp_str names = { 0 }, columns = { 0 };
         int r = 0;

@@ -2,8 +2,75 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "query/engine_quantiles.h"
-#include "query/samples_named.h"
+
+// clang-format off
+static const struct infp_column samples_columns[] = {
+        INFP_COLUMN(t_ns, I64, LABEL, ns, MEASURED, NO, NULL, 0, NULL, "CLOCK_MONOTONIC of the sample."),
+        INFP_COLUMN(time, TS_NS, LABEL, none, DERIVED, NO, NULL, 0, NULL, "UTC of t_ns."),
+        INFP_COLUMN(process, ID64, LABEL, none, MEASURED, NO, "process", 0, NULL, "Process."),
+        INFP_COLUMN(pId, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its pid."),
+        INFP_COLUMN(pName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then, as it was seen once a tick."),
+        INFP_COLUMN(tid, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Thread."),
+        INFP_COLUMN(tName, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its name then."),
+        INFP_COLUMN(cpu, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "CPU that it ran on."),
+        INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "cpu, wall, off-cpu, heap, or what an imported profile has."),
+        INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What the thread waited for, or did; null = it was running."),
+        INFP_COLUMN(samples, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Samples in the row."),
+        INFP_COLUMN(weight, F64, GAUGE, none, DERIVED, NO, NULL, 0, NULL, "What the row stands for, as in stack_samples."),
+        INFP_COLUMN(function, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Innermost function, inlined ones too; [object] where nothing names it."),
+        INFP_COLUMN(fKind, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Its kind, as in frames."),
+        INFP_COLUMN(fObject, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Path of its object, or its module."),
+        INFP_COLUMN(file, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its source file."),
+        INFP_COLUMN(line, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Line that was executed."),
+        INFP_COLUMN(stack_text, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "All functions, the outermost first, with ; between them; [truncated] before those whose callers are missing."),
+        INFP_COLUMN(is_truncated, BOOL, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Outer frames are missing."),
+        INFP_COLUMN(stack, ID64, LABEL, none, MEASURED, NO, "stacks", 0, NULL, "Innermost node."),
+};
+// clang-format on
+
+static const struct infp_table samples_named_table = {
+        .name = "samples_named",
+        .help = "Samples of stacks with the names of their functions, threads and processes.",
+        .columns = samples_columns,
+        .n_columns = INFP_COUNT(samples_columns),
+        .plain = true,
+};
+
+/* Of a frame's rows of `symbols` the last set counts: one of level 0 begins a set. Stacks are walked from their roots, so that
+ * circles of a broken run are never entered; ids that stand in several segments are taken once. A process that renames itself
+ * has a row from when it was seen under each name, the first of which holds for what came before. */
+static const char samples_named_sql[] =
+        "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
+        "levels AS (SELECT s.frame, s.sLevel AS level, "
+        "max_by(struct_pack(name := s.sName, file := s.sFile, line := s.sLine), s.t_ns) AS what "
+        "FROM symbols s LEFT JOIN last l ON s.frame = l.frame WHERE l.t IS NULL OR s.t_ns >= l.t "
+        "GROUP BY s.frame, s.sLevel), "
+        "names AS (SELECT frame, string_agg(replace(what.name, ';', ':'), ';' ORDER BY level) AS text, "
+        "max_by(what, level) AS leaf FROM levels GROUP BY frame), "
+        "objects AS (SELECT DISTINCT id, fKind, fObject, list_last(string_split(fObject, '/')) AS base FROM frames), "
+        "places AS (SELECT o.id, o.fKind, o.fObject, coalesce(n.leaf.name, CASE WHEN o.base IS NULL THEN '[unknown]' "
+        "WHEN o.base LIKE '[%' THEN o.base ELSE '[' || o.base || ']' END) AS function, "
+        "n.leaf.file AS file, n.leaf.line AS line, n.text AS text FROM objects o LEFT JOIN names n ON n.frame = o.id), "
+        "nodes AS (SELECT DISTINCT id, parent, frame FROM stacks), "
+        "known AS (SELECT n.id, n.parent, p.fKind, p.fObject, coalesce(p.function, '[unknown]') AS function, p.file, "
+        "p.line, coalesce(p.text, p.function, '[unknown]') AS text FROM nodes n LEFT JOIN places p ON p.id = n.frame), "
+        "paths AS (SELECT id, text, 0 AS depth FROM known WHERE parent IS NULL UNION ALL "
+        "SELECT k.id, p.text || ';' || k.text, p.depth + 1 FROM known k JOIN paths p ON k.parent = p.id "
+        "WHERE p.depth < 4096), "
+        "processes_known AS (SELECT id, pId, pName, CASE WHEN t_ns = min(t_ns) OVER (PARTITION BY id) THEN -1 ELSE "
+        "t_ns "
+        "END AS since FROM process), "
+        "threads_known AS (SELECT id, max(tName) AS tName FROM threads GROUP BY id) "
+        "SELECT s.t_ns, s.time, s.process, pr.pId, pr.pName, s.tid, th.tName, s.cpu, s.mode, s.state, s.samples, "
+        "s.weight, "
+        "k.function, k.fKind, k.fObject, k.file, k.line, CASE WHEN s.is_truncated OR p.text IS NULL "
+        "THEN '[truncated]' || coalesce(';' || coalesce(p.text, k.text), '') ELSE p.text END AS stack_text, "
+        "s.is_truncated, s.stack FROM stack_samples s LEFT JOIN known k ON k.id = s.stack "
+        "LEFT JOIN paths p ON p.id = s.stack "
+        "ASOF LEFT JOIN processes_known pr ON pr.id = s.process AND pr.since <= s.t_ns "
+        "LEFT JOIN threads_known th ON th.id = s.thread";
 
 // clang-format off
 static const struct infp_column watts_columns[] = {
@@ -21,7 +88,7 @@ static const struct infp_table watts_table = {
         .name = "energy_watts",
         .help = "Watts of each meter of energy between two readings.",
         .columns = watts_columns,
-        .n_columns = sizeof(watts_columns) / sizeof(*watts_columns),
+        .n_columns = INFP_COUNT(watts_columns),
         .plain = true,
 };
 
@@ -37,7 +104,7 @@ const struct infp_sql_view_def infp_sql_views[INFP_SQL_VIEWS] = {
         { &infp_engine_quantiles_table, "engine_samples", "SELECT * FROM " INFP_QUANTILES_FUNCTION "(NULL, NULL)",
           false },
         { &watts_table, "energy", watts, true },
-        { &infp_samples_named_table, "stack_samples", infp_samples_named_sql, true },
+        { &samples_named_table, "stack_samples", samples_named_sql, true },
 };
 
 const struct infp_sql_view_def *infp_sql_view_find(const char *name)
