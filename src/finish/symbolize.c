@@ -205,7 +205,8 @@ int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *op
         if (fd < 0)
                 return fd;
         INFP_TRY(infp_symbolize_frames(run, options, notices, ret, err));
-        r = run->state == INFP_RUN_FINISHED ? infp_duck_open_writer(&duck, &why) : -ENOPKG; /* else `finish` will do it */
+        r = run->state == INFP_RUN_FINISHED ? infp_duck_open_writer(&duck, &why)
+                                            : -ENOPKG; /* else `finish` will do it */
         if (r < 0 && r != -ENOPKG)
                 return infp_fail(err, r, "%s", why.text);
         if (r == 0) /* without DuckDB it stays Arrow, which is read as well */
