@@ -17,7 +17,7 @@ from namespaces import unshare
 from program import run
 from waiting import wait_for
 
-SOURCES = ["src/lib/*.c", "src/ring/writer*.c", "src/ring/where.c"]
+SOURCES = ["src/lib/*.c", "src/ring/w*.c"]
 
 
 @pytest.fixture(scope="session")
