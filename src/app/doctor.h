@@ -24,19 +24,15 @@ void infp_findings_done(struct infp_findings *findings);
 void infp_findings_add(struct infp_findings *findings, const char *group, const char *name, const char *state,
                        bool essential, const char *text, const char *fix);
 
-/* Every source, by one sample of all below root; then what engines, GPUs and control groups were found. settings: of sources
- * (source_options.h), ended by a NULL name. 0, or the root cannot be opened. */
+/* Every source, by one sample of all below root; then what was found, in groups: "engines", each page that was read; "gpus", each GPU;
+ * "cgroups", where infprof itself is counted. settings: of sources
+ * (record_options.h), ended by a NULL name. 0, or the root cannot be opened. */
 struct infp_setting;
 int infp_doctor_sources(struct infp_findings *findings, const char *root, const struct infp_setting *settings,
                         struct infp_err *err);
-/* doctor_found.c: parts of it. Group "engines": each page that was read; "gpus": each GPU; "cgroups": where infprof itself is counted. */
-struct infp_one_shot;
-void infp_doctor_engines(struct infp_findings *findings, const struct infp_one_shot *shot);
-void infp_doctor_gpus(struct infp_findings *findings, const struct infp_one_shot *shot);
-void infp_doctor_cgroups(struct infp_findings *findings, const struct infp_one_shot *shot);
 /* Settings of the kernel that decide what can be seen; read below root. */
 void infp_doctor_kernel(struct infp_findings *findings, const char *root);
-/* doctor_sampler.c: which stacks may be sampled, of this machine. */
+/* Which stacks may be sampled, of this machine. */
 void infp_doctor_sampler(struct infp_findings *findings);
 /* What infprof itself needs here: places to write, DuckDB, descriptors. */
 void infp_doctor_program(struct infp_findings *findings);

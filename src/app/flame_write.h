@@ -2,11 +2,35 @@
 #pragma once
 
 #include "analyze/profile/flame.h"
-#include "app/flame_formats.h"
 #include "base/notice.h"
 #include "store/run.h"
 #include "view/flame/look.h"
 #include "view/format.h"
+
+/* Formats of flame graphs and profiles: what each is called, which files it has, what it wants. */
+enum infp_flame_format {
+        INFP_FLAME_HTML,
+        INFP_FLAME_SVG,
+        INFP_FLAME_FOLDED,
+        INFP_FLAME_PPROF,
+        INFP_FLAME_SPEEDSCOPE,
+        INFP_FLAME_CHROME,
+        INFP_FLAME_PERF_SCRIPT,
+        INFP_FLAME_TOP,
+        INFP_FLAME_FORMATS
+};
+
+struct infp_flame_format_is {
+        const char *option;     /* of the verb */
+        const char *extensions; /* of files, blanks between them; the first is the one that we give */
+        bool is_tree;           /* made from the merged tree; else from the stacks as they were taken */
+        bool is_picture;
+        bool is_for_reading; /* on a terminal; what is not goes into a file there */
+};
+extern const struct infp_flame_format_is infp_flame_formats[INFP_FLAME_FORMATS];
+
+/* By the end of the file's name; -1: it says nothing. */
+int infp_flame_format_of(const char *path);
 
 struct infp_flame_request {
         struct infp_flame_options flame; /* t0, t1 follow from from and to */

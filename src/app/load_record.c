@@ -10,13 +10,95 @@
 #include <unistd.h>
 
 #include "app/finish_child.h"
-#include "app/load_run.h"
+#include "app/record_info.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "model/tables.h"
+#include "record/recorder.h"
 #include "store/live.h"
 #include "store/run.h"
+#include "store/store.h"
+
+/* A run of `load` alone: table requests and the clock, written through the recorder and the store as every run is. */
+struct load_run {
+        struct infp_run *run;
+        struct infp_run_info info;
+        struct infp_recorder *recorder;
+        struct infp_sink *store;
+};
+
+static const struct infp_table *const tables[] = { &infp_table_clock, &infp_table_columns, &infp_table_requests, NULL };
+
+static int open_run(struct load_run *run, const char *output, struct infp_err *err)
+{
+        const struct infp_recorder_options options = { .tables = tables, .period_ns = INFP_NS_PER_S };
+
+        INFP_TRY(infp_record_info_alone("load", NULL, &run->info, err));
+        INFP_TRY(infp_run_create(output, &run->info, &run->run, err));
+        INFP_TRY(infp_store_sink_new(run->run, NULL, &run->store, err));
+        INFP_TRY(infp_recorder_new(&options, &run->recorder, err));
+        INFP_TRY(infp_recorder_add_sink(run->recorder, run->store, err));
+        infp_recorder_begin(run->recorder);
+        return 0;
+}
+
+static int save(struct load_run *run, struct infp_err *err)
+{
+        struct infp_run_info *info = &run->run->info;
+
+        info->ended_t_ns = infp_recorder_end(run->recorder);
+        info->ended_unix_ns = infp_recorder_unix_ns(run->recorder, info->ended_t_ns);
+        return infp_run_save(run->run, err);
+}
+
+/* Ends it, and finishes it where signals are given. NULL is fine. */
+static int load_run_close(struct load_run *run, struct infp_signals *signals, const struct infp_notices *notices,
+                          struct infp_err *err)
+{
+        infp_autostr struct infp_str path = { 0 };
+        int r = 0;
+
+        if (!run)
+                return 0;
+        if (run->recorder && run->run)
+                r = save(run, err);
+        if (run->run)
+                infp_str_printf(&path, "%s/%s.infprof", run->run->output, run->info.uuid);
+        infp_recorder_free(run->recorder);
+        infp_store_sink_free(run->store);
+        infp_run_close(run->run); /* unlocks it: finish may begin */
+        infp_run_info_done(&run->info);
+        free(run);
+        if (r == 0 && signals && path.size && !infp_finish_child(path.data, signals, notices))
+                infp_notice(notices, "load: not finished: `infprof finish -r %s` writes its files", path.data);
+        return r;
+}
+
+static int load_run_open(const char *output, struct load_run **ret, struct infp_err *err)
+{
+        struct load_run *run = calloc(1, sizeof(*run));
+        int r = run ? open_run(run, output, err) : infp_fail(err, -ENOMEM, "not enough memory");
+
+        if (r < 0)
+                load_run_close(run, NULL, NULL, NULL);
+        else
+                *ret = run;
+        return r;
+}
+
+/* Also without rows, now and then: it looks at its clocks. 0, or why they are not on disk. */
+static int load_run_put(struct load_run *run, struct infp_row *const *rows, size_t n, struct infp_err *err)
+{
+        for (size_t i = 0; i < n; i++)
+                infp_recorder_put(run->recorder, rows[i]);
+        if (n)
+                return infp_recorder_flush(run->recorder, err);
+        infp_recorder_turn(run->recorder);
+        return 0;
+}
 
 enum { MAX_WAITING = 1 << 16, MESSAGE_FULL = 150 << 10, ANSWER_MS = 15000 };
 /* Rows go in batches, since each one is brought to the disk before it is answered. */
@@ -25,7 +107,7 @@ static const uint64_t batch_ns = INFP_NS_PER_S / 2;
 struct infp_load_record {
         const struct infp_notices *notices;
         struct infp_live_entry live; /* uuid "": a run of its own */
-        struct infp_load_run *own;
+        struct load_run *own;
         pthread_t thread;
         bool has_thread;
 
@@ -154,7 +236,7 @@ static void store_rows(struct infp_load_record *record, struct infp_row *const *
                 send_rows(record, rows, n);
                 return;
         }
-        r = infp_load_run_put(record->own, rows, n, &err);
+        r = load_run_put(record->own, rows, n, &err);
         if (r < 0)
                 lose(record, n, r, &err);
 }
@@ -233,7 +315,7 @@ static int choose(struct infp_load_record *record, const struct infp_load_record
                             "load: run %s is being recorded, but this server is not known to be its target: the "
                             "requests go into a new run (-r %.13s writes them there)",
                             other, other);
-        return infp_load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
+        return load_run_open(options->output ? options->output : INFP_DEFAULT_OUTPUT, &record->own, err);
 }
 
 static int begin(struct infp_load_record *record)
@@ -271,7 +353,7 @@ int infp_load_record_open(const struct infp_load_record_options *options, struct
                                 infp_fail_errno(err, r, "cannot start a thread for the recording");
                 }
                 if (r < 0) {
-                        infp_load_run_close(record->own, NULL, NULL, NULL);
+                        load_run_close(record->own, NULL, NULL, NULL);
                         free_record(record);
                         return r;
                 }
@@ -287,12 +369,12 @@ bool infp_load_record_is_live(const struct infp_load_record *record)
 
 const char *infp_load_record_uuid(const struct infp_load_record *record)
 {
-        return record->own ? infp_load_run_uuid(record->own) : record->live.uuid[0] ? record->live.uuid : NULL;
+        return record->own ? record->own->info.uuid : record->live.uuid[0] ? record->live.uuid : NULL;
 }
 
 const char *infp_load_record_output(const struct infp_load_record *record)
 {
-        return record->own ? infp_load_run_output(record->own) : record->live.output;
+        return record->own ? record->own->run->output : record->live.output;
 }
 
 static bool has_room(struct infp_load_record *record)
@@ -346,7 +428,7 @@ int infp_load_record_close(struct infp_load_record *record, struct infp_signals 
                 pthread_mutex_unlock(&record->lock);
                 pthread_join(record->thread, NULL);
         }
-        r = infp_load_run_close(record->own, signals, record->notices, &own);
+        r = load_run_close(record->own, signals, record->notices, &own);
         if (r < 0)
                 lose(record, 0, r, &own);
         if (record->has_thread) {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/new_file.h"
-#include "view/snapshot/static_gpus.h"
 #include "view/snapshot/static_json.h"
 
 struct static_sink {

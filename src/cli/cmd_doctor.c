@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/source_options.h"
+#include "cli/record_options.h"
 #include "view/report/parts.h"
 
 enum { NAME_WIDTH = 18, STATE_WIDTH = 8 };

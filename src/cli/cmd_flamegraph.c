@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "analyze/range.h"
-#include "app/flame_formats.h"
 #include "app/flame_write.h"
 #include "app/open_run.h"
 #include "base/fd.h"

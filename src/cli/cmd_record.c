@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,6 @@
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/record_options.h"
-#include "cli/record_output.h"
 #include "collect/target.h"
 #include "record/own_cgroup.h"
 #include "record/session.h"
@@ -30,6 +30,57 @@
 #include "store/run_json.h"
 #include "store/store.h"
 #include "view/snapshot/snapshot.h"
+
+/* The end of a captured output: what has been written but not yet copied to standard output. */
+enum { LOOK_MS = 10 };
+
+static bool is_told_to_end(struct infp_signals *signals)
+{
+        struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
+        struct infp_signal signal;
+        bool ret = false;
+
+        if (poll(&fd, 1, LOOK_MS) > 0)
+                while (infp_signals_next(signals, &signal))
+                        ret |= infp_signal_is_end(signal.number);
+        return ret;
+}
+
+static bool show_output(struct infp_capture *capture, struct infp_signals *signals, unsigned patience_ms)
+{
+        uint64_t bytes = 0, since_ns = infp_clock_ns(CLOCK_MONOTONIC);
+
+        for (;;) {
+                const struct infp_capture_shown shown = infp_capture_shown(capture);
+                const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+
+                if (shown.is_over)
+                        return true;
+                if (shown.bytes != bytes) {
+                        bytes = shown.bytes;
+                        since_ns = now;
+                }
+                if (now - since_ns >= patience_ms * INFP_NS_PER_MS || is_told_to_end(signals))
+                        return false;
+        }
+}
+
+static void say_output(struct infp_capture *capture, bool child_left)
+{
+        const struct infp_capture_shown shown = infp_capture_shown(capture);
+        const struct infp_capture_sums sums = infp_capture_sums(capture);
+
+        if (!shown.is_over)
+                infp_say("standard output was closed before the last %s bytes of the command: they are in %s",
+                         infp_count(shown.of - shown.bytes).text, infp_capture_path(capture));
+        if (sums.skipped)
+                infp_say("%s bytes of what the command wrote were removed by --capture-limit before they "
+                         "could be copied to standard output",
+                         infp_count(sums.skipped).text);
+        if (child_left)
+                infp_say("its further output goes only to %s, whose size is no longer limited",
+                         infp_capture_path(capture));
+}
 
 /* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
 enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };
@@ -345,8 +396,8 @@ static void finish(struct record *r)
 static void end_output(struct record *r, bool shown)
 {
         if (!shown)
-                infp_record_show_output(r->capture, &r->signals, LAST_PATIENCE_MS);
-        infp_record_say_output(r->capture, r->result.is_child_left);
+                show_output(r->capture, &r->signals, LAST_PATIENCE_MS);
+        say_output(r->capture, r->result.is_child_left);
         r->capture = infp_capture_free(r->capture);
 }
 
@@ -393,7 +444,7 @@ static int record_it(struct record *r)
         }
         code = r->result.exit_code;
         if (r->capture)
-                shown = infp_record_show_output(r->capture, &r->signals, SHOW_PATIENCE_MS);
+                shown = show_output(r->capture, &r->signals, SHOW_PATIENCE_MS);
         if (say_lost(r) && !r->options.command)
                 code = INFP_EXIT_FAILURE;
         finish(r);

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/source_options.h"
+#include "cli/record_options.h"
 #include "view/format.h"
 #include "view/prom.h"
 #include "view/snapshot/snapshot.h"

@@ -10,7 +10,7 @@
 
 #include "base/number.h"
 #include "base/time.h"
-#include "cli/source_options.h"
+#include "cli/record_options.h"
 
 enum { DEFAULT_CONCURRENCY = 4, DEFAULT_SECONDS = 20, DEFAULT_INPUT = 128, DEFAULT_OUTPUT = 64 };
 static const uint64_t max_concurrency = 1 << 16, max_tokens = 1 << 22;

@@ -4,12 +4,122 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/time.h"
-#include "cli/sampler_options.h"
-#include "cli/source_options.h"
+#include "collectors/engine/engine.h"
 #include "store/run.h"
+
+static const struct infp_option source_options[] = { INFP_SOURCE_OPTIONS };
+
+static bool is_source_option(const struct infp_option *option)
+{
+        for (size_t i = 0; i < sizeof(source_options) / sizeof(source_options[0]); i++)
+                if (strcmp(source_options[i].name, option->name) == 0)
+                        return true;
+        return false;
+}
+
+int infp_header_check(const char *line, struct infp_err *err)
+{
+        if (!strchr(line, ':') || strpbrk(line, "\r\n"))
+                return infp_fail(err, -EINVAL, "--header must be one line \"Name: value\"");
+        return 0;
+}
+
+/* A recording of hours without what was asked for, because of a slip in its address, is worse than none. */
+static int check(const struct infp_given *given, struct infp_err *err)
+{
+        struct infp_err why = { "" };
+
+        if (!strcmp(given->option->name, "header"))
+                return infp_header_check(given->value, err);
+        if (strcmp(given->option->name, "engine") || !given->value || infp_engine_check(given->value, &why) >= 0)
+                return 0;
+        return infp_fail(err, -EINVAL, "--engine: %s", why.text);
+}
+
+int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],
+                         struct infp_err *err)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < arguments->n_given; i++) {
+                const struct infp_given *given = &arguments->given[i];
+
+                if (!is_source_option(given->option))
+                        continue;
+                if (n + 1 == INFP_SOURCE_SETTINGS)
+                        return infp_fail(err, -EINVAL, "--%s: too many options of this kind (at most %d)",
+                                         given->option->name, INFP_SOURCE_SETTINGS - 1);
+                INFP_TRY(check(given, err));
+                settings[n++] = (struct infp_setting){ given->option->name, given->value ? given->value : "1" };
+        }
+        settings[n] = (struct infp_setting){ NULL, NULL };
+        return 0;
+}
+
+enum { MIN_DEPTH = 128, MIN_STACK_BYTES = 1024 };
+
+/* "--NAME", "--NAME=HZ". Stays 0 when it is not given. */
+static int read_rate(const struct infp_arguments *arguments, const char *name, double standard, double most,
+                     double *ret, struct infp_err *err)
+{
+        const char *text = infp_argument(arguments, name);
+        double hz;
+
+        if (!text)
+                return 0;
+        *ret = standard;
+        if (!*text)
+                return 0;
+        if (infp_parse_f64(text, strlen(text), &hz) < 0 || !(hz >= 1 && hz <= most))
+                return infp_fail(err, -EINVAL, "--%s=%s: the rate must be 1 to %s times a second", name, text,
+                                 infp_number(most).text);
+        *ret = hz;
+        return 0;
+}
+
+static int read_sizes(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *size = infp_argument(arguments, "stack-size"), *depth = infp_argument(arguments, "max-stack-depth");
+        uint64_t v;
+
+        ret->stack_bytes =
+                ret->cpu_hz > INFP_SAMPLER_FAST_HZ ? INFP_SAMPLER_FAST_STACK_BYTES : INFP_SAMPLER_MAX_STACK_BYTES;
+        ret->max_depth = INFP_SAMPLER_DEFAULT_DEPTH;
+        if (size) {
+                if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > INFP_SAMPLER_MAX_STACK_BYTES + 8)
+                        return infp_fail(err, -EINVAL, "--stack-size %s: must be from %d to %d bytes", size,
+                                         MIN_STACK_BYTES, INFP_SAMPLER_MAX_STACK_BYTES);
+                v = v > INFP_SAMPLER_MAX_STACK_BYTES ? INFP_SAMPLER_MAX_STACK_BYTES : v; /* 64K is what people write */
+                ret->stack_bytes = (uint32_t) (v & ~UINT64_C(7));
+        }
+        if (depth) {
+                if (infp_parse_u64(depth, strlen(depth), &v) < 0 || v < MIN_DEPTH || v > INFP_SAMPLER_MAX_DEPTH)
+                        return infp_fail(err, -EINVAL, "--max-stack-depth %s: from %d to %d frames", depth, MIN_DEPTH,
+                                         INFP_SAMPLER_MAX_DEPTH);
+                ret->max_depth = (uint32_t) v;
+        }
+        if ((size || depth) && !infp_sampler_is_asked(ret))
+                return infp_fail(err, -EINVAL, "--%s needs --cpu, --wall or --off-cpu",
+                                 size ? "stack-size" : "max-stack-depth");
+        return 0;
+}
+
+static int read_sampler(const struct infp_arguments *arguments, struct infp_sampler_options *ret, struct infp_err *err)
+{
+        const char *root = infp_argument(arguments, "root");
+
+        *ret = (struct infp_sampler_options){ .off_cpu = infp_argument_given(arguments, "off-cpu") };
+        INFP_TRY(read_rate(arguments, "cpu", INFP_SAMPLER_DEFAULT_HZ, INFP_SAMPLER_MAX_HZ, &ret->cpu_hz, err));
+        INFP_TRY(read_rate(arguments, "wall", INFP_SAMPLER_DEFAULT_WALL_HZ, INFP_SAMPLER_MAX_WALL_HZ, &ret->wall_hz,
+                           err));
+        if (root && strcmp(root, "/") != 0 && infp_sampler_is_asked(ret))
+                return infp_fail(err, -EINVAL, "--root %s: stacks can be sampled only on this machine", root);
+        return read_sizes(arguments, ret, err);
+}
 
 enum { MIN_PERIOD_MS = 10, MAX_PERIOD_MS = 24 * 3600 * 1000 };
 
@@ -31,7 +141,11 @@ const struct infp_option infp_record_option_table[] = {
         { 0, "own-cgroup", NULL, "run the command in its own cgroup, if permitted", false },
         { 0, "jit-names", NULL, "make oneDNN, Node.js and .NET in the command write perf maps, which name their code", false },
         { 0, "energy-baseline", "TIME", "measure idle power for this long before the command starts", false },
-        INFP_SAMPLER_OPTIONS,
+        { 0, "cpu", "[HZ]", "sample on-CPU stacks, HZ times per CPU-second: 1 to 4000 (default: 99)", false },
+        { 0, "wall", "[HZ]", "sample all threads, running or waiting, and what they wait for; HZ up to 1000 (default: 20)", false },
+        { 0, "off-cpu", NULL, "measure how long threads are off the CPU, by stack", false },
+        { 0, "stack-size", "SIZE", "bytes of each stack to copy for unwinding: 1K to 64K (default: 64K; 32K above 250 Hz)", false },
+        { 0, "max-stack-depth", "N", "maximum frames of a stack, 128 to 1024; outermost frames are dropped (default: 512)", false },
         INFP_SOURCE_OPTIONS,
         { 0, "root", "DIR", "read proc and sys below DIR instead of / (a copy of a machine)", false },
         { 0, "share", NULL, "let other users read the run, as the umask allows (default: only its owner)", false },
@@ -202,7 +316,7 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         INFP_TRY(read_times(arguments, ret, err));
         INFP_TRY(read_target(arguments, ret, err));
         INFP_TRY(read_command(arguments, ret, err));
-        INFP_TRY(infp_sampler_options_read(arguments, &ret->sampler, err));
+        INFP_TRY(read_sampler(arguments, &ret->sampler, err));
         INFP_TRY(infp_source_settings(arguments, ret->settings, err));
         add_port(ret);
         return 0;

@@ -3,7 +3,7 @@
 
 #include "report_sample.h"
 
-#include "view/figure/parts.h"
+#include "view/figure/figure.h"
 
 static struct infp_figure figure;
 

@@ -19,7 +19,6 @@
 #include "model/builder.h"
 #include "model/row.h"
 #include "record/tail.h"
-#include "view/snapshot/parts.h"
 #include "view/snapshot/snapshot.h"
 
 #define S INFP_NS_PER_S

@@ -10,7 +10,6 @@
 
 #include "model/builder.h"
 #include "model/row.h"
-#include "view/snapshot/static_gpus.h"
 #include "view/snapshot/static_json.h"
 
 // clang-format off

@@ -107,12 +107,6 @@ struct infp_tracked_options {
 int infp_tracked_read(const struct infp_tracked_options *options, const struct infp_table *known, bool is_whole,
                       struct infp_tracked *ret, struct infp_err *err);
 void infp_tracked_done(struct infp_tracked *tracked);
-/* instances.c: what a row says of its instance; what the table of the things says; the order in which they are shown. */
-void infp_tracked_name(struct infp_tracked *tracked, struct infp_tracked_instance *instance,
-                       const struct infp_batch *batch, uint32_t row);
-int infp_tracked_read_names(const struct infp_tracked_options *options, struct infp_tracked *tracked,
-                            struct infp_err *err);
-void infp_tracked_sort(struct infp_tracked *tracked, const struct infp_grid *grid);
 
 /* panels.c: from tables that were read to panels. */
 int infp_timeline_panels(struct infp_timeline *timeline, const struct infp_report *report, struct infp_tracked *tracked,

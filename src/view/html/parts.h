@@ -35,7 +35,7 @@ void infp_html_events(struct infp_json *json, const struct infp_timeline *timeli
 /* JSON as it may stand in a script element: < becomes \u003c. */
 void infp_html_json(struct infp_str *out, const char *json, size_t size);
 
-/* series.c: numbers as short as the picture needs them. */
+/* Numbers as short as the picture needs them. */
 void infp_html_series(struct infp_json *json, const struct infp_timeline_series *series, unsigned n,
                       bool is_downsampled);
 /* A number to a multiple of step (a power of ten); null when it is not a number. */

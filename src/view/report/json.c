@@ -226,6 +226,20 @@ static void put_statistics(struct infp_json *json, const struct infp_report *rep
         infp_json_object_end(json);
 }
 
+static void put_output(struct infp_json *json, const struct infp_report *report)
+{
+        const struct infp_report_output *output = &report->output;
+
+        if (!output->has)
+                return;
+        infp_json_key(json, "output");
+        infp_json_object(json);
+        infp_json_member_u64(json, "bytes", output->bytes);
+        infp_json_member_u64(json, "bytes_in_range", output->range_bytes);
+        infp_json_member_u64(json, "removed_bytes", output->removed);
+        infp_json_object_end(json);
+}
+
 void infp_report_json_members(struct infp_json *json, const struct infp_report *report)
 {
         put_run(json, report);
@@ -235,7 +249,7 @@ void infp_report_json_members(struct infp_json *json, const struct infp_report *
         infp_json_member_f64(json, "tree_cpu_system_s", report->tree_system_s);
         infp_json_member_f64(json, "effective_cpus", report->effective_cpus);
         put_cores(json, &report->cores);
-        infp_report_json_output(json, report);
+        put_output(json, report);
         infp_report_json_spans(json, report);
         infp_report_json_program_spans(json, report);
         put_processes(json, &report->processes);

@@ -44,7 +44,6 @@ const char *infp_report_make_name(const char *make); /* "llama.cpp" of "llamacpp
 void infp_report_engines_json(struct infp_json *json, const struct infp_report *report);
 void infp_report_requests(struct infp_out *out, const struct infp_report *report);
 void infp_report_requests_short(struct infp_out *out, const struct infp_report *report);
-void infp_report_output(struct infp_out *out, const struct infp_report *report);
 void infp_report_spans(struct infp_out *out, const struct infp_report *report);  /* between --from and --to */
 void infp_report_labels(struct infp_out *out, const struct infp_report *report); /* all of them */
 void infp_report_program_spans(struct infp_out *out, const struct infp_report *report);
@@ -67,7 +66,6 @@ void infp_report_all_absences(struct infp_out *out, const struct infp_report *re
 struct infp_json;
 /* Of the object that report --json is, which the caller begins and ends. */
 void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
-void infp_report_json_output(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_containers(struct infp_json *json, const struct infp_report *report);

@@ -121,6 +121,23 @@ static void put_state(struct infp_out *out, const struct infp_report *report)
         infp_report_end(out);
 }
 
+/* What a captured command wrote, and what is gone of it. */
+static void put_output(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_report_output *output = &report->output;
+        char of[96] = "", removed[96] = "";
+
+        if (!output->has)
+                return;
+        if (report->is_part)
+                snprintf(of, sizeof(of), ", %s of them here", infp_report_bytes((double) output->range_bytes).text);
+        if (output->removed)
+                snprintf(removed, sizeof(removed), "; its first %s are removed",
+                         infp_report_bytes((double) output->removed).text);
+        infp_report_line(out, "output", "%s in %s_output.txt%s%s", infp_report_bytes((double) output->bytes).text,
+                         report->run->info.uuid, of, removed);
+}
+
 static void put_head(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_run_info *info = &report->run->info;
@@ -133,7 +150,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         if (*info->hostname)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_times(out, report);
-        infp_report_output(out, report);
+        put_output(out, report);
 }
 
 /* A server's command line may fill a screen: of it a line. */

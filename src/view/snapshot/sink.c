@@ -9,7 +9,6 @@
 #include "base/human.h"
 #include "base/new_file.h"
 #include "view/histograms.h"
-#include "view/snapshot/parts.h"
 #include "view/snapshot/snapshot.h"
 
 struct snapshots {

@@ -13,11 +13,23 @@
 #include "base/str.h"
 #include "model/last.h"
 #include "model/sink.h"
+#include "view/histograms.h"
 
 /* indent: spaces a level, 0 = one line. sources: adds a list of what is missing and why, where the run's own table `sources`
  * is not at hand. */
 void infp_snapshot_put(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
                        bool sources);
+
+/* What stays from one snapshot to the next. */
+struct infp_snapshot_memory {
+        struct infp_histograms *histograms; /* NULL: made anew each time */
+        bool has_lead;                      /* the thing of the lowest number that has ever had a row */
+        uint64_t lead;
+        int64_t lead_number;
+};
+/* memory: never NULL. */
+void infp_snapshot_put_again(struct infp_str *out, const struct infp_last *last, int64_t unix_ms, unsigned indent,
+                             bool sources, struct infp_snapshot_memory *memory);
 
 #define INFP_SNAPSHOT_LIMIT (UINT64_C(256) << 20)
 

@@ -1,4 +1,4 @@
-/* Where the time went, by functions and by spans of programs, as tables that read without script. */
+/* Tables that read without script: functions, spans of programs, what happened between labels. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +12,17 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, SPANS = 50 };
+enum { FUNCTIONS = 10, SPANS = 50, LABELS = 200 };
 
-static void begin_table(struct infp_str *out, const char *label, const char *first, const char *const *numbers)
+/* first, second: heads of columns of text; second may be NULL. */
+static void begin_table(struct infp_str *out, const char *label, const char *first, const char *second,
+                        const char *const *numbers)
 {
         infp_str_puts(out, "\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: ");
         infp_html_text(out, label);
         infp_str_printf(out, "\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+        if (second)
+                infp_str_printf(out, "<th scope=\"col\">%s</th>", second);
         for (; *numbers; numbers++)
                 infp_str_printf(out, "<th scope=\"col\" class=\"number\">%s</th>", *numbers);
         infp_str_puts(out, "</tr></thead><tbody>");
@@ -70,7 +74,7 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
                 return -ENOMEM;
         n = infp_flame_top_list(flame, by_total, FUNCTIONS, top, &all, &n_passages);
         begin_table(out, by_total ? "functions and what they call" : "functions",
-                    by_total ? "function and what it calls" : "function", by_total ? total : self);
+                    by_total ? "function and what it calls" : "function", NULL, by_total ? total : self);
         for (uint32_t i = 0; i < n; i++)
                 put_function(out, flame, &flame->functions[top[i]], by_total);
         infp_str_puts(out, "\n</tbody></table></div>");
@@ -162,7 +166,7 @@ void infp_html_program_spans(struct infp_str *out, const struct infp_report *rep
         infp_str_puts(out, "<section id=\"program-spans\" aria-labelledby=\"program-spans-title\">"
                            "<h2 id=\"program-spans-title\">Spans of programs, by name</h2>\n"
                            "<div class=\"card wide\">");
-        begin_table(out, "spans of programs", "name", heads);
+        begin_table(out, "spans of programs", "name", NULL, heads);
         for (unsigned i = 0; i < spans->n && i < SPANS; i++) { /* bound: the rest is counted below */
                 put_span(out, &spans->list[i]);
                 n_shown += spans->list[i].n;
@@ -172,4 +176,62 @@ void infp_html_program_spans(struct infp_str *out, const struct infp_report *rep
                 infp_str_printf(out, "\n<p class=\"note\">%s more of other names.</p>",
                                 infp_count(spans->n_rows - n_shown).text);
         infp_str_puts(out, "</div></section>\n");
+}
+
+/* Mean and deviation of a figure; "-" where it has no samples. */
+static void put_stat(struct infp_str *out, const struct infp_stat *stat, const char *base, const char *unit)
+{
+        char text[128] = "-";
+
+        if (stat->n > 1)
+                snprintf(text, sizeof(text), "%s ± %s", infp_human(infp_stat_mean(stat), base, unit, false).text,
+                         infp_human(infp_stat_sample_std(stat), base, unit, false).text);
+        else if (stat->n)
+                snprintf(text, sizeof(text), "%s", infp_human(infp_stat_mean(stat), base, unit, false).text);
+        put_cell(out, text);
+}
+
+static void put_row(struct infp_str *out, const struct infp_labelled_span *span, const char *from, const char *to)
+{
+        char text[160] = "-";
+
+        begin_row(out, from);
+        infp_str_puts(out, "<td>");
+        infp_html_text(out, to);
+        infp_str_puts(out, "</td>");
+        put_cell(out, infp_human(span->seconds, "seconds", "s", false).text);
+        put_stat(out, &span->cpu_percent, "", "");
+        put_stat(out, &span->rss_bytes, "bytes", "bytes");
+        put_stat(out, &span->cores.average, "", "");
+        if (isfinite(infp_span_joules(span)))
+                snprintf(text, sizeof(text), "%s, %s%s", infp_human(infp_span_joules(span), "joules", "J", false).text,
+                         infp_human(infp_span_watts(span), "watts", "W", false).text,
+                         span->energy_is_estimated ? " (estimated)" : "");
+        put_cell(out, text);
+        infp_str_puts(out, "</tr>");
+}
+
+void infp_html_labels(struct infp_str *out, const struct infp_report *report)
+{
+        static const char *const heads[] = {
+                "time", "CPU of the target, % of all CPUs", "memory of the target", "load of the machine, %", "energy",
+                NULL
+        };
+        const struct infp_labels *labels = &report->labels;
+        const unsigned n = report->spans.n < LABELS ? report->spans.n : LABELS;
+
+        if (!n)
+                return;
+        infp_str_puts(
+                out,
+                "<section id=\"labels\" aria-labelledby=\"labels-title\"><h2 id=\"labels-title\">Between labels</h2>\n"
+                "<div class=\"card wide\"><p class=\"note\">Means of the samples between them, and their deviation.");
+        if (n < report->spans.n)
+                infp_str_printf(out, " The first %u of %u; infprof report --labels --csv has all.", n, report->spans.n);
+        infp_str_puts(out, "</p>");
+        begin_table(out, "between labels", "from", "to", heads);
+        for (unsigned i = 0; i < n; i++)
+                put_row(out, &report->spans.list[i], report->lists_labels ? labels->list[i].tag : report->from_label,
+                        report->lists_labels ? labels->list[i + 1].tag : report->to_label);
+        infp_str_puts(out, "\n</tbody></table></div></div></section>\n");
 }
