@@ -209,33 +209,25 @@ static int check(const struct infp_arguments *arguments, struct infp_flame_reque
 }
 
 /* On a terminal, what is not for reading goes into a file beside the run. */
-static int choose_path(const struct infp_run *run, const struct infp_flame_request *request, char **ret,
-                       struct infp_err *err)
+static int open_output(const struct infp_run *run, const struct infp_flame_request *request, struct infp_output *ret,
+                       char **ret_beside, struct infp_err *err)
 {
         const struct infp_flame_format_is *is = &infp_flame_formats[request->format];
+        char suffix[64];
 
-        *ret = NULL;
         if (request->path || is->is_for_reading || !isatty(STDOUT_FILENO))
-                return 0;
-        if (asprintf(ret, "%s/%s_%s%.*s", run->output, run->info.uuid, is->is_picture ? "flamegraph" : "profile",
-                     (int) strcspn(is->extensions, " "), is->extensions) < 0) {
-                *ret = NULL;
-                return infp_fail(err, -ENOMEM, "out of memory");
-        }
-        return 0;
+                return infp_output_open(ret, request->path, "csv", err);
+        snprintf(suffix, sizeof(suffix), "_%s%.*s", is->is_picture ? "flamegraph" : "profile",
+                 (int) strcspn(is->extensions, " "), is->extensions);
+        return infp_output_open_beside(ret, run, suffix, ret_beside, err);
 }
 
 static int write_file(struct infp_run *run, const struct infp_flame_request *request, struct infp_err *err)
 {
         infp_cleanup(infp_output_done) struct infp_output output = INFP_OUTPUT_INIT;
         infp_autofree char *beside = NULL;
-        int r = choose_path(run, request, &beside, err);
+        int r = open_output(run, request, &output, &beside, err);
 
-        if (r >= 0)
-                r = infp_output_open_as(&output, beside ? beside : request->path,
-                                        beside ? infp_run_file_mode(run) : 0666, "csv", err);
-        if (r < 0 && beside && err)
-                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
         if (r >= 0)
                 r = infp_flame_write(run, request, &output.out, &infp_said, err);
         if (r >= 0)

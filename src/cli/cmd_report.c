@@ -84,25 +84,16 @@ static int write_page(struct infp_run *recording, const struct infp_report *repo
         struct infp_output output;
         int r;
 
-        if (!path) {
-                if (asprintf(&beside, "%s/%s_report.html", recording->output, recording->info.uuid) < 0) {
-                        beside = NULL;
-                        return infp_fail(err, -ENOMEM, "no memory for the page");
-                }
-                path = beside;
-        }
         infp_say_progress("report: reading the tables for the page");
         INFP_TRY(infp_timeline_make(recording, report, &timeline, err));
         infp_say_progress("report: writing the page");
-        r = infp_output_open_as(&output, path, beside ? infp_run_file_mode(recording) : 0666, "csv", err);
-        if (r < 0 && beside && err)
-                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
-        INFP_TRY(r);
+        INFP_TRY(path ? infp_output_open(&output, path, "csv", err)
+                      : infp_output_open_beside(&output, recording, "_report.html", &beside, err));
         r = infp_report_html(&output.out, report, &timeline);
         r = r < 0 ? infp_fail_errno(err, r, "cannot write the page") : infp_output_finish(&output, err);
         infp_output_done(&output);
-        if (r >= 0 && !infp_output_is_stdout(path))
-                infp_print("%s", path);
+        if (r >= 0 && (beside || !infp_output_is_stdout(path)))
+                infp_print("%s", beside ? beside : path);
         return r;
 }
 

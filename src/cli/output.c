@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -60,13 +61,7 @@ int infp_output_fail_extension(const char *verb, const char *path)
         return INFP_EXIT_USAGE;
 }
 
-int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err)
-{
-        return infp_output_open_as(output, path, 0666, format, err);
-}
-
-int infp_output_open_as(struct infp_output *output, const char *path, mode_t mode, const char *format,
-                        struct infp_err *err)
+static int open_as(struct infp_output *output, const char *path, mode_t mode, const char *format, struct infp_err *err)
 {
         *output = (struct infp_output){ .path = "standard output",
                                         .file = INFP_NEW_FILE_INIT,
@@ -83,6 +78,26 @@ int infp_output_open_as(struct infp_output *output, const char *path, mode_t mod
         }
         infp_out_init(&output->out, output->file.fd < 0 ? STDOUT_FILENO : output->file.fd, output->path);
         return 0;
+}
+
+int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err)
+{
+        return open_as(output, path, 0666, format, err);
+}
+
+int infp_output_open_beside(struct infp_output *output, const struct infp_run *run, const char *suffix, char **ret_path,
+                            struct infp_err *err)
+{
+        int r;
+
+        if (asprintf(ret_path, "%s/%s%s", run->output, run->info.uuid, suffix) < 0) {
+                *ret_path = NULL;
+                return infp_fail(err, -ENOMEM, "not enough memory");
+        }
+        r = open_as(output, *ret_path, infp_run_file_mode(run), "csv", err);
+        if (r < 0 && err)
+                strncat(err->text, "; -o FILE writes it elsewhere", sizeof(err->text) - strlen(err->text) - 1);
+        return r;
 }
 
 static int fail(struct infp_output *output, int r, struct infp_err *err)

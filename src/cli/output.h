@@ -8,6 +8,7 @@
 #include "base/new_file.h"
 #include "cli/command.h"
 #include "store/arrow.h"
+#include "store/run.h"
 #include "view/format.h"
 
 struct infp_output {
@@ -68,9 +69,10 @@ const char *infp_output_path(const char *path);
 
 /* format: not parquet. path NULL or "-": standard output. */
 int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err);
-/* The same with the mode of a file, as open(2). */
-int infp_output_open_as(struct infp_output *output, const char *path, mode_t mode, const char *format,
-                        struct infp_err *err);
+/* Without -o, for what a terminal cannot show: the file <uuid>SUFFIX beside the run, as private as the run. *ret_path: its name, freed by
+ * the caller. */
+int infp_output_open_beside(struct infp_output *output, const struct infp_run *run, const char *suffix, char **ret_path,
+                            struct infp_err *err);
 /* Of verbs that write CSV and TSV; sets out.is_csv_safe. */
 #define INFP_CSV_SAFE_HELP "csv, tsv: quote texts that a spreadsheet would read as a formula (= + - @, tab, line end)"
 int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err);

@@ -230,7 +230,7 @@ def test_a_target_that_did_not_come_yet(infprof, recording, run_dir):
     assert [(row["state"], row["reason"]) for row in said] == [("absent", reason)]
     assert not [row for row in run.table("sources") if row["column_name"] in ("tree_rss_bytes", "tree_threads")]
     text = subprocess.run([infprof, "report", "--full", "-r", run_dir], capture_output=True, text=True, check=True).stdout
-    assert reason in text and f"no process was found (by port: {port})" in " ".join(text.split())
+    assert reason in text and f"not found: the process on port {port}" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("way", ["--pid", "--port"])

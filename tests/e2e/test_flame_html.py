@@ -56,7 +56,7 @@ def unpack(page):
         before = before[:shared[i]] + data[at:at + more[i]]
         at += more[i]
         strings.append(before)
-    functions = list(zip(*[column(facts["functions"]) for _ in range(6)]))
+    functions = list(zip(*[column(facts["functions"]) for _ in range(7)]))
     names = [strings[f[0]].decode() for f in functions]
     ups, of = [0] + column(facts["nodes"] - 1), [0] + column(facts["nodes"] - 1)
     own = column(facts["nodes"])
@@ -84,7 +84,7 @@ def test_what_is_packed_is_the_tree(usual):
     assert own == {path: samples for path, (samples, _) in tree.totals().items()}
     assert facts["samples"] == sum(stack[0] for stack in tree.stacks)
     assert moments == [sum(stack[0] for stack in tree.stacks if stack[2] == bucket) for bucket in range(60)]
-    found = {strings[name].decode(): (kind & 15, (strings[obj] or b"").decode(), (strings[file] or b"").decode(), line, kind >> 4) for name, obj, file, line, kind, _ in functions}
+    found = {strings[name].decode(): (kind & 15, (strings[obj] or b"").decode(), (strings[file] or b"").decode(), line, kind >> 4) for name, obj, file, line, kind, _, _ in functions}
     assert found == {name: (kind, obj, file, line, flags) for name, (_, kind, obj, file, line, flags) in tree.functions.items()}
 
 

@@ -1,6 +1,8 @@
 /* Colours of frames come from C (facts.light, facts.dark), those of the page from flame.css; canvases ask here. */
 
-const SHADES = 12, STEPS = 5, GUESSED = 8, MATCH = -1, ROOT = -2;
+const facts = JSON.parse(document.getElementById('facts').textContent);
+const { shades: SHADES, steps: STEPS } = facts.constants;
+const MATCH = -1, ROOT = -2;
 const THEMES = { kind: 'By kind', hot: 'Hot', cold: 'Cold', rainbow: 'Rainbow', mono: 'Monochrome', heat: 'Heat (self time)' };
 const palette = {};
 

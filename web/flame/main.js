@@ -1,6 +1,5 @@
 /* The page from top to bottom. */
 
-const facts = JSON.parse(document.getElementById('facts').textContent);
 let model = null; /* { functions, tree, moments } */
 let graph, table, strip;
 

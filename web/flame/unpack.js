@@ -29,18 +29,11 @@ class Reader {
   }
 }
 
-/* FNV-1a, as src/view/flame/palette.c has it. */
-function hashOf(bytes) {
-  let hash = 2166136261;
-  for (const byte of bytes) hash = Math.imul(hash ^ byte, 16777619);
-  return (hash ^ (hash >>> 15)) >>> 0;
-}
-
-/* { texts, hashes }; place 0 is no text. */
+/* Place 0 is no text. */
 function readStrings(reader) {
   const n = reader.number();
   const shared = reader.column(n, new Uint32Array(n)), more = reader.column(n, new Uint32Array(n));
-  const texts = [''], hashes = [hashOf([])];
+  const texts = [''];
   const decoder = new TextDecoder();
   let before = new Uint8Array(0);
   for (let i = 0; i < n; i++) {
@@ -49,30 +42,29 @@ function readStrings(reader) {
     bytes.set(reader.bytes.subarray(reader.at, reader.at + more[i]), shared[i]);
     reader.at += more[i];
     texts.push(decoder.decode(bytes).replace(CUT_CHARACTERS, '\ufffd'));
-    hashes.push(hashOf(bytes));
     before = bytes;
   }
-  return { texts, hashes };
+  return texts;
 }
 
 /* Functions by column: name, object, file, line, flags, and what colours go by. */
 function readFunctions(reader, facts) {
-  const { texts, hashes } = readStrings(reader);
-  const n = facts.functions;
+  const { constants } = facts;
+  const texts = readStrings(reader), n = facts.functions;
   const [name, object, file] = [0, 1, 2].map(() => reader.column(n, new Uint32Array(n)));
   const line = reader.column(n, new Uint32Array(n)), flags = reader.column(n, new Uint8Array(n));
-  const guessed = reader.column(n, new Float64Array(n));
-  const functions = { n, name: [], object: [], file: [], line: [...line], guessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [] };
+  const guessed = reader.column(n, new Float64Array(n)), shade = reader.column(n, new Uint8Array(n));
+  const functions = { n, name: [], object: [], file: [], line: [...line], guessed: [], isInlined: [], isUnnamed: [], isGroup: [], kind: [], shade: [...shade] };
   for (let i = 0; i < n; i++) {
     functions.name.push(texts[name[i]] || '(no name)');
     functions.object.push(texts[object[i]]);
     functions.file.push(texts[file[i]]);
     functions.guessed.push(guessed[i]);
-    functions.isInlined.push((flags[i] & 32) !== 0);
-    functions.isUnnamed.push((flags[i] & 64) !== 0);
-    functions.isGroup.push(flags[i] > 127);
-    functions.kind.push(flags[i] > 127 ? GUESSED - 1 : flags[i] & 16 ? GUESSED : Math.min(flags[i] & 15, GUESSED - 1));
-    functions.shade.push((hashes[object[i]] % 4) * 3 + (hashes[name[i]] % 3));
+    functions.isInlined.push((flags[i] & constants.inlined) !== 0);
+    functions.isUnnamed.push((flags[i] & constants.unnamed) !== 0);
+    functions.isGroup.push((flags[i] & constants.group) !== 0);
+    functions.kind.push(functions.isGroup[i] ? constants.unknown_class : flags[i] & constants.guessed ? constants.guessed_class
+      : Math.min(flags[i] & constants.kind, constants.unknown_class));
   }
   return functions;
 }

@@ -38,7 +38,7 @@ function kindText(fn) {
   const { functions } = model;
   if (functions.isGroup[fn]) return 'no function';
   const guessed = functions.guessed[fn] ? `guessed in ${samplesText(functions.guessed[fn])}: no unwind table there` : '';
-  return [functions.kind[fn] === GUESSED ? '' : facts.classes[functions.kind[fn]], guessed, functions.isInlined[fn] ? 'inlined' : '',
+  return [functions.kind[fn] === facts.constants.guessed_class ? '' : facts.classes[functions.kind[fn]], guessed, functions.isInlined[fn] ? 'inlined' : '',
     functions.isUnnamed[fn] ? 'no symbol' : ''].filter(Boolean).join(', ');
 }
 

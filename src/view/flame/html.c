@@ -149,6 +149,27 @@ static void put_colours(struct infp_json *json)
         }
 }
 
+/* What the script must know of the enums here. */
+static void put_constants(struct infp_json *json)
+{
+        static const struct {
+                const char *name;
+                unsigned value;
+        } constants[] = {
+                { "shades", INFP_FLAME_SHADES },         { "steps", INFP_FLAME_STEPS },
+                { "unknown_class", INFP_FRAME_UNKNOWN }, { "guessed_class", INFP_FLAME_GUESSED },
+                { "kind", INFP_FLAME_PACK_KIND },        { "guessed", INFP_FLAME_PACK_GUESSED },
+                { "inlined", INFP_FLAME_PACK_INLINED },  { "unnamed", INFP_FLAME_PACK_UNNAMED },
+                { "group", INFP_FLAME_PACK_GROUP },
+        };
+
+        infp_json_key(json, "constants");
+        infp_json_object(json);
+        for (unsigned i = 0; i < INFP_COUNT(constants); i++)
+                infp_json_member_u64(json, constants[i].name, constants[i].value);
+        infp_json_object_end(json);
+}
+
 static void put_facts(struct infp_json *json, const struct infp_flame *flame, const struct infp_flame_look *look,
                       const struct infp_flame_packing *packing)
 {
@@ -175,6 +196,7 @@ static void put_facts(struct infp_json *json, const struct infp_flame *flame, co
         infp_json_member_bool(json, "root_below", look->has_root_below);
         infp_json_member_bool(json, "reversed", look->is_reversed);
         infp_json_member_bool(json, "normalised", look->is_normalised);
+        put_constants(json);
         put_colours(json);
         infp_json_object_end(json);
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/sort.h"
+#include "view/flame/palette.h"
 
 struct reference {
         const char *text;
@@ -107,12 +108,15 @@ static void put_functions(struct pack *pack)
         for (uint32_t i = 0; i < flame->n_functions; i++) {
                 const struct infp_flame_function *function = &flame->functions[i];
 
-                put(pack, (uint64_t) function->kind | (infp_flame_is_guessed(function) ? 16U : 0) |
-                                  (function->is_inlined ? 32U : 0) | (function->is_unnamed ? 64U : 0) |
-                                  (function->is_group ? 128U : 0));
+                put(pack, (uint64_t) function->kind | (infp_flame_is_guessed(function) ? INFP_FLAME_PACK_GUESSED : 0U) |
+                                  (function->is_inlined ? INFP_FLAME_PACK_INLINED : 0U) |
+                                  (function->is_unnamed ? INFP_FLAME_PACK_UNNAMED : 0U) |
+                                  (function->is_group ? INFP_FLAME_PACK_GROUP : 0U));
         }
         for (uint32_t i = 0; i < flame->n_functions; i++)
                 put(pack, flame->functions[i].guessed_samples);
+        for (uint32_t i = 0; i < flame->n_functions; i++)
+                put(pack, infp_flame_shade(&flame->functions[i]));
 }
 
 /* Depth first, siblings in their order: then a parent is told by how many levels a node goes up from the one before. */

@@ -4,6 +4,15 @@
 #include "analyze/profile/flame.h"
 #include "base/str.h"
 
+/* Of a function: its kind (enum infp_frame_kind) and these. */
+enum {
+        INFP_FLAME_PACK_KIND = 15, /* the bits of the kind */
+        INFP_FLAME_PACK_GUESSED = 16,
+        INFP_FLAME_PACK_INLINED = 32,
+        INFP_FLAME_PACK_UNNAMED = 64,
+        INFP_FLAME_PACK_GROUP = 128,
+};
+
 struct infp_flame_packing {
         bool has_weights; /* else each sample weighs the same: weight / samples of the whole */
         bool has_lines;

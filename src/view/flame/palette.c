@@ -66,7 +66,7 @@ unsigned infp_flame_class(const struct infp_flame_function *function)
         return (unsigned) function->kind < INFP_FRAME_KINDS ? (unsigned) function->kind : INFP_FRAME_UNKNOWN;
 }
 
-/* FNV-1a: web/flame does the same. */
+/* FNV-1a */
 static uint32_t hash(const char *text)
 {
         uint32_t h = 2166136261U;

@@ -4,6 +4,9 @@
 #include "analyze/report.h"
 #include "view/format.h"
 
+/* What was recorded where there is no command: "the machine", "processes named llama.*". */
+void infp_run_target_words(struct infp_str *out, const struct infp_run *run);
+
 /* A section of the report for people: what -h lists, what `report SECTION` takes, and the order in which they are printed. */
 struct infp_report_section {
         const char *name, *help;

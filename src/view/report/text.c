@@ -83,25 +83,37 @@ static void put_times(struct infp_out *out, const struct infp_report *report)
                          broken_off(report));
 }
 
-/* Of a run without a command: the machine, or whom the user has named, and who that was. */
-static void put_target(struct infp_out *out, const struct infp_run_info *info)
+void infp_run_target_words(struct infp_str *out, const struct infp_run *run)
 {
-        bool is_meant = *info->target_name || info->target_port;
-        const char *who = *info->target_command ? info->target_command
-                          : is_meant            ? "no process was found"
-                                                : "a process that was already running";
+        const struct infp_run_info *info = &run->info;
 
-        if (!*info->mode || strcmp(info->mode, "host") == 0)
-                infp_report_line(out, "target", "%s", *info->mode ? "the machine" : "unknown");
+        if (run->problem || !*info->mode)
+                infp_str_puts(out, "unknown: its run.json cannot be read");
+        else if (strcmp(info->mode, "host") == 0)
+                infp_str_puts(out, "the machine");
         else if (*info->target_name)
-                infp_report_line(out, "target", "%s (by name: %s)", who, info->target_name);
+                infp_str_printf(out, "processes named %s", info->target_name);
         else if (info->target_port)
-                infp_report_line(out, "target", "%s (by port: %u)", who, info->target_port);
+                infp_str_printf(out, "the process on port %u", info->target_port);
         else if (info->n_target_pids)
-                infp_report_line(out, "target", "%s (process %d%s)", who, (int) info->target_pids[0],
-                                 info->n_target_pids > 1 ? " and others" : "");
+                infp_str_printf(out, "process %d%s", info->target_pids[0],
+                                info->n_target_pids > 1 ? " and others" : "");
         else
-                infp_report_line(out, "target", "%s", who);
+                infp_str_puts(out, "a process that was already running");
+}
+
+static void put_target(struct infp_out *out, const struct infp_report *report)
+{
+        const struct infp_run_info *info = &report->run->info;
+        const bool is_found = *info->target_command, is_meant = *info->target_name || info->target_port;
+        infp_autostr struct infp_str words = { 0 };
+
+        infp_run_target_words(&words, report->run);
+        infp_report_line(out, "target", "%s%s%s%s",
+                         is_found   ? info->target_command
+                         : is_meant ? "not found: "
+                                    : "",
+                         is_found ? " (" : "", words.data ? words.data : "", is_found ? ")" : "");
 }
 
 static void put_state(struct infp_out *out, const struct infp_report *report)
@@ -146,7 +158,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         if (*info->command)
                 infp_report_line(out, "command", "%s", info->command);
         else
-                put_target(out, info);
+                put_target(out, report);
         if (*info->hostname)
                 infp_report_line(out, "machine", "%s", info->hostname);
         put_times(out, report);
@@ -165,7 +177,7 @@ static void put_head_short(struct infp_out *out, const struct infp_report *repor
                 infp_report_put_padded(out, info->command, infp_report_width(out) - LABEL_WIDTH - 2, true);
                 infp_report_end(out);
         } else
-                put_target(out, info);
+                put_target(out, report);
         put_moment(from, sizeof(from), report->from_unix_ns, "%Y-%m-%d %H:%M:%S %z");
         if (report->is_part)
                 snprintf(of, sizeof(of), " of %s", infp_report_seconds(whole_s(report)).text);
