@@ -25,7 +25,3 @@ int infp_cfa_begin(const struct infp_cfi_section *section, const struct infp_cie
  * INFP_RULE_UNSUPPORTED and what row() was told before is right. */
 int infp_cfa_run(const struct infp_cfi_section *section, const struct infp_cie *cie, const struct infp_fde *fde,
                  const struct infp_cfa_state *begin, infp_cfa_row *row, void *context);
-
-/* Expressions, of size bytes: ret_state's CFA, or the place (or, with is_value, the value) of a register. False: not supported. */
-bool infp_cfa_expression(const uint8_t *bytes, uint64_t size, struct infp_cfa_state *state);
-bool infp_save_expression(const uint8_t *bytes, uint64_t size, bool is_value, struct infp_unwind_save *save);

@@ -6,7 +6,6 @@
 
 #include "unwind/cfi.h"
 #include "unwind/cursor.h"
-#include "unwind/elf_parts.h"
 
 static bool is_within(const struct infp_elf *elf, uint64_t offset, uint64_t size)
 {
@@ -21,7 +20,7 @@ bool infp_elf_copy(const struct infp_elf *elf, uint64_t offset, void *into, uint
         return true;
 }
 
-struct infp_elf_bytes infp_elf_slice(const struct infp_elf *elf, uint64_t offset, uint64_t size, uint64_t vaddr)
+static struct infp_elf_bytes slice(const struct infp_elf *elf, uint64_t offset, uint64_t size, uint64_t vaddr)
 {
         if (!size || !is_within(elf, offset, size) || vaddr + size < vaddr)
                 return (struct infp_elf_bytes){ NULL, 0, 0 };
@@ -93,7 +92,7 @@ enum { GO_NOTE = 4 };
 
 static void read_notes(struct infp_elf *elf, const Elf64_Phdr *header)
 {
-        const struct infp_elf_bytes notes = infp_elf_slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
+        const struct infp_elf_bytes notes = slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
         const uint64_t align = header->p_align == 8 ? 8 : 4;
         struct infp_cursor c = infp_cursor(notes.bytes, notes.size);
 
@@ -117,7 +116,7 @@ static void read_notes(struct infp_elf *elf, const Elf64_Phdr *header)
 /* Where PT_GNU_EH_FRAME says that .eh_frame begins; its end is said nowhere. */
 static void read_eh_frame_header(struct infp_elf *elf, const Elf64_Phdr *header)
 {
-        const struct infp_elf_bytes found = infp_elf_slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
+        const struct infp_elf_bytes found = slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
         struct infp_cursor c = infp_cursor(found.bytes, found.size);
         uint64_t begin;
 
@@ -142,7 +141,7 @@ static void read_eh_frame_header(struct infp_elf *elf, const Elf64_Phdr *header)
 /* Where PT_DYNAMIC says that relocations are. */
 static void read_dynamic(struct infp_elf *elf, const Elf64_Phdr *header)
 {
-        const struct infp_elf_bytes found = infp_elf_slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
+        const struct infp_elf_bytes found = slice(elf, header->p_offset, header->p_filesz, header->p_vaddr);
         uint64_t at = 0, size = 0;
         Elf64_Dyn entry;
 
@@ -185,6 +184,74 @@ static void read_segments(struct infp_elf *elf, const Elf64_Ehdr *head)
         }
 }
 
+enum { MAX_SECTIONS = 1 << 20 };
+
+static bool is_named(const struct infp_elf_bytes *names, uint32_t at, const char *name)
+{
+        const size_t size = strlen(name) + 1;
+
+        return at < names->size && size <= names->size - at && memcmp(names->bytes + at, name, size) == 0;
+}
+
+static void take_section(struct infp_elf *elf, const Elf64_Shdr *section, const struct infp_elf_bytes *names)
+{
+        const struct infp_elf_bytes found = slice(elf, section->sh_offset, section->sh_size, section->sh_addr);
+
+        if (section->sh_type == SHT_NOBITS || !found.bytes)
+                return;
+        if (is_named(names, section->sh_name, ".eh_frame") && !(section->sh_flags & SHF_COMPRESSED)) {
+                elf->eh_frame = found;
+                elf->has_eh_frame_size = true;
+        } else if (is_named(names, section->sh_name, ".debug_frame")) {
+                *(section->sh_flags & SHF_COMPRESSED ? &elf->compressed_debug_frame : &elf->debug_frame) = found;
+        } else if (is_named(names, section->sh_name, ".zdebug_frame")) {
+                elf->compressed_debug_frame = found;
+                elf->is_old_compression = true;
+        } else if (is_named(names, section->sh_name, ".gopclntab") ||
+                   is_named(names, section->sh_name, ".data.rel.ro.gopclntab")) {
+                elf->go_table = found;
+                elf->is_go = true;
+        } else if (elf->n_plts < INFP_ELF_MAX_PLTS && (section->sh_flags & SHF_EXECINSTR)) {
+                const bool is_lazy = is_named(names, section->sh_name, ".plt");
+
+                if (is_lazy || is_named(names, section->sh_name, ".plt.sec") ||
+                    is_named(names, section->sh_name, ".plt.got"))
+                        elf->plts[elf->n_plts++] = (struct infp_elf_plt){ found.vaddr, found.size, is_lazy };
+        }
+}
+
+static bool read_section(const struct infp_elf *elf, uint64_t offset, uint64_t i, Elf64_Shdr *ret)
+{
+        const uint64_t at = i * sizeof(*ret);
+
+        return offset + at >= offset && infp_elf_copy(elf, offset + at, ret, sizeof(*ret));
+}
+
+/* Takes .eh_frame, .debug_frame and the procedure linkage tables by their sections; what cannot be read is left out. */
+static void read_sections(struct infp_elf *elf, uint64_t offset, unsigned entry_size, unsigned n, unsigned names_at)
+{
+        struct infp_elf_bytes names;
+        Elf64_Shdr section;
+        uint64_t n_sections = n;
+
+        if (!offset || entry_size != sizeof(section) || !read_section(elf, offset, 0, &section))
+                return;
+        if (n_sections == 0) /* more than fit the header's field */
+                n_sections = section.sh_size;
+        if (names_at == SHN_XINDEX)
+                names_at = section.sh_link;
+        if (!read_section(elf, offset, names_at, &section))
+                return;
+        names = slice(elf, section.sh_offset, section.sh_size, 0);
+        if (!names.bytes)
+                return;
+        for (uint64_t i = 1; i < n_sections && i < MAX_SECTIONS; i++) {
+                if (!read_section(elf, offset, i, &section))
+                        return;
+                take_section(elf, &section, &names);
+        }
+}
+
 static int refuse(const char **ret_why, int error, const char *why)
 {
         if (ret_why)
@@ -207,7 +274,7 @@ int infp_elf_open(struct infp_elf *elf, const void *bytes, uint64_t size, const 
         read_segments(elf, &head);
         if (!elf->n_loads)
                 return refuse(ret_why, -EBADMSG, "it has no loadable segment");
-        infp_elf_read_sections(elf, head.e_shoff, head.e_shentsize, head.e_shnum, head.e_shstrndx);
+        read_sections(elf, head.e_shoff, head.e_shentsize, head.e_shnum, head.e_shstrndx);
         if (elf->is_go && !elf->go_table.bytes)
                 infp_elf_search_go_table(elf);
         return 0;

@@ -62,3 +62,9 @@ bool infp_elf_vaddr(const struct infp_elf *elf, uint64_t offset, uint64_t *ret_v
 
 /* Whether all of [vaddr, vaddr + size) lies in one executable segment. */
 bool infp_elf_is_executable(const struct infp_elf *elf, uint64_t vaddr, uint64_t size);
+
+/* size bytes of the file at an offset. False: it is shorter. */
+bool infp_elf_copy(const struct infp_elf *elf, uint64_t offset, void *into, uint64_t size);
+
+/* go_table.c. Linkers merge Go's table into other sections; it lies among the data that are loaded then. */
+void infp_elf_search_go_table(struct infp_elf *elf);

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "unwind/cursor.h"
-#include "unwind/elf_parts.h"
-#include "unwind/go_parts.h"
 
 enum {
         HEAD = 8, /* magic, two zeros, the smallest instruction, the size of a pointer */
@@ -14,10 +12,17 @@ enum {
         /* struct moduledata of Go's runtime, in words: the table, its names, ..., the begin of all code. */
         MODULE_NAMES = 1,
         MODULE_TEXT = 22,
+        INLINED = 2, /* PCDATA_InlTreeIndex */
+        MOST_TEXT = 4096,
         FLAG_OFFSET = 41, /* of a function since 1.20: ten words and its id come before */
 };
 
-bool infp_go_read(const struct infp_go *go, uint64_t at, uint64_t size, uint64_t *ret)
+/* The bytes of the address that a function begins with; then come fields of 4 bytes: name, size of arguments, where deferred calls
+ * return to, values of the stack pointer, of files, of lines, number of further values, and since 1.16 the compilation. */
+#define GO_FIRST(go) ((go)->version >= 18 ? UINT64_C(4) : UINT64_C(8))
+
+/* size bytes at an offset of the table. */
+static bool read_number(const struct infp_go *go, uint64_t at, uint64_t size, uint64_t *ret)
 {
         *ret = 0;
         if (at > go->size || size > go->size - at)
@@ -50,16 +55,16 @@ static bool read_head(struct infp_go *go)
         uint64_t *const parts[] = { &go->names, &go->units, &go->files, &go->values, &go->functions };
         uint64_t word;
 
-        if (!infp_go_read(go, HEAD, 8, &go->n_functions) || !go->n_functions || go->n_functions > MOST_FUNCTIONS)
+        if (!read_number(go, HEAD, 8, &go->n_functions) || !go->n_functions || go->n_functions > MOST_FUNCTIONS)
                 return false;
         if (go->version == 2) {
                 go->entries = HEAD + 8;
-                return infp_go_read(go, go->entries + (2 * go->n_functions + 1) * 8, 4, &go->files);
+                return read_number(go, go->entries + (2 * go->n_functions + 1) * 8, 4, &go->files);
         }
-        if (skipped && infp_go_read(go, HEAD + 16, 8, &word))
+        if (skipped && read_number(go, HEAD + 16, 8, &word))
                 go->text = word;
         for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-                if (!infp_go_read(go, HEAD + (2 + skipped + i) * 8, 8, parts[i]) || *parts[i] >= go->size)
+                if (!read_number(go, HEAD + (2 + skipped + i) * 8, 8, parts[i]) || *parts[i] >= go->size)
                         return false;
         go->entries = go->functions;
         return true;
@@ -128,12 +133,12 @@ void infp_elf_search_go_table(struct infp_elf *elf)
 
 static bool read_entry(const struct infp_go *go, uint64_t i, uint64_t *ret_begin, uint64_t *ret_at)
 {
-        const uint64_t size = INFP_GO_FIRST(go), at = go->entries + i * 2 * size;
+        const uint64_t size = GO_FIRST(go), at = go->entries + i * 2 * size;
 
-        if (!infp_go_read(go, at, size, ret_begin))
+        if (!read_number(go, at, size, ret_begin))
                 return false;
         *ret_begin += go->text;
-        return !ret_at || infp_go_read(go, at + size, size, ret_at);
+        return !ret_at || read_number(go, at + size, size, ret_at);
 }
 
 int infp_go_open(struct infp_go *go, const struct infp_elf *elf)
@@ -157,19 +162,19 @@ int infp_go_open(struct infp_go *go, const struct infp_elf *elf)
 
 bool infp_go_function(const struct infp_go *go, uint64_t i, struct infp_go_function *ret)
 {
-        const uint64_t first = INFP_GO_FIRST(go);
+        const uint64_t first = GO_FIRST(go);
         uint64_t begin, end, at, name, stack, flags = 0;
 
         if (i >= go->n_functions || !read_entry(go, i, &begin, &at) || !read_entry(go, i + 1, &end, NULL) ||
             begin < go->begin || end > go->end || begin >= end || at > go->size - go->functions)
                 return false;
         at += go->functions;
-        if (!infp_go_read(go, at + first, 4, &name) || !infp_go_read(go, at + first + 12, 4, &stack))
+        if (!read_number(go, at + first, 4, &name) || !read_number(go, at + first + 12, 4, &stack))
                 return false;
-        if (go->version >= 20 && !infp_go_read(go, at + FLAG_OFFSET, 1, &flags))
+        if (go->version >= 20 && !read_number(go, at + FLAG_OFFSET, 1, &flags))
                 return false;
         /* Since 1.17, which has the layout of 1.16, whose byte is zero. */
-        if (go->version < 20 && go->version >= 16 && !infp_go_read(go, at + first + 33, 1, &flags))
+        if (go->version < 20 && go->version >= 16 && !read_number(go, at + first + 33, 1, &flags))
                 return false;
         *ret = (struct infp_go_function){
                 .begin = begin,
@@ -235,4 +240,77 @@ const uint8_t *infp_go_names(const struct infp_go *go, uint64_t *ret_size)
 {
         *ret_size = go->size - go->names;
         return go->bytes + go->names;
+}
+
+/* ---- where in the source a function, and an instruction of it, is ---- */
+
+/* The value that holds at an address. */
+struct search {
+        uint64_t address;
+        int32_t value;
+};
+
+static int seek(void *context, uint64_t pc, int32_t value)
+{
+        struct search *search = context;
+
+        if (pc > search->address)
+                return -1; /* it was the one before */
+        search->value = value;
+        return 0;
+}
+
+static int32_t value_at(struct infp_go *go, const struct infp_go_function *function, uint64_t field, uint64_t address)
+{
+        struct search search = { address, -1 };
+        uint64_t values;
+
+        if (read_number(go, function->at + field, 4, &values))
+                infp_go_values(go, function, (uint32_t) values, seek, &search);
+        return search.value;
+}
+
+static const char *text_at(const struct infp_go *go, uint64_t at)
+{
+        const uint64_t room = at < go->size ? go->size - at : 0;
+
+        return room && memchr(go->bytes + at, 0, room < MOST_TEXT ? room : MOST_TEXT) ? (const char *) go->bytes + at
+                                                                                      : NULL;
+}
+
+/* Files have numbers; since 1.16 each compilation has its own. */
+static const char *file_of(const struct infp_go *go, const struct infp_go_function *function, int32_t number)
+{
+        const uint64_t first = GO_FIRST(go);
+        uint64_t unit = 0, at;
+
+        if (number < 0)
+                return NULL;
+        if (go->version == 2)
+                return read_number(go, go->files + (uint64_t) number * 4, 4, &at) ? text_at(go, at) : NULL;
+        if (!read_number(go, function->at + first + 28, 4, &unit) ||
+            !read_number(go, go->units + (unit + (uint64_t) number) * 4, 4, &at))
+                return NULL;
+        return text_at(go, go->files + at);
+}
+
+bool infp_go_place(struct infp_go *go, uint64_t address, struct infp_go_place *ret)
+{
+        const uint64_t first = GO_FIRST(go), data = first + (go->version == 2 ? 32 : go->version == 20 ? 40 : 36);
+        struct infp_go_function function;
+        uint64_t n_data, line;
+
+        *ret = (struct infp_go_place){ 0 };
+        go->work_left = go->size; /* of one function: it is asked for a line at a time */
+        if (!infp_go_find(go, address, &function))
+                return false;
+        ret->file = file_of(go, &function, value_at(go, &function, first + 16, function.begin));
+        if (go->version == 20 && read_number(go, function.at + 36, 4, &line))
+                ret->function_line = (int32_t) line;
+        /* The line of what was inlined is of another function, and often of another file. */
+        if (go->version == 2 || !read_number(go, function.at + first + 24, 4, &n_data) ||
+            (n_data > INLINED && value_at(go, &function, data + INLINED * 4, address) >= 0))
+                return ret->file != NULL;
+        ret->line = value_at(go, &function, first + 20, address);
+        return ret->file != NULL;
 }

@@ -3,10 +3,125 @@
 
 #include "unwind/entries.h"
 #include "unwind/go_table.h"
-#include "unwind/rules.h"
 #include "unwind/table.h"
 
 enum { MAX_RULES = 32768, BUCKET_SHIFT = 10, PLT_ENTRY = 16 };
+
+/* ---- the distinct rules of a table ---- */
+
+/* The rules that every table has: none, and these. */
+enum { RULE_END = 1, RULE_UNSUPPORTED = 2 };
+
+struct rule_set {
+        struct infp_unwind_rule *rules;
+        struct infp_unwind_save *saves;
+        uint32_t n_rules, max_rules, n_saves, max_saves;
+        uint16_t *slots; /* open addressing; 0: free */
+        uint32_t slot_mask;
+};
+
+enum { MAX_PROBES = 24 }; /* made-up rules that collide cannot make a build slow */
+
+/* What an unwinder has to know in the caller: the registers that calls keep, and where they return to. */
+static const uint32_t needed = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_RSP | 1 << INFP_R12 | 1 << INFP_R13 |
+                               1 << INFP_R14 | 1 << INFP_R15 | 1 << INFP_RIP;
+
+static const struct infp_unwind_rule known[INFP_RULE_KNOWN] = {
+        { .flags = INFP_RULE_UNSUPPORTED },
+        { .flags = INFP_RULE_END },
+        { .flags = INFP_RULE_UNSUPPORTED },
+};
+
+/* Puts the rules that every table has into the set; the caller has set the pointers and limits. slot_mask + 1 is a power of two. */
+static void rule_set_init(struct rule_set *set)
+{
+        memcpy(set->rules, known, sizeof(known));
+        set->n_rules = INFP_RULE_KNOWN;
+        set->n_saves = 0;
+        memset(set->slots, 0, (set->slot_mask + UINT64_C(1)) * sizeof(*set->slots));
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        return hash ^ hash >> 29;
+}
+
+static uint64_t word_of(const void *bytes)
+{
+        uint64_t word;
+
+        memcpy(&word, bytes, sizeof(word));
+        return word;
+}
+
+/* Fills rule, all but where its saves are, and the saves. */
+static void condense(const struct infp_cfa_state *state, struct infp_unwind_rule *rule, struct infp_unwind_save *saves)
+{
+        rule->cfa_kind = state->cfa_kind;
+        rule->cfa_register = state->cfa_register;
+        rule->flags = state->flags;
+        rule->cfa_offset = state->cfa_offset;
+        rule->cfa_addend = state->cfa_addend;
+        rule->first_save = 0;
+        rule->n_saves = 0;
+        if (!(state->flags & INFP_RULE_SIGNAL))
+                rule->flags |= INFP_RULE_PLAIN;
+        for (uint32_t left = state->saved; left; left &= left - 1) {
+                const struct infp_unwind_save *save = &state->saves[__builtin_ctz(left)];
+
+                if (save->kind != INFP_SAVE_AT_CFA)
+                        rule->flags &= (uint8_t) ~INFP_RULE_PLAIN;
+                if (save->kind >= INFP_SAVE_AT_REG)
+                        rule->flags |= INFP_RULE_FROM_REGISTER;
+                saves[rule->n_saves++] = *save;
+        }
+}
+
+static bool is_equal(const struct rule_set *set, const struct infp_unwind_rule *a, const struct infp_unwind_rule *b,
+                     const struct infp_unwind_save *saves)
+{
+        return memcmp(a, b, offsetof(struct infp_unwind_rule, first_save)) == 0 &&
+               memcmp(&set->saves[a->first_save], saves, a->n_saves * sizeof(*saves)) == 0;
+}
+
+/* The number of the rule for state: RULE_UNSUPPORTED when it cannot be followed or the set is full. */
+static uint16_t rule_set_add(struct rule_set *set, const struct infp_cfa_state *state)
+{
+        struct infp_unwind_save saves[INFP_N_REGISTERS];
+        struct infp_unwind_rule rule;
+        uint64_t hash;
+
+        if (state->flags & INFP_RULE_END)
+                return RULE_END;
+        /* A return address that is nowhere saved would be its own caller. */
+        if ((state->flags & INFP_RULE_UNSUPPORTED) || (state->unknown & needed) || !(state->saved >> INFP_RIP & 1))
+                return RULE_UNSUPPORTED;
+        condense(state, &rule, saves);
+        hash = mix(word_of(&rule), (uint32_t) rule.cfa_addend);
+        for (unsigned i = 0; i < rule.n_saves; i++)
+                hash = mix(hash, word_of(&saves[i]));
+        hash ^= hash >> 32;
+        for (unsigned i = 0; i < MAX_PROBES; i++) {
+                uint16_t *slot = &set->slots[(hash + i) & set->slot_mask];
+
+                if (*slot && is_equal(set, &set->rules[*slot], &rule, saves))
+                        return *slot;
+                if (*slot)
+                        continue;
+                if (set->n_rules == set->max_rules || rule.n_saves > set->max_saves - set->n_saves)
+                        break;
+                rule.first_save = set->n_saves;
+                memcpy(&set->saves[set->n_saves], saves, rule.n_saves * sizeof(*saves));
+                set->n_saves += rule.n_saves;
+                set->rules[set->n_rules] = rule;
+                *slot = (uint16_t) set->n_rules;
+                return (uint16_t) set->n_rules++;
+        }
+        return RULE_UNSUPPORTED;
+}
+
+/* ---- the table ---- */
 
 /* Entries in the order of their addresses: where, and from what. */
 struct entry {
@@ -23,7 +138,7 @@ struct build {
         struct infp_entries entries;
         struct infp_go go;
         bool is_assembly; /* of the Go function that is at work */
-        struct infp_rule_set rules;
+        struct rule_set rules;
         uint32_t *pcs;
         uint16_t *row_rules;
         uint32_t *functions;
@@ -189,7 +304,7 @@ static int add_row(struct build *b, uint64_t pc, uint16_t rule)
                 return -ENOSPC;
         b->pcs[b->n_rows] = (uint32_t) pc;
         b->row_rules[b->n_rows++] = rule;
-        b->table->n_unsupported += rule == INFP_RULE_NUMBER_UNSUPPORTED;
+        b->table->n_unsupported += rule == RULE_UNSUPPORTED;
         b->table->n_plt_rows += b->is_plt;
         return 0;
 }
@@ -201,7 +316,7 @@ static int take_row(void *context, uint64_t vaddr, const struct infp_cfa_state *
 
         if (pc >= b->end)
                 return 0;
-        return add_row(b, pc < b->begin ? b->begin : pc, infp_rule_set_add(&b->rules, state));
+        return add_row(b, pc < b->begin ? b->begin : pc, rule_set_add(&b->rules, state));
 }
 
 /* Linkage tables that the linker left undescribed: what the code of their entries does is known. */
@@ -250,7 +365,7 @@ static int describe_go(struct build *b, uint32_t i)
         if (!infp_go_function(&b->go, i, &function) || (function.flags & INFP_GO_SP_WRITTEN))
                 return add_row(b, b->begin, INFP_RULE_NONE);
         if (function.flags & INFP_GO_TOP)
-                return add_row(b, b->begin, INFP_RULE_NUMBER_END);
+                return add_row(b, b->begin, RULE_END);
         b->is_assembly = function.flags & INFP_GO_ASSEMBLY;
         r = infp_go_values(&b->go, &function, function.stack, take_value, b);
         if (r != -EBADMSG)
@@ -274,7 +389,7 @@ static int describe(struct build *b, const struct entry *entry)
                 return describe_go(b, entry->from - FROM_GO);
         if (infp_entries_at(&b->entries, section, entry->from & INT32_MAX, &fde, &cie) != 1) { /* too many CIEs */
                 b->table->n_bad++;
-                return add_row(b, b->begin, INFP_RULE_NUMBER_UNSUPPORTED);
+                return add_row(b, b->begin, RULE_UNSUPPORTED);
         }
         r = infp_cfa_run(&b->entries.sections[section], &cie->cie, &fde, &cie->begin, take_row, b);
         if (r == -EBADMSG || r == -ENOTSUP) {
@@ -411,7 +526,7 @@ int infp_unwind_table_build(const struct infp_elf *elf, const struct infp_unwind
         list_entries(&b);
         b.rules.slots = (uint16_t *) at;
         b.rules.slot_mask = (uint32_t) slots_for(room->max_rules) - 1;
-        infp_rule_set_init(&b.rules);
+        rule_set_init(&b.rules);
         r = make_rows(&b);
         if (r < 0)
                 return r;

@@ -2,17 +2,39 @@
 
 #include <string.h>
 
-#include "unwind/walk_parts.h"
-
 /* What a call may destroy; the rest the callee gives back. */
 static const uint32_t kept_by_calls = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_RSP | 1 << INFP_R12 | 1 << INFP_R13 |
                                       1 << INFP_R14 | 1 << INFP_R15 | 1 << INFP_RIP;
 #define ALL_REGISTERS ((UINT32_C(1) << INFP_N_REGISTERS) - 1)
 
-enum { GUESS_WORDS = 1024, GUESS_TRIALS = 256, ENTRY_BYTES = 64 };
+enum {
+        ENTRY_BYTES = 64, /* _start ends a few instructions after its call */
+        /* What guesses may look at and follow: in a walk, for a frame, one above the other, by frame pointers. */
+        GUESS_WORDS = 1024,
+        GUESS_TRIALS = 256,
+        WORDS = 128,
+        MAX_DEPTH = 4,
+        MAX_CHAIN = 512,
+        CALLEE_SAVED = 6,
+};
 
 /* A stack that goes on does so nearby: what is farther was never a part of it. */
 #define FAR (UINT64_C(1) << 32)
+
+struct walk {
+        const struct infp_unwind_start *start;
+        struct infp_unwind_cache *cache;
+        struct infp_unwind_frame *frames;
+        uint32_t n_frames, max_frames;
+        uint32_t flags;       /* of the frame that comes next */
+        uint32_t valid;       /* bit r: values[r] is this frame's */
+        uint32_t n_guesses;   /* on the way here, by looking for a return address */
+        uint32_t seen;        /* all flags of frames */
+        uint32_t words_left;  /* that guesses may still look at */
+        uint32_t trials_left; /* that guesses may still follow */
+        uint64_t address;
+        uint64_t values[INFP_N_REGISTERS];
+};
 
 const char *infp_unwind_end_name(enum infp_unwind_end end)
 {
@@ -22,7 +44,91 @@ const char *infp_unwind_end_name(enum infp_unwind_end end)
         return (unsigned) end < sizeof(names) / sizeof(names[0]) ? names[end] : "unknown";
 }
 
-static enum infp_unwind_end read_elsewhere(const struct infp_walk *walk, uint64_t address, uint64_t *ret)
+/* ---- from an address to its rule ---- */
+
+static const struct infp_unwind_rule by_frame_pointer = { .cfa_kind = INFP_CFA_REGISTER,
+                                                          .cfa_register = INFP_RBP,
+                                                          .flags = INFP_RULE_FRAME_POINTER | INFP_RULE_PLAIN,
+                                                          .n_saves = 2,
+                                                          .cfa_offset = 16 };
+static const struct infp_unwind_save by_frame_pointer_saves[] = { { INFP_RBP, INFP_SAVE_AT_CFA, 0, 0, -16 },
+                                                                  { INFP_RIP, INFP_SAVE_AT_CFA, 0, 0, -8 } };
+
+void infp_unwind_cache_init(struct infp_unwind_cache *cache, struct infp_unwind_cached *entries, uint32_t n)
+{
+        memset(entries, 0, n * sizeof(*entries));
+        cache->entries = entries;
+        cache->shift = 64 - (unsigned) __builtin_ctz(n);
+        cache->n_missed = 0;
+}
+
+uint32_t infp_unwind_find_mapping(const struct infp_unwind_space *space, uint64_t address)
+{
+        uint32_t low = 0, high = space->n_mappings;
+
+        while (low < high) {
+                const uint32_t middle = low + (high - low) / 2;
+
+                if (space->mappings[middle].begin <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low > 0 && address < space->mappings[low - 1].end ? low - 1 : INFP_NO_MAPPING;
+}
+
+static const struct infp_unwind_rule *look_up(const struct infp_unwind_space *space, uint64_t pc,
+                                              const struct infp_unwind_save **ret_saves, uint32_t *ret_mapping,
+                                              enum infp_unwind_end *ret_end)
+{
+        const struct infp_unwind_mapping *mapping;
+        const struct infp_unwind_rule *rule;
+        unsigned number = INFP_RULE_NONE;
+
+        *ret_mapping = infp_unwind_find_mapping(space, pc);
+        *ret_end = INFP_UNWIND_NO_MAPPING;
+        if (*ret_mapping == INFP_NO_MAPPING)
+                return NULL;
+        mapping = &space->mappings[*ret_mapping];
+        if (mapping->table)
+                number = infp_unwind_table_find(mapping->table, pc - mapping->bias);
+        if (number == INFP_RULE_NONE) {
+                *ret_end = INFP_UNWIND_NO_TABLE;
+                *ret_saves = by_frame_pointer_saves;
+                return mapping->flags & INFP_MAPPING_FRAME_POINTERS ? &by_frame_pointer : NULL;
+        }
+        rule = &infp_unwind_table_rules(mapping->table)[number];
+        *ret_saves = infp_unwind_table_saves(mapping->table) + rule->first_save;
+        return rule;
+}
+
+/* The rule for code at pc, through the cache. NULL: *ret_end says why not. */
+static inline const struct infp_unwind_rule *find(struct walk *walk, uint64_t pc,
+                                                  const struct infp_unwind_save **ret_saves, uint32_t *ret_mapping,
+                                                  enum infp_unwind_end *ret_end)
+{
+        const struct infp_unwind_space *space = walk->start->space;
+        struct infp_unwind_cached *cached;
+        const struct infp_unwind_rule *rule;
+
+        if (!walk->cache)
+                return look_up(space, pc, ret_saves, ret_mapping, ret_end);
+        cached = &walk->cache->entries[pc * UINT64_C(0x9e3779b97f4a7c15) >> walk->cache->shift];
+        if (cached->pc == pc && cached->space == space->id) {
+                *ret_saves = cached->saves;
+                *ret_mapping = cached->mapping;
+                return cached->rule;
+        }
+        walk->cache->n_missed++;
+        rule = look_up(space, pc, ret_saves, ret_mapping, ret_end);
+        if (rule)
+                *cached = (struct infp_unwind_cached){ pc, rule, *ret_saves, space->id, *ret_mapping };
+        return rule;
+}
+
+/* ---- from a frame to its caller ---- */
+
+static enum infp_unwind_end read_elsewhere(const struct walk *walk, uint64_t address, uint64_t *ret)
 {
         const struct infp_unwind_start *start = walk->start;
         enum infp_unwind_end end = INFP_UNWIND_BROKEN;
@@ -43,7 +149,8 @@ static enum infp_unwind_end read_elsewhere(const struct infp_walk *walk, uint64_
         return end;
 }
 
-enum infp_unwind_end infp_walk_read(const struct infp_walk *walk, uint64_t address, uint64_t *ret)
+/* 8 bytes of the stack: COMPLETE, or what an unwind that needs them ends with. */
+static enum infp_unwind_end read_word(const struct walk *walk, uint64_t address, uint64_t *ret)
 {
         const struct infp_unwind_dump *dump = walk->start->dumps;
         const uint64_t at = address - dump->begin;
@@ -55,7 +162,7 @@ enum infp_unwind_end infp_walk_read(const struct infp_walk *walk, uint64_t addre
         return read_elsewhere(walk, address, ret);
 }
 
-static enum infp_unwind_end find_cfa(struct infp_walk *walk, const struct infp_unwind_rule *rule, uint64_t *ret)
+static enum infp_unwind_end find_cfa(struct walk *walk, const struct infp_unwind_rule *rule, uint64_t *ret)
 {
         const uint64_t base = walk->values[rule->cfa_register] + (uint64_t) (int64_t) rule->cfa_offset;
         enum infp_unwind_end end;
@@ -72,7 +179,7 @@ static enum infp_unwind_end find_cfa(struct infp_walk *walk, const struct infp_u
                 *ret = base + ((walk->values[INFP_RIP] & 15) >= (uint64_t) (int64_t) rule->cfa_addend ? 8 : 0);
                 return INFP_UNWIND_COMPLETE;
         default:
-                end = infp_walk_read(walk, base, ret);
+                end = read_word(walk, base, ret);
                 *ret += (uint64_t) (int64_t) rule->cfa_addend;
                 if (end != INFP_UNWIND_COMPLETE)
                         walk->address = base;
@@ -81,8 +188,8 @@ static enum infp_unwind_end find_cfa(struct infp_walk *walk, const struct infp_u
 }
 
 /* One register of the caller. sp, old: the stack pointer and the registers of this frame. */
-static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_unwind_save *save, uint64_t cfa,
-                                    uint64_t sp, const uint64_t *old)
+static enum infp_unwind_end restore(struct walk *walk, const struct infp_unwind_save *save, uint64_t cfa, uint64_t sp,
+                                    const uint64_t *old)
 {
         const bool is_from_cfa = save->kind <= INFP_SAVE_CFA_VALUE;
         const bool is_vital = save->reg == INFP_RIP || save->reg == INFP_RSP;
@@ -101,7 +208,7 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
         /* In the epilogue of a realigned frame GCC still says "at rbp" when rbp is the caller's again; so is the rest. */
         if (save->kind == INFP_SAVE_AT_REG && save->from == INFP_RBP && (place >= cfa || place < sp) && !is_vital)
                 return INFP_UNWIND_COMPLETE;
-        end = infp_walk_read(walk, place, &walk->values[save->reg]);
+        end = read_word(walk, place, &walk->values[save->reg]);
         if (__builtin_expect(end == INFP_UNWIND_COMPLETE, 1)) {
                 walk->valid |= UINT32_C(1) << save->reg;
                 return end;
@@ -114,7 +221,7 @@ static enum infp_unwind_end restore(struct infp_walk *walk, const struct infp_un
 }
 
 /* All registers of the caller, where all of them are on the stack below the CFA. */
-static enum infp_unwind_end restore_plain(struct infp_walk *walk, const struct infp_unwind_rule *rule,
+static enum infp_unwind_end restore_plain(struct walk *walk, const struct infp_unwind_rule *rule,
                                           const struct infp_unwind_save *saves, uint64_t cfa, uint64_t sp)
 {
         const struct infp_unwind_dump *dump = walk->start->dumps;
@@ -139,7 +246,7 @@ static enum infp_unwind_end restore_plain(struct infp_walk *walk, const struct i
 }
 
 /* From a frame to its caller. */
-static enum infp_unwind_end step(struct infp_walk *walk, const struct infp_unwind_rule *rule,
+static enum infp_unwind_end step(struct walk *walk, const struct infp_unwind_rule *rule,
                                  const struct infp_unwind_save *saves)
 {
         const uint64_t sp = walk->values[INFP_RSP];
@@ -177,26 +284,187 @@ static enum infp_unwind_end step(struct infp_walk *walk, const struct infp_unwin
         return INFP_UNWIND_COMPLETE;
 }
 
-static void add_frame(struct infp_walk *walk, uint32_t mapping, uint32_t flags)
+static void add_frame(struct walk *walk, uint32_t mapping, uint32_t flags)
 {
         walk->seen |= flags;
         walk->frames[walk->n_frames++] =
                 (struct infp_unwind_frame){ walk->values[INFP_RIP], walk->values[INFP_RSP], mapping, flags };
 }
 
-static bool may_begin_in(const struct infp_walk *walk, uint32_t mapping)
+static bool may_begin_in(const struct walk *walk, uint32_t mapping)
 {
         return mapping != INFP_NO_MAPPING && (walk->start->space->mappings[mapping].flags & INFP_MAPPING_NO_TABLES);
 }
 
-bool infp_walk_is_entry(const struct infp_walk *walk, uint32_t mapping, uint64_t pc)
+/* _start is written by hand, and in musl it has no call frame information. */
+static bool is_entry(const struct walk *walk, uint32_t mapping, uint64_t pc)
 {
         const uint64_t entry = mapping == INFP_NO_MAPPING ? 0 : walk->start->space->mappings[mapping].entry;
 
         return entry && pc >= entry && pc - entry < ENTRY_BYTES;
 }
 
-enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
+/* ---- guesses ----
+ * Code that was made at run time has no call frame information, and its memory comes and goes. Its caller mostly has: somewhere
+ * above is the return address. A candidate counts only when the unwind from there reaches the outermost frame. */
+
+static enum infp_unwind_end walk_on(struct walk *walk);
+
+/* Whether the instruction before address is a call: E8 rel32, or FF /2 with any operand. */
+static bool follows_call(const uint8_t *code, uint64_t n_before)
+{
+        if (n_before >= 5 && code[-5] == 0xe8)
+                return true;
+        for (unsigned size = 2; size <= 7; size++) {
+                uint8_t operand, mode, low;
+                unsigned wanted = 2;
+
+                if (n_before < size || code[-(int) size] != 0xff)
+                        continue;
+                operand = code[1 - (int) size];
+                mode = operand >> 6;
+                low = operand & 7;
+                if ((operand >> 3 & 7) != 2)
+                        continue;
+                if (mode != 3 && low == 4) {
+                        wanted++;
+                        if (n_before < size || size < 3)
+                                continue;
+                        if (mode == 0 && (code[2 - (int) size] & 7) == 5)
+                                wanted += 4;
+                }
+                if (mode == 1)
+                        wanted += 1;
+                else if (mode == 2 || (mode == 0 && low == 5))
+                        wanted += 4;
+                if (wanted == size)
+                        return true;
+        }
+        return false;
+}
+
+static bool may_return_to(struct walk *walk, uint64_t address)
+{
+        const struct infp_unwind_mapping *mapping;
+        const struct infp_unwind_save *saves;
+        enum infp_unwind_end end;
+        uint32_t i = infp_unwind_find_mapping(walk->start->space, address);
+
+        if (i == INFP_NO_MAPPING)
+                return false;
+        mapping = &walk->start->space->mappings[i];
+        return mapping->table && mapping->code && address > mapping->begin &&
+               follows_call(mapping->code + (address - mapping->begin), address - mapping->begin) &&
+               (is_entry(walk, i, address) || find(walk, address - 1, &saves, &i, &end));
+}
+
+/* Goes on as if the caller were at pc with this stack and frame pointer. */
+static bool follow(struct walk *walk, uint64_t pc, uint64_t sp, uint64_t frame_pointer)
+{
+        struct walk trial;
+
+        if (walk->trials_left == 0)
+                return false;
+        walk->trials_left--;
+        trial = *walk;
+        trial.values[INFP_RIP] = pc;
+        trial.values[INFP_RSP] = sp;
+        trial.values[INFP_RBP] = frame_pointer;
+        trial.valid = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_RSP | 1 << INFP_R12 | 1 << INFP_R13 | 1 << INFP_R14 |
+                      1 << INFP_R15 | 1 << INFP_RIP;
+        trial.flags = INFP_FRAME_GUESSED;
+        trial.n_guesses++;
+        if (walk_on(&trial) == INFP_UNWIND_COMPLETE) {
+                *walk = trial;
+                return true;
+        }
+        walk->words_left = trial.words_left;
+        walk->trials_left = trial.trials_left;
+        return false;
+}
+
+/* Most compilers at run time keep frame pointers, so that the frames between are found as well, and even the caller's registers
+ * are right. Each of them must be code without a table, up to one that has one. */
+static bool follow_frame_pointers(struct walk *walk)
+{
+        const uint32_t n_before = walk->n_frames;
+        uint64_t sp = walk->values[INFP_RSP], frame = walk->values[INFP_RBP], outer, pc;
+
+        for (unsigned i = 0; i < MAX_CHAIN; i++) {
+                const struct infp_unwind_save *saves;
+                enum infp_unwind_end end;
+                uint32_t mapping;
+
+                if (frame < sp || frame > UINT64_MAX - 16 || read_word(walk, frame, &outer) != INFP_UNWIND_COMPLETE ||
+                    read_word(walk, frame + 8, &pc) != INFP_UNWIND_COMPLETE)
+                        break;
+                if (may_return_to(walk, pc)) {
+                        if (!follow(walk, pc, frame + 16, outer))
+                                break;
+                        for (uint32_t k = n_before - 1; k <= n_before - 1 + i; k++)
+                                walk->frames[k].flags |= INFP_FRAME_FRAME_POINTER;
+                        return true;
+                }
+                if (walk->n_frames == walk->max_frames || find(walk, pc - 1, &saves, &mapping, &end) ||
+                    mapping == INFP_NO_MAPPING)
+                        break;
+                sp = frame + 16;
+                walk->frames[walk->n_frames++] = (struct infp_unwind_frame){ pc, sp, mapping, INFP_FRAME_GUESSED };
+                frame = outer;
+        }
+        walk->n_frames = n_before;
+        return false;
+}
+
+/* Code that uses the frame pointer for something else (oneDNN's kernels) has pushed its caller's below the return address, among
+ * the registers that a function must keep. What only looks like one leads past frames: the longest way is the right one, for which one trial is kept. */
+static bool follow_saved(struct walk *walk, uint64_t pc, uint64_t place)
+{
+        const uint64_t sp = walk->values[INFP_RSP];
+        uint64_t frame, unused, best = 0;
+        uint32_t most = 0;
+
+        for (unsigned i = 1; i <= CALLEE_SAVED && place - 8 * i >= sp && walk->trials_left > 1; i++) {
+                struct walk before = *walk;
+
+                if (read_word(walk, place - 8 * i, &frame) != INFP_UNWIND_COMPLETE || frame <= place || frame % 8 ||
+                    read_word(walk, frame, &unused) != INFP_UNWIND_COMPLETE || !follow(walk, pc, place + 8, frame))
+                        continue;
+                if (walk->n_frames > most) {
+                        most = walk->n_frames;
+                        best = frame;
+                }
+                before.words_left = walk->words_left;
+                before.trials_left = walk->trials_left;
+                *walk = before;
+        }
+        return most && follow(walk, pc, place + 8, best);
+}
+
+/* Where no table helps: looks for the caller on the stack. True when the walk then reached the outermost frame. */
+static bool guess(struct walk *walk)
+{
+        const uint64_t sp = walk->values[INFP_RSP];
+        uint64_t pc;
+
+        if (walk->n_guesses == MAX_DEPTH)
+                return false;
+        if (follow_frame_pointers(walk))
+                return true;
+        for (uint64_t i = 0; i < WORDS && walk->words_left; i++) {
+                walk->words_left--;
+                if (read_word(walk, sp + 8 * i, &pc) != INFP_UNWIND_COMPLETE)
+                        return false;
+                if (may_return_to(walk, pc) &&
+                    (follow(walk, pc, sp + 8 * i + 8, walk->values[INFP_RBP]) || follow_saved(walk, pc, sp + 8 * i)))
+                        return true;
+        }
+        return false;
+}
+
+/* ---- the walk ---- */
+
+static enum infp_unwind_end walk_on(struct walk *walk)
 {
         for (;;) {
                 const uint64_t pc = walk->values[INFP_RIP];
@@ -209,20 +477,18 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
 
                 if (walk->n_frames == walk->max_frames)
                         return INFP_UNWIND_TOO_DEEP;
-                rule = infp_walk_find(walk, pc - !is_exact, &saves, &mapping, &end);
+                rule = find(walk, pc - !is_exact, &saves, &mapping, &end);
                 if (!rule || (rule->flags & INFP_RULE_UNSUPPORTED)) {
                         add_frame(walk, mapping, flags);
                         walk->address = pc;
-                        if (infp_walk_is_entry(walk, mapping, pc))
+                        if (is_entry(walk, mapping, pc))
                                 return INFP_UNWIND_COMPLETE;
                         if (rule)
                                 end = INFP_UNWIND_UNSUPPORTED;
                         /* Above a guess, what is no code shows that it was wrong. */
                         if (!walk->start->may_guess || (walk->n_guesses && mapping == INFP_NO_MAPPING))
                                 return end;
-                        return infp_walk_guess(walk) || (!is_exact && may_begin_in(walk, mapping))
-                                       ? INFP_UNWIND_COMPLETE
-                                       : end;
+                        return guess(walk) || (!is_exact && may_begin_in(walk, mapping)) ? INFP_UNWIND_COMPLETE : end;
                 }
                 if (rule->flags & INFP_RULE_SIGNAL)
                         flags |= INFP_FRAME_SIGNAL;
@@ -247,7 +513,7 @@ enum infp_unwind_end infp_walk_on(struct infp_walk *walk)
 void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache *cache,
                  struct infp_unwind_frame *ret_frames, uint32_t max_frames, struct infp_unwind_result *ret)
 {
-        struct infp_walk walk;
+        struct walk walk;
 
         walk.start = start;
         walk.cache = cache;
@@ -262,7 +528,7 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         walk.trials_left = GUESS_TRIALS;
         walk.address = 0;
         memcpy(walk.values, start->values, sizeof(walk.values));
-        ret->end = start->n_dumps ? infp_walk_on(&walk) : INFP_UNWIND_TRUNCATED;
+        ret->end = start->n_dumps ? walk_on(&walk) : INFP_UNWIND_TRUNCATED;
         ret->n_frames = walk.n_frames;
         ret->address = walk.address;
         ret->n_guessed = 0;

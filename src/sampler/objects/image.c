@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "sampler/objects/tables_cache.h"
 #include "symbols/unpack.h"
-#include "unwind/elf_parts.h"
 #include "unwind/go_table.h"
 
 enum {
