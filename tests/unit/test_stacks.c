@@ -176,6 +176,7 @@ static void records_alone_say_what_a_process_has(void **state)
         const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
         struct infp_stacks_counts counts;
         uint64_t stack, process, thread;
+        unsigned n_mappings;
 
         (void) state;
         give(stacks, child, child);
@@ -183,9 +184,11 @@ static void records_alone_say_what_a_process_has(void **state)
         stack = got.stack;
         process = got.process;
         thread = got.thread;
+        n_mappings = got.n_mapping_rows;
         handler.fork(handler.context, now, NOBODY, NOBODY, child, child);
         give(stacks, NOBODY, NOBODY);
         assert_true(got.stack == stack);
+        assert_int_equal(got.n_mapping_rows, 2 * n_mappings); /* each process has its own */
         assert_true(got.process != process && got.process);
         assert_true(got.thread != thread);
         assert_string_equal(got.thread_name, "deep down"); /* its parent's */

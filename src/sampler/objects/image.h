@@ -46,7 +46,7 @@ struct infp_object_image {
         size_t size;
         struct infp_guarded_map
                 file_map; /* what of `bytes` may be touched only between infp_guarded_map_begin and _end */
-        uint64_t mark;    /* for the thread that samples: see sampler/stacks/unwind.c */
+        uint64_t mark;    /* for the thread that samples: see sampler/stacks/stack.c */
         uint64_t listing; /* for the same: see infp_objects_table_maps */
         int fd;           /* of the file, kept where it cannot be found again, or may be removed; else -1 */
         struct infp_object_image *next; /* of all that there are; the loader's */

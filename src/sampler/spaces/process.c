@@ -17,13 +17,14 @@
 
 enum {
         MAX_PROCESSES = 65536,
+        MAX_THREADS = 262144,
         MAPS_BYTES = 16 << 20, /* of text: 65,530 mappings with long paths */
         FREE_MOVES = 16,
         SWEEP_S = 2, /* samples come in the order of time: this much after its end is late */
 };
 static const uint64_t first_pause_ns = INFP_NS_PER_S, last_pause_ns = 60 * INFP_NS_PER_S;
 
-static struct infp_space_process *find_process(const struct infp_processes *all, int32_t pid)
+struct infp_space_process *infp_processes_find(const struct infp_processes *all, int32_t pid)
 {
         const uint64_t *at = infp_map_get(&all->by_pid, (uint32_t) pid);
 
@@ -40,7 +41,7 @@ static void free_process(struct infp_space_process *process)
 /* space: consumed. */
 static struct infp_space_process *add_process(struct infp_processes *all, int32_t pid, struct infp_space *space)
 {
-        struct infp_space_process *process = find_process(all, pid);
+        struct infp_space_process *process = infp_processes_find(all, pid);
 
         if (!space)
                 return NULL;
@@ -59,6 +60,57 @@ static struct infp_space_process *add_process(struct infp_processes *all, int32_
         return process;
 }
 
+/* The thread of that number. is_new, or another process had it: it has begun since. Where there is no room, the spare one. */
+static struct infp_space_thread *thread_of(struct infp_processes *all, int32_t pid, int32_t tid, bool is_new)
+{
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
+        struct infp_space_thread *thread = at ? (struct infp_space_thread *) (uintptr_t) *at : NULL;
+
+        if (thread && thread->pid == pid && !is_new)
+                return thread;
+        if (!thread && all->by_tid.n < MAX_THREADS)
+                thread = malloc(sizeof(*thread));
+        if (!at && thread && infp_map_put(&all->by_tid, (uint32_t) tid, (uintptr_t) thread) < 0) {
+                free(thread);
+                thread = NULL;
+        }
+        if (!thread)
+                thread = &all->spare;
+        *thread = (struct infp_space_thread){ .pid = pid, .tid = tid };
+        return thread;
+}
+
+static void drop_thread(struct infp_processes *all, int32_t tid)
+{
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) tid);
+
+        if (at)
+                free((void *) (uintptr_t) *at);
+        infp_map_delete(&all->by_tid, (uint32_t) tid);
+}
+
+static void set_name(struct infp_space_thread *thread, const char *name)
+{
+        if (thread->is_named && strncmp(thread->name, name, sizeof(thread->name) - 1) == 0)
+                return;
+        snprintf(thread->name, sizeof(thread->name), "%s", name);
+        thread->is_named = true;
+        thread->id = 0;
+}
+
+/* The name that /proc has now: no record said it, so the thread was there before. */
+static void read_name(struct infp_space_thread *thread, int root_fd)
+{
+        char path[64], name[INFP_THREAD_NAME];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/task/%d/comm", (int) thread->pid, (int) thread->tid);
+        n = infp_read_at(root_fd, path, name, sizeof(name));
+        if (n > 0 && name[n - 1] == '\n')
+                name[n - 1] = 0;
+        set_name(thread, n > 0 ? name : "");
+}
+
 int infp_processes_init(struct infp_processes *all, const struct infp_env *env, struct infp_objects *objects)
 {
         *all = (struct infp_processes){ .env = env, .objects = objects };
@@ -71,8 +123,11 @@ void infp_processes_done(struct infp_processes *all)
         for (size_t i = 0; i < all->by_pid.cap; i++)
                 if (all->by_pid.slots[i].key)
                         free_process((struct infp_space_process *) (uintptr_t) all->by_pid.slots[i].value);
+        for (size_t i = 0; i < all->by_tid.cap; i++)
+                if (all->by_tid.slots[i].key)
+                        free((void *) (uintptr_t) all->by_tid.slots[i].value);
         infp_map_done(&all->by_pid);
-        infp_threads_done(&all->threads);
+        infp_map_done(&all->by_tid);
 }
 
 /* One mapping into the process's space. */
@@ -166,7 +221,7 @@ static bool may_be_moved_code(struct infp_space_process *process, const struct i
 
 void infp_processes_map(struct infp_processes *all, const struct infp_perf_mapping *mapping)
 {
-        struct infp_space_process *process = find_process(all, mapping->pid);
+        struct infp_space_process *process = infp_processes_find(all, mapping->pid);
 
         if (!process) {
                 read_process(all, mapping->pid);
@@ -204,8 +259,7 @@ static void begin_exec(struct infp_processes *all, struct infp_space_process *pr
 void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, const char *name,
                          bool is_exec)
 {
-        struct infp_space_process *process = find_process(all, pid);
-        struct infp_space_thread *thread = infp_threads_find(&all->threads, tid);
+        struct infp_space_process *process = infp_processes_find(all, pid);
 
         if (is_exec && process)
                 begin_exec(all, process, t_ns);
@@ -214,21 +268,18 @@ void infp_processes_name(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                 if (process)
                         process->exec_ns = t_ns;
         }
-        if (!thread || thread->pid != pid)
-                thread = infp_threads_add(&all->threads, pid, tid);
-        if (thread)
-                infp_thread_set_name(thread, name);
+        set_name(thread_of(all, pid, tid, false), name);
 }
 
 void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid,
                          int32_t parent_tid)
 {
-        const struct infp_space_thread *parent_thread = infp_threads_find(&all->threads, parent_tid);
+        const uint64_t *at = infp_map_get(&all->by_tid, (uint32_t) parent_tid);
+        const struct infp_space_thread *parent_thread = at ? (const void *) (uintptr_t) *at : NULL;
         struct infp_space_process *parent, *process;
-        struct infp_space_thread *thread;
 
         if (pid != parent_pid) {
-                parent = find_process(all, parent_pid);
+                parent = infp_processes_find(all, parent_pid);
                 if (!parent)
                         parent = read_process(all, parent_pid);
                 process = add_process(all, pid, parent ? infp_space_ref(parent->space) : infp_space_new());
@@ -242,20 +293,18 @@ void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                 char name[INFP_THREAD_NAME];
 
                 memcpy(name, parent_thread->name, sizeof(name));
-                thread = infp_threads_add(&all->threads, pid, tid);
-                if (thread)
-                        infp_thread_set_name(thread, name);
+                set_name(thread_of(all, pid, tid, true), name);
         } else {
-                infp_threads_drop(&all->threads, tid);
+                drop_thread(all, tid);
         }
 }
 
 void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid)
 {
-        struct infp_space_process *process = find_process(all, pid);
+        struct infp_space_process *process = infp_processes_find(all, pid);
 
         if (tid != pid)
-                infp_threads_drop(&all->threads, tid);
+                drop_thread(all, tid);
         else if (process)
                 process->ended_ns = t_ns;
 }
@@ -279,21 +328,49 @@ static uint64_t process_id(const struct infp_processes *all, const struct infp_s
                                        (INFP_NS_PER_S / (uint64_t) ticks_per_s));
 }
 
-struct infp_space_process *infp_processes_get(struct infp_processes *all, int32_t pid, uint64_t t_ns)
+/* The process with its id, and its mappings as far as records were not lost. NULL: no memory. */
+static struct infp_space_process *meet(struct infp_processes *all, struct infp_space_process *process, int32_t pid)
 {
-        struct infp_space_process *process = find_process(all, pid);
-
+        if (!process)
+                process = infp_processes_find(all, pid);
         if (!process)
                 process = read_process(all, pid);
-        if (!process)
-                return NULL;
-        if (process->lost != all->lost)
+        if (process && process->lost != all->lost)
                 read_maps(all, process);
-        if (!process->id)
+        if (process && !process->id)
                 process->id = process_id(all, process);
-        if (process->ended_ns)
-                process->ended_ns = t_ns;
         return process;
+}
+
+void infp_processes_seed(struct infp_processes *all, int32_t pid)
+{
+        meet(all, NULL, pid);
+}
+
+/* Its process, its name and its id. */
+static void complete(struct infp_processes *all, struct infp_space_thread *thread)
+{
+        thread->owner = meet(all, thread->owner, thread->pid);
+        if (!thread->owner || thread == &all->spare)
+                return;
+        if (!thread->is_named)
+                read_name(thread, all->env->root_fd);
+        thread->process = thread->owner->id;
+        thread->id = infp_thread_id(thread->process, thread->tid, thread->name);
+}
+
+struct infp_space_thread *infp_processes_thread(struct infp_processes *all, int32_t pid, int32_t tid, uint64_t t_ns)
+{
+        struct infp_space_thread *thread = thread_of(all, pid, tid, false);
+
+        if (!thread->id || thread->process != thread->owner->id || thread->owner->lost != all->lost)
+                complete(all, thread);
+        if (!thread->owner)
+                return NULL;
+        thread->t_ns = t_ns;
+        if (thread->owner->ended_ns)
+                thread->owner->ended_ns = t_ns;
+        return thread;
 }
 
 bool infp_processes_reread(struct infp_processes *all, struct infp_space_process *process, uint64_t t_ns)
@@ -309,26 +386,6 @@ bool infp_processes_reread(struct infp_processes *all, struct infp_space_process
         return true;
 }
 
-struct infp_space_thread *infp_processes_thread(struct infp_processes *all, const struct infp_space_process *process,
-                                                int32_t tid, const char *name)
-{
-        struct infp_space_thread *thread = infp_threads_find(&all->threads, tid);
-
-        if (!thread || thread->pid != process->pid)
-                thread = infp_threads_add(&all->threads, process->pid, tid);
-        if (!thread)
-                return NULL;
-        if (name)
-                infp_thread_set_name(thread, name);
-        else if (!thread->is_named)
-                infp_thread_read_name(thread, all->env->root_fd);
-        if (!thread->id || thread->process != process->id) {
-                thread->process = process->id;
-                thread->id = infp_thread_id(process->id, tid, thread->name);
-        }
-        return thread;
-}
-
 /* Its first thread may end before the others; then it is still there. */
 static bool has_ended(const struct infp_space_process *process, uint64_t now_ns)
 {
@@ -342,33 +399,36 @@ static bool is_gone(int32_t tid)
         return kill(tid, 0) < 0 && errno == ESRCH;
 }
 
-/* A deletion moves others: from the end, and what moves in front of it was looked at or will be next time. */
+/* A deletion moves others: what has come into its place is looked at again. */
 static void sweep_processes(struct infp_processes *all, uint64_t now_ns)
 {
         const bool is_many = all->by_pid.n > MAX_PROCESSES / 4 * 3;
 
-        for (size_t i = all->by_pid.cap; i-- > 0;) {
+        for (size_t i = 0; i < all->by_pid.cap; i++) {
                 const struct infp_map_slot slot = all->by_pid.slots[i];
                 struct infp_space_process *process = (struct infp_space_process *) (uintptr_t) slot.value;
 
                 if (slot.key && (has_ended(process, now_ns) || (is_many && is_gone(process->pid)))) {
                         infp_map_delete(&all->by_pid, slot.key);
                         free_process(process);
+                        i--;
                 }
         }
 }
 
+/* All of a process that was forgotten, too: they point to it. */
 static void sweep_threads(struct infp_processes *all)
 {
-        const struct infp_map *map = &all->threads.by_tid;
-        const bool is_many = map->n > MAX_PROCESSES / 4 * 3;
+        const bool is_many = all->by_tid.n > MAX_PROCESSES / 4 * 3;
 
-        for (size_t i = map->cap; i-- > 0;) {
-                const struct infp_map_slot slot = map->slots[i];
+        for (size_t i = 0; i < all->by_tid.cap; i++) {
+                const struct infp_map_slot slot = all->by_tid.slots[i];
                 const struct infp_space_thread *thread = (const struct infp_space_thread *) (uintptr_t) slot.value;
 
-                if (slot.key && (!find_process(all, thread->pid) || (is_many && is_gone(thread->tid))))
-                        infp_threads_drop(&all->threads, (int32_t) slot.key);
+                if (slot.key && (!infp_processes_find(all, thread->pid) || (is_many && is_gone(thread->tid)))) {
+                        drop_thread(all, (int32_t) slot.key);
+                        i--;
+                }
         }
 }
 

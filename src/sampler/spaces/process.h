@@ -12,7 +12,6 @@
 #include "collect/env.h"
 #include "sampler/perf/perf.h"
 #include "sampler/spaces/space.h"
-#include "sampler/spaces/thread.h"
 
 struct infp_space_process {
         int32_t pid;
@@ -29,12 +28,23 @@ struct infp_space_process {
         char *jitdump; /* path; NULL: none was seen */
 };
 
+enum { INFP_THREAD_NAME = 64 }; /* the kernel's have 15 characters; those of its own threads, in /proc, are longer */
+
+struct infp_space_thread {
+        int32_t pid, tid;
+        uint64_t id, process;             /* of its entity under this name, and of its process; 0: not made yet */
+        struct infp_space_process *owner; /* the process; NULL: nobody has asked for it yet */
+        uint64_t t_ns;                    /* of the moment that was asked for last */
+        bool is_named;
+        char name[INFP_THREAD_NAME];
+};
+
 struct infp_processes {
         const struct infp_env *env;
         struct infp_objects *objects;
-        struct infp_map by_pid;
-        struct infp_threads threads;
-        uint64_t lost; /* times that records were lost */
+        struct infp_map by_pid, by_tid;
+        struct infp_space_thread spare; /* of whom there are too many */
+        uint64_t lost;                  /* times that records were lost */
         uint64_t n_mappings_missed;
         uint64_t swept_ns;
         int64_t boottime_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
@@ -51,12 +61,14 @@ void infp_processes_fork(struct infp_processes *all, uint64_t t_ns, int32_t pid,
                          int32_t parent_tid);
 void infp_processes_exit(struct infp_processes *all, uint64_t t_ns, int32_t pid, int32_t tid);
 
-/* The process, with its space and id, known or read now. NULL: no memory. */
-struct infp_space_process *infp_processes_get(struct infp_processes *all, int32_t pid, uint64_t t_ns);
+/* The thread with its name, its id and its process, which has its space and id: known, or read now. NULL: no memory. Where there are
+ * too many threads it has no id, and holds until the next call. */
+struct infp_space_thread *infp_processes_thread(struct infp_processes *all, int32_t pid, int32_t tid, uint64_t t_ns);
+/* Reads a process that existed before the records did. */
+void infp_processes_seed(struct infp_processes *all, int32_t pid);
+/* The process, NULL: not known. */
+struct infp_space_process *infp_processes_find(const struct infp_processes *all, int32_t pid);
 /* Reads its mappings again, since code of t_ns is in none of them; less and less often. True: they were read. */
 bool infp_processes_reread(struct infp_processes *all, struct infp_space_process *process, uint64_t t_ns);
-/* The thread with a name and an id. name NULL: as records or /proc say. NULL: no memory. */
-struct infp_space_thread *infp_processes_thread(struct infp_processes *all, const struct infp_space_process *process,
-                                                int32_t tid, const char *name);
 /* Forgets those that have ended for a while. */
 void infp_processes_sweep(struct infp_processes *all, uint64_t now_ns);

@@ -10,16 +10,18 @@
 
 enum {
         INFP_STACK_RULES = 16384, /* cached rules of the unwinder */
-        INFP_STACK_FRAMES = 8192, /* cached ids of frames */
+        INFP_STACK_NODES = 8192,  /* cached ids of nodes */
         INFP_STACK_TEXT = 8192,   /* of a row: a path of 4,096 bytes, escaped as far as it fits */
         INFP_STACK_DEPTH = 1024,  /* of user frames */
         INFP_MAX_NAMELESS = 65536,
+        INFP_FRAME_OF_KERNEL = 1 << 16, /* beside the flags of infp_unwind_frame */
 };
 
-/* The id of the frame at an address of a space. */
-struct infp_cached_frame {
-        uint64_t pc, id;
-        uint32_t space, flags;
+/* The node of a frame below another node: the way to most nodes of a stack, with one look-up each. Only nodes that were written. */
+struct infp_cached_node {
+        uint64_t parent, pc;
+        uint64_t place; /* of the process, the mappings that it has, and how pc is meant */
+        uint64_t id;
 };
 
 struct infp_stacks {
@@ -30,11 +32,12 @@ struct infp_stacks {
         struct infp_wait wait;
         struct infp_seen seen;
         uint32_t max_depth, last_space_id;
-        uint64_t frames_cleared_ns, n_guesses;
+        uint64_t nodes_cleared_ns, n_guesses;
         struct infp_unwind_cache cache;
         struct infp_unwind_cached rules[INFP_STACK_RULES];
-        struct infp_cached_frame ids[INFP_STACK_FRAMES];
-        struct infp_unwind_frame frames[INFP_STACK_DEPTH];
+        struct infp_cached_node nodes[INFP_STACK_NODES];
+        /* Of the stack that is at work, the kernel's before the user's. */
+        struct infp_unwind_frame frames[INFP_PERF_MAX_KERNEL_FRAMES + INFP_STACK_DEPTH];
         struct infp_row row;
         char text[INFP_STACK_TEXT];
         struct infp_stacks_counts counts;
@@ -52,31 +55,23 @@ struct infp_frame_place {
         bool is_guessed;
 };
 
-/* A user's stack that was unwound: frames as the view of space has them, innermost first. */
+/* A stack that was unwound, the frames of which are in infp_stacks.frames. */
 struct infp_unwound {
         struct infp_space *space; /* its view is up to date */
-        const struct infp_unwind_frame *frames;
-        uint32_t n_frames;
-        uint32_t space_id;
+        struct infp_unwind_space view;
+        struct infp_unwind_dump dump;
+        struct infp_unwind_start start;
+        struct infp_unwind_result result; /* of the user's frames */
+        uint32_t n_kernel;
+        bool is_guessable; /* a guess may lead on */
 };
-
-/* Unwinds a sample in a space. False: a table that it needs may come, *ret_object. may_wait false: never. */
-bool infp_stack_unwind(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
-                       bool may_wait, struct infp_unwound *ret, struct infp_unwind_result *ret_result,
-                       const struct infp_object **ret_object);
 
 /* Writes the frames and nodes that were not written yet. Returns the innermost node, 0 for none. */
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
-                          const struct infp_unwound *user, const uint64_t *kernel, uint32_t n_kernel);
-/* A node that is new, or was not told of for long. */
-void infp_stack_put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id,
-                         uint64_t parent, uint64_t frame, uint32_t depth);
-/* Writes the thread, when that was not done yet. */
-void infp_stack_thread_row(struct infp_stacks *stacks, uint64_t t_ns, const struct infp_space_thread *thread);
+                          const struct infp_unwound *unwound);
+/* Writes the thread, when that was not done yet and it has an id. */
+void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_thread *thread);
 /* Puts the row that was filled. */
 int infp_stack_put_row(struct infp_stacks *stacks);
 
-/* Remembers a frame whose name may be out of reach later. */
-void infp_stack_note_nameless(struct infp_stacks *stacks, const struct infp_stack_found *moment,
-                              const struct infp_frame_place *place);
 void infp_stack_nameless_done(struct infp_stacks *stacks);

@@ -1,8 +1,12 @@
 /* Frames, nodes and threads as rows. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "sampler/stacks/parts.h"
+
+enum { MAX_NAMED = 65536 };
+#define MIX UINT64_C(0x9e3779b97f4a7c15)
 
 static const char kernel_name[] = "[kernel]", unknown_name[] = "[unknown]";
 
@@ -10,6 +14,131 @@ int infp_stack_put_row(struct infp_stacks *stacks)
 {
         return stacks->options.put(stacks->options.put_context, &stacks->row);
 }
+
+/* ---- frames that have to be named while the recording lasts, or from descriptors that are kept for it ---- */
+
+struct infp_nameless {
+        uint64_t frame, address, t_ns;
+        struct infp_object *object;      /* a reference, for its name */
+        struct infp_object_image *image; /* a reference, for its descriptor; NULL */
+        enum infp_frame_kind kind;
+        int32_t pid;
+        char *jitdump; /* of the first frame of an object that has one; others find it there */
+        size_t jitdump_at;
+};
+
+static bool is_reachable(const struct infp_object *object)
+{
+        return object->image && object->image->is_reachable;
+}
+
+/* Whether its name can be found at the end, from the file under its path. */
+static bool is_named_later(const struct infp_frame_place *place)
+{
+        const struct infp_object *object = place->object;
+
+        if (!object || place->kind == INFP_FRAME_VDSO)
+                return true;
+        if (place->kind == INFP_FRAME_JIT)
+                return false;
+        return !object->image || (object->image->is_reachable && object->image->fd < 0);
+}
+
+/* The rest of the list is for those that nothing else can name. */
+static bool reserve_nameless(struct infp_stacks *stacks, bool has_path)
+{
+        const size_t cap = stacks->cap_nameless ? stacks->cap_nameless * 2 : 64;
+        struct infp_nameless *more;
+
+        if (has_path && stacks->n_nameless >= INFP_MAX_NAMELESS / 2)
+                return false;
+        if (stacks->n_nameless < stacks->cap_nameless)
+                return true;
+        if (cap > INFP_MAX_NAMELESS)
+                return false;
+        more = realloc(stacks->nameless, cap * sizeof(*more));
+        if (!more)
+                return false;
+        stacks->nameless = more;
+        stacks->cap_nameless = cap;
+        return true;
+}
+
+/* The process's jitdump, kept once: its place in the list. */
+static size_t jitdump_of(struct infp_stacks *stacks, struct infp_nameless *entry)
+{
+        const struct infp_space_process *process = infp_processes_find(&stacks->processes, entry->pid);
+
+        if (!process || !process->jitdump)
+                return SIZE_MAX;
+        for (size_t i = stacks->n_nameless; i-- > 0 && i + 256 > stacks->n_nameless;) {
+                const struct infp_nameless *before = &stacks->nameless[i];
+
+                if (before->pid == entry->pid && before->jitdump_at != SIZE_MAX)
+                        return before->jitdump_at;
+        }
+        entry->jitdump = strdup(process->jitdump);
+        return entry->jitdump ? stacks->n_nameless : SIZE_MAX;
+}
+
+/* Remembers a frame whose name may be out of reach later. */
+static void note_nameless(struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                          const struct infp_frame_place *place)
+{
+        struct infp_nameless entry = { .frame = place->id,
+                                       .address = place->address,
+                                       .t_ns = moment->t_ns,
+                                       .kind = place->kind,
+                                       .pid = moment->pid,
+                                       .jitdump_at = SIZE_MAX };
+
+        if (is_named_later(place) || infp_map_get(&stacks->nameless_ids, place->id) ||
+            !reserve_nameless(stacks, is_reachable(place->object)) ||
+            infp_map_put(&stacks->nameless_ids, place->id, 1) < 0)
+                return;
+        entry.object = infp_object_ref(place->object);
+        entry.image = place->object->image;
+        if (entry.image)
+                atomic_fetch_add(&entry.image->n_refs, 1);
+        if (place->kind == INFP_FRAME_JIT)
+                entry.jitdump_at = jitdump_of(stacks, &entry);
+        stacks->nameless[stacks->n_nameless++] = entry;
+}
+
+bool infp_stacks_nameless(const struct infp_stacks *stacks, size_t index, struct infp_stack_nameless *ret)
+{
+        const struct infp_nameless *entry;
+
+        if (index >= stacks->n_nameless)
+                return false;
+        entry = &stacks->nameless[index];
+        *ret = (struct infp_stack_nameless){
+                .frame = entry->frame,
+                .address = entry->address,
+                .t_ns = entry->t_ns,
+                .kind = entry->kind,
+                .pid = entry->pid,
+                .object = entry->object->name,
+                .build_id = entry->image && entry->image->build_id_size ? entry->image->build_id_text : NULL,
+                .fd = entry->image ? entry->image->fd : -1,
+                .is_reachable = is_reachable(entry->object),
+                .jitdump = entry->jitdump_at == SIZE_MAX ? NULL : stacks->nameless[entry->jitdump_at].jitdump,
+        };
+        return true;
+}
+
+void infp_stack_nameless_done(struct infp_stacks *stacks)
+{
+        for (size_t i = 0; i < stacks->n_nameless; i++) {
+                infp_objects_release(stacks->objects, stacks->nameless[i].image);
+                infp_object_unref(stacks->nameless[i].object);
+                free(stacks->nameless[i].jitdump);
+        }
+        free(stacks->nameless);
+        infp_map_done(&stacks->nameless_ids);
+}
+
+/* ---- frames ---- */
 
 /* Ids of the kernel's frames hold for this boot alone, since it lies elsewhere in the next. */
 static struct infp_frame_place kernel_place(const struct infp_stacks *stacks, uint64_t address)
@@ -90,7 +219,7 @@ static void put_frame(struct infp_stacks *stacks, const struct infp_stack_found 
                 infp_seen_add(&stacks->seen, place->id);
                 stacks->counts.n_frame_rows++;
         }
-        infp_stack_note_nameless(stacks, moment, place);
+        note_nameless(stacks, moment, place);
 }
 
 static uint64_t mapping_id(uint64_t process, const struct infp_space_mapping *mapping)
@@ -130,29 +259,11 @@ static void put_mapping(struct infp_stacks *stacks, const struct infp_stack_foun
                 infp_seen_add(&stacks->seen, id);
 }
 
-/* The id of a user's frame, through a cache by address: a space that changes has another id. */
-static uint64_t user_frame(struct infp_stacks *stacks, const struct infp_stack_found *moment,
-                           const struct infp_unwound *user, const struct infp_unwind_frame *frame)
-{
-        const uint64_t slot = frame->pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - __builtin_ctz(INFP_STACK_FRAMES));
-        const uint32_t flags = frame->flags & (INFP_FRAME_EXACT | INFP_FRAME_GUESSED);
-        struct infp_cached_frame *cached = &stacks->ids[slot];
-        struct infp_frame_place place;
+/* ---- nodes ---- */
 
-        if (cached->pc == frame->pc && cached->space == user->space_id && cached->flags == flags)
-                return cached->id;
-        place = user_place(user, frame, moment->process);
-        if (place.object) {
-                infp_object_use(stacks->objects, place.object);
-                put_mapping(stacks, moment, &user->space->mappings[frame->mapping]);
-        }
-        if (place.kind != INFP_FRAME_JIT && place.object) /* ids of the rest hold in one process */
-                *cached = (struct infp_cached_frame){ frame->pc, place.id, user->space_id, flags };
-        return place.id;
-}
-
-void infp_stack_put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id,
-                         uint64_t parent, uint64_t frame, uint32_t depth)
+/* A node that is new, or was not told of for long. */
+static void put_node(struct infp_stacks *stacks, const struct infp_stack_found *moment, uint64_t id, uint64_t parent,
+                     uint64_t frame, uint32_t depth)
 {
         infp_row_begin(&stacks->row, &infp_table_stacks, moment->t_ns);
         infp_row_id(&stacks->row, INFP_STACKS_ID, id);
@@ -167,46 +278,113 @@ void infp_stack_put_node(struct infp_stacks *stacks, const struct infp_stack_fou
                 infp_seen_add(&stacks->seen, id);
 }
 
-uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
-                          const struct infp_unwound *user, const uint64_t *kernel, uint32_t n_kernel)
+/* The node of a frame below its caller's, of which nothing is cached. */
+static uint64_t make_node(struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                          const struct infp_unwound *unwound, uint32_t i, uint64_t parent, bool *ret_was_there)
 {
-        uint64_t node = 0;
-        uint32_t depth = 0;
+        const struct infp_unwind_frame *frame = &stacks->frames[i];
+        const struct infp_frame_place place = frame->flags & INFP_FRAME_OF_KERNEL
+                                                      ? kernel_place(stacks, frame->pc)
+                                                      : user_place(unwound, frame, moment->process);
+        const uint64_t id = infp_stack_id(parent, place.id);
 
-        for (uint32_t i = user->n_frames; i-- > 0; depth++) {
-                const uint64_t frame = user_frame(stacks, moment, user, &user->frames[i]);
-                const uint64_t id = infp_stack_id(node, frame);
-
-                if (!infp_seen_has(&stacks->seen, id)) {
-                        const struct infp_frame_place place = user_place(user, &user->frames[i], moment->process);
-
-                        put_frame(stacks, moment, &place);
-                        infp_stack_put_node(stacks, moment, id, node, frame, depth);
-                }
-                node = id;
+        if (place.object) {
+                infp_object_use(stacks->objects, place.object);
+                put_mapping(stacks, moment, &unwound->space->mappings[frame->mapping]);
         }
-        for (uint32_t i = n_kernel; i-- > 0; depth++) {
-                const struct infp_frame_place place = kernel_place(stacks, kernel[i]);
-                const uint64_t id = infp_stack_id(node, place.id);
+        *ret_was_there = infp_seen_has(&stacks->seen, id);
+        if (!*ret_was_there) {
+                put_frame(stacks, moment, &place);
+                put_node(stacks, moment, id, parent, place.id, unwound->n_kernel + unwound->result.n_frames - 1 - i);
+        }
+        return id;
+}
 
-                if (!infp_seen_has(&stacks->seen, id)) {
-                        put_frame(stacks, moment, &place);
-                        infp_stack_put_node(stacks, moment, id, node, place.id, depth);
+uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                          const struct infp_unwound *unwound)
+{
+        /* A space that changes has another id. Spaces are shared, and some frames are of one process alone. */
+        const uint64_t owner = moment->process + unwound->view.id * MIX;
+        uint64_t node = 0;
+
+        for (uint32_t i = unwound->n_kernel + unwound->result.n_frames; i-- > 0;) {
+                const struct infp_unwind_frame *frame = &stacks->frames[i];
+                const uint64_t place =
+                        owner ^ (frame->flags & (INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_OF_KERNEL));
+                const uint64_t slot = (node ^ frame->pc * MIX) >> (64 - __builtin_ctz(INFP_STACK_NODES));
+                struct infp_cached_node *cached = &stacks->nodes[slot];
+                const uint64_t parent = node;
+                bool was_there;
+
+                if (cached->pc == frame->pc && cached->parent == parent && cached->place == place) {
+                        node = cached->id;
+                        continue;
                 }
-                node = id;
+                node = make_node(stacks, moment, unwound, i, parent, &was_there);
+                if (was_there)
+                        *cached = (struct infp_cached_node){ parent, frame->pc, place, node };
         }
         return node;
 }
 
-void infp_stack_thread_row(struct infp_stacks *stacks, uint64_t t_ns, const struct infp_space_thread *thread)
+void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_thread *thread)
 {
-        if (infp_seen_has(&stacks->seen, thread->id))
+        if (!thread->id || infp_seen_has(&stacks->seen, thread->id))
                 return;
-        infp_row_begin(&stacks->row, &infp_table_threads, t_ns);
+        infp_row_begin(&stacks->row, &infp_table_threads, thread->t_ns);
         infp_row_id(&stacks->row, INFP_THREADS_ID, thread->id);
         infp_row_id(&stacks->row, INFP_THREADS_PROCESS, thread->process);
         infp_row_i64(&stacks->row, INFP_THREADS_TID, thread->tid);
         infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
         if (infp_stack_put_row(stacks) == 0)
                 infp_seen_add(&stacks->seen, thread->id);
+}
+
+/* ---- frames that have a name alone ---- */
+
+/* Its name, once: a join of names and frames would count twice what has two. */
+static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, const char *name)
+{
+        if (infp_map_get(&stacks->named, frame))
+                return true;
+        if (stacks->named.n >= MAX_NAMED)
+                return false;
+        infp_row_begin(&stacks->row, &infp_table_symbols, t_ns);
+        infp_row_id(&stacks->row, INFP_SYMBOLS_FRAME, frame);
+        infp_row_i64(&stacks->row, INFP_SYMBOLS_LEVEL, 0);
+        infp_row_bytes(&stacks->row, INFP_SYMBOLS_NAME, name, strlen(name));
+        infp_row_str(&stacks->row, INFP_SYMBOLS_FROM, "proc");
+        return infp_stack_put_row(stacks) == 0 && infp_map_put(&stacks->named, frame, 1) == 0;
+}
+
+static void put_named_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, enum infp_frame_kind kind,
+                            const char *name)
+{
+        if (infp_seen_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, name))
+                return;
+        infp_row_begin(&stacks->row, &infp_table_frames, t_ns);
+        infp_row_id(&stacks->row, INFP_FRAMES_ID, frame);
+        infp_row_str(&stacks->row, INFP_FRAMES_KIND, infp_frame_kind_name(kind));
+        if (kind == INFP_FRAME_KERNEL)
+                infp_row_str(&stacks->row, INFP_FRAMES_OBJECT, kernel_name);
+        infp_row_bool(&stacks->row, INFP_FRAMES_IS_GUESSED, false);
+        if (infp_stack_put_row(stacks) < 0)
+                return;
+        infp_seen_add(&stacks->seen, frame);
+        stacks->counts.n_frame_rows++;
+}
+
+void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *found, enum infp_frame_kind kind,
+                        const char *name)
+{
+        const uint64_t frame = infp_named_frame_id(kind, kind == INFP_FRAME_KERNEL ? kernel_name : "", name, "", 0);
+        const uint64_t node = infp_stack_id(found->stack, frame);
+        const uint32_t depth = found->stack ? found->depth + 1 : 0;
+
+        if (!infp_seen_has(&stacks->seen, node)) {
+                put_named_frame(stacks, found->t_ns, frame, kind, name);
+                put_node(stacks, found, node, found->stack, frame, depth);
+        }
+        found->stack = node;
+        found->depth = depth;
 }

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guarded_map.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "sampler/sampler.h"
@@ -13,7 +15,9 @@
 enum {
         WAITING_BYTES = 8 << 20,
         WAIT_S = 3,         /* a table that takes longer than this is not waited for */
-        CLEAR_FRAMES_S = 5, /* so that objects in use are known to be */
+        CLEAR_NODES_S = 5,  /* so that objects in use are known to be */
+        AHEAD_WORDS = 4096, /* of a stack that are looked at for objects that will be needed */
+        GUESS_WORDS = 512,  /* where a guess may find its caller */
 };
 
 const char *infp_stack_mode_name(enum infp_stack_mode mode)
@@ -73,7 +77,127 @@ struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks)
         return NULL;
 }
 
-/* What is known of a moment before its stack is. */
+/* ---- from a sample to the addresses of its frames, with the tables that are there; what is missing is asked for ---- */
+
+static struct infp_object *object_of(const struct infp_space *space, uint32_t mapping)
+{
+        return mapping == INFP_NO_MAPPING ? NULL : space->mappings[mapping].object;
+}
+
+static void request(struct infp_stacks *stacks, const struct infp_space_mapping *mapping, int32_t pid)
+{
+        infp_objects_request(stacks->objects, mapping->object, pid, mapping->begin, mapping->end);
+}
+
+/* Asks for all objects that words of the stack, from sp on, point into: mostly they are callers, and one after the other would take
+ * a turn each. Returns one of them that is not there yet. */
+static const struct infp_object *request_ahead(struct infp_stacks *stacks, const struct infp_space *space,
+                                               const struct infp_perf_sample *sample, uint64_t sp, uint32_t n_words)
+{
+        const uint64_t begin = sample->registers[INFP_RSP];
+        const struct infp_object *missing = NULL;
+        uint64_t low, high, at = sp > begin ? sp - begin : 0;
+
+        if (!space->n)
+                return NULL;
+        low = space->mappings[0].begin;
+        high = space->mappings[space->n - 1].end;
+        for (; n_words && at + 8 <= sample->stack_size; at += 8, n_words--) {
+                const struct infp_space_mapping *mapping;
+                uint64_t word;
+
+                memcpy(&word, sample->stack + at, sizeof(word));
+                if (word < low || word >= high)
+                        continue;
+                mapping = infp_space_find(space, word);
+                if (!mapping || mapping->object->state == INFP_OBJECT_READY)
+                        continue;
+                request(stacks, mapping, sample->pid);
+                if (mapping->object->state == INFP_OBJECT_WAITING)
+                        missing = mapping->object;
+        }
+        return missing;
+}
+
+/* An unwind that ended in code without a table. True: *ret_object may bring one. */
+static bool ask(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_perf_sample *sample,
+                const struct infp_object **ret_object)
+{
+        const struct infp_space *space = unwound->space;
+        const struct infp_unwind_frame *last = &stacks->frames[unwound->n_kernel + unwound->result.n_frames - 1];
+        struct infp_object *object = object_of(space, last->mapping);
+
+        if (!object)
+                return false;
+        if (object->state != INFP_OBJECT_READY) {
+                request(stacks, &space->mappings[last->mapping], sample->pid);
+                request_ahead(stacks, space, sample, last->sp, AHEAD_WORDS);
+                *ret_object = object;
+                return object->state == INFP_OBJECT_WAITING;
+        }
+        if (sample->unknown)
+                return false;
+        unwound->is_guessable = true;
+        *ret_object = request_ahead(stacks, space, sample, last->sp, GUESS_WORDS);
+        return *ret_object != NULL;
+}
+
+static void run(struct infp_stacks *stacks, struct infp_unwound *unwound, struct infp_guarded_map *maps)
+{
+        infp_guarded_map_begin(maps);
+        infp_unwind(&unwound->start, &stacks->cache, stacks->frames + unwound->n_kernel, stacks->max_depth,
+                    &unwound->result);
+        infp_guarded_map_end();
+}
+
+/* Fills stacks->frames, the innermost first. False: *ret_object may bring a table that leads on. */
+static bool unwind(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
+                   struct infp_unwound *ret, const struct infp_object **ret_object)
+{
+        *ret_object = NULL;
+        *ret = (struct infp_unwound){ .space = space, .n_kernel = sample->n_kernel };
+        for (uint32_t i = 0; i < sample->n_kernel; i++)
+                stacks->frames[i] =
+                        (struct infp_unwind_frame){ sample->kernel[i], 0, INFP_NO_MAPPING, INFP_FRAME_OF_KERNEL };
+        if (!sample->has_registers)
+                return true;
+        ret->result.end = INFP_UNWIND_BROKEN;
+        if (infp_space_view(space, stacks->objects, &stacks->last_space_id, &ret->view) < 0)
+                return true;
+        ret->dump = (struct infp_unwind_dump){ sample->stack, sample->registers[INFP_RSP], sample->stack_size,
+                                               sample->is_cut };
+        ret->start = (struct infp_unwind_start){ .space = &ret->view,
+                                                 .dumps = &ret->dump,
+                                                 .n_dumps = 1,
+                                                 .values = sample->registers,
+                                                 .unknown = sample->unknown };
+        run(stacks, ret, infp_objects_table_maps(stacks->objects));
+        return (ret->result.end != INFP_UNWIND_NO_TABLE && ret->result.end != INFP_UNWIND_UNSUPPORTED) ||
+               !ret->result.n_frames || !ask(stacks, ret, sample, ret_object);
+}
+
+/* With the code of all objects at hand: files that may become shorter while they are looked at, as entries of the cache may. */
+static void guess(struct infp_stacks *stacks, struct infp_unwound *unwound)
+{
+        struct infp_guarded_map *first = infp_objects_table_maps(stacks->objects);
+        const struct infp_space *space = unwound->space;
+
+        stacks->n_guesses++;
+        for (uint32_t i = 0; i < space->n; i++) {
+                struct infp_object_image *image = space->mappings[i].object->image;
+
+                if (!space->view[i].code || !image->file_map.at || image->mark == stacks->n_guesses)
+                        continue;
+                image->mark = stacks->n_guesses; /* one image may be mapped in several places */
+                image->file_map.next = first;
+                first = &image->file_map;
+        }
+        unwound->start.may_guess = true;
+        run(stacks, unwound, first);
+}
+
+/* ---- from a sample to its stack, now or later ---- */
+
 static void count(struct infp_stacks *stacks, enum infp_stack_mode mode, const struct infp_unwind_result *result)
 {
         struct infp_stack_counts *counts = &stacks->counts.modes[mode];
@@ -86,22 +210,51 @@ static void count(struct infp_stacks *stacks, enum infp_stack_mode mode, const s
                 counts->incomplete++;
 }
 
-/* Makes the stack of a moment. False: *ret_object may come. */
-static bool resolve(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
-                    bool may_wait, struct infp_stack_found *moment, const struct infp_object **ret_object)
+/* Makes the stack of what was unwound last. object: a table that may still come. */
+static void resolve(struct infp_stacks *stacks, struct infp_unwound *unwound, const struct infp_object *object,
+                    struct infp_stack_found *moment)
 {
-        struct infp_unwind_result result = { .end = INFP_UNWIND_COMPLETE };
-        struct infp_unwound user = { 0 };
+        uint32_t n;
 
-        *ret_object = NULL;
-        if (sample->has_registers && !infp_stack_unwind(stacks, space, sample, may_wait, &user, &result, ret_object))
+        if (unwound->is_guessable)
+                guess(stacks, unwound);
+        n = unwound->n_kernel + unwound->result.n_frames;
+        moment->is_truncated = unwound->result.end != INFP_UNWIND_COMPLETE;
+        moment->depth = n ? n - 1 : 0;
+        moment->stack = infp_stack_nodes(stacks, moment, unwound);
+        count(stacks, moment->mode, &unwound->result);
+        stacks->counts.modes[moment->mode].hurried += object && moment->is_truncated;
+}
+
+/* Goes on with one that has waited. False: it waits for another table. */
+static bool go_on(struct infp_stacks *stacks, struct infp_waiting *waiting, bool may_wait)
+{
+        struct infp_unwound unwound;
+
+        if (!unwind(stacks, waiting->space, &waiting->sample, &unwound, &waiting->object) && may_wait)
                 return false;
-        moment->is_truncated = result.end != INFP_UNWIND_COMPLETE;
-        moment->depth = user.n_frames + sample->n_kernel ? user.n_frames + sample->n_kernel - 1 : 0;
-        moment->stack = infp_stack_nodes(stacks, moment, &user, sample->kernel, sample->n_kernel);
-        count(stacks, moment->mode, &result);
-        stacks->counts.modes[moment->mode].hurried += *ret_object && moment->is_truncated;
+        resolve(stacks, &unwound, waiting->object, &waiting->moment);
+        waiting->found(waiting->context, waiting->cookie, &waiting->moment);
+        infp_space_unref(waiting->space);
+        infp_wait_remove(&stacks->wait, waiting);
         return true;
+}
+
+/* Without room the oldest ones wait no longer, of whatever threads: a newer one of a thread never goes before an older one. NULL: there
+ * is no room for it at all. */
+static struct infp_waiting *put_waiting(struct infp_stacks *stacks, const struct infp_perf_sample *sample)
+{
+        struct infp_waiting *waiting;
+
+        while (!(waiting = infp_wait_put(&stacks->wait, sample))) {
+                struct infp_waiting *oldest = infp_wait_next(&stacks->wait, NULL);
+
+                if (!oldest)
+                        return NULL;
+                go_on(stacks, oldest, false);
+        }
+        waiting->deadline_ns = infp_clock_ns(CLOCK_MONOTONIC) + WAIT_S * INFP_NS_PER_S;
+        return waiting;
 }
 
 /* A mapping that nobody told of: what /proc has now is looked at, sometimes. */
@@ -116,91 +269,72 @@ static bool is_in_exec(const struct infp_space_process *process, const struct in
         return sample->is_in_kernel && process->exec_ns && sample->t_ns < process->exec_ns + INFP_NS_PER_S;
 }
 
-static bool put_waiting(struct infp_stacks *stacks, struct infp_space *space, const struct infp_perf_sample *sample,
-                        const struct infp_stack_found *moment, const struct infp_object *object,
-                        infp_stack_found_fn *found, void *context, uint64_t cookie)
+/* Who it was; writes the thread. NULL: no memory. */
+static struct infp_space_thread *meet(struct infp_stacks *stacks, int32_t pid, int32_t tid, uint64_t t_ns,
+                                      struct infp_stack_found *ret)
 {
-        struct infp_waiting *waiting = infp_wait_put(&stacks->wait, sample);
+        struct infp_space_thread *thread = infp_processes_thread(&stacks->processes, pid, tid, t_ns);
 
-        if (!waiting)
-                return false;
-        waiting->space = infp_space_ref(space);
-        waiting->object = object;
-        waiting->deadline_ns = infp_clock_ns(CLOCK_MONOTONIC) + WAIT_S * INFP_NS_PER_S;
-        waiting->moment = *moment;
-        waiting->found = found;
-        waiting->context = context;
-        waiting->cookie = cookie;
-        return true;
+        *ret = (struct infp_stack_found){ .t_ns = t_ns, .pid = pid, .tid = tid, .cpu = -1, .samples = 1 };
+        if (!thread)
+                return NULL;
+        ret->process = thread->owner->id;
+        ret->thread = thread->id;
+        infp_stack_thread_row(stacks, thread);
+        return thread;
 }
 
-static void give_back(struct infp_stacks *stacks, struct infp_waiting *waiting)
+void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, struct infp_stack_found *ret)
 {
-        waiting->found(waiting->context, waiting->cookie, &waiting->moment);
-        infp_space_unref(waiting->space);
-        infp_wait_remove(&stacks->wait, waiting);
+        meet(stacks, pid, tid, infp_clock_ns(CLOCK_MONOTONIC), ret);
 }
 
-/* Without room the oldest ones wait no longer, of whatever threads: a newer one of a thread never goes before an older one. */
 void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample *sample, enum infp_stack_mode mode,
                       infp_stack_found_fn *found, void *context, uint64_t cookie)
 {
-        struct infp_space_process *process = infp_processes_get(&stacks->processes, sample->pid, sample->t_ns);
-        const struct infp_object *object = NULL;
         struct infp_stack_found moment;
+        const struct infp_space_thread *thread = meet(stacks, sample->pid, sample->tid, sample->t_ns, &moment);
+        const struct infp_object *object = NULL;
+        struct infp_space_process *process;
+        struct infp_unwound unwound;
         struct infp_perf_sample own;
-        struct infp_space *space;
 
-        infp_stacks_thread(stacks, sample->pid, sample->tid, NULL, &moment);
-        moment.t_ns = sample->t_ns;
         moment.cpu = sample->cpu;
         moment.mode = mode;
-        if (!process) {
+        if (!thread) {
                 found(context, cookie, &moment);
                 return;
         }
-        if (is_unmapped(process->space, sample) && !is_in_exec(process, sample))
-                infp_processes_reread(&stacks->processes, process, sample->t_ns);
-        if (is_in_exec(process, sample) && is_unmapped(process->space, sample)) {
-                own = *sample;
-                own.has_registers = false;
-                sample = &own;
+        process = thread->owner;
+        if (is_unmapped(process->space, sample)) {
+                if (!is_in_exec(process, sample)) {
+                        infp_processes_reread(&stacks->processes, process, sample->t_ns);
+                } else {
+                        own = *sample;
+                        own.has_registers = false;
+                        sample = &own;
+                }
         }
-        space = process->space;
-        if (stacks->wait.n_by_thread[infp_wait_bucket(sample->tid)] == 0 &&
-            resolve(stacks, space, sample, true, &moment, &object)) {
-                found(context, cookie, &moment);
-                return;
-        }
-        while (!put_waiting(stacks, space, sample, &moment, object, found, context, cookie)) {
-                struct infp_waiting *oldest = infp_wait_next(&stacks->wait, NULL);
+        if (stacks->wait.n_by_thread[infp_wait_bucket(sample->tid)] ||
+            !unwind(stacks, process->space, sample, &unwound, &object)) {
+                struct infp_waiting *waiting = put_waiting(stacks, sample);
 
-                if (!oldest) {
-                        resolve(stacks, space, sample, false, &moment, &object);
-                        found(context, cookie, &moment);
+                if (waiting) {
+                        waiting->space = infp_space_ref(process->space);
+                        waiting->object = object;
+                        waiting->moment = moment;
+                        waiting->found = found;
+                        waiting->context = context;
+                        waiting->cookie = cookie;
                         return;
                 }
-                resolve(stacks, oldest->space, &oldest->sample, false, &oldest->moment, &oldest->object);
-                give_back(stacks, oldest);
+                unwind(stacks, process->space, sample, &unwound, &object);
         }
+        resolve(stacks, &unwound, object, &moment);
+        found(context, cookie, &moment);
 }
 
-void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, const char *name,
-                        struct infp_stack_found *ret)
-{
-        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
-        struct infp_space_process *process = infp_processes_get(&stacks->processes, pid, now);
-        const struct infp_space_thread *thread =
-                process ? infp_processes_thread(&stacks->processes, process, tid, name) : NULL;
-
-        *ret = (struct infp_stack_found){ .t_ns = now, .pid = pid, .tid = tid, .cpu = -1, .samples = 1 };
-        if (process)
-                ret->process = process->id;
-        if (thread) {
-                ret->thread = thread->id;
-                infp_stack_thread_row(stacks, now, thread);
-        }
-}
+/* ---- rows of samples, and records of perf events ---- */
 
 int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *found, double weight, const char *state)
 {
@@ -232,8 +366,60 @@ int infp_stacks_put(struct infp_stacks *stacks, const struct infp_stack_found *f
         return r;
 }
 
+/* cookie: ns of CPU time that the sample stands for. */
+static void put_cpu(void *context, uint64_t cookie, const struct infp_stack_found *found)
+{
+        infp_stacks_put(context, found, (double) cookie / 1e9, NULL);
+}
+
+static void on_sample(void *context, const struct infp_perf_sample *sample)
+{
+        if (!sample->is_switch)
+                infp_stacks_take(context, sample, INFP_STACK_CPU, put_cpu, context, sample->period);
+}
+
+static void on_mapping(void *context, const struct infp_perf_mapping *mapping)
+{
+        struct infp_stacks *stacks = context;
+
+        infp_processes_map(&stacks->processes, mapping);
+}
+
+static void on_name(void *context, uint64_t t_ns, int32_t pid, int32_t tid, const char *name, bool is_exec)
+{
+        struct infp_stacks *stacks = context;
+
+        infp_processes_name(&stacks->processes, t_ns, pid, tid, name, is_exec);
+}
+
+static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+{
+        struct infp_stacks *stacks = context;
+
+        infp_processes_fork(&stacks->processes, t_ns, pid, tid, parent_pid, parent_tid);
+}
+
+static void on_exit_(void *context, uint64_t t_ns, int32_t pid, int32_t tid)
+{
+        struct infp_stacks *stacks = context;
+
+        infp_processes_exit(&stacks->processes, t_ns, pid, tid);
+}
+
+struct infp_perf_handler infp_stacks_handler(struct infp_stacks *stacks)
+{
+        return (struct infp_perf_handler){
+                .context = stacks,
+                .sample = on_sample,
+                .mapping = on_mapping,
+                .name = on_name,
+                .fork = on_fork,
+                .exit = on_exit_,
+        };
+}
+
 /* Goes through what waits, in order. is_hurried: nothing waits any longer. */
-static void go_on(struct infp_stacks *stacks, uint64_t now_ns, bool is_hurried)
+static void go_through(struct infp_stacks *stacks, uint64_t now_ns, bool is_hurried)
 {
         bool is_behind[INFP_WAIT_BUCKETS] = { false };
         struct infp_waiting *next;
@@ -246,11 +432,8 @@ static void go_on(struct infp_stacks *stacks, uint64_t now_ns, bool is_hurried)
                 if (is_behind[bucket])
                         continue;
                 if ((may_wait && at->object && at->object->state == INFP_OBJECT_WAITING) ||
-                    !resolve(stacks, at->space, &at->sample, may_wait, &at->moment, &at->object)) {
+                    !go_on(stacks, at, may_wait))
                         is_behind[bucket] = true;
-                        continue;
-                }
-                give_back(stacks, at);
         }
 }
 
@@ -260,11 +443,11 @@ void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
         const struct infp_waiting *first = infp_wait_next(&stacks->wait, NULL);
 
         if (is_news || (first && now_ns >= first->deadline_ns))
-                go_on(stacks, now_ns, false);
+                go_through(stacks, now_ns, false);
         infp_seen_turn(&stacks->seen, now_ns);
-        if (now_ns >= stacks->frames_cleared_ns + CLEAR_FRAMES_S * INFP_NS_PER_S) {
-                memset(stacks->ids, 0, sizeof(stacks->ids));
-                stacks->frames_cleared_ns = now_ns;
+        if (now_ns >= stacks->nodes_cleared_ns + CLEAR_NODES_S * INFP_NS_PER_S) {
+                memset(stacks->nodes, 0, sizeof(stacks->nodes));
+                stacks->nodes_cleared_ns = now_ns;
         }
         infp_processes_sweep(&stacks->processes, now_ns);
 }
@@ -284,12 +467,12 @@ void infp_stacks_end(struct infp_stacks *stacks, uint64_t deadline_ns)
                 poll(&wake, 1, (int) ((deadline_ns - now) / INFP_NS_PER_MS) + 1);
                 infp_stacks_turn(stacks, infp_clock_ns(CLOCK_MONOTONIC));
         }
-        go_on(stacks, deadline_ns, true);
+        go_through(stacks, deadline_ns, true);
 }
 
 void infp_stacks_seed(struct infp_stacks *stacks, pid_t pid)
 {
-        infp_processes_get(&stacks->processes, pid, infp_clock_ns(CLOCK_MONOTONIC));
+        infp_processes_seed(&stacks->processes, pid);
 }
 
 void infp_stacks_lost(struct infp_stacks *stacks)
@@ -306,7 +489,7 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
         ret->n_waiting = stacks->wait.n;
         ret->waiting_bytes = stacks->wait.used;
         ret->n_processes = stacks->processes.by_pid.n;
-        ret->n_threads = stacks->processes.threads.by_tid.n;
+        ret->n_threads = stacks->processes.by_tid.n;
         ret->n_objects = objects.n_objects;
         ret->n_unread = objects.n_unread;
         ret->n_tables = objects.work.n_tables;
@@ -315,4 +498,19 @@ void infp_stacks_counts(const struct infp_stacks *stacks, struct infp_stacks_cou
         ret->n_from_cache = objects.work.n_from_cache;
         ret->helper_cpu_ns = objects.work.cpu_ns;
         ret->n_mappings_missed = stacks->processes.n_mappings_missed;
+}
+
+char *infp_stacks_cache_directory(void)
+{
+        const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+        char *path;
+        int n;
+
+        if (cache && cache[0] == '/')
+                n = asprintf(&path, "%s/infprof/unwind", cache);
+        else if (home && home[0] == '/')
+                n = asprintf(&path, "%s/.cache/infprof/unwind", home);
+        else
+                return NULL;
+        return n < 0 ? NULL : path;
 }

@@ -64,9 +64,8 @@ typedef void infp_stack_found_fn(void *context, uint64_t cookie, const struct in
 void infp_stacks_take(struct infp_stacks *stacks, const struct infp_perf_sample *sample, enum infp_stack_mode mode,
                       infp_stack_found_fn *found, void *context, uint64_t cookie);
 
-/* Who a thread is, without a stack; writes the entity. name NULL: as the records or /proc say. */
-void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, const char *name,
-                        struct infp_stack_found *ret);
+/* Who a thread is, without a stack; writes the entity. */
+void infp_stacks_thread(struct infp_stacks *stacks, int32_t pid, int32_t tid, struct infp_stack_found *ret);
 
 /* Puts a frame that has a name alone (a system call, a wait channel, as /proc says them) below a stack, or makes it the root where
  * there is none. Its name is written into `symbols`, from "proc". */

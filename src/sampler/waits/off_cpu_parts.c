@@ -108,7 +108,7 @@ void infp_off_cpu_place_unread(struct infp_off_cpu_waits *waits, struct infp_off
 {
         struct infp_stack_found found = { .cpu = -1 };
 
-        infp_stacks_thread(waits->stacks, place->pid, place->tid, NULL, &found);
+        infp_stacks_thread(waits->stacks, place->pid, place->tid, &found);
         found.stack = found.depth = 0;
         infp_off_cpu_place_found(waits, place, &found);
 }

@@ -273,7 +273,7 @@ static void tell_short(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thr
 
         if (!thread->n_short[is_preempted])
                 return;
-        infp_stacks_thread(waits->stacks, thread->pid, thread->tid, NULL, &found);
+        infp_stacks_thread(waits->stacks, thread->pid, thread->tid, &found);
         found.stack = found.depth = 0;
         found.mode = INFP_STACK_OFF_CPU;
         found.t_ns = t_ns;

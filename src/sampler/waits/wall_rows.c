@@ -159,7 +159,7 @@ static void find_without_stack(struct infp_wall_run *run)
 {
         struct infp_stack_found found = { .cpu = -1 };
 
-        infp_stacks_thread(run->rows->stacks, run->pid, run->tid, NULL, &found);
+        infp_stacks_thread(run->rows->stacks, run->pid, run->tid, &found);
         found.stack = 0;
         on_found(run->rows, (uint64_t) (uintptr_t) run, &found);
 }
