@@ -28,16 +28,7 @@ void infp_prompts_done(struct infp_prompts *prompts)
 /* Consumes prompt->text. */
 static int add(struct infp_prompts *prompts, const struct infp_prompt *prompt, struct infp_err *err)
 {
-        if (prompts->n == prompts->cap) {
-                size_t cap = prompts->cap ? 2 * prompts->cap : 64;
-                struct infp_prompt *more = reallocarray(prompts->list, cap, sizeof(*more));
-
-                if (more) {
-                        prompts->list = more;
-                        prompts->cap = cap;
-                }
-        }
-        if (!prompt->text || prompts->n == prompts->cap) {
+        if (!prompt->text || !INFP_MAKE_ROOM(prompts->list, prompts->n, prompts->cap, 64)) {
                 free(prompt->text);
                 return infp_fail(err, -ENOMEM, "not enough memory for the prompts");
         }

@@ -284,14 +284,8 @@ static int list(DIR *dir, struct entry **ret, size_t *ret_n)
 
                 if (strlen(entry->d_name) >= sizeof((*ret)->name) || !infp_ring_name_parse(entry->d_name, &parsed))
                         continue;
-                if (n == cap) {
-                        struct entry *more = reallocarray(*ret, cap ? 2 * cap : 16, sizeof(*more));
-
-                        if (!more)
-                                return -ENOMEM;
-                        cap = cap ? 2 * cap : 16;
-                        *ret = more;
-                }
+                if (!INFP_MAKE_ROOM(*ret, n, cap, 16))
+                        return -ENOMEM;
                 (*ret)[n].parsed = parsed;
                 memcpy((*ret)[n].name, entry->d_name, strlen(entry->d_name) + 1);
                 n++;

@@ -173,15 +173,8 @@ static uint64_t drained_word(uint64_t generation, uint32_t bytes)
 
 static int add_event(struct infp_ring *ring, const struct ring_event *event)
 {
-        if (ring->n_events == ring->cap_events) {
-                const size_t cap = ring->cap_events ? 2 * ring->cap_events : 256;
-                struct ring_event *more = reallocarray(ring->events, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                ring->events = more;
-                ring->cap_events = cap;
-        }
+        if (!INFP_MAKE_ROOM(ring->events, ring->n_events, ring->cap_events, 256))
+                return -ENOMEM;
         ring->events[ring->n_events++] = *event;
         return 0;
 }

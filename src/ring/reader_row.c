@@ -36,15 +36,8 @@ static struct ring_thread *thread_new(struct infp_ring *ring, uint32_t tid)
 {
         if (ring->n_names == INFP_RING_THREADS)
                 ring_threads_done(ring); /* most of them have ended long ago */
-        if (ring->n_names == ring->cap_names) {
-                const uint32_t cap = ring->cap_names ? 2 * ring->cap_names : 16;
-                struct ring_thread *more = reallocarray(ring->names, cap, sizeof(*more));
-
-                if (!more)
-                        return NULL;
-                ring->names = more;
-                ring->cap_names = cap;
-        }
+        if (!INFP_MAKE_ROOM(ring->names, ring->n_names, ring->cap_names, 16))
+                return NULL;
         if (infp_map_put(&ring->threads, tid, ring->n_names) < 0)
                 return NULL;
         ring->names[ring->n_names] = (struct ring_thread){ 0 };
@@ -75,24 +68,12 @@ static uint64_t key_of(const struct ring_spans *spans, uint64_t id)
 
 static bool grow_spans(struct ring_spans *spans)
 {
-        const uint32_t cap = spans->cap ? 2 * spans->cap : FIRST;
-        struct ring_span *all;
-        uint32_t *spare, *waiting;
+        uint32_t cap = spans->cap, spare_cap = cap, waiting_cap = cap;
 
-        if (spans->cap >= INFP_RING_OPEN_SPANS)
+        if (spans->cap >= INFP_RING_OPEN_SPANS || !INFP_MAKE_ROOM(spans->all, spans->cap, cap, FIRST) ||
+            !INFP_MAKE_ROOM(spans->spare, spans->cap, spare_cap, FIRST) ||
+            !INFP_MAKE_ROOM(spans->waiting, spans->cap, waiting_cap, FIRST))
                 return false;
-        all = reallocarray(spans->all, cap, sizeof(*all));
-        if (!all)
-                return false;
-        spans->all = all;
-        spare = reallocarray(spans->spare, cap, sizeof(*spare));
-        if (!spare)
-                return false;
-        spans->spare = spare;
-        waiting = reallocarray(spans->waiting, cap, sizeof(*waiting));
-        if (!waiting)
-                return false;
-        spans->waiting = waiting;
         spans->cap = cap;
         return true;
 }

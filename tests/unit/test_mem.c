@@ -1,0 +1,52 @@
+/* Arrays that grow by one item: doubled, what is in them stays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+
+static void room_is_doubled(void **state)
+{
+        struct {
+                uint64_t *list;
+                size_t n;
+                uint32_t cap;
+        } a = { NULL, 0, 0 };
+
+        (void) state;
+        for (; a.n < 100; a.n++) {
+                const uint32_t before = a.cap;
+
+                assert_true(INFP_MAKE_ROOM(a.list, a.n, a.cap, 3));
+                assert_int_equal(a.cap, a.n == 0 ? 3 : a.n == before ? 2 * before : before);
+                a.list[a.n] = a.n;
+        }
+        assert_int_equal(a.cap, 192);
+        for (size_t i = 0; i < a.n; i++)
+                assert_int_equal(a.list[i], i);
+        free(a.list);
+}
+
+static void without_memory_all_stays(void **state)
+{
+        struct huge {
+                char bytes[1 << 20];
+        } *list = NULL;
+        volatile size_t cap = SIZE_MAX / 4; /* the compiler must not see that this cannot be */
+
+        (void) state;
+        assert_false(INFP_MAKE_ROOM(list, cap, cap, 1));
+        assert_null(list);
+        assert_true(cap == SIZE_MAX / 4);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = { cmocka_unit_test(room_is_doubled),
+                                            cmocka_unit_test(without_memory_all_stays) };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
