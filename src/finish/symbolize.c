@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
+#include "base/human.h"
 #include "base/mem.h"
 #include "base/notice.h"
 #include "base/sort.h"
@@ -15,6 +17,466 @@
 #include "finish/lock.h"
 #include "finish/symbolize_parts.h"
 #include "finish/tables.h"
+#include "query/parts.h"
+#include "query/scan.h"
+
+enum { MOST_FRAMES = 16 << 20 };
+
+static const char *const names_from[] = { "", "range", "code", "dynsym", "debugdata", "gopclntab", "symtab", "dwarf" };
+_Static_assert(INFP_COUNT(names_from) == INFP_NAME_FIXED, "a rank has no word");
+
+enum infp_name_rank infp_name_rank(const char *from, size_t size)
+{
+        for (unsigned i = 0; i < INFP_COUNT(names_from); i++)
+                if (strlen(names_from[i]) == size && memcmp(names_from[i], from, size) == 0)
+                        return (enum infp_name_rank) i;
+        return INFP_NAME_FIXED;
+}
+
+const char *infp_name_from(enum infp_name_rank rank)
+{
+        return rank < INFP_COUNT(names_from) ? names_from[rank] : "";
+}
+
+/* Makes room for one more of an array. */
+static int room(void *array, uint32_t *cap, uint32_t n, size_t size)
+{
+        void **memory = array, *grown;
+
+        if (n < *cap)
+                return 0;
+        if (n >= MOST_FRAMES)
+                return -ENOMEM;
+        grown = realloc(*memory, (*cap ? 2 * (size_t) *cap : 256) * size);
+        if (!grown)
+                return -ENOMEM;
+        *memory = grown;
+        *cap = *cap ? 2 * *cap : 256;
+        return 0;
+}
+
+struct columns {
+        struct infp_scan *scan;
+        struct infp_batch batch;
+        int at[8];
+};
+
+static int open_scan(struct infp_run *run, const char *table, const char *const *names, struct columns *ret,
+                     struct infp_err *err)
+{
+        INFP_TRY(infp_scan_open(run, table, &(struct infp_scan_options){ .columns = names }, &ret->scan, err));
+        for (unsigned i = 0; names[i]; i++)
+                ret->at[i] = infp_table_find(infp_scan_table(ret->scan), names[i]);
+        return 0;
+}
+
+static const char *text(const struct columns *c, unsigned column, uint32_t row, size_t *ret_size)
+{
+        *ret_size = 0;
+        return c->at[column] < 0 ? "" : infp_batch_str(&c->batch, (unsigned) c->at[column], row, ret_size);
+}
+
+static uint64_t number(const struct columns *c, unsigned column, uint32_t row)
+{
+        return c->at[column] < 0 ? 0 : infp_batch_u64(&c->batch, (unsigned) c->at[column], row);
+}
+
+static bool has(const struct columns *c, unsigned column, uint32_t row)
+{
+        return c->at[column] >= 0 && infp_batch_has(&c->batch, (unsigned) c->at[column], row);
+}
+
+/* The object of a frame, made at its first. -ENOMEM. */
+static int64_t find_object(struct infp_naming *naming, const char *path, size_t size, const char *build_id,
+                           size_t id_size, bool is_kernel)
+{
+        const uint64_t hash = is_kernel ? 1 : infp_hash64(path, size, infp_hash64(build_id, id_size, 2));
+        const uint64_t *found = infp_map_get(&naming->by_object, hash);
+        struct infp_asked_object *object;
+
+        if (found)
+                return (int64_t) *found;
+        if (room(&naming->objects, &naming->cap_objects, naming->n_objects, sizeof(*naming->objects)) < 0)
+                return -ENOMEM;
+        object = &naming->objects[naming->n_objects];
+        *object = (struct infp_asked_object){ .path = is_kernel ? strdup("[kernel]") : strndup(path, size),
+                                              .build_id = strndup(build_id, id_size),
+                                              .is_kernel = is_kernel };
+        naming->n_objects++;
+        if (!object->path || !object->build_id || infp_map_put(&naming->by_object, hash, naming->n_objects - 1) < 0)
+                return -ENOMEM;
+        return naming->n_objects - 1;
+}
+
+enum { ID, KIND, OBJECT, BUILD_ID, ADDRESS };
+static const char *const frame_columns[] = { "id", "fKind", "fObject", "fBuildId", "fAddress", NULL };
+
+static bool is_in_file(uint8_t kind, const char *path, size_t size)
+{
+        const bool is_vdso = size == 6 && memcmp(path, "[vdso]", 6) == 0;
+
+        /* Of an object that could not be read the address is an offset: it may be anything. */
+        return kind != INFP_FRAME_JIT && kind != INFP_FRAME_PYTHON && kind != INFP_FRAME_UNKNOWN && size &&
+               (*path == '/' || is_vdso);
+}
+
+static int take_frame(struct infp_naming *naming, const struct columns *c, uint32_t row)
+{
+        const uint64_t id = number(c, ID, row);
+        size_t kind_size, size, id_size;
+        const char *kind = text(c, KIND, row, &kind_size), *path = text(c, OBJECT, row, &size),
+                   *build_id = text(c, BUILD_ID, row, &id_size);
+        const int kind_number = infp_frame_kind_by_name(kind, kind_size);
+        struct infp_asked_frame frame = { .id = id,
+                                          .address = number(c, ADDRESS, row),
+                                          .object = UINT32_MAX,
+                                          .kind = (uint8_t) (kind_number < 0 ? INFP_FRAME_UNKNOWN : kind_number) };
+
+        if (!id || !has(c, ADDRESS, row) || frame.kind == INFP_FRAME_PYTHON || infp_map_get(&naming->by_id, id))
+                return 0;
+        if (frame.kind == INFP_FRAME_KERNEL || is_in_file(frame.kind, path, size)) {
+                const int64_t object =
+                        find_object(naming, path, size, build_id, id_size, frame.kind == INFP_FRAME_KERNEL);
+
+                if (object < 0)
+                        return -ENOMEM;
+                frame.object = (uint32_t) object;
+        }
+        if (room(&naming->frames, &naming->cap_frames, naming->n_frames, sizeof(frame)) < 0)
+                return -ENOMEM;
+        naming->frames[naming->n_frames] = frame;
+        return infp_map_put(&naming->by_id, id, naming->n_frames++);
+}
+
+static int read_frames(struct infp_naming *naming, struct infp_err *err)
+{
+        struct columns c = { 0 };
+        int r = open_scan(naming->run, infp_table_frames.name, frame_columns, &c, err);
+
+        while (r >= 0 && (r = infp_scan_next(c.scan, &c.batch, err)) > 0)
+                for (uint32_t i = 0; i < c.batch.n_rows && r > 0; i++)
+                        if (take_frame(naming, &c, i) < 0)
+                                r = infp_fail(err, -ENOMEM, "no memory for the frames of the run");
+        infp_scan_close(c.scan);
+        return r == -ENOENT ? 0 : r;
+}
+
+enum { FRAME, LEVEL, NAME, MANGLED, FILE_, FROM };
+static const char *const symbol_columns[] = { "frame", "sLevel", "sName", "sMangled", "sFile", "sFrom", NULL };
+
+static int take_symbol(struct infp_naming *naming, const struct columns *c, uint32_t row)
+{
+        const uint64_t *at = infp_map_get(&naming->by_id, number(c, FRAME, row));
+        struct infp_asked_frame *frame = at ? &naming->frames[*at] : NULL;
+        const uint64_t t_ns = (uint64_t) infp_batch_i64(&c->batch, 0, row);
+        size_t size, name_size;
+        const char *from = text(c, FROM, row, &size), *name;
+
+        if (t_ns > naming->last_t_ns)
+                naming->last_t_ns = t_ns;
+        if (!frame)
+                return 0;
+        if (c->at[LEVEL] >= 0 && infp_batch_i64(&c->batch, (unsigned) c->at[LEVEL], row)) {
+                frame->has_line |= has(c, FILE_, row);
+                return 0;
+        }
+        frame->rank = (uint8_t) infp_name_rank(from, size);
+        frame->has_line = has(c, FILE_, row);
+        frame->is_live = t_ns < naming->run->info.ended_t_ns;
+        free(frame->raw);
+        frame->raw = NULL;
+        name = text(c, NAME, row, &name_size);
+        /* The recorder demangles nothing: names can be made to crash who does. */
+        if (has(c, MANGLED, row) || frame->rank == INFP_NAME_FIXED || name_size < 3 ||
+            (memcmp(name, "_Z", 2) != 0 && memcmp(name, "_R", 2) != 0))
+                return 0;
+        frame->raw = strndup(name, name_size);
+        frame->raw_rank = frame->rank;
+        return frame->raw ? 0 : -ENOMEM;
+}
+
+static int read_symbols(struct infp_naming *naming, struct infp_err *err)
+{
+        struct columns c = { 0 };
+        int r = open_scan(naming->run, infp_table_symbols.name, symbol_columns, &c, err);
+
+        while (r >= 0 && (r = infp_scan_next(c.scan, &c.batch, err)) > 0)
+                for (uint32_t i = 0; i < c.batch.n_rows && r > 0; i++)
+                        if (take_symbol(naming, &c, i) < 0)
+                                r = infp_fail(err, -ENOMEM, "no memory for the symbols of the run");
+        infp_scan_close(c.scan);
+        return r == -ENOENT ? 0 : r;
+}
+
+static bool is_asked(const struct infp_naming *naming, const struct infp_asked_frame *frame)
+{
+        if (frame->object == UINT32_MAX)
+                return frame->raw != NULL;
+        if (frame->rank == INFP_NAME_NONE || frame->raw || (frame->is_live && frame->rank != INFP_NAME_FIXED))
+                return true;
+        return naming->options->again && frame->rank != INFP_NAME_FIXED &&
+               (frame->rank < INFP_NAME_SYMTAB || !frame->has_line);
+}
+
+static int by_place(const void *left, const void *right, void *context)
+{
+        const struct infp_naming *naming = context;
+        const struct infp_asked_frame *a = &naming->frames[*(const uint32_t *) left],
+                                      *b = &naming->frames[*(const uint32_t *) right];
+
+        if (a->object != b->object)
+                return a->object < b->object ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static int sort_frames(struct infp_naming *naming, struct infp_err *err)
+{
+        naming->order = malloc((naming->n_frames + 1) * sizeof(*naming->order));
+        if (!naming->order)
+                return infp_fail(err, -ENOMEM, "no memory for the frames of the run");
+        for (uint32_t i = 0; i < naming->n_frames; i++) {
+                naming->frames[i].is_asked = is_asked(naming, &naming->frames[i]);
+                if (naming->frames[i].is_asked)
+                        naming->order[naming->n_asked++] = i;
+        }
+        infp_sort_r(naming->order, naming->n_asked, sizeof(*naming->order), by_place, naming);
+        for (uint32_t i = naming->n_asked; i-- > 0;) {
+                const uint32_t object = naming->frames[naming->order[i]].object;
+
+                if (object == UINT32_MAX)
+                        continue;
+                naming->objects[object].first = i;
+                naming->objects[object].n++;
+        }
+        return 0;
+}
+
+/* To look for the columns of a table costs 3 ms, to look for its files nothing. */
+static bool has_stacks(const struct infp_run *run)
+{
+        infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
+
+        return infp_parts_list(run, infp_table_frames.name, &parts, NULL) < 0 || parts.n > 0;
+}
+
+static int read_run(struct infp_naming *naming, struct infp_err *err)
+{
+        if (!has_stacks(naming->run))
+                return 0;
+        INFP_TRY(read_frames(naming, err));
+        INFP_TRY(read_symbols(naming, err));
+        return sort_frames(naming, err);
+}
+
+/* What has no name, and why: one notice for each reason, and rows of `sources`. */
+enum { MOST_LISTED = 3, MOST_SOURCES = 20 };
+
+static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_frames)
+{
+        if (n < MOST_LISTED)
+                infp_str_printf(list, "%s%s (%s)", n ? ", " : "", infp_base_name(path), infp_count(n_frames).text);
+        else if (n == MOST_LISTED)
+                infp_str_puts(list, " ...");
+}
+
+/* Code of a file that was read and has no name of it. */
+static uint64_t count_nameless(const struct infp_asked_object *object)
+{
+        return object->problem || object->is_kernel ? object->n_ranges : object->n - object->n_named;
+}
+
+/* All that has no name is Go's, by a table that cannot be read. */
+static bool is_go_alone(const struct infp_naming *naming)
+{
+        bool is_any = false;
+
+        for (uint32_t i = 0; i < naming->n_frames; i++) {
+                const struct infp_asked_frame *frame = &naming->frames[i];
+
+                if (frame->object == UINT32_MAX || frame->kind == INFP_FRAME_KERNEL || frame->rank > INFP_NAME_RANGE)
+                        continue;
+                if (frame->kind != INFP_FRAME_GO)
+                        return false;
+                is_any = true;
+        }
+        return is_any;
+}
+
+/* Functions of which the extent is known at most. */
+static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
+{
+        infp_autostr struct infp_str list = { 0 }, text = { 0 }, fix = { 0 };
+        uint64_t n_frames = 0, n_ranges = 0;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < naming->n_objects; i++) {
+                const struct infp_asked_object *object = &naming->objects[by_need[i]];
+
+                if (!count_nameless(object))
+                        continue;
+                add(&list, n++, object->path, count_nameless(object));
+                n_frames += count_nameless(object);
+                n_ranges += object->n_ranges;
+        }
+        if (!n)
+                return 0;
+        infp_str_printf(&text,
+                        "%s of %s code addresses have no symbol name (shown as %s): %u file%s stripped or without "
+                        "symbols there: %s",
+                        infp_count(n_frames).text, infp_count(naming->n_frames).text,
+                        n_ranges == n_frames ? "[lib+offset]"
+                        : n_ranges           ? "[lib+offset] or [lib]"
+                                             : "their file",
+                        n, n == 1 ? " is" : "s are", list.data);
+        if (is_go_alone(naming))
+                infp_str_puts(&fix, "Go has no packages of debug symbols: build it without -ldflags=-s");
+        else
+                infp_str_printf(&fix,
+                                "install their debug symbols (Debian: packages that end in -dbgsym or -dbg), or put "
+                                "them in a directory, and run `infprof symbolize -r %s --debug-dir DIR`",
+                                naming->run->info.uuid);
+        if (text.failed || fix.failed)
+                return 0;
+        infp_notice(naming->notices, "%s; %s", text.data, fix.data);
+        return infp_naming_put_source(naming, NULL, "absent", text.data, fix.data, err);
+}
+
+static const char *state_of(int why)
+{
+        return why == -EACCES || why == -EPERM ? "denied" : why == -ENOENT ? "absent" : "broken";
+}
+
+/* A file that is out of reach by now, whose code the recorder has named. */
+static bool is_named_beside(const struct infp_asked_object *object)
+{
+        return object->why && !object->tries && object->n == object->n_named + object->n_ranges;
+}
+
+/* Files that are gone, changed, or crashed who read them; the kernel when it hides its addresses. */
+static int say_problems(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
+{
+        unsigned n_said = 0, n_more = 0;
+        const char *said = NULL; /* that libdw is missing is true of many */
+
+        for (uint32_t i = 0; i < naming->n_objects; i++) {
+                const struct infp_asked_object *object = &naming->objects[by_need[i]];
+
+                if (!object->problem || is_named_beside(object) || (said && strcmp(said, object->problem) == 0))
+                        continue;
+                said = object->problem;
+                if (n_said < MOST_LISTED || object->is_kernel)
+                        infp_notice(naming->notices, "%s", object->problem);
+                else
+                        n_more++;
+                if (n_said++ < MOST_SOURCES)
+                        INFP_TRY(infp_naming_put_source(naming, object->path, state_of(object->why), object->problem,
+                                                        NULL, err));
+        }
+        if (n_more)
+                infp_notice(naming->notices, "%u more files have no names for similar reasons: see table sources",
+                            n_more);
+        return 0;
+}
+
+/* Who makes code at run time, by the objects that were sampled, and how it names it. */
+static const struct {
+        const char *begins[3];
+        const char *fix;
+} makers[] = {
+        { { "libdnnl", "libtorch_cpu", "libopenvino_intel_cpu" }, "oneDNN: ONEDNN_JIT_PROFILE=2" },
+        { { "node", "libnode" }, "Node.js: --perf-basic-prof" },
+        { { "libcoreclr" }, ".NET: DOTNET_PerfMapEnabled=1" },
+        { { "libjvm" },
+          "Java: perf-map-agent, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit of JDK 17 and later" },
+        { { "libjulia" }, "Julia: ENABLE_JITPROFILING=1" },
+};
+enum { BY_JIT_NAMES = 3 }; /* the first of them: record --jit-names does that */
+
+static bool is_object_of(const struct infp_asked_object *object, unsigned maker)
+{
+        const char *base = infp_base_name(object->path);
+
+        for (unsigned i = 0; i < INFP_COUNT(makers[maker].begins) && makers[maker].begins[i]; i++)
+                if (strcmp(makers[maker].begins[i], "node") == 0
+                            ? strcmp(base, "node") == 0
+                            : strncmp(base, makers[maker].begins[i], strlen(makers[maker].begins[i])) == 0)
+                        return true;
+        return false;
+}
+
+/* What would name it: of those that are there, else of all. */
+static void put_makers(const struct infp_naming *naming, struct infp_str *fix)
+{
+        bool is_there[INFP_COUNT(makers)] = { false }, is_known = false, can_set = false;
+        const char *between = "";
+
+        for (uint32_t i = 0; i < naming->n_objects; i++)
+                for (unsigned k = 0; k < INFP_COUNT(makers); k++) {
+                        is_there[k] |= is_object_of(&naming->objects[i], k);
+                        is_known |= is_there[k];
+                }
+        for (unsigned k = 0; k < INFP_COUNT(makers); k++)
+                if (is_there[k] || !is_known) {
+                        infp_str_printf(fix, "%s%s", between, makers[k].fix);
+                        between = "; ";
+                        can_set |= k < BY_JIT_NAMES;
+                }
+        if (!is_known)
+                infp_str_puts(fix, "; Python functions of 3.12 and later: -X perf");
+        if (can_set)
+                infp_str_puts(fix, "; `record --jit-names` sets these");
+}
+
+/* Code made at run time, of which no file says the name. */
+static int say_made(struct infp_naming *naming, struct infp_err *err)
+{
+        infp_autostr struct infp_str fix = { 0 };
+        char text[160];
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < naming->n_frames; i++)
+                n += naming->frames[i].kind == INFP_FRAME_JIT && naming->frames[i].rank == INFP_NAME_NONE;
+        if (!n)
+                return 0;
+        snprintf(text, sizeof(text), "%s of %s code addresses were generated at run time and have no name",
+                 infp_count(n).text, infp_count(naming->n_frames).text);
+        infp_str_puts(&fix, "have the program write a perf map (");
+        put_makers(naming, &fix);
+        infp_str_puts(&fix, ") or a jitdump; infprof reads them while it records");
+        if (fix.failed)
+                return 0;
+        infp_notice(naming->notices, "%s; %s", text, fix.data);
+        return infp_naming_put_source(naming, "jit", "absent", text, fix.data, err);
+}
+
+static int objects_by_need(const void *left, const void *right, void *context)
+{
+        const struct infp_naming *naming = context;
+        const struct infp_asked_object *a = &naming->objects[*(const uint32_t *) left],
+                                       *b = &naming->objects[*(const uint32_t *) right];
+        const uint64_t a_n = a->n - a->n_named, b_n = b->n - b->n_named;
+
+        return a_n != b_n ? (a_n > b_n ? -1 : 1) : strcmp(a->path, b->path);
+}
+
+static int say_nameless(struct infp_naming *naming, struct infp_err *err)
+{
+        uint32_t *order = malloc((naming->n_objects + 1) * sizeof(*order));
+        int r;
+
+        if (!order)
+                return infp_fail(err, -ENOMEM, "no memory for the files of the run");
+        for (uint32_t i = 0; i < naming->n_objects; i++)
+                order[i] = i;
+        infp_sort_r(order, naming->n_objects, sizeof(*order), objects_by_need, naming);
+        r = say_ranges(naming, order, err);
+        if (r == 0)
+                r = say_problems(naming, order, err);
+        if (r == 0)
+                r = say_made(naming, err);
+        free(order);
+        return r;
+}
 
 void infp_symbolized_done(struct infp_symbolized *symbolized)
 {
@@ -146,13 +608,13 @@ static void tell(struct infp_naming *naming, struct infp_symbolized *ret)
 static int name_all(struct infp_naming *naming, struct infp_symbolized *ret, struct infp_err *err)
 {
         infp_progress(naming->notices, "names of code: reading the stacks");
-        INFP_TRY(infp_naming_read(naming, err));
+        INFP_TRY(read_run(naming, err));
         if (naming->n_asked) {
                 leave_what_is_not_here(naming);
                 INFP_TRY(infp_naming_ask(naming, err));
         }
         count(naming, ret);
-        INFP_TRY(infp_naming_say(naming, err));
+        INFP_TRY(say_nameless(naming, err));
         return infp_naming_end(naming, err);
 }
 

@@ -63,13 +63,8 @@ struct infp_naming {
         uint64_t t_ns, n_written;
 };
 
-/* symbolize_read.c: what the run has, and who is to be asked for. */
-int infp_naming_read(struct infp_naming *naming, struct infp_err *err);
-
 /* symbolize_child.c: runs children until every object was asked, or given up. */
 int infp_naming_ask(struct infp_naming *naming, struct infp_err *err);
-/* symbolize_work.c: what a child does; writes messages to fd. */
-void infp_naming_work(struct infp_naming *naming, int fd);
 
 /* symbolize_write.c: a set of rows of one frame; what is no better than what is there is left out. */
 int infp_naming_put(struct infp_naming *naming, uint32_t frame, const struct infp_symbol *levels, unsigned n,
@@ -78,21 +73,3 @@ int infp_naming_put_source(struct infp_naming *naming, const char *instance, con
                            const char *fix, struct infp_err *err);
 int infp_naming_end(struct infp_naming *naming, struct infp_err *err);
 void infp_naming_free_writer(struct infp_naming *naming);
-
-/* symbolize_say.c: notices and rows of `sources` of what has no name. */
-int infp_naming_say(struct infp_naming *naming, struct infp_err *err);
-
-/* A message of a child: this, then `size` bytes. */
-enum infp_naming_message_type {
-        INFP_NAMING_BEGIN = 1,
-        INFP_NAMING_ABOUT,
-        INFP_NAMING_PROBLEM,
-        INFP_NAMING_FRAME,
-        INFP_NAMING_END
-};
-struct infp_naming_message {
-        uint32_t type, index; /* of the object, or of the frame */
-        uint32_t n;           /* levels of the frame; has_lines; errno of the problem */
-        uint32_t
-                size; /* texts, each with a 0 after it ("" for none); of a level 5: name, mangled, file, from, and lines */
-};

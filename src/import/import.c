@@ -1,11 +1,41 @@
 #include "import/import.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/time.h"
 #include "import/format.h"
+
+static void remove_table(struct infp_run *run, const char *table)
+{
+        char **segments;
+        int n = infp_run_segments(run, table, &segments, NULL);
+
+        for (int i = 0; i < n; i++) {
+                unlinkat(run->fd, segments[i], 0);
+                free(segments[i]);
+        }
+        if (n >= 0)
+                free(segments);
+        unlinkat(run->fd, table, AT_REMOVEDIR);
+}
+
+void infp_import_discard(struct infp_run *run)
+{
+        char **tables;
+        int n = infp_run_tables(run, &tables, NULL);
+
+        for (int i = 0; i < n; i++) {
+                remove_table(run, tables[i]);
+                free(tables[i]);
+        }
+        if (n >= 0)
+                free(tables);
+}
 
 static const struct infp_import_format *by_name(const char *name)
 {

@@ -5,11 +5,533 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "import/pprof_parts.h"
+#include "import/format.h"
+#include "import/name.h"
+#include "import/protobuf.h"
+#include "import/unit.h"
+
+enum {
+        PPROF_MAX = 256 << 20,      /* bytes of content */
+        PPROF_MAX_THINGS = 4000000, /* strings, functions, locations */
+        PPROF_MAX_MAPPINGS = 100000,
+        PPROF_MAX_TYPES = 64,
+        PPROF_MESSAGES = 15, /* numbers of fields of Profile end below it */
+};
+
+/* Fields of Profile. */
+enum {
+        PPROF_SAMPLE_TYPE = 1,
+        PPROF_SAMPLE,
+        PPROF_MAPPING,
+        PPROF_LOCATION,
+        PPROF_FUNCTION,
+        PPROF_STRING,
+        PPROF_DROP_FRAMES,
+        PPROF_KEEP_FRAMES,
+        PPROF_TIME,
+        PPROF_DURATION,
+        PPROF_PERIOD_TYPE,
+        PPROF_PERIOD,
+        PPROF_COMMENT,
+        PPROF_DEFAULT_TYPE,
+};
+
+struct pprof_function {
+        uint64_t name, system_name, file; /* strings */
+        int64_t line;
+};
+
+struct pprof_location {
+        uint64_t mapping, address;
+        struct infp_proto message; /* its lines are read when a sample names it */
+        uint64_t frame;            /* 0: not yet made */
+};
+
+struct pprof_mapping {
+        uint64_t id, start, end, offset, path, build_id;
+};
+
+struct pprof_type {
+        uint64_t type, unit; /* strings */
+};
+
+/* How values of a sample become a row. */
+struct pprof_mode {
+        char mode[INFP_IMPORT_MODE_TEXT];
+        int weight, samples; /* positions; samples -1: the file has no such count */
+        double factor;       /* of the weight */
+};
+
+struct pprof {
+        struct infp_import_input *input;
+        struct infp_import_writer *writer;
+        const uint8_t *begin; /* of the content, for messages */
+        struct infp_proto all;
+        struct infp_import_text *strings;
+        size_t n_strings, cap_strings;
+        struct pprof_function *functions;
+        size_t n_functions, cap_functions;
+        struct pprof_location *locations;
+        size_t n_locations, cap_locations;
+        struct pprof_mapping *mappings;
+        size_t n_mappings, cap_mappings;
+        struct infp_map function_by_id, location_by_id, mapping_by_id;
+        struct pprof_type types[PPROF_MAX_TYPES], period_type;
+        unsigned n_types;
+        int64_t period, time_ns, duration_ns;
+        struct pprof_mode modes[PPROF_MAX_TYPES];
+        unsigned n_modes;
+        struct infp_import_place place;
+        struct infp_str name; /* of a place without a function */
+};
+
+/* -EBADMSG: names the file and the byte where `at` lies. */
+static int broken(const struct pprof *p, const void *at, const char *why, struct infp_err *err)
+{
+        return infp_fail(err, -EBADMSG, "%s is not a complete pprof profile: near byte %zu of its content %s",
+                         infp_import_path(p->input), (size_t) ((const uint8_t *) at - p->begin), why);
+}
+
+/* A string by number; -EBADMSG beyond the table. */
+static int string_at(const struct pprof *p, uint64_t number, const void *at, struct infp_import_text *ret,
+                     struct infp_err *err)
+{
+        if (number >= p->n_strings && number)
+                return broken(p, at, "a name lies beyond the table of strings", err);
+        *ret = p->n_strings ? p->strings[number] : infp_import_text("");
+        return 0;
+}
+
+/* Room for one more. */
+static int grow(void *array, size_t *cap, size_t n, size_t size, size_t max, const struct pprof *p,
+                struct infp_err *err)
+{
+        void **at = array, *grown;
+        size_t wanted = *cap ? 2 * *cap : 256;
+
+        if (n < *cap)
+                return 0;
+        if (n >= max)
+                return infp_fail(err, -E2BIG,
+                                 "%s has more than %zu strings, functions or locations: too many for a profile",
+                                 infp_import_path(p->input), max);
+        grown = realloc(*at, wanted * size);
+        if (!grown)
+                return infp_fail(err, -ENOMEM, "not enough memory to read %s", infp_import_path(p->input));
+        *at = grown;
+        *cap = wanted;
+        return 0;
+}
+
+/* Numbers of a message by their fields, up to number 15; what is not a number is left out. */
+static int read_numbers(const struct pprof *p, struct infp_proto message, uint64_t ret[PPROF_MESSAGES + 1],
+                        struct infp_err *err)
+{
+        struct infp_proto_field field;
+        int r;
+
+        memset(ret, 0, (PPROF_MESSAGES + 1) * sizeof(*ret));
+        while ((r = infp_proto_next(&message, &field)) > 0)
+                if (field.type == INFP_PROTO_VARINT && field.number <= PPROF_MESSAGES)
+                        ret[field.number] = field.value;
+        return r < 0 ? broken(p, message.at, "a message is broken", err) : 0;
+}
+
+static int add_id(const struct pprof *p, struct infp_map *map, uint64_t id, size_t at, const void *where,
+                  struct infp_err *err)
+{
+        if (!id)
+                return broken(p, where, "an entry has id 0", err);
+        if (infp_map_get(map, id))
+                return broken(p, where, "two entries have the same id", err);
+        return infp_map_put(map, id, at) < 0
+                       ? infp_fail(err, -ENOMEM, "not enough memory to read %s", infp_import_path(p->input))
+                       : 0;
+}
+
+static int add_string(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        INFP_TRY(grow(&p->strings, &p->cap_strings, p->n_strings, sizeof(*p->strings), PPROF_MAX_THINGS, p, err));
+        p->strings[p->n_strings++] = (struct infp_import_text){ (const char *) field->bytes, field->size };
+        return 0;
+}
+
+static int add_function(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        uint64_t v[PPROF_MESSAGES + 1];
+
+        INFP_TRY(read_numbers(p, infp_proto_message(field), v, err));
+        INFP_TRY(grow(&p->functions, &p->cap_functions, p->n_functions, sizeof(*p->functions), PPROF_MAX_THINGS, p,
+                      err));
+        INFP_TRY(add_id(p, &p->function_by_id, v[1], p->n_functions, field->bytes, err));
+        p->functions[p->n_functions++] = (struct pprof_function){ v[2], v[3], v[4], (int64_t) v[5] };
+        return 0;
+}
+
+static int add_location(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        uint64_t v[PPROF_MESSAGES + 1];
+
+        INFP_TRY(read_numbers(p, infp_proto_message(field), v, err));
+        INFP_TRY(grow(&p->locations, &p->cap_locations, p->n_locations, sizeof(*p->locations), PPROF_MAX_THINGS, p,
+                      err));
+        INFP_TRY(add_id(p, &p->location_by_id, v[1], p->n_locations, field->bytes, err));
+        p->locations[p->n_locations++] =
+                (struct pprof_location){ .mapping = v[2], .address = v[3], .message = infp_proto_message(field) };
+        return 0;
+}
+
+static int add_mapping(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        uint64_t v[PPROF_MESSAGES + 1];
+
+        INFP_TRY(read_numbers(p, infp_proto_message(field), v, err));
+        INFP_TRY(grow(&p->mappings, &p->cap_mappings, p->n_mappings, sizeof(*p->mappings), PPROF_MAX_MAPPINGS, p, err));
+        INFP_TRY(add_id(p, &p->mapping_by_id, v[1], p->n_mappings, field->bytes, err));
+        p->mappings[p->n_mappings++] = (struct pprof_mapping){ v[1], v[2], v[3], v[4], v[5], v[6] };
+        return 0;
+}
+
+static int read_type(const struct pprof *p, const struct infp_proto_field *field, struct pprof_type *ret,
+                     struct infp_err *err)
+{
+        uint64_t v[PPROF_MESSAGES + 1];
+
+        INFP_TRY(read_numbers(p, infp_proto_message(field), v, err));
+        *ret = (struct pprof_type){ v[1], v[2] };
+        return 0;
+}
+
+static int add_type(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        if (p->n_types == PPROF_MAX_TYPES)
+                return broken(p, field->bytes, "are more than 64 sample types", err);
+        return read_type(p, field, &p->types[p->n_types++], err);
+}
+
+static int take(struct pprof *p, const struct infp_proto_field *field, struct infp_err *err)
+{
+        static int (*const messages[PPROF_MESSAGES])(struct pprof *, const struct infp_proto_field *,
+                                                     struct infp_err *) = {
+                [PPROF_SAMPLE_TYPE] = add_type,  [PPROF_MAPPING] = add_mapping, [PPROF_LOCATION] = add_location,
+                [PPROF_FUNCTION] = add_function, [PPROF_STRING] = add_string,
+        };
+
+        if (field->number < PPROF_MESSAGES && messages[field->number] && field->type == INFP_PROTO_BYTES)
+                return messages[field->number](p, field, err);
+        if (field->number == PPROF_PERIOD_TYPE && field->type == INFP_PROTO_BYTES)
+                return read_type(p, field, &p->period_type, err);
+        if (field->type != INFP_PROTO_VARINT)
+                return 0;
+        if (field->number == PPROF_TIME)
+                p->time_ns = (int64_t) field->value;
+        else if (field->number == PPROF_DURATION)
+                p->duration_ns = (int64_t) field->value;
+        else if (field->number == PPROF_PERIOD)
+                p->period = (int64_t) field->value;
+        return 0;
+}
+
+/* Reads all but the samples. */
+static int read_tables(struct pprof *p, struct infp_err *err)
+{
+        struct infp_proto all = p->all;
+        struct infp_proto_field field;
+        int r;
+
+        while ((r = infp_proto_next(&all, &field)) > 0)
+                INFP_TRY(take(p, &field, err));
+        return r < 0 ? broken(p, all.at, "it ends or is damaged", err) : 0;
+}
+
+static void done(struct pprof *p)
+{
+        free(p->strings);
+        free(p->functions);
+        free(p->locations);
+        free(p->mappings);
+        infp_map_done(&p->function_by_id);
+        infp_map_done(&p->location_by_id);
+        infp_map_done(&p->mapping_by_id);
+        infp_str_done(&p->name);
+}
+
+enum { LOCATION_LINE = 4, LINE_FUNCTION = 1, LINE_LINE = 2 };
+
+/* A function at a place: its name, or where nothing names it what there is. */
+static int read_function(const struct pprof *p, uint64_t id, const void *at, struct infp_import_level *ret,
+                         struct infp_err *err)
+{
+        const uint64_t *number = infp_map_get(&p->function_by_id, id);
+        const struct pprof_function *function;
+
+        if (!number)
+                return id ? broken(p, at, "a line refers to a missing function", err) : 0;
+        function = &p->functions[*number];
+        INFP_TRY(string_at(p, function->name, at, &ret->name, err));
+        INFP_TRY(string_at(p, function->system_name, at, &ret->mangled, err));
+        INFP_TRY(string_at(p, function->file, at, &ret->file, err));
+        if (!ret->name.size)
+                ret->name = ret->mangled;
+        if (ret->mangled.size == ret->name.size && !memcmp(ret->mangled.data, ret->name.data, ret->name.size))
+                ret->mangled = infp_import_text(NULL);
+        ret->function_line = function->line;
+        return 0;
+}
+
+static int read_line(const struct pprof *p, const struct infp_proto_field *line, struct infp_import_level *ret,
+                     struct infp_err *err)
+{
+        struct infp_proto message = infp_proto_message(line);
+        struct infp_proto_field field;
+        uint64_t function = 0;
+        int r;
+
+        *ret = (struct infp_import_level){ .name = { NULL, 0 } };
+        while ((r = infp_proto_next(&message, &field)) > 0) {
+                if (field.number == LINE_FUNCTION && field.type == INFP_PROTO_VARINT)
+                        function = field.value;
+                else if (field.number == LINE_LINE && field.type == INFP_PROTO_VARINT)
+                        ret->line = (int64_t) field.value;
+        }
+        if (r < 0)
+                return broken(p, message.at, "a line is broken", err);
+        INFP_TRY(read_function(p, function, line->bytes, ret, err));
+        if (!ret->name.size)
+                ret->name = infp_import_text("[unknown]");
+        return 0;
+}
+
+/* Lines stand innermost first, our levels outermost first. */
+static int read_lines(struct pprof *p, const struct pprof_location *location, struct infp_err *err)
+{
+        struct infp_import_place *place = &p->place;
+        struct infp_proto message = location->message;
+        struct infp_proto_field field;
+        size_t n = 0, skipped;
+
+        while (infp_proto_next(&message, &field) > 0) /* whole: it was read before */
+                n += field.number == LOCATION_LINE && field.type == INFP_PROTO_BYTES;
+        skipped = n > INFP_IMPORT_MAX_LEVELS ? n - INFP_IMPORT_MAX_LEVELS : 0;
+        infp_import_skip(p->writer, "inlined functions beyond the 64th of an address", skipped, 0);
+        place->n_levels = 0;
+        message = location->message;
+        for (size_t left = n; infp_proto_next(&message, &field) > 0;) {
+                if (field.number != LOCATION_LINE || field.type != INFP_PROTO_BYTES)
+                        continue;
+                if (--left >= INFP_IMPORT_MAX_LEVELS)
+                        continue;
+                INFP_TRY(read_line(p, &field, &place->levels[left], err));
+                place->n_levels++;
+        }
+        return 0;
+}
+
+/* A path as the kernel says it of a file that is gone. */
+static struct infp_import_text without_deleted(struct infp_import_text path, bool *ret_is_deleted)
+{
+        static const char suffix[] = " (deleted)";
+        const size_t size = sizeof(suffix) - 1;
+
+        *ret_is_deleted = path.size > size && !memcmp(path.data + path.size - size, suffix, size);
+        if (*ret_is_deleted)
+                path.size -= size;
+        return path;
+}
+
+/* "[libfoo.so+0x1200]": the offset in the file where the mapping reports it. */
+static void name_by_address(struct pprof *p, const struct pprof_location *location, const struct pprof_mapping *mapping)
+{
+        const struct infp_import_text object = p->place.object;
+        const char *slash = infp_import_last(object, '/');
+        const char *base = slash ? slash + 1 : object.data;
+        const int size = object.size ? (int) (object.data + object.size - base) : 0;
+        uint64_t address = location->address;
+
+        if (mapping && address >= mapping->start && (!mapping->end || address < mapping->end))
+                address = address - mapping->start + mapping->offset;
+        infp_str_clear(&p->name);
+        if (size > 0 && size < 4096)
+                infp_str_printf(&p->name, "[%.*s+0x%" PRIx64 "]", size, base, address);
+        else
+                infp_str_printf(&p->name, "[0x%" PRIx64 "]", address);
+        p->place.is_unnamed = true;
+        p->place.n_levels = 1;
+        p->place.levels[0] = (struct infp_import_level){ .name = { p->name.data, p->name.size } };
+}
+
+static bool has_name(const struct infp_import_place *place)
+{
+        for (unsigned i = 0; i < place->n_levels; i++)
+                if (place->levels[i].name.data[0] != '[' || place->levels[i].function_line)
+                        return true;
+        return false;
+}
+
+static int make_place(struct pprof *p, const struct pprof_location *location, struct infp_err *err)
+{
+        const uint64_t *number = infp_map_get(&p->mapping_by_id, location->mapping);
+        const struct pprof_mapping *mapping = number ? &p->mappings[*number] : NULL;
+        struct infp_import_place *place = &p->place;
+        bool is_deleted;
+
+        if (location->mapping && !mapping)
+                return broken(p, location->message.at, "a location refers to a missing mapping", err);
+        place->object = place->build_id = infp_import_text(NULL);
+        place->is_unnamed = false;
+        if (mapping) {
+                INFP_TRY(string_at(p, mapping->path, location->message.at, &place->object, err));
+                INFP_TRY(string_at(p, mapping->build_id, location->message.at, &place->build_id, err));
+                place->object = without_deleted(place->object, &is_deleted);
+        }
+        INFP_TRY(read_lines(p, location, err));
+        if (!place->n_levels)
+                name_by_address(p, location, mapping);
+        else
+                place->is_unnamed = !has_name(place);
+        place->kind = infp_import_kind_of_object(place->object);
+        if (place->kind == INFP_FRAME_UNKNOWN && !place->is_unnamed)
+                place->kind = INFP_FRAME_NATIVE; /* somebody named it, without its object */
+        if (place->kind == INFP_FRAME_NATIVE)
+                place->kind = infp_import_kind_of_file(place->levels[0].file, place->kind);
+        return p->name.failed ? infp_fail(err, -ENOMEM, "not enough memory to import") : 0;
+}
+
+/* The frame of a location. */
+static int frame_of(struct pprof *p, uint64_t location, const void *at, uint64_t *ret, struct infp_err *err)
+{
+        const uint64_t *number = infp_map_get(&p->location_by_id, location);
+        struct pprof_location *place = number ? &p->locations[*number] : NULL;
+
+        if (!place)
+                return broken(p, at, "a sample refers to a missing location", err);
+        if (!place->frame) {
+                INFP_TRY(make_place(p, place, err));
+                INFP_TRY(infp_import_frame(p->writer, &p->place, &place->frame, err));
+        }
+        *ret = place->frame;
+        return 0;
+}
+
+static int put_mappings(struct pprof *p, struct infp_err *err)
+{
+        for (size_t i = 0; i < p->n_mappings; i++) {
+                const struct pprof_mapping *from = &p->mappings[i];
+                struct infp_import_mapping mapping = { .has_range = from->end > from->start,
+                                                       .start = from->start,
+                                                       .end = from->end,
+                                                       .offset = from->offset };
+
+                INFP_TRY(string_at(p, from->path, p->begin, &mapping.path, err));
+                INFP_TRY(string_at(p, from->build_id, p->begin, &mapping.build_id, err));
+                mapping.path = without_deleted(mapping.path, &mapping.is_deleted);
+                INFP_TRY(infp_import_mapping(p->writer, &mapping, err));
+        }
+        return 0;
+}
+
+/* What the values of samples mean: which is a weight, and which says how many samples it stands for. */
+struct type {
+        struct infp_import_text type, unit;
+        bool is_count, is_used;
+};
+
+/* "alloc_objects" and "alloc_space" are of one kind. */
+static struct infp_import_text stem(struct infp_import_text type)
+{
+        const char *bar = infp_import_last(type, '_');
+
+        return (struct infp_import_text){ type.data, bar ? (size_t) (bar - type.data) : 0 };
+}
+
+static bool same(struct infp_import_text a, struct infp_import_text b)
+{
+        return a.size && a.size == b.size && !memcmp(a.data, b.data, a.size);
+}
+
+/* The count that goes with a weight: of the same stem, else the nearest before it that has none. */
+static int count_of(const struct type *types, int weight, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                if (types[i].is_count && same(stem(types[i].type), stem(types[weight].type)))
+                        return (int) i;
+        for (int i = weight - 1; i >= 0; i--)
+                if (types[i].is_count && !stem(types[i].type).size)
+                        return i;
+        return -1;
+}
+
+static struct pprof_mode *add(struct pprof *p, int weight, int samples)
+{
+        struct pprof_mode *mode = &p->modes[p->n_modes++];
+
+        mode->weight = weight;
+        mode->samples = samples;
+        return mode;
+}
+
+/* Samples of a clock whose period is known stand for a period each: perf's converters and parca write them so. */
+static void weigh_by_period(const struct pprof *p, struct pprof_mode *mode, const struct type *type,
+                            const struct type *period)
+{
+        char name[INFP_IMPORT_MODE_TEXT];
+        double factor;
+
+        if (p->period <= 0 || !infp_import_is(type->type, "samples") || infp_import_seconds(period->unit) <= 0)
+                return;
+        factor = infp_import_mode(period->type, period->unit, name);
+        if (strchr(name, '/')) /* a time of which nobody knows what it is */
+                return;
+        strcpy(mode->mode, name);
+        mode->factor = factor * (double) p->period;
+}
+
+static int read_types(const struct pprof *p, struct type *types, struct type *period, struct infp_err *err)
+{
+        for (unsigned i = 0; i < p->n_types; i++) {
+                INFP_TRY(string_at(p, p->types[i].type, p->begin, &types[i].type, err));
+                INFP_TRY(string_at(p, p->types[i].unit, p->begin, &types[i].unit, err));
+                types[i].is_count = infp_import_is(types[i].unit, "count");
+        }
+        INFP_TRY(string_at(p, p->period_type.type, p->begin, &period->type, err));
+        return string_at(p, p->period_type.unit, p->begin, &period->unit, err);
+}
+
+static int choose_modes(struct pprof *p, struct infp_err *err)
+{
+        struct type types[PPROF_MAX_TYPES] = { 0 }, period = { 0 };
+
+        if (!p->n_types)
+                return broken(p, p->begin, "no sample type is given", err);
+        INFP_TRY(read_types(p, types, &period, err));
+        for (unsigned i = 0; i < p->n_types; i++) {
+                struct pprof_mode *mode;
+                int count;
+
+                if (types[i].is_count)
+                        continue;
+                count = count_of(types, (int) i, p->n_types);
+                mode = add(p, (int) i, count);
+                mode->factor = infp_import_mode(types[i].type, types[i].unit, mode->mode);
+                if (count >= 0)
+                        types[count].is_used = true;
+        }
+        for (unsigned i = 0; i < p->n_types; i++) {
+                struct pprof_mode *mode;
+
+                if (!types[i].is_count || types[i].is_used)
+                        continue;
+                mode = add(p, (int) i, (int) i);
+                mode->factor = infp_import_mode(types[i].type, types[i].unit, mode->mode);
+                weigh_by_period(p, mode, &types[i], &period);
+        }
+        return 0;
+}
 
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER };
@@ -35,10 +557,10 @@ static int take_locations(struct pprof *p, struct sample *s, const struct infp_p
         while ((r = infp_proto_packed(field, &at, &id)) > 0) {
                 size_t n = s->n_frames < INFP_IMPORT_MAX_DEPTH ? s->n_frames : INFP_IMPORT_MAX_DEPTH;
 
-                INFP_TRY(pprof_frame(p, id, s->at, &s->frames[n], err));
+                INFP_TRY(frame_of(p, id, s->at, &s->frames[n], err));
                 s->n_frames++;
         }
-        return r < 0 ? pprof_broken(p, s->at, "the stack of a sample is broken", err) : 0;
+        return r < 0 ? broken(p, s->at, "the stack of a sample is broken", err) : 0;
 }
 
 static int take_values(const struct pprof *p, struct sample *s, const struct infp_proto_field *field,
@@ -50,15 +572,15 @@ static int take_values(const struct pprof *p, struct sample *s, const struct inf
 
         while ((r = infp_proto_packed(field, &at, &value)) > 0) {
                 if (s->n_values == p->n_types)
-                        return pprof_broken(p, s->at, "a sample has more values than there are sample types", err);
+                        return broken(p, s->at, "a sample has more values than there are sample types", err);
                 if ((int64_t) value < 0)
-                        return pprof_broken(p, s->at,
-                                            "a value is negative, as in a difference of two profiles; import both, "
-                                            "and compare them with `infprof flamegraph --diff`",
-                                            err);
+                        return broken(p, s->at,
+                                      "a value is negative, as in a difference of two profiles; import both, "
+                                      "and compare them with `infprof flamegraph --diff`",
+                                      err);
                 s->values[s->n_values++] = (int64_t) value;
         }
-        return r < 0 ? pprof_broken(p, s->at, "the values of a sample are broken", err) : 0;
+        return r < 0 ? broken(p, s->at, "the values of a sample are broken", err) : 0;
 }
 
 static bool is_one_of(struct infp_import_text text, const char *words)
@@ -102,7 +624,7 @@ static int take_label(struct pprof *p, struct sample *s, const struct infp_proto
         struct infp_proto message = infp_proto_message(from);
         struct infp_proto_field field;
         uint64_t key = 0, string = 0, number = 0;
-        struct infp_import_text name, text;
+        struct infp_import_text name = { 0 }, text = { 0 };
         int r;
 
         while ((r = infp_proto_next(&message, &field)) > 0) {
@@ -113,9 +635,9 @@ static int take_label(struct pprof *p, struct sample *s, const struct infp_proto
                                                  : &number) = field.number <= LABEL_NUMBER ? field.value : number;
         }
         if (r < 0)
-                return pprof_broken(p, s->at, "a label is broken", err);
-        INFP_TRY(pprof_string(p, key, s->at, &name, err));
-        INFP_TRY(pprof_string(p, string, s->at, &text, err));
+                return broken(p, s->at, "a label is broken", err);
+        INFP_TRY(string_at(p, key, s->at, &name, err));
+        INFP_TRY(string_at(p, string, s->at, &text, err));
         if (!use_label(&s->row, name, text, (int64_t) number))
                 infp_import_skip(p->writer, "labels of samples that have no column here", 1, 0);
         return 0;
@@ -164,9 +686,9 @@ static int take_sample(struct pprof *p, struct sample *s, const struct infp_prot
         while ((r = infp_proto_next(&message, &field)) > 0)
                 INFP_TRY(take_field(p, s, &field, err));
         if (r < 0)
-                return pprof_broken(p, s->at, "a sample is broken", err);
+                return broken(p, s->at, "a sample is broken", err);
         if (s->n_values != p->n_types)
-                return pprof_broken(p, s->at, "a sample has fewer values than there are sample types", err);
+                return broken(p, s->at, "a sample has fewer values than there are sample types", err);
         INFP_TRY(infp_import_stack(p->writer, s->frames,
                                    s->n_frames < INFP_IMPORT_MAX_DEPTH ? s->n_frames : INFP_IMPORT_MAX_DEPTH, true,
                                    &s->row.stack, &is_cut, err));
@@ -208,10 +730,10 @@ static int read_profile(struct pprof *p, struct infp_err *err)
         INFP_TRY(infp_import_all(p->input, PPROF_MAX, &data, &size, err));
         p->begin = (const uint8_t *) data;
         p->all = infp_proto(data, size);
-        INFP_TRY(pprof_read_tables(p, err));
-        INFP_TRY(pprof_choose_modes(p, err));
+        INFP_TRY(read_tables(p, err));
+        INFP_TRY(choose_modes(p, err));
         INFP_TRY(begin(p, err));
-        INFP_TRY(pprof_put_mappings(p, err));
+        INFP_TRY(put_mappings(p, err));
         return read_samples(p, err);
 }
 
@@ -225,7 +747,7 @@ static int read_pprof(struct infp_import_input *input, struct infp_import_writer
         p->input = input;
         p->writer = writer;
         r = read_profile(p, err);
-        pprof_done(p);
+        done(p);
         free(p);
         return r;
 }

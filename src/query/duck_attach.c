@@ -453,7 +453,9 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         return r < 0 ? r : attach_series(duck, err);
 }
 
-/* A file of a stranger's run may be a link to one of ours. */
+/* From here on: SQL that may read a run and nothing else, for runs and statements of strangers.
+ *
+ * A file of a stranger's run may be a link to one of ours. */
 static int allow(struct infp_str *list, int dir_fd, const char *path, const char *table, struct infp_err *err)
 {
         infp_autoclose int fd = infp_store_open(dir_fd, path, O_RDONLY);

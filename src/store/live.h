@@ -64,3 +64,8 @@ int infp_live_find_server(const char *url, const char *output, struct infp_live_
 int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err);
 /* Registers as a reader until the descriptor that is returned is closed: the recorder then flushes each second. */
 int infp_live_read_lock(const char *uuid, struct infp_err *err);
+
+/* A message as rows, for live.c and its fuzzer. row: scratch, with its text memory. All rows are checked before the first is given
+ * away. *ret_rows: how many were. -EBADMSG with what is wrong, or what the taker said. */
+int infp_live_message_take(const char *message, size_t size, const struct infp_live_taker *taker, struct infp_row *row,
+                           unsigned *ret_rows, struct infp_err *err);

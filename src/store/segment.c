@@ -1,4 +1,6 @@
 /* Reading a segment: each message is checked whole before a cell of it is touched. */
+#include "store/segment.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,9 +11,184 @@
 #include "base/fd.h"
 #include "base/human.h"
 #include "base/mem.h"
-#include "store/arrow_check.h"
+#include "store/arrow_read.h"
 #include "store/path.h"
-#include "store/segment.h"
+
+/* Files are read, not mapped: the recorder cuts a segment back when a write fails, and a mapping would then raise SIGBUS. */
+enum {
+        READ_AHEAD = 256 << 10,
+        MAX_HEADER = 16 << 20,
+        MAX_BODY = 1 << 30,
+        MAX_FOUND_HEADER = 1 << 20,
+        MOST_TRIES = 200
+};
+
+/* Remembers that it cannot go on; -EBADMSG with the place and why. */
+static int broken(struct infp_segment *s, struct infp_err *err, const char *why)
+{
+        return s->error = infp_fail(err, -EBADMSG, "cannot read %s at byte %llu: %s", s->path,
+                                    (unsigned long long) s->offset, *why ? why : "not enough memory");
+}
+
+static void end_torn(struct infp_segment *s)
+{
+        s->is_end = s->is_torn = true;
+}
+
+/* Makes `size` bytes from offset on stand in memory. 1, 0 when the file ends before, or a negative errno. */
+static int load(struct infp_segment *s, uint64_t size, struct infp_err *err)
+{
+        uint64_t left = s->size - s->offset;
+        size_t want = size < READ_AHEAD ? READ_AHEAD : (size_t) size;
+        ssize_t n;
+
+        if (left < size)
+                return 0;
+        if (s->offset >= s->window_at && s->offset + size <= s->window_at + s->window_size)
+                return 1;
+        if (want > left)
+                want = (size_t) left;
+        if (want > s->window_cap) {
+                free(s->window);
+                s->window = malloc(want);
+                s->window_size = 0;
+                s->window_cap = s->window ? want : 0;
+                if (!s->window)
+                        return s->error = infp_fail(err, -ENOMEM, "not enough memory to read %s", s->path);
+        }
+        s->window_at = s->offset;
+        s->window_size = 0;
+        while (s->window_size < want) {
+                n = pread(s->fd, s->window + s->window_size, want - s->window_size,
+                          (off_t) (s->offset + s->window_size));
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return s->error = infp_fail_errno(err, -errno, "cannot read %s", s->path);
+                if (n == 0)
+                        break; /* cut since it was opened */
+                s->window_size += (size_t) n;
+        }
+        return s->window_size >= size;
+}
+
+/* The byte at offset, 8-byte aligned; good until the next load. */
+static const uint8_t *here(const struct infp_segment *s)
+{
+        return s->window + (s->offset - s->window_at);
+}
+
+static struct ArrowBufferView view_of(const uint8_t *data, uint64_t size)
+{
+        return (struct ArrowBufferView){ .data.as_uint8 = data, .size_bytes = (int64_t) size };
+}
+
+/* 1 when a header may follow; 0 at the end. */
+static int read_prefix(struct infp_segment *s, int32_t *ret_length, struct infp_err *err)
+{
+        uint32_t prefix[2];
+        int r = load(s, sizeof(prefix), err);
+
+        if (r == 0)
+                end_torn(s); /* also where the last whole message ends the file: no end marker */
+        if (r <= 0)
+                return r;
+        memcpy(prefix, here(s), sizeof(prefix));
+        if (prefix[0] != 0xffffffff) {
+                /* After a power cut a file can end in zeros that were never written. */
+                if (prefix[0] != 0 || s->n_messages == 0)
+                        return broken(s, err, "no Arrow stream message begins there");
+                end_torn(s);
+                return 0;
+        }
+        if (prefix[1] == 0) {
+                s->is_end = s->has_marker = true;
+                return 0;
+        }
+        if (prefix[1] > MAX_HEADER || prefix[1] % 8 != 0)
+                return broken(s, err, "a message header of impossible size");
+        *ret_length = (int32_t) prefix[1];
+        return 1;
+}
+
+/* Loads the message at offset, verifies its header and looks at its checksum; its size into ret. 1, 0 at the end. */
+static int read_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err)
+{
+        struct ArrowError error = { { 0 } };
+        int32_t length = 0;
+        uint64_t header, body;
+        int r;
+
+        if (s->error)
+                return infp_fail(err, s->error, "cannot read the rest of %s", s->path);
+        if (s->is_end)
+                return 0;
+        r = read_prefix(s, &length, err);
+        if (r <= 0)
+                return r;
+        header = 8 + (uint64_t) length;
+        r = load(s, header, err);
+        if (r == 0)
+                end_torn(s);
+        if (r <= 0)
+                return r;
+        if (ArrowIpcDecoderVerifyHeader(&s->decoder, view_of(here(s), header), &error) != NANOARROW_OK)
+                return broken(s, err, error.message);
+        if (s->decoder.body_size_bytes < 0 || s->decoder.body_size_bytes > MAX_BODY ||
+            s->decoder.body_size_bytes % 8 != 0)
+                return broken(s, err, "a message body of impossible size");
+        body = (uint64_t) s->decoder.body_size_bytes;
+        r = load(s, header + body, err);
+        if (r == 0)
+                end_torn(s);
+        if (r <= 0)
+                return r;
+        s->sum = infp_arrow_check_sum(here(s), header, body);
+        if (s->sum == INFP_ARROW_SUM_WRONG)
+                return broken(s, err, "its checksum is wrong");
+        if (s->sum == INFP_ARROW_NO_SUM && s->has_sums)
+                return broken(s, err, "its checksum is gone");
+        s->has_sums |= s->sum == INFP_ARROW_SUM_RIGHT;
+        *ret_size = header + body;
+        return 1;
+}
+
+/* Whether a message with a right checksum begins at offset. */
+static bool is_sound(struct infp_segment *s, unsigned *tries)
+{
+        uint32_t prefix[2];
+        uint64_t size;
+
+        if (load(s, sizeof(prefix), NULL) != 1)
+                return false;
+        memcpy(prefix, here(s), sizeof(prefix));
+        if (prefix[0] != 0xffffffff || !prefix[1] || prefix[1] > MAX_FOUND_HEADER || prefix[1] % 8)
+                return false;
+        ++*tries;
+        if (read_message(s, &size, NULL) == 1 && s->sum == INFP_ARROW_SUM_RIGHT)
+                return true;
+        s->is_end = s->is_torn = false;
+        s->error = 0;
+        return false;
+}
+
+/* After offset: to the next message whose checksum is right. False: there is none, and offset stays. */
+static bool find_sound(struct infp_segment *s)
+{
+        const uint64_t from = s->offset;
+        const bool is_end = s->is_end, is_torn = s->is_torn;
+        unsigned tries = 0;
+
+        s->is_end = s->is_torn = false;
+        /* bound: bytes that look like messages again and again are somebody's mischief; all that follows counts as damaged */
+        for (s->offset += 8; tries < MOST_TRIES && s->offset + 8 <= s->size; s->offset += 8)
+                if (is_sound(s, &tries))
+                        return true;
+        s->offset = from;
+        s->is_end = is_end;
+        s->is_torn = is_torn;
+        return false;
+}
 
 enum { MAX_ROWS = 1 << 28 };
 
@@ -20,9 +197,8 @@ static int decode_header(struct infp_segment *s, struct infp_err *err)
         struct ArrowError error = { { 0 } };
         uint64_t size = (uint64_t) s->decoder.header_size_bytes;
 
-        if (ArrowIpcDecoderDecodeHeader(&s->decoder, infp_segment_view_of(infp_segment_here(s), size), &error) !=
-            NANOARROW_OK)
-                return infp_segment_broken(s, err, error.message);
+        if (ArrowIpcDecoderDecodeHeader(&s->decoder, view_of(here(s), size), &error) != NANOARROW_OK)
+                return broken(s, err, error.message);
         return 0;
 }
 
@@ -48,16 +224,16 @@ static int set_schema(struct infp_segment *s, struct infp_err *err)
         int code = ArrowIpcDecoderDecodeSchemaWithDictionaries(&s->decoder, &s->schema, &s->encodings, &error);
 
         if (code != NANOARROW_OK)
-                return infp_segment_broken(s, err, error.message);
+                return broken(s, err, error.message);
         s->has_schema = true;
         if (!dictionaries_agree(&s->encodings))
-                return infp_segment_broken(s, err, "columns that share a dictionary differ in type");
+                return broken(s, err, "columns that share a dictionary differ in type");
         code = ArrowIpcDecoderSetEndianness(&s->decoder, s->decoder.endianness);
         if (code == NANOARROW_OK)
                 code = ArrowIpcDictionariesInit(&s->dictionaries, &s->encodings, &error);
         if (code == NANOARROW_OK)
                 code = ArrowIpcDecoderSetSchemaWithDictionaries(&s->decoder, &s->schema, &s->encodings, &error);
-        return code == NANOARROW_OK ? 0 : infp_segment_broken(s, err, error.message);
+        return code == NANOARROW_OK ? 0 : broken(s, err, error.message);
 }
 
 static int64_t count_buffers(enum ArrowType type)
@@ -99,17 +275,17 @@ static int read_schema(struct infp_segment *s, struct infp_err *err)
         char name[64];
         int r;
 
-        if (s->size >= 8 && infp_segment_load(s, 8, err) == 1 && memcmp(infp_segment_here(s), "ARROW1\0\0", 8) == 0)
+        if (s->size >= 8 && load(s, 8, err) == 1 && memcmp(here(s), "ARROW1\0\0", 8) == 0)
                 s->offset = 8; /* the file format: a stream between two magic words and an index that we do without */
-        r = infp_segment_message(s, &size, err);
+        r = read_message(s, &size, err);
         if (r == 0)
                 return s->error = infp_fail(err, -ENODATA, "%s holds nothing yet, or was cut before its first row",
                                             s->path);
         INFP_TRY(r);
         if (s->decoder.message_type != NANOARROW_IPC_MESSAGE_TYPE_SCHEMA)
-                return infp_segment_broken(s, err, "an Arrow stream must begin with its schema");
-        if (infp_arrow_check_schema(infp_segment_here(s) + 8, &why) < 0)
-                return infp_segment_broken(s, err, why.text);
+                return broken(s, err, "an Arrow stream must begin with its schema");
+        if (infp_arrow_check_schema(here(s) + 8, &why) < 0)
+                return broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
         INFP_TRY(set_schema(s, err));
         stem(s->path, name, sizeof(name));
@@ -199,44 +375,43 @@ static int take_dictionary(struct infp_segment *s, struct infp_err *err)
                                            .max_rows = MAX_ROWS,
                                            .n_nodes = 1 };
         const struct ArrowIpcDictionaryEncoding *encoding = NULL;
-        const uint8_t *body = infp_segment_here(s) + s->decoder.header_size_bytes;
+        const uint8_t *body = here(s) + s->decoder.header_size_bytes;
         struct ArrowError error = { { 0 } };
         struct ArrowSchemaView view;
         struct infp_err why = { "" };
         int64_t id;
 
-        if (infp_arrow_dictionary_id(infp_segment_here(s) + 8, &id) == 0)
+        if (infp_arrow_dictionary_id(here(s) + 8, &id) == 0)
                 encoding = ArrowIpcDictionaryEncodingsFindById(&s->encodings, id);
         if (!encoding || ArrowSchemaViewInit(&view, encoding->schema->dictionary, &error) != NANOARROW_OK)
-                return infp_segment_broken(s, err, "a dictionary that no column uses");
+                return broken(s, err, "a dictionary that no column uses");
         want.n_buffers = count_buffers(view.type);
-        if (infp_arrow_check_dictionary(infp_segment_here(s) + 8, &want, &why) < 0)
-                return infp_segment_broken(s, err, why.text);
+        if (infp_arrow_check_dictionary(here(s) + 8, &want, &why) < 0)
+                return broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
-        if (ArrowIpcDecoderDecodeDictionary(&s->decoder, infp_segment_view_of(body, (uint64_t) want.body_size),
+        if (ArrowIpcDecoderDecodeDictionary(&s->decoder, view_of(body, (uint64_t) want.body_size),
                                             NANOARROW_VALIDATION_LEVEL_FULL, &s->dictionaries, &error) != NANOARROW_OK)
-                return infp_segment_broken(s, err, error.message);
+                return broken(s, err, error.message);
         return 0;
 }
 
 static int take_records(struct infp_segment *s, struct infp_err *err)
 {
-        const uint8_t *body = infp_segment_here(s) + s->decoder.header_size_bytes;
+        const uint8_t *body = here(s) + s->decoder.header_size_bytes;
         struct ArrowError error = { { 0 } };
         struct infp_err why = { "" };
         int code;
 
         s->want.body_size = s->decoder.body_size_bytes;
-        if (infp_arrow_check_records(infp_segment_here(s) + 8, &s->want, &why) < 0)
-                return infp_segment_broken(s, err, why.text);
+        if (infp_arrow_check_records(here(s) + 8, &s->want, &why) < 0)
+                return broken(s, err, why.text);
         INFP_TRY(decode_header(s, err));
-        code = ArrowIpcDecoderDecodeArrayViewWithDictionaries(&s->decoder,
-                                                              infp_segment_view_of(body, (uint64_t) s->want.body_size),
+        code = ArrowIpcDecoderDecodeArrayViewWithDictionaries(&s->decoder, view_of(body, (uint64_t) s->want.body_size),
                                                               -1, &s->dictionaries, &s->view, &error);
         if (code == NANOARROW_OK)
                 code = ArrowArrayViewValidate(s->view, NANOARROW_VALIDATION_LEVEL_FULL, &error);
         if (code != NANOARROW_OK)
-                return infp_segment_broken(s, err, error.message);
+                return broken(s, err, error.message);
         s->row = 0;
         s->n_rows = s->view->length;
         s->n_batches++;
@@ -246,7 +421,7 @@ static int take_records(struct infp_segment *s, struct infp_err *err)
 /* 1; 0 at the end. *ret_size stays 0 when it is no message at all, or a damaged one. */
 static int take_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err)
 {
-        int r = infp_segment_message(s, ret_size, err);
+        int r = read_message(s, ret_size, err);
 
         if (r <= 0)
                 return r;
@@ -256,7 +431,7 @@ static int take_message(struct infp_segment *s, uint64_t *ret_size, struct infp_
         else if (s->decoder.message_type == NANOARROW_IPC_MESSAGE_TYPE_DICTIONARY_BATCH)
                 INFP_TRY(take_dictionary(s, err));
         else
-                return infp_segment_broken(s, err, "a message that is neither rows nor a dictionary");
+                return broken(s, err, "a message that is neither rows nor a dictionary");
         return 1;
 }
 
@@ -268,7 +443,7 @@ static void skip(struct infp_segment *s, const struct infp_err *why)
         if (!s->damage.n++)
                 s->damage.why = *why;
         s->error = 0;
-        if (!infp_segment_find(s)) {
+        if (!find_sound(s)) {
                 s->offset = s->size;
                 s->damaged_tail = s->size - from;
                 s->is_end = s->is_torn = true;
@@ -281,7 +456,7 @@ static bool goes_on(struct infp_segment *s)
 {
         const uint64_t from = s->offset;
 
-        if (!s->has_sums || s->size - from <= 8 || !infp_segment_find(s))
+        if (!s->has_sums || s->size - from <= 8 || !find_sound(s))
                 return false;
         if (!s->damage.n++)
                 infp_fail(&s->damage.why, -EBADMSG, "cannot read %s at byte %llu: a message that does not end", s->path,

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "model/tables.h"
-#include "store/live_message.h"
+#include "store/live.h"
 #include "store/run_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

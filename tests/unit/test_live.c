@@ -17,7 +17,7 @@
 #include "live_runs.h"
 #include "model/tables.h"
 #include "skip_because.h"
-#include "store/live_message.h"
+#include "store/live.h"
 
 static void finds_who_lives(void **state)
 {
