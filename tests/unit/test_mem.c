@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "skip_because.h"
 
 static void room_is_doubled(void **state)
 {
@@ -39,7 +40,7 @@ static void without_memory_all_stays(void **state)
 
         (void) state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        skip(); /* their allocators end the program */
+        SKIP_BECAUSE("the sanitizer's allocator ends the program");
 #endif
         assert_false(INFP_MAKE_ROOM(list, cap, cap, 1));
         assert_null(list);
