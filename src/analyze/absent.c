@@ -87,15 +87,8 @@ static int take(void *context, const struct infp_batch *batch, const int *column
                 absences->n_left_out++;
                 return 0;
         }
-        if (absences->n == absences->cap) {
-                const unsigned cap = absences->cap ? 2 * absences->cap : 32;
-                struct infp_absence *more = reallocarray(absences->list, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                absences->list = more;
-                absences->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(absences->list, absences->n, absences->cap, 32))
+                return -ENOMEM;
         INFP_TRY(infp_map_put(places, key, absences->n));
         absences->list[absences->n] = (struct infp_absence){ 0 };
         return fill(&absences->list[absences->n++], batch, columns, row);

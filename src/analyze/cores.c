@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 #include "model/rate.h"
 
@@ -63,26 +64,15 @@ static void find_columns(struct infp_cores *cores, const struct infp_table *tabl
 /* The core by its number, made at its place when it is new; NULL without memory. */
 static struct infp_core *core_of(struct infp_cores *cores, int64_t number)
 {
-        unsigned at = cores->n;
+        unsigned at = cores->n, sorted_cap = cores->cap;
 
         while (at && cores->cores[at - 1].number >= number)
                 at--;
         if (at < cores->n && cores->cores[at].number == number)
                 return &cores->cores[at];
-        if (cores->n == cores->cap) {
-                const unsigned cap = cores->cap ? 2 * cores->cap : 16;
-                struct infp_core *more = reallocarray(cores->cores, cap, sizeof(*more));
-                double *sorted;
-
-                if (!more)
-                        return NULL;
-                cores->cores = more;
-                sorted = reallocarray(cores->sorted, cap, sizeof(*sorted));
-                if (!sorted)
-                        return NULL;
-                cores->sorted = sorted;
-                cores->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(cores->sorted, cores->n, sorted_cap, 16) ||
+            !INFP_MAKE_ROOM(cores->cores, cores->n, cores->cap, 16))
+                return NULL;
         memmove(cores->cores + at + 1, cores->cores + at, (cores->n - at) * sizeof(*cores->cores));
         cores->cores[at] = (struct infp_core){ .number = number };
         cores->n++;

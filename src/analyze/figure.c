@@ -120,15 +120,8 @@ static int add_point(struct reading *r, uint64_t t_ns, double value, double weig
                 series->left_out++;
                 return 0;
         }
-        if (series->n == r->cap) {
-                const size_t more = r->cap ? r->cap * 2 : 1024;
-                struct infp_figure_point *points = reallocarray(series->points, more, sizeof(*points));
-
-                if (!points)
-                        return -ENOMEM;
-                series->points = points;
-                r->cap = more;
-        }
+        if (!INFP_MAKE_ROOM(series->points, series->n, r->cap, 1024))
+                return -ENOMEM;
         series->points[series->n++] =
                 (struct infp_figure_point){ .t_ns = t_ns, .value = value, .weight = weight, .is_first = is_first };
         return 0;

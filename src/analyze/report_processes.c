@@ -53,15 +53,8 @@ static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct
         }
         if (uses->n == INFP_REPORT_MAX_PROCESSES) /* bound: the rows left out are counted (n_rows_left_out) */
                 return 0;
-        if (uses->n == uses->cap) {
-                const size_t cap = uses->cap ? 2 * uses->cap : 64;
-                struct infp_use *more = reallocarray(uses->list, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                uses->list = more;
-                uses->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(uses->list, uses->n, uses->cap, 64))
+                return -ENOMEM;
         INFP_TRY(infp_map_put(&uses->map, id, uses->n));
         *ret = &uses->list[uses->n++];
         **ret = (struct infp_use){

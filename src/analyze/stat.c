@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 
 /* West's incremental form: a series of equal values has exactly that value as its mean. */
@@ -127,24 +128,12 @@ static void make_coarse(struct infp_samples *samples)
         samples->is_coarse = true;
 }
 
-static void grow(struct infp_samples *samples)
-{
-        const size_t cap = samples->cap ? 2 * samples->cap : 256;
-        uint64_t *more = cap <= INFP_SAMPLES_MAX ? reallocarray(samples->values, cap, sizeof(*more)) : NULL;
-
-        if (!more) {
-                make_coarse(samples);
-                return;
-        }
-        samples->values = more;
-        samples->cap = cap;
-}
-
 void infp_samples_add(struct infp_samples *samples, uint64_t ns)
 {
         infp_stat_add_value(&samples->stat, (double) ns, 1);
-        if (!samples->is_coarse && samples->n == samples->cap)
-                grow(samples);
+        if (!samples->is_coarse &&
+            (samples->n >= INFP_SAMPLES_MAX || !INFP_MAKE_ROOM(samples->values, samples->n, samples->cap, 256)))
+                make_coarse(samples);
         if (samples->is_coarse) {
                 infp_log_add(&samples->histogram, ns, 1);
                 return;

@@ -53,16 +53,9 @@ static char *copy(const char *text, bool *failed)
 void infp_findings_add(struct infp_findings *findings, const char *group, const char *name, const char *state,
                        bool essential, const char *text, const char *fix)
 {
-        if (findings->n == findings->cap) {
-                const size_t cap = findings->cap ? 2 * findings->cap : 32;
-                struct infp_finding *more = reallocarray(findings->list, cap, sizeof(*more));
-
-                if (!more) {
-                        findings->failed = true;
-                        return;
-                }
-                findings->list = more;
-                findings->cap = cap;
+        if (!INFP_MAKE_ROOM(findings->list, findings->n, findings->cap, 32)) {
+                findings->failed = true;
+                return;
         }
         findings->list[findings->n++] = (struct infp_finding){
                 .group = copy(group, &findings->failed),

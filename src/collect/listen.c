@@ -72,17 +72,7 @@ static bool read_unix(const char *line, const void *wanted, struct infp_listen_s
 
 static bool has_room(struct infp_listen *listen)
 {
-        const unsigned cap = listen->cap ? 2 * listen->cap : 8;
-        struct infp_listen_socket *more;
-
-        if (listen->n < listen->cap)
-                return true;
-        more = reallocarray(listen->socket, cap, sizeof(*more));
-        if (!more)
-                return false;
-        listen->socket = more;
-        listen->cap = cap;
-        return true;
+        return INFP_MAKE_ROOM(listen->socket, listen->n, listen->cap, 8);
 }
 
 void infp_listen_done(struct infp_listen *listen)

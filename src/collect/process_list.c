@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "base/sort.h"
 #include "base/time.h"
@@ -113,15 +114,8 @@ static int32_t read_last_pid(const struct infp_process_list *list)
 
 static int add_item(struct infp_process_list *list, uint64_t ino, int32_t pid)
 {
-        if (list->n == list->cap) {
-                size_t cap = list->cap ? list->cap * 2 : FIRST_ITEMS;
-                struct infp_listed *grown = realloc(list->items, cap * sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                list->items = grown;
-                list->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(list->items, list->n, list->cap, FIRST_ITEMS))
+                return -ENOMEM;
         list->items[list->n++] = (struct infp_listed){ .ino = ino, .pid = pid };
         return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/time.h"
 #include "collect/process_stat.h"
@@ -133,15 +134,8 @@ struct infp_process *infp_target_at(struct infp_target *target, size_t index)
 
 int infp_target_follow(struct infp_target *target, struct infp_process *process)
 {
-        if (target->n_followed == target->cap_followed) {
-                size_t cap = target->cap_followed ? target->cap_followed * 2 : 64;
-                struct infp_process **grown = realloc(target->followed, cap * sizeof(struct infp_process *));
-
-                if (!grown)
-                        return -ENOMEM;
-                target->followed = grown;
-                target->cap_followed = cap;
-        }
+        if (!INFP_MAKE_ROOM(target->followed, target->n_followed, target->cap_followed, 64))
+                return -ENOMEM;
         target->followed[target->n_followed++] = process;
         return 0;
 }

@@ -87,15 +87,8 @@ static enum count take_count(struct infp_import_text *line, int64_t *ret_samples
 
 static int add_word(struct folded *f, const char *begin, const char *end)
 {
-        if (f->n_words == f->cap_words) {
-                size_t cap = f->cap_words ? 2 * f->cap_words : 256;
-                struct infp_import_text *grown = realloc(f->words, cap * sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                f->words = grown;
-                f->cap_words = cap;
-        }
+        if (!INFP_MAKE_ROOM(f->words, f->n_words, f->cap_words, 256))
+                return -ENOMEM;
         f->words[f->n_words++] = infp_import_trim((struct infp_import_text){ begin, (size_t) (end - begin) });
         return 0;
 }

@@ -136,15 +136,8 @@ static void make_place(struct perf_script *p)
 
 static int add_frame(struct perf_script *p, uint64_t frame, struct infp_err *err)
 {
-        if (p->n_frames == p->cap_frames && p->cap_frames < INFP_IMPORT_MAX_DEPTH) {
-                const size_t cap = p->cap_frames ? 2 * p->cap_frames : 64; /* a power of 2, as the bound is */
-                uint64_t *frames = realloc(p->frames, cap * sizeof(*frames));
-
-                if (!frames)
-                        return no_memory(err);
-                p->frames = frames;
-                p->cap_frames = cap;
-        }
+        if (p->n_frames < INFP_IMPORT_MAX_DEPTH && !INFP_MAKE_ROOM(p->frames, p->n_frames, p->cap_frames, 64))
+                return no_memory(err);
         if (p->n_frames < p->cap_frames)
                 p->frames[p->n_frames] = frame;
         p->n_frames++;

@@ -109,25 +109,14 @@ static int make_frames(struct speedscope *s, struct infp_err *err)
 static int push(struct speedscope *s, const json_t *frame, struct infp_err *err)
 {
         const json_int_t i = json_is_integer(frame) ? json_integer_value(frame) : -1;
+        size_t cap = s->cap_stack;
 
         if (i < 0 || (size_t) i >= s->n_frames)
                 return broken(s, "a frame is not in the list of frames", err);
         if (s->n_stack == DEPTH_MAX)
                 return broken(s, "a stack has more than 100,000 frames", err);
-        if (s->n_stack == s->cap_stack) {
-                size_t cap = s->cap_stack ? 2 * s->cap_stack : 256;
-                uint64_t *stack = realloc(s->stack, cap * sizeof(*stack));
-                int64_t *open;
-
-                if (!stack)
-                        return no_memory(err);
-                s->stack = stack;
-                open = realloc(s->open, cap * sizeof(*open));
-                if (!open)
-                        return no_memory(err);
-                s->open = open;
-                s->cap_stack = cap;
-        }
+        if (!INFP_MAKE_ROOM(s->open, s->n_stack, cap, 256) || !INFP_MAKE_ROOM(s->stack, s->n_stack, s->cap_stack, 256))
+                return no_memory(err);
         s->open[s->n_stack] = i;
         s->stack[s->n_stack++] = s->frames[i];
         return 0;

@@ -51,15 +51,8 @@ static int add_made(struct infp_catalog_memory *memory, const char *name, bool p
 {
         if (memory->n >= MAX_TABLES)
                 return -E2BIG;
-        if (memory->n == memory->cap) {
-                unsigned cap = memory->cap ? 2 * memory->cap : 32;
-                struct infp_made **more = realloc(memory->made, cap * sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                memory->made = more;
-                memory->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(memory->made, memory->n, memory->cap, 32))
+                return -ENOMEM;
         *ret = infp_made_new(name, plain);
         if (!*ret)
                 return -ENOMEM;

@@ -515,15 +515,8 @@ static int run(struct infp_duck *duck, const char *sql, duckdb_result *ret, stru
 
 static int hold(struct infp_duck_result *r, duckdb_data_chunk chunk)
 {
-        if (r->n_held == r->cap_held) {
-                size_t cap = r->cap_held ? 2 * r->cap_held : 64;
-                duckdb_data_chunk *more = realloc(r->held, cap * sizeof(duckdb_data_chunk));
-
-                if (!more)
-                        return -ENOMEM;
-                r->held = more;
-                r->cap_held = cap;
-        }
+        if (!INFP_MAKE_ROOM(r->held, r->n_held, r->cap_held, 64))
+                return -ENOMEM;
         r->held[r->n_held++] = chunk;
         return 0;
 }

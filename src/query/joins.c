@@ -135,19 +135,12 @@ static void free_entities(struct infp_entities **entities)
 /* Ids come again in each segment with the same texts: those are kept once. */
 static int keep_text(struct infp_entities *e, struct infp_value *value, const char *text, size_t size)
 {
-        char **more, *copy;
+        char *copy;
 
         if (value->has && value->size == size && memcmp(value->text, text, size) == 0)
                 return 0;
-        if (e->n_texts == e->cap_texts) {
-                size_t cap = e->cap_texts ? 2 * e->cap_texts : 256;
-
-                more = realloc(e->texts, cap * sizeof(*more));
-                if (!more)
-                        return -ENOMEM;
-                e->texts = more;
-                e->cap_texts = cap;
-        }
+        if (!INFP_MAKE_ROOM(e->texts, e->n_texts, e->cap_texts, 256))
+                return -ENOMEM;
         copy = malloc(size + 1);
         if (!copy)
                 return -ENOMEM;

@@ -62,15 +62,8 @@ static bool see(void *context, const struct infp_process *process)
 {
         struct look *look = context;
 
-        if (look->list.n == look->list.cap) {
-                size_t cap = look->list.cap ? 2 * look->list.cap : 256;
-                struct seen *all = reallocarray(look->list.all, cap, sizeof *all);
-
-                if (!all)
-                        return false;
-                look->list.all = all;
-                look->list.cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(look->list.all, look->list.n, look->list.cap, 256))
+                return false;
         look->list.all[look->list.n++] = (struct seen){
                 .pid = process->pid,
                 .ppid = process->ppid,

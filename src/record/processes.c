@@ -69,15 +69,8 @@ static bool add_link(void *context, const struct infp_process *process)
 {
         struct links *links = context;
 
-        if (links->n == links->cap) {
-                size_t cap = links->cap ? 2 * links->cap : 256;
-                struct link *all = reallocarray(links->all, cap, sizeof(*all));
-
-                if (!all)
-                        return false;
-                links->all = all;
-                links->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(links->all, links->n, links->cap, 256))
+                return false;
         links->all[links->n++] = (struct link){ .pid = process->pid, .ppid = process->ppid };
         return true;
 }

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "model/tables.h"
 
 enum { FIRST_SLOTS = 16, GROW_TEXT = 4096 };
@@ -170,21 +171,12 @@ static void put_in_order(struct infp_shelf *s, uint32_t index)
 
 static int grow(struct infp_shelf *s)
 {
-        const size_t cap = s->cap_slots ? 2 * s->cap_slots : FIRST_SLOTS;
-        struct infp_slot *slots = reallocarray(s->slots, cap, sizeof(*slots));
-        uint32_t *order, *spare;
+        size_t cap = s->cap_slots, order_cap = cap, spare_cap = cap;
 
-        if (!slots)
+        if (!INFP_MAKE_ROOM(s->slots, s->cap_slots, cap, FIRST_SLOTS) ||
+            !INFP_MAKE_ROOM(s->order, s->cap_slots, order_cap, FIRST_SLOTS) ||
+            !INFP_MAKE_ROOM(s->spare, s->cap_slots, spare_cap, FIRST_SLOTS))
                 return -ENOMEM;
-        s->slots = slots;
-        order = reallocarray(s->order, cap, sizeof(*order));
-        if (!order)
-                return -ENOMEM;
-        s->order = order;
-        spare = reallocarray(s->spare, cap, sizeof(*spare));
-        if (!spare)
-                return -ENOMEM;
-        s->spare = spare;
         s->cap_slots = cap;
         return 0;
 }

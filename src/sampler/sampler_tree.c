@@ -37,14 +37,8 @@ static size_t list_processes(struct pair **ret)
                 size = infp_read_at(root_fd, path, text, sizeof(text));
                 if (size <= 0 || infp_process_stat_parse(text, (size_t) size, &process) < 0)
                         continue;
-                if (n == cap) {
-                        struct pair *more = reallocarray(list, cap ? 2 * cap : 256, sizeof(*more));
-
-                        if (!more)
-                                break;
-                        list = more;
-                        cap = cap ? 2 * cap : 256;
-                }
+                if (!INFP_MAKE_ROOM(list, n, cap, 256))
+                        break;
                 list[n++] = (struct pair){ .pid = (int32_t) pid, .ppid = process.ppid };
         }
         if (dir)

@@ -93,15 +93,8 @@ struct infp_syncer *infp_syncer_free(struct infp_syncer *syncer)
 
 static int add(struct jobs *jobs, const struct job *job)
 {
-        if (jobs->n == jobs->cap) {
-                size_t cap = jobs->cap ? 2 * jobs->cap : 32;
-                struct job *grown = reallocarray(jobs->all, cap, sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                jobs->all = grown;
-                jobs->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(jobs->all, jobs->n, jobs->cap, 32))
+                return -ENOMEM;
         jobs->all[jobs->n++] = *job;
         return 0;
 }

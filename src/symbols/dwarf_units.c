@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 #include "symbols/dwarf_parts.h"
 
@@ -9,16 +10,8 @@ static int add(struct infp_dwarf_list *list, uint64_t begin, uint64_t end, uint3
 {
         if (begin >= end || !begin) /* code that the linker dropped is said to be at 0 */
                 return 0;
-        if (list->n == list->cap) {
-                const size_t cap = list->cap ? list->cap * 2 : 64;
-                struct infp_dwarf_extent *grown =
-                        cap <= INFP_DWARF_MAX_ENTRIES ? realloc(list->extents, cap * sizeof(*grown)) : NULL;
-
-                if (!grown)
-                        return -ENOMEM;
-                list->extents = grown;
-                list->cap = cap;
-        }
+        if (list->n >= INFP_DWARF_MAX_ENTRIES || !INFP_MAKE_ROOM(list->extents, list->n, list->cap, 64))
+                return -ENOMEM;
         list->extents[list->n++] = (struct infp_dwarf_extent){ begin, end, index };
         return 0;
 }
@@ -83,16 +76,9 @@ int infp_dwarf_read_units(struct infp_dwarf *dwarf)
 
                 if (type != DW_UT_compile && type != DW_UT_skeleton && type != DW_UT_partial)
                         continue;
-                if (dwarf->n_units == dwarf->cap_units) {
-                        const size_t cap = dwarf->cap_units ? dwarf->cap_units * 2 : 64;
-                        struct infp_dwarf_unit *grown =
-                                cap <= INFP_DWARF_MAX_ENTRIES ? realloc(dwarf->units, cap * sizeof(*grown)) : NULL;
-
-                        if (!grown)
-                                return -ENOMEM;
-                        dwarf->units = grown;
-                        dwarf->cap_units = cap;
-                }
+                if (dwarf->n_units >= INFP_DWARF_MAX_ENTRIES ||
+                    !INFP_MAKE_ROOM(dwarf->units, dwarf->n_units, dwarf->cap_units, 64))
+                        return -ENOMEM;
                 unit = &dwarf->units[dwarf->n_units];
                 *unit = (struct infp_dwarf_unit){ .die = die, .lines = die };
                 if (type == DW_UT_skeleton && lib->dwarf_tag(&split) != DW_TAG_invalid)
@@ -114,15 +100,8 @@ static int add_function(struct infp_dwarf *dwarf, struct infp_dwarf_unit *unit, 
 {
         const size_t before = unit->functions.n;
 
-        if (unit->n_dies == unit->cap_dies) {
-                const size_t cap = unit->cap_dies ? unit->cap_dies * 2 : 64;
-                Dwarf_Die *grown = cap <= INFP_DWARF_MAX_ENTRIES ? realloc(unit->dies, cap * sizeof(*grown)) : NULL;
-
-                if (!grown)
-                        return -ENOMEM;
-                unit->dies = grown;
-                unit->cap_dies = cap;
-        }
+        if (unit->n_dies >= INFP_DWARF_MAX_ENTRIES || !INFP_MAKE_ROOM(unit->dies, unit->n_dies, unit->cap_dies, 64))
+                return -ENOMEM;
         if (add_ranges(dwarf->lib, &unit->functions, die, (uint32_t) unit->n_dies) < 0)
                 return -ENOMEM;
         if (unit->functions.n > before)
@@ -134,17 +113,10 @@ static int add_scope(struct infp_dwarf *dwarf, struct infp_dwarf_unit *unit, Dwa
 {
         Dwarf_Attribute attribute;
 
-        if (unit->n_scopes == unit->cap_scopes) {
-                const size_t cap = unit->cap_scopes ? unit->cap_scopes * 2 : 64;
-                struct infp_dwarf_scope *grown =
-                        cap <= INFP_DWARF_MAX_ENTRIES ? realloc(unit->scopes, cap * sizeof(*grown)) : NULL;
-
-                if (!grown)
-                        return -ENOMEM;
-                unit->scopes = grown;
-                unit->cap_scopes = cap;
-                unit->n_scopes += !unit->n_scopes; /* 0 is none */
-        }
+        if (unit->n_scopes >= INFP_DWARF_MAX_ENTRIES ||
+            !INFP_MAKE_ROOM(unit->scopes, unit->n_scopes, unit->cap_scopes, 64))
+                return -ENOMEM;
+        unit->n_scopes += !unit->n_scopes; /* 0 is none */
         unit->scopes[unit->n_scopes] = (struct infp_dwarf_scope){
                 .name = dwarf->lib->dwarf_attr(die, DW_AT_name, &attribute) ? dwarf->lib->dwarf_formstring(&attribute)
                                                                             : NULL,
@@ -156,16 +128,9 @@ static int add_scope(struct infp_dwarf *dwarf, struct infp_dwarf_unit *unit, Dwa
 
 static int add_member(struct infp_dwarf_unit *unit, uint64_t offset, uint32_t scope)
 {
-        if (unit->n_members == unit->cap_members) {
-                const size_t cap = unit->cap_members ? unit->cap_members * 2 : 64;
-                struct infp_dwarf_member *grown =
-                        cap <= INFP_DWARF_MAX_ENTRIES ? realloc(unit->members, cap * sizeof(*grown)) : NULL;
-
-                if (!grown)
-                        return -ENOMEM;
-                unit->members = grown;
-                unit->cap_members = cap;
-        }
+        if (unit->n_members >= INFP_DWARF_MAX_ENTRIES ||
+            !INFP_MAKE_ROOM(unit->members, unit->n_members, unit->cap_members, 64))
+                return -ENOMEM;
         unit->members[unit->n_members++] = (struct infp_dwarf_member){ offset, scope };
         return 0;
 }

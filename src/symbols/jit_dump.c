@@ -141,20 +141,12 @@ static int take_move(struct infp_jit_symbols *jit, struct record *r, uint64_t t_
 
 static int add_line(struct infp_jit_symbols *jit, const struct infp_jit_line *line)
 {
-        if (jit->n_lines == jit->cap_lines) {
-                const size_t cap = jit->cap_lines ? jit->cap_lines * 2 : 256;
-                struct infp_jit_line *grown;
-
-                if (cap > INFP_JIT_MAX_LINES) {
-                        jit->is_full = true;
-                        return -ENOSPC;
-                }
-                grown = realloc(jit->lines, cap * sizeof(*grown));
-                if (!grown)
-                        return -ENOMEM;
-                jit->lines = grown;
-                jit->cap_lines = cap;
+        if (jit->n_lines >= INFP_JIT_MAX_LINES) {
+                jit->is_full = true;
+                return -ENOSPC;
         }
+        if (!INFP_MAKE_ROOM(jit->lines, jit->n_lines, jit->cap_lines, 256))
+                return -ENOMEM;
         jit->lines[jit->n_lines++] = *line;
         return 0;
 }

@@ -75,20 +75,12 @@ int64_t infp_jit_text(struct infp_jit_symbols *jit, const char *text, size_t siz
 
 int infp_jit_add(struct infp_jit_symbols *jit, const struct infp_jit_entry *entry)
 {
-        if (jit->n == jit->cap) {
-                const size_t cap = jit->cap ? jit->cap * 2 : 256;
-                struct infp_jit_entry *grown;
-
-                if (cap > INFP_JIT_MAX_ENTRIES) {
-                        jit->is_full = true;
-                        return -ENOSPC;
-                }
-                grown = realloc(jit->entries, cap * sizeof(*grown));
-                if (!grown)
-                        return -ENOMEM;
-                jit->entries = grown;
-                jit->cap = cap;
+        if (jit->n >= INFP_JIT_MAX_ENTRIES) {
+                jit->is_full = true;
+                return -ENOSPC;
         }
+        if (!INFP_MAKE_ROOM(jit->entries, jit->n, jit->cap, 256))
+                return -ENOMEM;
         jit->entries[jit->n] = *entry;
         jit->entries[jit->n].order = (uint32_t) jit->n;
         jit->n++;

@@ -86,15 +86,8 @@ static int add(struct infp_kernel_symbols *k, struct infp_span line)
                 symbol.module = (uint32_t) (w[3].at - k->text);
                 symbol.module_size = (uint16_t) (w[3].size < 256 ? w[3].size : 256);
         }
-        if (k->n == k->cap) {
-                const size_t cap = k->cap ? k->cap * 2 : 4096;
-                struct symbol *grown = cap <= MOST_SYMBOLS ? realloc(k->symbols, cap * sizeof(*grown)) : NULL;
-
-                if (!grown)
-                        return -ENOMEM;
-                k->symbols = grown;
-                k->cap = cap;
-        }
+        if (k->n >= MOST_SYMBOLS || !INFP_MAKE_ROOM(k->symbols, k->n, k->cap, 4096))
+                return -ENOMEM;
         k->symbols[k->n++] = symbol;
         return 0;
 }

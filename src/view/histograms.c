@@ -138,15 +138,8 @@ static int add_bucket(struct infp_histograms *h, const struct places *at, const 
         if (size != strlen("bucket") || memcmp(part, "bucket", size) != 0 ||
             !infp_batch_has(series, (unsigned) at->metric, 0))
                 return 0;
-        if (h->n_buckets == h->cap_buckets) {
-                const size_t cap = h->cap_buckets ? 2 * h->cap_buckets : 256;
-                struct bucket *more = reallocarray(h->buckets, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                h->buckets = more;
-                h->cap_buckets = cap;
-        }
+        if (!INFP_MAKE_ROOM(h->buckets, h->n_buckets, h->cap_buckets, 256))
+                return -ENOMEM;
         b = &h->buckets[h->n_buckets];
         *b = (struct bucket){
                 .owner = infp_batch_u64(series, (unsigned) at->owner, 0),

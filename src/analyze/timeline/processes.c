@@ -46,15 +46,8 @@ static void gathering_done(struct gathering *g)
 
 static struct seen *seen_of(struct gathering *g, const struct infp_use *use, uint64_t t_ns)
 {
-        if (use->number >= g->cap) {
-                const size_t cap = g->cap ? 2 * g->cap : 64;
-                struct seen *more = reallocarray(g->seen, cap, sizeof(*more));
-
-                if (!more)
-                        return NULL;
-                g->seen = more;
-                g->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(g->seen, use->number, g->cap, 64))
+                return NULL;
         if (use->number >= g->n) {
                 g->seen[use->number] = (struct seen){ .pid = -1, .ppid = -1, .first_t_ns = t_ns, .listed = -1 };
                 g->n = use->number + 1;

@@ -37,15 +37,8 @@ struct threads {
 
 static int add(struct threads *threads, int32_t pid, int32_t tid)
 {
-        if (threads->n == threads->cap) {
-                const size_t cap = threads->cap ? 2 * threads->cap : FIRST_THREADS;
-                struct thread *more = cap > MAX_THREADS ? NULL : reallocarray(threads->list, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                threads->list = more;
-                threads->cap = cap;
-        }
+        if (threads->n >= MAX_THREADS || !INFP_MAKE_ROOM(threads->list, threads->n, threads->cap, FIRST_THREADS))
+                return -ENOMEM;
         threads->list[threads->n++] = (struct thread){ .pid = pid, .tid = tid };
         return 0;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 enum { FIRST_CAP = 16 };
 
 struct infp_space *infp_space_new(void)
@@ -72,17 +74,7 @@ struct infp_space_mapping *infp_space_find(const struct infp_space *space, uint6
 
 static int reserve(struct infp_space *space, uint32_t n)
 {
-        const uint32_t cap = space->cap ? space->cap * 2 : FIRST_CAP;
-        struct infp_space_mapping *more;
-
-        if (n <= space->cap)
-                return 0;
-        more = realloc(space->mappings, cap * sizeof(*more));
-        if (!more)
-                return -ENOMEM;
-        space->mappings = more;
-        space->cap = cap;
-        return 0;
+        return n == 0 || INFP_MAKE_ROOM(space->mappings, n - 1, space->cap, FIRST_CAP) ? 0 : -ENOMEM;
 }
 
 /* Puts `new` in place of the mappings [from, to). There is room. */

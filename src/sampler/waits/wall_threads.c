@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "base/sort.h"
 #include "base/time.h"
@@ -113,15 +114,8 @@ static struct infp_wall_process *find_process(const struct infp_wall_threads *th
 
 static int add_process(struct infp_wall_threads *threads, int32_t pid, uint64_t start_ticks, uint64_t hinted_ns)
 {
-        if (threads->n_processes == threads->cap_processes) {
-                const uint32_t cap = threads->cap_processes ? 2 * threads->cap_processes : 16;
-                struct infp_wall_process *grown = realloc(threads->processes, cap * sizeof(*grown));
-
-                if (!grown)
-                        return -ENOMEM;
-                threads->processes = grown;
-                threads->cap_processes = cap;
-        }
+        if (!INFP_MAKE_ROOM(threads->processes, threads->n_processes, threads->cap_processes, 16))
+                return -ENOMEM;
         threads->processes[threads->n_processes++] = (struct infp_wall_process){
                 .pid = pid, .start_ticks = start_ticks, .hinted_ns = hinted_ns, .dir_fd = -1, .is_seen = true
         };

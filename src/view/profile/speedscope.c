@@ -116,7 +116,6 @@ static int profile_of(struct writer *w, const struct infp_profile_sum *sum, uint
 {
         char name[512];
         const uint64_t *known;
-        struct profile *more;
         uint64_t key;
 
         name_profile(w, sum, name, sizeof(name));
@@ -126,13 +125,8 @@ static int profile_of(struct writer *w, const struct infp_profile_sum *sum, uint
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        if (w->n_profiles == w->cap_profiles) {
-                w->cap_profiles = w->cap_profiles ? 2 * w->cap_profiles : 16;
-                more = reallocarray(w->profiles, w->cap_profiles, sizeof(*more));
-                if (!more)
-                        return -ENOMEM;
-                w->profiles = more;
-        }
+        if (!INFP_MAKE_ROOM(w->profiles, w->n_profiles, w->cap_profiles, 16))
+                return -ENOMEM;
         if (infp_map_put(&w->profile_of_name, key, w->n_profiles) < 0)
                 return -ENOMEM;
         w->profiles[w->n_profiles] = (struct profile){ .number = w->n_profiles };

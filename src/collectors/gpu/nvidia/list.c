@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 
 /* Linux has no higher pid; instances of MIG are numbered from 0 to 14; no GPU has a pebibyte. */
@@ -80,15 +81,8 @@ static struct nvidia_process *find(const struct nvidia_list *list, const struct 
 
 static struct nvidia_process *append(struct nvidia_list *list)
 {
-        if (list->n == list->cap) {
-                const uint32_t cap = list->cap ? 2 * list->cap : 16;
-                struct nvidia_process *at = reallocarray(list->at, cap, sizeof(*at));
-
-                if (!at)
-                        return NULL;
-                list->at = at;
-                list->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(list->at, list->n, list->cap, 16))
+                return NULL;
         return &list->at[list->n++];
 }
 

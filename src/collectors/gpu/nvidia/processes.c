@@ -65,15 +65,8 @@ static struct nvidia_who *find_who(struct nvidia *nvidia, uint32_t pid)
         for (uint32_t i = 0; i < nvidia->n_who; i++)
                 if (nvidia->who[i].pid == pid)
                         return &nvidia->who[i];
-        if (nvidia->n_who == nvidia->cap_who) {
-                const uint32_t cap = nvidia->cap_who ? 2 * nvidia->cap_who : 32;
-                struct nvidia_who *who = reallocarray(nvidia->who, cap, sizeof(*who));
-
-                if (!who)
-                        return NULL;
-                nvidia->who = who;
-                nvidia->cap_who = cap;
-        }
+        if (!INFP_MAKE_ROOM(nvidia->who, nvidia->n_who, nvidia->cap_who, 32))
+                return NULL;
         nvidia->who[nvidia->n_who] = (struct nvidia_who){ .pid = pid };
         return &nvidia->who[nvidia->n_who++];
 }
