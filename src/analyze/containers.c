@@ -56,19 +56,14 @@ static struct infp_container_use *use_of(struct infp_containers *c, struct infp_
                                          bool *ret_is_full)
 {
         const uint64_t *known = infp_map_get(map, id);
-        struct infp_container_use *more;
 
         if (known)
                 return &c->list[*known];
         *ret_is_full = c->n == INFP_CONTAINERS_MOST;
         if (*ret_is_full)
                 return NULL;
-        if ((c->n & (c->n - 1)) == 0) {
-                more = reallocarray(c->list, c->n ? 2 * (size_t) c->n : 1, sizeof(*more));
-                if (!more)
-                        return NULL;
-                c->list = more;
-        }
+        if (!INFP_ONE_MORE(c->list, c->n))
+                return NULL;
         if (infp_map_put(map, id, c->n) < 0)
                 return NULL;
         c->list[c->n] = (struct infp_container_use){ .id = id };

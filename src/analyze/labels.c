@@ -44,18 +44,13 @@ static bool is_filename(const struct infp_label_mark *mark)
 /* Marks are few, but come from outside: the room doubles up to the bound. */
 static int add(struct infp_labels *labels, struct infp_label_mark *mark)
 {
-        struct infp_label_mark *more = labels->list;
-
         if (labels->n == INFP_LABELS_MAX) {
                 labels->n_left_out++;
                 return 0;
         }
-        if ((labels->n & (labels->n - 1)) == 0)
-                more = reallocarray(labels->list, labels->n ? 2 * (size_t) labels->n : 1, sizeof(*more));
-        if (!more)
+        if (!INFP_ONE_MORE(labels->list, labels->n))
                 return -ENOMEM;
-        labels->list = more;
-        more[labels->n++] = *mark;
+        labels->list[labels->n++] = *mark;
         *mark = (struct infp_label_mark){ 0 };
         return 0;
 }

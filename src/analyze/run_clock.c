@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/scan_some.h"
+#include "base/mem.h"
 
 void infp_run_clock_done(struct infp_run_clock *clock)
 {
@@ -13,14 +14,9 @@ void infp_run_clock_done(struct infp_run_clock *clock)
 
 static int add_anchor(struct infp_run_clock *clock, uint64_t t_ns, int64_t unix_ns)
 {
-        struct infp_anchor *more = clock->anchors;
-
-        if ((clock->n & (clock->n - 1)) == 0)
-                more = reallocarray(clock->anchors, clock->n ? 2 * (size_t) clock->n : 1, sizeof(*more));
-        if (!more)
+        if (!INFP_ONE_MORE(clock->anchors, clock->n))
                 return -ENOMEM;
-        clock->anchors = more;
-        more[clock->n++] = (struct infp_anchor){ t_ns, unix_ns };
+        clock->anchors[clock->n++] = (struct infp_anchor){ t_ns, unix_ns };
         return 0;
 }
 

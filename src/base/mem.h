@@ -35,4 +35,15 @@ static inline void infp_free_ptr_(void *p)
                 (n) < (cap);                                                                    \
         })
 
+/* The same of an array without a capacity, all of whose items came this way: it holds the next power of two of n. */
+#define INFP_ONE_MORE(array, n)                                                                     \
+        __extension__({                                                                             \
+                __typeof__(array) grown_ = (array);                                                 \
+                if (((n) & ((n) -1)) == 0) {                                                        \
+                        grown_ = reallocarray(array, (n) ? 2 * (size_t) (n) : 1, sizeof(*(array))); \
+                        (array) = grown_ ? grown_ : (array);                                        \
+                }                                                                                   \
+                grown_ != NULL;                                                                     \
+        })
+
 #define INFP_COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -21,13 +21,8 @@ static bool is_taken(const struct infp_table *table, const struct infp_shown_lis
 
 static int add_shown(struct infp_shown_list *list, const struct infp_shown *shown)
 {
-        if ((list->n & (list->n - 1)) == 0) {
-                struct infp_shown *more = realloc(list->shown, (list->n ? 2 * (size_t) list->n : 1) * sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                list->shown = more;
-        }
+        if (!INFP_ONE_MORE(list->shown, list->n))
+                return -ENOMEM;
         list->shown[list->n++] = *shown;
         return 0;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 struct infp_made *infp_made_new(const char *name, bool plain)
 {
         struct infp_made *made = calloc(1, sizeof(*made));
@@ -31,14 +33,10 @@ struct infp_made *infp_made_free(struct infp_made *made)
 /* Zeroed, freed with the table. */
 static void *allocate(struct infp_made *made, size_t size)
 {
-        void **more, *p;
+        void *p;
 
-        if ((made->n_memory & (made->n_memory - 1)) == 0) {
-                more = realloc(made->memory, (made->n_memory ? 2 * (size_t) made->n_memory : 1) * sizeof(*more));
-                if (!more)
-                        return NULL;
-                made->memory = more;
-        }
+        if (!INFP_ONE_MORE(made->memory, made->n_memory))
+                return NULL;
         p = calloc(1, size);
         if (p)
                 made->memory[made->n_memory++] = p;

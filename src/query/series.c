@@ -143,11 +143,8 @@ static int slot_of(const struct series_plan *plan, unsigned feed, const struct i
 /* Takes over what the instance holds. */
 static int add_slot(struct series_plan *plan, unsigned feed, struct infp_instance *instance)
 {
-        struct series_slot *more = realloc(plan->slots, (plan->n_slots + 1) * sizeof(*more));
-
-        if (!more)
+        if (!INFP_ONE_MORE(plan->slots, plan->n_slots))
                 return -ENOMEM;
-        plan->slots = more;
         plan->slots[plan->n_slots++] = (struct series_slot){ .feed = feed,
                                                              .key = INFP_TAKE(instance->key),
                                                              .key_size = instance->key_size,
@@ -220,14 +217,8 @@ static int find_slots(struct infp_run *run, struct series_plan *plan, struct inf
 
 static int add_column(struct series_plan *plan, struct series_column column, const char *name)
 {
-        struct series_column *more;
-
-        if ((plan->n_columns & (plan->n_columns - 1)) == 0) {
-                more = realloc(plan->columns, (plan->n_columns ? 2 * (size_t) plan->n_columns : 1) * sizeof(*more));
-                if (!more)
-                        return -ENOMEM;
-                plan->columns = more;
-        }
+        if (!INFP_ONE_MORE(plan->columns, plan->n_columns))
+                return -ENOMEM;
         if (asprintf(&column.name, "%s%s%s", plan->slots[column.slot].prefix, name, column.is_time ? "_time" : "") < 0)
                 return -ENOMEM;
         plan->columns[plan->n_columns++] = column;

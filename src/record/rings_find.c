@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/time.h"
 #include "collect/collector.h"
@@ -419,14 +420,8 @@ static struct ring_entry *entry_new(struct infp_rings *rings)
 {
         if (rings->n_entries == RINGS_MAX) /* bound: a notice says that not all is recorded */
                 return NULL;
-        if ((rings->n_entries & (rings->n_entries - 1)) == 0) {
-                const size_t cap = rings->n_entries ? 2 * (size_t) rings->n_entries : 4;
-                struct ring_entry *more = reallocarray(rings->entries, cap, sizeof(*more));
-
-                if (!more)
-                        return NULL;
-                rings->entries = more;
-        }
+        if (!INFP_ONE_MORE(rings->entries, rings->n_entries))
+                return NULL;
         rings->entries[rings->n_entries] = (struct ring_entry){ .file = -1, .dir_fd = -1 };
         return &rings->entries[rings->n_entries];
 }

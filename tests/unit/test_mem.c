@@ -31,6 +31,26 @@ static void room_is_doubled(void **state)
         free(a.list);
 }
 
+/* Also where items were taken away. */
+static void one_more_by_powers_of_two(void **state)
+{
+        uint64_t *list = NULL;
+        unsigned n = 0;
+
+        (void) state;
+        for (unsigned round = 0; round < 5; round++) {
+                while (n < 100 + round) {
+                        assert_true(INFP_ONE_MORE(list, n));
+                        list[n] = n;
+                        n++;
+                }
+                for (unsigned i = 0; i < n; i++)
+                        assert_int_equal(list[i], i);
+                n = round * 16 + 3;
+        }
+        free(list);
+}
+
 static void without_memory_all_stays(void **state)
 {
         struct huge {
@@ -50,6 +70,7 @@ static void without_memory_all_stays(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(room_is_doubled),
+                                            cmocka_unit_test(one_more_by_powers_of_two),
                                             cmocka_unit_test(without_memory_all_stays) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
