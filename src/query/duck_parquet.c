@@ -1,8 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/new_file.h"
@@ -116,17 +118,30 @@ static const char *path_of(const struct infp_new_file *file, char ret[40])
         return ret;
 }
 
-/* DuckDB says "Could not write"; which of our files it was is known here. */
-static int name_file(int r, const char *name, struct infp_err *err)
+/* Could not write file "/dir/#79 (deleted)": File too large. The part after our file, which DuckDB knows by its descriptor; NULL:
+ * the text is not about it. */
+static const char *reason_of(const struct infp_new_file *file, const char *text)
 {
-        struct infp_err why = { "" };
+        char link[40], real[PATH_MAX];
+        const ssize_t n = readlink(path_of(file, link), real, sizeof(real) - 1);
+        const char *at;
 
-        if (r == 0 || !err)
-                return r;
-        why = *err;
+        real[n > 0 ? n : 0] = 0;
+        at = n > 0 ? strstr(text, real) : NULL;
+        return at && strncmp(at + n, "\": ", 3) == 0 ? at + n + 3 : NULL;
+}
+
+/* is_ours: whatever fails, it is writing this file; else an error of the user's SQL stays as it is. */
+static int name_file(int r, const struct infp_new_file *file, const char *name, bool is_ours, struct infp_err *err)
+{
+        const struct infp_err why = err ? *err : (struct infp_err){ "" };
+        const char *reason = r < 0 ? reason_of(file, why.text) : NULL;
+
         if (r == -ENOSPC)
                 return infp_fail(err, r, "cannot write %s: no space left on the disk", name);
-        return infp_fail(err, r, "cannot write %s: %s", name, why.text);
+        if (reason || (r < 0 && is_ours))
+                return infp_fail(err, r, "cannot write %s: %s", name, reason ? reason : why.text);
+        return r;
 }
 
 static int commit(int r, struct infp_new_file *file, const char *name, struct infp_err *err)
@@ -150,9 +165,7 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s", path);
         r = copy_sql(duck, sql, file.is_direct ? path : path_of(&file, own), ret_rows, err);
-        if (r == -ENOSPC) /* DuckDB names the file without a name: "#79 (deleted)" */
-                r = name_file(r, path, err);
-        return commit(r, &file, path, err);
+        return commit(name_file(r, &file, path, false, err), &file, path, err);
 }
 
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
@@ -173,6 +186,6 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
                  file.fd < 0 || file.is_direct ? name : path_of(&file, own), ret_rows, err);
         duck->rows = NULL;
         duck->has_failed |= r < 0;
-        r = name_file(r, name, err);
+        r = name_file(r, &file, name, true, err);
         return file.fd < 0 ? r : commit(r, &file, name, err);
 }

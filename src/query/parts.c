@@ -58,7 +58,7 @@ static const char *help_for(int r)
                 return "; become its owner or ask for read access";
         case -EBADMSG:
         case -EINVAL:
-                return "; move the broken file away to read the others";
+                return "; move the broken file away to read the rest of the table";
         default:
                 return "";
         }

@@ -43,6 +43,15 @@ def test_live_full_disk(infprof, tmp_path):
     assert count >= 20
 
 
+def test_a_parquet_file_that_grows_too_large(infprof, tmp_path):
+    """Any other reason names the user's file as well, not the one that DuckDB was given."""
+    assert run([infprof, "record", "-o", tmp_path / "out", "--no-snapshots", "--", "sleep", "0.2"]).returncode == 0
+    done = run(["bash", "-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "bash", infprof, "query", "-r", tmp_path / "out", "-o", tmp_path / "x.parquet",
+                "SELECT random() FROM range(1000000)"])
+    assert (done.returncode, done.stderr) == (1, f"infprof: cannot write {tmp_path}/x.parquet: File too large\n")
+    assert not (tmp_path / "x.parquet").exists()
+
+
 @needs_root
 def test_live_full_disk_at_the_end(infprof, tmp_path):
     """Not even run.json finds room: finishing is not begun, what helps is said, and what was written can be read."""
