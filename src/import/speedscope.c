@@ -2,7 +2,9 @@
  * What has a unit of time lies where the file says, counted from the least of its begins. */
 #include <errno.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +12,52 @@
 #include "base/number.h"
 #include "base/time.h"
 #include "import/format.h"
-#include "import/json_load.h"
 #include "import/name.h"
 #include "import/unit.h"
+
+static size_t used, most;
+static bool is_full;
+
+static void *take(size_t size)
+{
+        void *ret = used + size <= most ? malloc(size) : NULL;
+
+        is_full |= used + size > most;
+        if (ret)
+                used += malloc_usable_size(ret);
+        return ret;
+}
+
+static void give(void *memory)
+{
+        if (memory)
+                used -= malloc_usable_size(memory);
+        free(memory);
+}
+
+/* Within a bound of memory: two bytes of text ("[]") can become a hundred in memory. No other thread uses jansson meanwhile: its
+ * allocator belongs to the process. */
+static int load_bounded(const char *path, const char *data, size_t size, size_t max_bytes, json_t **ret,
+                        struct infp_err *err)
+{
+        json_malloc_t old_take;
+        json_free_t old_give;
+        json_error_t error;
+
+        json_get_alloc_funcs(&old_take, &old_give);
+        used = 0;
+        most = max_bytes;
+        is_full = false;
+        json_set_alloc_funcs(take, give);
+        *ret = json_loadb(data, size, 0, &error);
+        json_set_alloc_funcs(old_take, old_give); /* both are malloc: what was taken may be given to either */
+        if (*ret)
+                return 0;
+        if (is_full)
+                return infp_fail(err, -EFBIG, "%s is too large: in memory it takes more than %zu MiB", path,
+                                 max_bytes >> 20);
+        return infp_fail(err, -EBADMSG, "%s, line %d: not JSON: %.160s", path, error.line, error.text);
+}
 
 enum {
         SPEEDSCOPE_MAX = 64 << 20,   /* of text */
@@ -340,7 +385,7 @@ static int read_json(struct speedscope *s, struct infp_err *err)
         size_t size;
 
         INFP_TRY(infp_import_all(s->input, SPEEDSCOPE_MAX, &data, &size, err));
-        INFP_TRY(infp_import_json_load(infp_import_path(s->input), data, size, SPEEDSCOPE_MEMORY, &s->all, err));
+        INFP_TRY(load_bounded(infp_import_path(s->input), data, size, SPEEDSCOPE_MEMORY, &s->all, err));
         return take_all(s, err);
 }
 
@@ -354,7 +399,7 @@ static int read_speedscope(struct infp_import_input *input, struct infp_import_w
         s->input = input;
         s->writer = writer;
         r = read_json(s, err);
-        infp_import_json_free(s->all);
+        json_decref(s->all);
         free(s->frames);
         free(s->stack);
         free(s->open);

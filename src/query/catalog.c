@@ -7,7 +7,6 @@
 #include "model/tables.h"
 #include "query/made.h"
 #include "query/scan.h"
-#include "query/source.h"
 
 enum { MAX_TABLES = 10000 };
 

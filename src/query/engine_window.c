@@ -44,11 +44,27 @@ struct window {
         struct window_group *groups;
         uint32_t n_engines, n_series, n_groups;
         struct infp_map series_of, group_of; /* id, hash -> number */
+        const struct window_group **order;   /* groups of one metric and family side by side */
         struct infp_bucket *after;           /* scratch: twice the edges of the largest group */
         size_t max_edges;
 };
 
-/* Makes the scratch memory when all series are known. -ENOMEM. */
+/* Groups of one metric and family lie side by side. */
+static int compare(const struct window_group *x, const struct window_group *y)
+{
+        int order = (x->engine > y->engine) - (x->engine < y->engine);
+
+        if (!order)
+                order = strcmp(x->metric, y->metric);
+        return order ? order : strcmp(x->family, y->family);
+}
+
+static int by_metric(const void *a, const void *b)
+{
+        return compare(*(const struct window_group *const *) a, *(const struct window_group *const *) b);
+}
+
+/* When all series are known: scratch memory, and the order of the groups. -ENOMEM. */
 static int ready(struct window *w)
 {
         for (uint32_t i = 0; i < w->n_groups; i++) {
@@ -59,8 +75,14 @@ static int ready(struct window *w)
                 if (!g->before)
                         return -ENOMEM;
         }
+        w->order = calloc((size_t) w->n_groups + 1, sizeof(*w->order));
         w->after = calloc(2 * w->max_edges + 1, sizeof(*w->after));
-        return w->after ? 0 : -ENOMEM;
+        if (!w->order || !w->after)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < w->n_groups; i++)
+                w->order[i] = &w->groups[i];
+        infp_sort(w->order, w->n_groups, sizeof(*w->order), by_metric);
+        return 0;
 }
 
 /* Adds what `now` has more than `before`; is_new: all of it. counts: the page lies in the window. What no page has told stays
@@ -196,21 +218,6 @@ static int begin_metric(const struct window *w, const struct window_group *g, st
         return 0;
 }
 
-/* Groups of one metric and family lie side by side. */
-static int compare(const struct window_group *x, const struct window_group *y)
-{
-        int order = (x->engine > y->engine) - (x->engine < y->engine);
-
-        if (!order)
-                order = strcmp(x->metric, y->metric);
-        return order ? order : strcmp(x->family, y->family);
-}
-
-static int by_metric(const void *a, const void *b)
-{
-        return compare(*(const struct window_group *const *) a, *(const struct window_group *const *) b);
-}
-
 static bool is_same_metric(const struct infp_window_metric *a, const struct infp_window_metric *b)
 {
         return a->engine == b->engine && strcmp(a->metric, b->metric) == 0;
@@ -237,20 +244,16 @@ static void choose(struct infp_engine_window *ret)
 /* The last pages, then the result. -ENOMEM. */
 static int end_window(struct window *w, struct infp_engine_window *ret)
 {
-        infp_autofree const struct window_group **order = calloc((size_t) w->n_groups + 1, sizeof(*order));
         const struct window_group *last = NULL;
 
-        for (uint32_t i = 0; order && i < w->n_groups; i++) {
+        for (uint32_t i = 0; i < w->n_groups; i++)
                 if (w->groups[i].is_pending)
                         flush(w, &w->groups[i]);
-                order[i] = &w->groups[i];
-        }
         ret->metrics = calloc((size_t) w->n_groups + 1, sizeof(*ret->metrics));
-        if (!ret->metrics || !order)
+        if (!ret->metrics)
                 return -ENOMEM;
-        infp_sort(order, w->n_groups, sizeof(*order), by_metric);
         for (uint32_t i = 0; i < w->n_groups; i++) {
-                const struct window_group *g = order[i];
+                const struct window_group *g = w->order[i];
 
                 if (!g->is_seen)
                         continue;
@@ -473,6 +476,7 @@ static void window_done(struct window *w)
         free(w->groups);
         free(w->series);
         free(w->engines);
+        free(w->order);
         free(w->after);
         infp_map_done(&w->series_of);
         infp_map_done(&w->group_of);

@@ -301,7 +301,7 @@ static int publish(struct infp_live *live, const char *output, struct infp_err *
         live->dir_fd = infp_live_open_directory(live->directory, sizeof(live->directory), err);
         if (live->dir_fd < 0)
                 return live->dir_fd;
-        infp_live_each(forget, NULL, NULL); /* what the dead left */
+        infp_live_each(live->dir_fd, forget, NULL, NULL); /* what the dead left */
         INFP_TRY(open_socket(live, err));
         INFP_TRY(open_reader_lock(live, err));
         return put_entry(live, output, err); /* last: who finds the entry finds the rest */

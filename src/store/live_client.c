@@ -91,19 +91,15 @@ static int fail_none(const char *uuid, const char *own, const char *path, struct
                          (unsigned) geteuid(), path);
 }
 
-int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err)
+static int find_in(int dir_fd, const char *path, const char *uuid, struct infp_live_entry *ret, struct infp_err *err)
 {
         const char *own = uuid ? NULL : getenv("INFPROF_RUN");
         infp_autofree char *here = realpath(INFP_DEFAULT_OUTPUT, NULL);
         struct search search = { .prefix = uuid ? uuid : own ? own : "", .here = here, .found = ret };
-        char path[PATH_MAX];
-        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
         int r;
 
         *ret = (struct infp_live_entry){ 0 };
-        if (dir_fd < 0)
-                return dir_fd;
-        r = infp_live_each(look, &search, err);
+        r = infp_live_each(dir_fd, look, &search, err);
         if (r == 0 && search.failed)
                 r = infp_fail(err, -ENOMEM, "not enough memory");
         else if (r == 0 && search.n == 0)
@@ -113,19 +109,23 @@ int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_er
         return settle(r, dir_fd, ret);
 }
 
-static int connect_to(const char *uuid, int timeout_ms, struct infp_err *err)
+int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err)
+{
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
+
+        *ret = (struct infp_live_entry){ 0 };
+        return dir_fd < 0 ? dir_fd : find_in(dir_fd, path, uuid, ret, err);
+}
+
+static int connect_to(int dir_fd, const char *path, const char *uuid, int timeout_ms, struct infp_err *err)
 {
         struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
         int room = INFP_LIVE_MESSAGE_MAX;
-        char path[PATH_MAX];
-        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
         struct sockaddr_un address;
-        socklen_t size;
+        const socklen_t size = infp_live_address(dir_fd, path, uuid, &address);
         int fd, r;
 
-        if (dir_fd < 0)
-                return dir_fd;
-        size = infp_live_address(dir_fd, path, uuid, &address);
         fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return infp_fail_errno(err, -errno, "cannot make a socket");
@@ -183,21 +183,32 @@ static int wait_for_answer(int fd, int timeout_ms, int pid, struct infp_err *err
         return read_answer(text, (size_t) n, err);
 }
 
+static int send_to(int dir_fd, const char *path, const struct infp_live_entry *entry, const char *message, size_t size,
+                   int timeout_ms, struct infp_err *err)
+{
+        infp_autoclose int fd = connect_to(dir_fd, path, entry->uuid, timeout_ms, err);
+
+        if (fd < 0)
+                return fd;
+        if (send(fd, message, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
+                return infp_fail_errno(err, -errno, "cannot talk to the recorder (pid %d)", entry->pid);
+        return wait_for_answer(fd, timeout_ms, entry->pid, err);
+}
+
 int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err)
 {
-        infp_autoclose int fd = -1;
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = -1;
         struct infp_live_entry entry;
 
         if (size > INFP_LIVE_MESSAGE_MAX)
                 return infp_fail(err, -EMSGSIZE, "a message is at most %d bytes", INFP_LIVE_MESSAGE_MAX);
-        INFP_TRY(infp_live_find(uuid, &entry, err));
+        dir_fd = infp_live_open_directory(path, sizeof(path), err);
+        if (dir_fd < 0)
+                return dir_fd;
+        INFP_TRY(find_in(dir_fd, path, uuid, &entry, err));
         free(entry.output);
-        fd = connect_to(entry.uuid, timeout_ms, err);
-        if (fd < 0)
-                return fd;
-        if (send(fd, message, size, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-                return infp_fail_errno(err, -errno, "cannot talk to the recorder (pid %d)", entry.pid);
-        return wait_for_answer(fd, timeout_ms, entry.pid, err);
+        return send_to(dir_fd, path, &entry, message, size, timeout_ms, err);
 }
 
 struct run {
@@ -237,7 +248,7 @@ static int compare_runs(const void *left, const void *right)
         return a->is_here != b->is_here ? b->is_here - a->is_here : strcmp(b->entry.uuid, a->entry.uuid);
 }
 
-static bool serves(const char *uuid, const char *url)
+static bool serves(int dir_fd, const char *path, const struct infp_live_entry *entry, const char *url)
 {
         infp_autostr struct infp_str message = { 0 };
         struct infp_err err = { "" };
@@ -248,22 +259,24 @@ static bool serves(const char *uuid, const char *url)
         infp_json_key(&json, "serves");
         infp_json_str(&json, url);
         infp_json_object_end(&json);
-        return !message.failed && infp_live_send(uuid, message.data, message.size, ASK_MS, &err) >= 0;
+        return !message.failed && send_to(dir_fd, path, entry, message.data, message.size, ASK_MS, &err) >= 0;
 }
 
 int infp_live_find_server(const char *url, const char *output, struct infp_live_entry *ret, unsigned *ret_others,
                           char ret_other[37], struct infp_err *err)
 {
         infp_autofree char *here = realpath(INFP_DEFAULT_OUTPUT, NULL), *only = output ? realpath(output, NULL) : NULL;
+        char path[PATH_MAX];
+        infp_autoclose int dir_fd = infp_live_open_directory(path, sizeof(path), err);
         struct runs runs = { .here = here, .only = only };
-        int r = output && !only ? 0 : infp_live_each(add_run, &runs, err);
+        int r = dir_fd < 0 ? dir_fd : output && !only ? 0 : infp_live_each(dir_fd, add_run, &runs, err);
 
         *ret = (struct infp_live_entry){ 0 };
         infp_sort(runs.all, runs.n, sizeof(*runs.all), compare_runs);
         *ret_others = (unsigned) runs.n;
         snprintf(ret_other, 37, "%s", runs.n ? runs.all[0].entry.uuid : "");
         for (size_t i = 0; i < runs.n; i++)
-                if (r == 0 && !ret->uuid[0] && serves(runs.all[i].entry.uuid, url))
+                if (r == 0 && !ret->uuid[0] && serves(dir_fd, path, &runs.all[i].entry, url))
                         *ret = runs.all[i].entry;
                 else
                         free(runs.all[i].entry.output);
@@ -282,7 +295,7 @@ int infp_live_read_lock(const char *uuid, struct infp_err *err)
 
         if (dir_fd < 0)
                 return dir_fd;
-        INFP_TRY(infp_live_find(uuid, &entry, err));
+        INFP_TRY(find_in(dir_fd, path, uuid, &entry, err));
         free(entry.output);
         snprintf(name, sizeof(name), "%s.reader", entry.uuid);
         fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

@@ -194,23 +194,20 @@ static int visit(int dir_fd, const char *name, int (*each)(void *context, const 
         return output ? each(context, uuid, output) : 0;
 }
 
-int infp_live_each(int (*each)(void *context, const char *uuid, const char *output), void *context,
+int infp_live_each(int dir_fd, int (*each)(void *context, const char *uuid, const char *output), void *context,
                    struct infp_err *err)
 {
-        char path[PATH_MAX];
-        int fd = infp_live_open_directory(path, sizeof(path), err);
+        const int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *entry;
-        int r = 0;
+        int r = dir ? 0 : -errno;
 
-        if (fd < 0)
-                return fd;
         if (!dir) {
                 infp_close(fd);
-                return infp_fail(err, -ENOMEM, "not enough memory");
+                return infp_fail_errno(err, r, "cannot list the live runs");
         }
         while (r == 0 && (entry = readdir(dir)))
-                r = visit(fd, entry->d_name, each, context);
+                r = visit(dir_fd, entry->d_name, each, context);
         closedir(dir);
         return r;
 }

@@ -10,8 +10,9 @@
 /* Opens the directory (made when missing, checked); the path into ret. A descriptor or a negative errno. */
 int infp_live_open_directory(char *ret, size_t cap, struct infp_err *err);
 
-/* Calls back for each live run; what the dead left is removed. A callback's non-zero ends the walk and is returned. */
-int infp_live_each(int (*each)(void *context, const char *uuid, const char *output), void *context,
+/* Calls back for each live run of the directory; what the dead left is removed. A callback's non-zero ends the walk and is
+ * returned. */
+int infp_live_each(int dir_fd, int (*each)(void *context, const char *uuid, const char *output), void *context,
                    struct infp_err *err);
 
 /* Removes the files of a run: entry, socket, lock of readers. */

@@ -481,9 +481,10 @@ static int open_candidate(const struct candidates *c, const char *spec, const ch
 static int open_prefix(const char *spec, const char *output, struct infp_run **ret, struct infp_err *err)
 {
         infp_autofree struct run_entry *entries = NULL;
-        infp_autoclose int fd = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        char prefix[37], live[PATH_MAX];
+        infp_autoclose int fd = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                           live_fd = infp_live_open_directory(live, sizeof(live), NULL);
         struct candidates c = { 0 };
-        char prefix[37];
         int n, r;
 
         for (n = 0; n < 36 && spec[n]; n++)
@@ -493,7 +494,8 @@ static int open_prefix(const char *spec, const char *output, struct infp_run **r
         n = fd < 0 ? 0 : read_entries(fd, &entries);
         for (int i = 0; i < n; i++)
                 consider(&c, entries[i].uuid, output);
-        infp_live_each(consider_live, &c, NULL);
+        if (live_fd >= 0)
+                infp_live_each(live_fd, consider_live, &c, NULL);
         r = open_candidate(&c, spec, output, ret, err);
         candidates_done(&c);
         return r;
