@@ -47,7 +47,7 @@ def expect(stacks, *names):
     """All stacks with the innermost function have just these above it."""
     found = {path: n for path, n in stacks.items() if path and path[-1] == names[-1]}
     right = sum(n for path, n in found.items() if path[-len(names):] == names)
-    assert right > HZ / 20, stacks
+    assert right > 10, stacks  # how many there are is the machine's
     # The first samples may come before the program has been mapped as it is then.
     assert right >= 0.98 * sum(found.values()), found
 
