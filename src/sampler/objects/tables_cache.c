@@ -180,6 +180,8 @@ static int map_table(int fd, uint64_t table_size, struct infp_guarded_map *ret_m
                      const struct infp_unwind_table **ret)
 {
         INFP_TRY(infp_guarded_map_open(ret_map, fd, sizeof(struct head) + table_size, false));
+        /* A file system with large folios (ext4 since Linux 6.16) would have 2 MiB of it in memory for each one that is touched. */
+        madvise(ret_map->at, ret_map->size, MADV_NOHUGEPAGE);
         *ret = (const struct infp_unwind_table *) (const void *) (ret_map->at + sizeof(struct head));
         return 0;
 }
