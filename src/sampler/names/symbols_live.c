@@ -69,20 +69,6 @@ static void start(struct infp_symbols_live *live)
         }
 }
 
-bool infp_live_room(void *array, size_t *cap, size_t n, size_t size)
-{
-        void **memory = array, *grown;
-
-        if (n < *cap)
-                return true;
-        grown = realloc(*memory, (*cap ? 2 * *cap : 64) * size);
-        if (!grown)
-                return false;
-        *memory = grown;
-        *cap = *cap ? 2 * *cap : 64;
-        return true;
-}
-
 static void note_jitdump(struct infp_live_shared *shared, const struct infp_stack_nameless *nameless)
 {
         for (unsigned i = 0; i < shared->n_jitdumps; i++)
@@ -107,7 +93,7 @@ static uint32_t note_object(struct infp_symbols_live *live, const struct infp_st
 
         if (found)
                 return (uint32_t) *found;
-        if (!infp_live_room(&shared->objects, &shared->cap_objects, shared->n_objects, sizeof(object)) ||
+        if (!INFP_MAKE_ROOM(shared->objects, shared->n_objects, shared->cap_objects, 64) ||
             infp_map_put(&live->objects, hash, shared->n_objects) < 0)
                 return UINT32_MAX - 1;
         object.fd = fcntl(nameless->fd, F_DUPFD_CLOEXEC, 0);
@@ -128,7 +114,7 @@ static void hand_over(struct infp_symbols_live *live, const struct infp_stack_na
                                          UINT32_MAX };
 
         if (shared->n_frames >= INFP_LIVE_MAX_FRAMES ||
-            !infp_live_room(&shared->frames, &shared->cap_frames, shared->n_frames, sizeof(frame)))
+            !INFP_MAKE_ROOM(shared->frames, shared->n_frames, shared->cap_frames, 64))
                 return;
         if (nameless->kind == INFP_FRAME_JIT) {
                 if (nameless->jitdump)
@@ -201,7 +187,7 @@ static void put_names(struct infp_symbols_live *live, uint64_t t_ns)
         }
         pthread_mutex_lock(&shared->lock);
         for (size_t i = done; i < n; i++)
-                if (infp_live_room(&shared->names, &shared->cap_names, shared->n_names, sizeof(*names)))
+                if (INFP_MAKE_ROOM(shared->names, shared->n_names, shared->cap_names, 64))
                         shared->names[shared->n_names++] = names[i];
         pthread_mutex_unlock(&shared->lock);
         free(names);

@@ -67,9 +67,6 @@ struct infp_live_shared {
         int root_fd;
 };
 
-/* symbols_live.c: makes room for one more after n elements of an array; of the shared part under its lock. */
-bool infp_live_room(void *array, size_t *cap, size_t n, size_t size);
-
 /* symbols_live_read.c: the thread. */
 void *infp_live_main(void *shared);
 /* Gives a reference back; the last one frees all. */

@@ -65,7 +65,7 @@ static void put_name(struct infp_live_shared *shared, uint64_t frame, const stru
                                        .from = symbol->from };
 
         pthread_mutex_lock(&shared->lock);
-        if (name.name && infp_live_room(&shared->names, &shared->cap_names, shared->n_names, sizeof(name))) {
+        if (name.name && INFP_MAKE_ROOM(shared->names, shared->n_names, shared->cap_names, 64)) {
                 shared->names[shared->n_names++] = name;
                 name = (struct infp_live_name){ 0 };
         }
@@ -197,7 +197,7 @@ static void wait_for_name(struct infp_live_shared *shared, struct infp_live_read
         if (!process)
                 return;
         open_files(shared, process, jitdump);
-        if (infp_live_room(&reader->waiting, &reader->cap_waiting, reader->n_waiting, sizeof(*frame)))
+        if (INFP_MAKE_ROOM(reader->waiting, reader->n_waiting, reader->cap_waiting, 64))
                 reader->waiting[reader->n_waiting++] = *frame;
 }
 
@@ -332,8 +332,7 @@ static void read_all(struct infp_live_shared *shared, struct infp_live_reader *r
                 for (size_t i = 0; i < n; i++)
                         if (frames[i].object == UINT32_MAX)
                                 wait_for_name(shared, reader, &frames[i]);
-                        else if (infp_live_room(&reader->in_files, &reader->cap_in_files, reader->n_in_files,
-                                                sizeof(*frames)))
+                        else if (INFP_MAKE_ROOM(reader->in_files, reader->n_in_files, reader->cap_in_files, 64))
                                 reader->in_files[reader->n_in_files++] = frames[i];
                 free(frames);
                 if (!is_ending && infp_clock_ns(CLOCK_MONOTONIC) < due)
