@@ -15,7 +15,7 @@ static const char default_reason[] = "the source does not provide it here";
 
 void infp_emit_init(struct infp_emit *emit, int (*put)(void *context, const struct infp_row *row), void *context)
 {
-        /* The texts behind are written before they are read; most collectors touch few pages of them. */
+        /* The texts after these are written before they are read; most collectors touch few pages of them. */
         memset(emit, 0, offsetof(struct infp_emit, text));
         emit->put = put;
         emit->context = context;

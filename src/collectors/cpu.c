@@ -55,7 +55,7 @@ static const struct infp_column cpu_columns[] = {
         [CPU_INTERRUPTS] = INFP_COLUMN(vInterrupts, I64, COUNTER, count, MEASURED, ZERO, "stat:intr", 0, "infprof_host_interrupts_total", "Hardware interrupts served."),
         [CPU_SOFT_INTERRUPTS] = INFP_COLUMN(vSoftInterrupts, I64, COUNTER, count, MEASURED, ZERO, "stat:softirq", 0, "infprof_host_soft_interrupts_total", "Software interrupts served."),
         [CPU_FORKS] = INFP_COLUMN(vProcessesForked, I64, COUNTER, count, MEASURED, ZERO, "stat:processes", 0, "infprof_host_forks_total", "Processes and threads made since boot."),
-        [CPU_RUNNING] = INFP_COLUMN(vProcessesRunning, I64, GAUGE, count, MEASURED, NO, "stat:procs_running", 0, "infprof_host_threads_runnable", "Threads that run or could."),
+        [CPU_RUNNING] = INFP_COLUMN(vProcessesRunning, I64, GAUGE, count, MEASURED, NO, "stat:procs_running", 0, "infprof_host_threads_runnable", "Threads that run or are ready to run."),
         [CPU_BLOCKED] = INFP_COLUMN(vProcessesBlocked, I64, GAUGE, count, MEASURED, NO, "stat:procs_blocked", 0, "infprof_host_threads_blocked", "Threads that wait for I/O."),
 };
 

@@ -11,7 +11,7 @@ enum clock_cell { CLOCK_MEAN, CLOCK_MIN, CLOCK_MAX, CLOCK_N };
 
 // clang-format off
 static const struct infp_column clock_columns[] = {
-        [CLOCK_MEAN] = INFP_COLUMN(vCpuMhz, F64, GAUGE, mhz, DERIVED, NO, NULL, 0, "infprof_host_cpu_frequency_hertz", "Clock frequency, mean of the cores that tell theirs."),
+        [CLOCK_MEAN] = INFP_COLUMN(vCpuMhz, F64, GAUGE, mhz, DERIVED, NO, NULL, 0, "infprof_host_cpu_frequency_hertz", "Clock frequency, mean of the cores that report one."),
         [CLOCK_MIN] = INFP_COLUMN(vCpuMhzMin, F64, GAUGE, mhz, DERIVED, NO, NULL, 0, "infprof_host_cpu_frequency_min_hertz", "Clock frequency of the slowest core."),
         [CLOCK_MAX] = INFP_COLUMN(vCpuMhzMax, F64, GAUGE, mhz, DERIVED, NO, NULL, 0, "infprof_host_cpu_frequency_max_hertz", "Clock frequency of the fastest core."),
 };
@@ -104,7 +104,7 @@ static int read_cpuinfo(struct cpu_clock *c, const struct infp_env *env, struct 
 static void explain(struct infp_emit *emit, int r)
 {
         const char *reason = r == -EACCES ? "neither cpufreq in /sys nor /proc/cpuinfo can be read"
-                                          : "no core shows its frequency, neither cpufreq in /sys nor /proc/cpuinfo";
+                                          : "no core reports its frequency, in /sys (cpufreq) or /proc/cpuinfo";
 
         for (int i = 0; i < CLOCK_N; i++)
                 infp_emit_source(emit, &clock_table, i, NULL, r == -EACCES ? INFP_DENIED : INFP_ABSENT, reason, NULL);

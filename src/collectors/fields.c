@@ -116,7 +116,7 @@ void infp_fields_explain(const struct infp_fields *fields, struct infp_emit *emi
                 if (r < 0)
                         snprintf(reason, sizeof(reason), "%s: %s", fields->path, strerror(-r));
                 else
-                        snprintf(reason, sizeof(reason), "%s gives no number for it", fields->path);
+                        snprintf(reason, sizeof(reason), "%s has no number for it", fields->path);
                 infp_emit_source(emit, fields->table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT,
                                  reason, NULL);
         }
@@ -131,7 +131,7 @@ void infp_fields_explain_derived(const struct infp_fields *fields, struct infp_e
         if (r < 0)
                 snprintf(reason, sizeof(reason), "%s: %s", fields->path, strerror(-r));
         else
-                snprintf(reason, sizeof(reason), "%s does not give all that it is computed from", fields->path);
+                snprintf(reason, sizeof(reason), "%s lacks a value that it is computed from", fields->path);
         infp_emit_source(emit, fields->table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT, reason,
                          NULL);
 }

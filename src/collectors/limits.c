@@ -292,11 +292,11 @@ static void add_throttling(struct limits *s, const struct infp_env *env)
 
 static void say(const struct limits *s, struct infp_emit *emit, unsigned cell, const char *none)
 {
-        infp_emit_source(emit, &limits_table, (int) cell, NULL, INFP_ABSENT,
-                         s->is_hidden
-                                 ? "none can be seen; control groups above, or that of the target, are hidden from here"
-                                 : none,
-                         s->is_hidden ? "run infprof on the host, outside of the container" : NULL);
+        infp_emit_source(
+                emit, &limits_table, (int) cell, NULL, INFP_ABSENT,
+                s->is_hidden ? "none is visible; the target's control group, or those above it, are hidden from here"
+                             : none,
+                s->is_hidden ? "run infprof on the host, outside of the container" : NULL);
 }
 
 static void fill(const struct limits *s, struct infp_emit *emit, struct infp_row *row)

@@ -14,7 +14,7 @@ static const struct infp_column pressure_columns[] = {
         INFP_COLUMN(vPressureCpuSomeAvg10, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg10", 0, "infprof_pressure_cpu_some_10s_ratio", "The kernel's average of vPressureCpuSome over 10 s, as a share of time."),
         INFP_COLUMN(vPressureCpuSomeAvg60, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg60", 0, "infprof_pressure_cpu_some_60s_ratio", "The kernel's average of vPressureCpuSome over 60 s, as a share of time."),
         INFP_COLUMN(vPressureCpuSomeAvg300, F64, GAUGE, percent, MEASURED, NO, "cpu:some:avg300", 0, "infprof_pressure_cpu_some_300s_ratio", "The kernel's average of vPressureCpuSome over 300 s, as a share of time."),
-        INFP_COLUMN(vPressureCpuFull, I64, COUNTER, ns, MEASURED, ZERO, "cpu:full:total", 1000, "infprof_pressure_cpu_full_seconds_total", "Time in which all tasks that had work waited for a CPU; of a whole machine the kernel does not define it and says 0."),
+        INFP_COLUMN(vPressureCpuFull, I64, COUNTER, ns, MEASURED, ZERO, "cpu:full:total", 1000, "infprof_pressure_cpu_full_seconds_total", "Time in which all tasks that had work waited for a CPU; for a whole machine the kernel does not define it and reports 0."),
         INFP_COLUMN(vPressureCpuFullAvg10, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg10", 0, "infprof_pressure_cpu_full_10s_ratio", "The kernel's average of vPressureCpuFull over 10 s, as a share of time."),
         INFP_COLUMN(vPressureCpuFullAvg60, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg60", 0, "infprof_pressure_cpu_full_60s_ratio", "The kernel's average of vPressureCpuFull over 60 s, as a share of time."),
         INFP_COLUMN(vPressureCpuFullAvg300, F64, GAUGE, percent, MEASURED, NO, "cpu:full:avg300", 0, "infprof_pressure_cpu_full_300s_ratio", "The kernel's average of vPressureCpuFull over 300 s, as a share of time."),
@@ -89,7 +89,7 @@ static int pressure_open(void *state, const struct infp_env *env, struct infp_er
                 return infp_fail(err, -ENODEV,
                                  "the kernel keeps no pressure figures: %s (boot with psi=1; it must have been built "
                                  "with CONFIG_PSI)",
-                                 first == -ENOENT ? "/proc/pressure is not there" : "they are switched off");
+                                 first == -ENOENT ? "/proc/pressure is missing" : "they are switched off");
         return infp_fail_errno(err, first, "/proc/pressure cannot be read");
 }
 
@@ -144,7 +144,7 @@ static void explain(struct infp_emit *emit, unsigned resource, const char *path,
         const char *rest;
 
         if (resource >= OPTIONAL && r == -ENOENT)
-                snprintf(reason, sizeof(reason), "/%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+                snprintf(reason, sizeof(reason), "/%s is missing: it needs Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
                          path);
         else
                 snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));

@@ -175,7 +175,7 @@ static int thermal_sample(void *state, const struct infp_env *env, struct infp_e
         if (!has) {
                 infp_emit_source(emit, &thermal_table, THERMAL_TEMPERATURE, NULL,
                                  r < 0 ? infp_source_state_of(r) : INFP_BROKEN,
-                                 r < 0 ? "its sensor cannot be read" : "its sensor gives no temperature", NULL);
+                                 r < 0 ? "its sensor cannot be read" : "its sensor reports no temperature", NULL);
                 return 0;
         }
         row = infp_emit_begin(emit, &thermal_table, t_ns);

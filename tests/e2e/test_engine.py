@@ -221,7 +221,7 @@ def test_hostile_pages_side_by_side(record, latency_truth):
     nan = engines.vllm(url["/nan"])[-1]
     assert nan["system_requests_running"] is None and nan["tokens_prompt_total"] == plain[0]["tokens_prompt_total"]
     mixed = engines.scrapes(url["/mixed"])[-1]
-    assert mixed["ok"] and mixed["bad_lines"] >= 4 and "passed over" in mixed["reason"]
+    assert mixed["ok"] and mixed["bad_lines"] >= 4 and "skipped" in mixed["reason"]
     assert engines.vllm(url["/mixed"])[-1]["tokens_prompt_total"] == plain[0]["tokens_prompt_total"]
     for name in ("/hang", "/slow"):
         scrapes = engines.scrapes(url[name])
@@ -286,7 +286,7 @@ def test_page_cut_in_the_middle_of_a_number(record, run_dir):
     bad = [row for row in scrapes if not row["ok"]]
     assert good and scrapes[0]["ok"]
     for row in bad:
-        assert "bytes are missing" in row["reason"] or "was cut" in row["reason"]
+        assert "bytes are missing" in row["reason"] or "is truncated" in row["reason"]
     for row in engines.vllm(url):
         assert (row["system_requests_running"], row["tokens_prompt_total"], row["tokens_generation_total"]) == (6, 91500, 48213)
     values = {value for series, value in engines.samples(url) if "generation" in series["name"]}
@@ -354,7 +354,7 @@ def test_a_page_that_ends_without_a_line_feed(record, server):
     one.answers["/closes/metrics"] = closes
     engines = read(record, one.url(), one.url("/closes/metrics"), seconds=2)
     assert engines.vllm(one.url())[-1]["tokens_generation_total"] == 100
-    assert "was cut" in engines.state(one.url("/closes/metrics"))["reason"]
+    assert "is truncated" in engines.state(one.url("/closes/metrics"))["reason"]
 
 
 def test_a_path_that_is_named_without_its_page(record, server):

@@ -274,7 +274,7 @@ static void numbers_out_of_range(void **state)
                I64("net", NULL, "vNetworkBytesSent", 2));
         assert_int_equal(machine_count(m, "cpu_core"), 1);
         assert_string_equal(machine_state(m, "net", "vNetworkBytesRecvd", reason, sizeof(reason)), "absent");
-        assert_string_equal(reason, "/proc/net/dev gives no number for it");
+        assert_string_equal(reason, "/proc/net/dev has no number for it");
         machine_close(m);
         tree_remove(top);
 }

@@ -110,7 +110,7 @@ static void virtual_machine(void **state)
                I64("mem", NULL, "vPgFault", 5000000), ABSENT("mem", NULL, "vMemoryKernelStack"),
                ABSENT("mem", NULL, "vHugetlb"), ABSENT("mem", NULL, "vNumaHit"));
         assert_string_equal(machine_state(m, "mem", "vNumaHit", reason, sizeof(reason)), "absent");
-        assert_string_equal(reason, "/proc/vmstat gives no number for it");
+        assert_string_equal(reason, "/proc/vmstat has no number for it");
         EXPECT(m, I64("disk", NULL, "vDiskSuccessfulReads", 30101), I64("disk", NULL, "vDiskReadBytes", 1229250560),
                I64("disk", NULL, "vDiskWriteBytes", 819281920), I64("disk", NULL, "vDiskDiscards", 10),
                ABSENT("disk", NULL, "vDiskFlushes"), I64("net", NULL, "vNetworkBytesRecvd", 70000007),

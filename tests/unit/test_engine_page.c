@@ -220,7 +220,7 @@ static void torn_pages(void **state)
         static const struct {
                 const char *body, *type, *why;
         } cases[] = {
-                { "vllm:num_requests_running 48\nvllm:num_requests_waiting 4", "text/plain", "cut" },
+                { "vllm:num_requests_running 48\nvllm:num_requests_waiting 4", "text/plain", "truncated" },
                 { "# TYPE vllm:x counter\nvllm:x_total 1\n", "application/openmetrics-text; version=1.0.0", "# EOF" },
                 { "<html>\n<body>404</body>\n</html>\n", "text/plain", url },
                 { "{\"detail\":\"Not Found\"}\n", "application/json", url },

@@ -64,7 +64,7 @@ static void test_bounds(void **state)
                                             round == 0   ? ""
                                             : round == 1 ? "broken"
                                                          : "ok");
-                        assert_true(round != 1 || strstr(reason, "which cannot be: of this GPU it is "));
+                        assert_true(round != 1 || strstr(reason, "which is impossible: this GPU has "));
                 }
         }
         machine_close(m);

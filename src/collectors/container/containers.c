@@ -1,7 +1,7 @@
-/* Containers and control groups: what they use and what they may use. Of a target: the cgroup that its processes are in; without
- * one the container that infprof itself runs in; with --containers every one that there is.
+/* Containers and control groups: what they use and what they may use. For a target: the cgroup of its processes; without one
+ * the container that infprof itself runs in; with --containers all containers.
  *
- * A thread of its own: reading memory.stat makes the kernel add up what all CPUs have counted, and that can take long. */
+ * A thread of its own: reading memory.stat makes the kernel add up what all CPUs have counted, which can take long. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define OFTEN_NS (INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define SELDOM_NS (10 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define LOOK_NS (5 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
-/* Settings of a few are looked at more often than those of many, and of many those of the target. */
+/* Settings of a few are read more often than those of many, and among many those of the target. */
 #define LIMITS_NS (5 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 #define RARELY_NS (30 * INFP_NS_PER_S - INFP_NS_PER_S / 10)
 
@@ -56,14 +56,14 @@ static void forget(struct containers *s, const struct container *c)
 static void drop(struct containers *s, size_t index)
 {
         forget(s, s->list[index]);
-        if (s->list[index]->is_gone) /* another of its name may be there by now */
+        if (s->list[index]->is_gone) /* another one with its name may exist by now */
                 s->finder.next_full_ns = 0;
         container_free(s->list[index]);
         s->n--;
         memmove(&s->list[index], &s->list[index + 1], (s->n - index) * sizeof(*s->list));
 }
 
-/* Takes it over; gives back the one of its id that was there. NULL: no memory, or more than are followed. */
+/* Takes it over; returns the one of its id that was there. NULL: no memory, or more than are followed. */
 static struct container *add(struct containers *s, struct container *c)
 {
         for (size_t i = 0; i < s->n; i++)
@@ -98,7 +98,7 @@ static struct container_seen *see(struct containers *s, const struct infp_env *e
                 if (s->seen[i].hash == hash)
                         return &s->seen[i];
         if (s->n_seen == CONTAINER_SEEN)
-                s->n_seen = 0; /* processes that wander: found anew */
+                s->n_seen = 0; /* processes that move: found again */
         seen = &s->seen[s->n_seen++];
         *seen = (struct container_seen){ .hash = hash };
         c = container_of_paths(s, env, paths, !is_own, &seen->r);
@@ -123,7 +123,7 @@ static void look_at(struct containers *s, const struct infp_env *env, int32_t pi
                 s->target_r = seen->r;
 }
 
-/* An attached target is known when the table was read for the first time, which another thread does just now. */
+/* An attached target is known once the table was read for the first time, which another thread is doing now. */
 static void wait_for_target(struct containers *s, const struct infp_env *env)
 {
         const struct timespec step = { .tv_nsec = WAIT_STEP_NS };
@@ -134,8 +134,8 @@ static void wait_for_target(struct containers *s, const struct infp_env *env)
         }
 }
 
-/* A command that is yet to run waits at its gate, our youngest child: nothing but its cgroup is its own by now, and that is what
- * the first row is about. */
+/* A command that has not started waits at its gate, our youngest child: only its cgroup is its own so far, and the first row
+ * is about that. */
 static void find_waiting_command(struct containers *s, const struct infp_env *env)
 {
         struct infp_span text, word;
@@ -167,8 +167,8 @@ static void list_target(struct containers *s, const struct infp_env *env)
                 find_waiting_command(s, env);
 }
 
-/* Processes rarely move, and then at their start: they are asked for their cgroups soon after there are others, then ever less
- * often, at last each 5 s. */
+/* Processes rarely move, and then at their start: their cgroups are read soon after new processes appear, then less and less
+ * often, down to each 5 s. */
 static bool is_due_to_look(struct containers *s, const struct infp_env *env)
 {
         uint64_t hash = infp_hash64(s->pids, s->n_pids * sizeof(s->pids[0]), s->n_pids);
@@ -191,7 +191,7 @@ static void find_target(struct containers *s, const struct infp_env *env)
                 return;
         s->next_target_ns = s->now_ns + OFTEN_NS;
         list_target(s, env);
-        /* A target that has ended is in no cgroup any more; what it used until then is still to be read. */
+        /* A target that has ended is in no cgroup any more; its use until then must still be read. */
         if (!is_host && !s->n_pids)
                 return;
         if (!is_due_to_look(s, env))
@@ -201,7 +201,7 @@ static void find_target(struct containers *s, const struct infp_env *env)
                 s->list[i]->is_seen = false;
         if (is_host)
                 look_at(s, env, 0);
-        /* bound: sources say so when there are more (container_explain) */
+        /* bound: sources report when there are more (container_explain) */
         for (size_t i = 0; !is_host && i < s->n_pids && i < CONTAINER_TARGETS; i++)
                 look_at(s, env, s->pids[i]);
         for (size_t i = s->n; i-- > 0;) {
@@ -222,7 +222,7 @@ static void found(struct containers *s, const struct infp_env *env, const char *
                 c->is_found = true;
 }
 
-/* The target's, then as they were made: by their first process. What is found later comes after. */
+/* The target's, then in the order in which they were made: by their first process. Those found later come after. */
 static int in_order(const void *a, const void *b)
 {
         const struct container *x = *(struct container *const *) a, *y = *(struct container *const *) b;
@@ -288,8 +288,8 @@ static bool has_values(const struct infp_row *row)
         return false;
 }
 
-/* False: it has nothing to say. Its directory went away in between, or it is the root of a v1 hierarchy, which has no figures, in a
- * tree that lacks the file by which that is known. */
+/* False: no figures. Its directory went away in between, or it is the root of a v1 hierarchy, which has none, in a tree that
+ * lacks the file by which that is known. */
 static bool sample_one(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c,
                        uint64_t ret_missing[2])
 {
@@ -305,7 +305,7 @@ static bool sample_one(struct containers *s, const struct infp_env *env, struct 
         return true;
 }
 
-/* Of the first and of the target's it is said what they lack; of the rest the first stands for all. */
+/* Reports what the first and the target's lack; the first stands for all others. */
 static void sample_all(struct containers *s, const struct infp_env *env, struct infp_emit *emit)
 {
         uint64_t missing[CONTAINER_TARGETS][2] = { { 0 } }, rest[2];
@@ -316,7 +316,7 @@ static void sample_all(struct containers *s, const struct infp_env *env, struct 
                 if (sample_one(s, env, emit, s->list[i], i < CONTAINER_TARGETS ? missing[i] : rest) &&
                     first == SIZE_MAX)
                         first = i;
-        /* bound: why a figure is missing is explained for the first ones */
+        /* bound: the first ones are explained */
         for (size_t i = 0; i < s->n && i < CONTAINER_TARGETS; i++) {
                 if (s->list[i]->is_gone)
                         continue;

@@ -1,8 +1,8 @@
 /* Reads and writes of a container on each block device: io.stat (v2), blkio.throttle.* (v1).
  *
- * The same bytes pass a device-mapper or md device and the disk under it, and the kernel counts them at both: a device is left
- * out of the sum when a whole disk under it is in the list. Some kernels leave names without numbers standing before the
- * next one on a line: the last name owns the numbers. */
+ * The same bytes pass a device-mapper or md device and the disk under it, and the kernel counts them at both: a device is
+ * left out of the sum when a whole disk under it is in the list. Some kernels leave names without numbers before the next one
+ * on a line: the last name owns the numbers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static struct figure *figure_of(struct figures *f, uint32_t major, uint32_t mino
                 if (f->list[i].major == major && f->list[i].minor == minor)
                         return &f->list[i];
         if (f->n == CONTAINER_DEVICES) {
-                f->is_cut = true; /* a sum without it would be none */
+                f->is_cut = true; /* a sum without it would be wrong */
                 return NULL;
         }
         f->list[f->n] = (struct figure){ .major = major, .minor = minor };
@@ -122,7 +122,7 @@ static void read_figures(struct containers *s, const struct infp_env *env, struc
         if (container_read_file(s, env, c, file, &text) < 0)
                 return;
         whole = infp_whole_words(text);
-        /* The kernel may end after a bare name; a number that was cut makes the sum fall, which must not be shown. */
+        /* The kernel may end after a bare name; a cut number makes the sum fall, which must not be shown. */
         if (whole.size < text.size && memchr(text.at + whole.size, '=', text.size - whole.size))
                 f->is_cut = true;
         if (whole.size < text.size && !c->is_v2[INFP_CG_IO])
@@ -135,7 +135,7 @@ static void read_figures(struct containers *s, const struct infp_env *env, struc
         }
 }
 
-/* The name at the end of the link sys/dev/block/8:0; trees that cannot hold links have its text in a file. */
+/* The name at the end of the link sys/dev/block/8:0; trees without links have its text in a file. */
 static bool name_of(const struct infp_env *env, uint32_t major, uint32_t minor, char *ret, size_t cap)
 {
         char path[64], text[256];
@@ -188,7 +188,7 @@ struct lower_walk {
         const struct infp_env *env;
         struct block_device *device;
         unsigned level;
-        const char *part; /* whose disk is looked for */
+        const char *part; /* the one whose disk is looked for */
         char disk[64];
 };
 
@@ -214,7 +214,7 @@ static void add_slave(void *context, const char *name)
                 return;
         snprintf(path, sizeof(path), "sys/block/%s/slaves", name);
         each(walk->env, path, add_slave, &below);
-        if (d->n_lower > before) /* what lies under it is what counts */
+        if (d->n_lower > before) /* what is under it counts */
                 return;
         each(walk->env, "sys/block", try_disk, &below);
         if (below.disk[0] && d->n_lower < INFP_COUNT(d->lower) &&
@@ -334,7 +334,7 @@ void container_devices(struct containers *s, const struct infp_env *env, struct 
                         total[k] += f.list[i].v[k];
                 emit_device(s, env, emit, c, &f.list[i], counted, t_ns);
         }
-        /* An empty list of a file that is there: it has not read or written yet. */
+        /* An empty list in an existing file: it has not read or written yet. */
         for (unsigned k = 0; k < N_FIGURES && !f.is_cut; k++)
                 if (!c->r[k >= READS && !c->is_v2[INFP_CG_IO] ? FILE_IO_CALLS : FILE_IO])
                         infp_row_raw(sums, cells[k], total[k]);

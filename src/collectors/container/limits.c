@@ -34,7 +34,7 @@ static uint64_t number(const struct infp_env *env, const struct infp_cgroup_plac
         return infp_cgroup_limit(value);
 }
 
-/* Of a setting that may be 0. */
+/* A setting that may be 0. */
 static uint64_t limit(const struct infp_env *env, const struct infp_cgroup_place *place, const char *file, int *ret_r)
 {
         struct infp_span value;
@@ -199,7 +199,7 @@ void container_fill_limits(const struct container *c, struct infp_row *row)
         if (l->cpuset)
                 infp_row_str(row, C_CPUSET, l->cpuset);
         positive(row, C_MEMORY_LIMIT, l->memory);
-        /* v1 says it itself, and knows of parents that cannot be seen from inside. */
+        /* v1 reports it itself, and knows parents that cannot be seen from inside. */
         positive(row, C_MEMORY_LIMIT_EFFECTIVE,
                  l->memory_hierarchy && (!l->memory_effective || l->memory_hierarchy < l->memory_effective)
                          ? l->memory_hierarchy
@@ -229,7 +229,7 @@ static ssize_t read_procs(struct containers *s, const struct infp_env *env, cons
         ssize_t n = -ENOENT;
 
         for (size_t i = 0; i < INFP_COUNT(order); i++) {
-                /* Of a hybrid the v2 side is mostly empty of controllers, and not of processes: both will do. */
+                /* The v2 side of a hybrid usually has no controllers, but has processes: both sides will do. */
                 if (!c->dir[order[i]] || (c->version == 1 && order[i] == INFP_CG_UNIFIED))
                         continue;
                 snprintf(path, sizeof(path), "%s/cgroup.procs", c->dir[order[i]]);
@@ -271,7 +271,7 @@ void container_read_members(struct containers *s, const struct infp_env *env, st
                 if (c->is_target && !is_in(s->pids, s->n_pids, (int32_t) pid))
                         c->n_others_now++;
         }
-        /* One that was forked since the target was looked at is no stranger. */
+        /* A process that was forked after the look at the target is not counted. */
         c->n_others = before < c->n_others_now ? before : c->n_others_now;
         c->has_looked = true;
         if (is_listed && c->pid_fd >= 0)

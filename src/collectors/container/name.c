@@ -48,9 +48,9 @@ struct walk {
 static void note_pod(struct walk *walk, struct infp_span name)
 {
         static const char *const classes[] = { "burstable", "besteffort" };
-        struct infp_span behind = { "", 0 };
+        struct infp_span after = { "", 0 };
         struct infp_span rest =
-                without_end(infp_span_cut(name, ':', &behind), ".slice"); /* "<slice>:cri-containerd:<id>" */
+                without_end(infp_span_cut(name, ':', &after), ".slice"); /* "<slice>:cri-containerd:<id>" */
 
         for (size_t i = 0; i + 3 + UID_SIZE <= rest.size; i++)
                 if (!memcmp(rest.at + i, "pod", 3) && i + 3 + UID_SIZE == rest.size &&

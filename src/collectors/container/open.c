@@ -14,13 +14,13 @@
 #include "collectors/container/name.h"
 #include "collectors/container/state.h"
 
-/* Which containers there are, come and go.
+/* Finds containers as they come and go.
  *
- * inotify says nothing about directories that others than us make in v1 of some kernels, and it wants a watch for each. A cgroup
- * directory's link count is 2 and one for each directory in it, so a stat of each known one shows where to look; that a
- * directory came and another went in between shows when all are listed again, each 10 s, and when a container's files say that
- * it is gone. Containers themselves, which are most of the directories and have many files, rarely hold others: they are looked at
- * only then, and listed each minute. */
+ * inotify is silent about directories that other processes make in v1 on some kernels, and needs a watch for each. A cgroup
+ * directory's link count is 2 plus the number of its subdirectories, so a stat of each known one shows where to look; that
+ * one directory came and another went in between shows when all are listed again, each 10 s, and when a container's files
+ * show that it is gone. Containers themselves, which are most of the directories and have many files, rarely contain others:
+ * they are read only then, and listed each minute. */
 
 enum { MOST_DIRS = 4096 };
 #define EACH_NS (1 * INFP_NS_PER_S - INFP_NS_PER_S / 10) /* a tick may come a little early */
@@ -63,7 +63,7 @@ static int add_dir(struct container_finder *f, const char *path)
         return 0;
 }
 
-/* The hierarchy in which all containers are. */
+/* The hierarchy that contains all containers. */
 static int begin(struct containers *s)
 {
         static const enum infp_controller order[] = { INFP_CG_MEMORY, INFP_CG_PIDS,   INFP_CG_CPU,   INFP_CG_CPUACCT,
@@ -104,7 +104,7 @@ static int list_dir(struct container_finder *f, const struct infp_env *env, size
 
         if (!stream) {
                 infp_close(fd);
-                return 0; /* gone, or not for us */
+                return 0; /* gone, or not readable for us */
         }
         while (r >= 0 && (entry = readdir(stream))) {
                 int n;
@@ -128,7 +128,7 @@ static int list_dir(struct container_finder *f, const struct infp_env *env, size
         return r;
 }
 
-/* Looks at one that is known; false: it is gone. */
+/* Looks at a known one; false: it is gone. */
 static bool look(struct container_finder *f, const struct infp_env *env, size_t index, bool full, bool deep, int *ret_r)
 {
         struct found_dir *dir = &f->dirs[index];
@@ -140,7 +140,7 @@ static bool look(struct container_finder *f, const struct infp_env *env, size_t 
         if (fstatat(env->root_fd, dir->path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
                 return false;
         if (dir->inode != st.st_ino)
-                dir->is_new = true; /* another one of its name */
+                dir->is_new = true; /* another one with its name */
         is_changed = dir->is_new || dir->n_links != st.st_nlink;
         dir->inode = st.st_ino;
         dir->n_links = (uint32_t) st.st_nlink;
@@ -174,7 +174,7 @@ int container_find(struct containers *s, const struct infp_env *env,
                 f->next_deep_ns = s->now_ns + DEEP_NS;
         if (!f->n)
                 r = begin(s);
-        for (size_t i = 0; i < f->n && r >= 0; i++) /* grows while it is walked: what is found is looked at as well */
+        for (size_t i = 0; i < f->n && r >= 0; i++) /* grows while it is walked: found ones are looked at, too */
                 f->dirs[i].is_gone = !look(f, env, i, full, deep, &r);
         for (size_t i = 0; i < f->n; i++)
                 if (f->dirs[i].is_gone) {
@@ -194,9 +194,9 @@ int container_find(struct containers *s, const struct infp_env *env,
         return r;
 }
 
-/* Who a container is, and where the files are that count it. */
+/* Who a container is, and where its files are. */
 
-/* Which of its hierarchies shows who it is: where there is more than one, the first of these that does not count the machine. */
+/* The hierarchy that shows who it is: among several, the first of these that does not count the machine. */
 static const enum infp_controller order[] = { INFP_CG_MEMORY, INFP_CG_CPU,     INFP_CG_CPUACCT, INFP_CG_IO,
                                               INFP_CG_PIDS,   INFP_CG_UNIFIED, INFP_CG_CPUSET,  INFP_CG_NAMED };
 
@@ -244,8 +244,8 @@ static int set_dir(struct container *c, enum infp_controller controller, const s
         return c->dir[controller] ? 0 : -ENOMEM;
 }
 
-/* A path of the process to that of its container: what lies below the container's own directory is cut off. In each hierarchy
- * for itself, since a container need not be in all of them. */
+/* Cuts a path of the process to its container's: everything below the container's own directory. In each hierarchy
+ * separately, since a container need not be in all of them. */
 static void cut_path(struct infp_cgroup_paths *paths, enum infp_controller controller)
 {
         struct infp_container_name name;
@@ -260,11 +260,11 @@ static bool inode_of(const struct infp_env *env, const char *path, uint64_t *ret
 
         if (fstatat(env->root_fd, path, &st, 0) < 0 || !S_ISDIR(st.st_mode))
                 return false;
-        *ret = env->is_live ? (uint64_t) st.st_ino : 0; /* that of a collected tree means nothing */
+        *ret = env->is_live ? (uint64_t) st.st_ino : 0; /* in a collected tree it means nothing */
         return true;
 }
 
-/* Fills the directories. The error of the first that cannot be had when there is none. */
+/* Fills the directories. Without any, the error of the first. */
 static int set_dirs(struct containers *s, const struct infp_env *env, struct infp_cgroup_paths *paths,
                     struct container *c)
 {
@@ -300,7 +300,7 @@ static void set_name(struct container *c, const struct infp_container_name *name
                  infp_is_container_id(name->id) ? 12 : (int) (name->id.size < 79 ? name->id.size : 79), name->id.at);
         snprintf(c->pod, sizeof(c->pod), "%.*s", (int) (name->pod.size < 39 ? name->pod.size : 39), name->pod.at);
         snprintf(c->qos, sizeof(c->qos), "%.*s", (int) (name->qos.size < 15 ? name->qos.size : 15), name->qos.at);
-        for (char *p = c->pod; *p; p++) /* systemd's slices may not hold a '-' there */
+        for (char *p = c->pod; *p; p++) /* systemd's slices may not contain a '-' there */
                 *p = *p == '_' ? '-' : *p;
 }
 
@@ -329,8 +329,8 @@ static bool id_behind(struct infp_span line, const char *before, char *ret, size
         return true;
 }
 
-/* The inside of a container with a cgroup namespace of its own: the path is "/", but /etc/hostname and its like, which the
- * runtime has mounted into it, come from directories that bear its id. Other mounts may be of containers in the container. */
+/* Inside a container with a cgroup namespace of its own the path is "/", but /etc/hostname and similar files, which the
+ * runtime has mounted, come from directories with its id. Other mounts may belong to containers in the container. */
 static bool name_of_mounts(const struct infp_env *env, struct container *c)
 {
         static const struct {
@@ -382,8 +382,8 @@ static const char *last_part(const char *path)
         return slash ? slash + 1 : path;
 }
 
-/* v1 counts a process in each hierarchy at another place, if it must be: a session has its own memory cgroup, and its CPU time
- * is that of the slice. What is not of the same name is not the same thing. */
+/* v1 may count a process at another place in each hierarchy: a session has its own memory cgroup, and its CPU time is that of
+ * the slice. Places with different names are not the same thing. */
 static void drop_others(struct container *c, enum infp_controller main)
 {
         const char *name = last_part(c->dir[main] + c->base_size[main]);
@@ -411,7 +411,7 @@ static int set_identity(const struct infp_env *env, struct container *c, const s
                 return -ENOMEM;
         inode_of(env, c->dir[main], &c->inode);
         c->version = c->is_v2[main] ? 2 : 1;
-        /* By the path in the hierarchy, which may tell more than what is mounted of it. */
+        /* By the path in the hierarchy, which may show more than its mounted part. */
         *ret_is_container = infp_container_name(paths->at[paths->at[main].size ? main : INFP_CG_UNIFIED], &name);
         set_name(c, &name, *ret_is_container);
         /* The root of what we see, and not the machine: the root of our own cgroup namespace, so of a container. */
@@ -440,7 +440,7 @@ struct container *container_of_paths(struct containers *s, const struct infp_env
 
         *ret_r = c && cut ? 0 : -ENOMEM;
         if (!*ret_r) {
-                *cut = *paths; /* its spans stay those of paths, which outlives it */
+                *cut = *paths; /* its spans point into paths, which outlives it */
                 *ret_r = set_dirs(s, env, cut, c);
         }
         if (!*ret_r)
@@ -450,7 +450,7 @@ struct container *container_of_paths(struct containers *s, const struct infp_env
         return *ret_r ? container_free(c) : c;
 }
 
-/* The paths of a member tell where it is in each hierarchy; without one it is taken to be at the same place in all. */
+/* The paths of a member show its place in each hierarchy; without one it is assumed at the same place in all. */
 static void guess_paths(struct containers *s, const struct infp_env *env, const char *path, int32_t pid,
                         struct infp_cgroup_paths *ret)
 {
@@ -488,7 +488,7 @@ static int32_t first_member(const struct infp_env *env, const char *dir)
 
 struct container *container_of_dir(struct containers *s, const struct infp_env *env, const char *dir, int *ret_r)
 {
-        /* What is mounted may be a part of the hierarchy only: /proc names all of the path. */
+        /* The mount may be a part of the hierarchy only: /proc has the whole path. */
         snprintf(s->small, sizeof(s->small), "%s%s", s->finder.root, dir + s->finder.base_size);
         guess_paths(s, env, s->small, first_member(env, dir), &s->paths);
         return container_of_paths(s, env, &s->paths, false, ret_r);

@@ -36,7 +36,7 @@ static const struct file_names {
                             INFP_CG_IO },
         [FILE_PIDS] = { "pids.current", "pids.current", NULL, INFP_CG_PIDS, INFP_CG_PIDS },
         [FILE_PIDS_EVENTS] = { "pids.events", "pids.events", NULL, INFP_CG_PIDS, INFP_CG_PIDS },
-        /* PSI is of the unified hierarchy, also where the controllers are still in v1. */
+        /* PSI belongs to the unified hierarchy, even where the controllers are in v1. */
         [FILE_PSI_CPU] = { "cpu.pressure", "cpu.pressure", NULL, INFP_CG_UNIFIED, INFP_CG_UNIFIED },
         [FILE_PSI_MEMORY] = { "memory.pressure", "memory.pressure", NULL, INFP_CG_UNIFIED, INFP_CG_UNIFIED },
         [FILE_PSI_IO] = { "io.pressure", "io.pressure", NULL, INFP_CG_UNIFIED, INFP_CG_UNIFIED },
@@ -52,7 +52,7 @@ const char *container_file_name(const struct container *c, enum container_file f
 {
         enum infp_controller at = container_controller(c, file);
 
-        /* Hybrid: a controller of its own may be in the other version. */
+        /* Hybrid: one controller may be in the other version. */
         return c->dir[at] && c->is_v2[at] ? files[file].v2 : files[file].v1;
 }
 
@@ -75,8 +75,8 @@ static int open_file(const struct infp_env *env, struct container *c, enum conta
                                                                                   : -errno;
 }
 
-/* The kernel writes these files by one call each: a read that fills less than its room and ends a line has got all. The read
- * that would only show the end is spared, which is half of them. */
+/* The kernel writes these files by one call each: a read that leaves room and ends a line has all of it. That spares the read
+ * that would only show the end, half of them. */
 static ssize_t read_whole(int fd, char *text, size_t cap)
 {
         size_t size = 0;
@@ -98,10 +98,10 @@ static ssize_t read_whole(int fd, char *text, size_t cap)
         return (ssize_t) size;
 }
 
-/* In v1 each figure is a file of its own, and reading them is what this collector costs. One that moves only while a process of
- * the container runs is not read again while its CPU time stands still: most containers do nothing most of the time. A look at
- * the limits has all read again. How many tasks it has and how much memory is always read: what is moved into it from outside need
- * not run, and memory is taken from it by others. */
+/* In v1 each figure is a file of its own, and reading them is what this collector costs. A file that changes only while a
+ * process of the container runs is not read again while its CPU time stands still: most containers are idle most of the time.
+ * A look at the limits has all read again. The number of tasks and the memory are always read: tasks that move in need not
+ * run, and others take memory from it. */
 static bool is_still(const struct container *c, enum container_file file)
 {
         if (file == FILE_CPU_USAGE)
@@ -113,19 +113,19 @@ static bool is_still(const struct container *c, enum container_file file)
         case FILE_CPU_SYSTEM:
         case FILE_CPU_TICKS:
         case FILE_CPU_EACH:
-        case FILE_MEMORY_EVENTS: /* the end of a killed process takes time of it */
+        case FILE_MEMORY_EVENTS: /* the end of a killed process takes CPU time */
         case FILE_PIDS_EVENTS:
                 return true;
         case FILE_MEMORY_FAILS: /* others charge it as well, but nothing fails without a limit */
                 return !c->limits.memory && !c->limits.r_memory;
-        case FILE_IO: /* what it gave to a loop device or a volume may reach the disk when it sleeps already */
+        case FILE_IO: /* what it wrote to a loop device or a volume may reach the disk while it sleeps */
         case FILE_IO_CALLS:
                 return c->n_still > 2;
         case FILE_MEMORY_PEAK:
         case FILE_MEMORY_STAT: /* the most expensive file: the kernel adds up what all CPUs have counted */
         case FILE_MEMORY_KERNEL:
                 return c->n_same_memory > 2;
-        case FILE_CPU_STAT: /* periods and throttling; they go on for a while after it has run */
+        case FILE_CPU_STAT: /* periods and throttling; they continue for a while after it has run */
                 return !c->limits.quota_us && !c->limits.r_cpu;
         default:
                 return false;
@@ -200,7 +200,7 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         }
         if (c->fd[file] >= 0 && (r || !env->is_live || c->is_scarce[file]))
                 c->fd[file] = infp_close(c->fd[file]);
-        if (r == -ENODEV) /* what a file of a cgroup that was removed says */
+        if (r == -ENODEV) /* the error of a file of a removed cgroup */
                 c->is_gone = true;
         c->is_hopeless[file] = r && r != -ENODEV && r != -EMFILE && r != -ENFILE;
         c->r[file] = r;
@@ -213,11 +213,12 @@ int container_read_file(struct containers *s, const struct infp_env *env, struct
         return r;
 }
 
-/* The network of a container: /proc/PID/net/dev of one of its processes. A file of /proc/PID/net that stays open would keep the
- * namespace alive, and with it the interfaces of a container that was removed: it is opened anew each time. The directory of
- * the process is kept: it fails once the process has ended, even if another process has its pid now. */
+/* The network of a container: /proc/PID/net/dev of one of its processes. An open file of /proc/PID/net would keep the
+ * namespace alive, and with it the interfaces of a removed container: it is opened each time. The directory of the process is
+ * kept: it fails once the process has ended, even if another process has its pid now. */
 
-/* The number in "net:[4026531833]" (or that of another kind), the text of the link; trees that cannot hold links have it in a file. 0: not available, errno. */
+/* The number in "net:[4026531833]" (or another kind), the text of the link; trees without links have it in a file. 0: not
+ * available, errno. */
 static uint64_t net_of(const struct infp_env *env, int dir_fd, const char *path)
 {
         char text[64];
@@ -233,8 +234,8 @@ static uint64_t net_of(const struct infp_env *env, int dir_fd, const char *path)
         return infp_span_u64(infp_span_cut(rest, ']', &rest), &ret) ? 0 : ret;
 }
 
-/* Cards have a device, a virtual machine's as well; what a runtime makes for a container has none. By the names that /proc
- * shows, since /sys may have been mounted in another namespace. False also when nothing is known. */
+/* Physical cards have a device, a virtual machine's as well; interfaces that a runtime makes for a container have none. By
+ * the names that /proc shows, since /sys may have been mounted in another namespace. False also when nothing is known. */
 static bool is_without_hardware(struct containers *s, const struct infp_env *env)
 {
         ssize_t n = infp_read_at(env->root_fd, "proc/self/net/dev", s->text, sizeof(s->text));
@@ -255,8 +256,8 @@ static bool is_without_hardware(struct containers *s, const struct infp_env *env
         return n_names > 0;
 }
 
-/* Inside of a container process 1 is the container's: what looks like the machine's namespace is its own, unless it was given
- * the machine's, whose interfaces it then sees. Of cgroups below the container's it is still everybody's. */
+/* Inside a container process 1 is the container's: what looks like the machine's namespace is its own, unless it was given
+ * the machine's, whose interfaces it then sees. For cgroups below the container's it is shared by all. */
 static bool is_own_of_our_container(struct containers *s, const struct infp_env *env, const struct container *c)
 {
         static const uint64_t pids_of_machine = 0xeffffffc; /* the kernel's PROC_PID_INIT_INO */
@@ -266,7 +267,7 @@ static bool is_own_of_our_container(struct containers *s, const struct infp_env 
         return is_ours && pids && pids != pids_of_machine && is_without_hardware(s, env);
 }
 
-/* Looked up once a sample, where it is asked for at all. */
+/* Looked up once a sample, when needed. */
 static uint64_t net_of_machine(struct containers *s, const struct infp_env *env)
 {
         if (s->net_of_machine && s->net_of_machine_ns == s->now_ns)
@@ -298,7 +299,8 @@ void container_find_network(struct containers *s, const struct infp_env *env, st
                                                                                                   : NETWORK_OWN;
 }
 
-/* "  eth0: 1 2 3 ...", after the last colon, since names may hold one: bytes and packets are words 0, 1 (received) and 8, 9 (sent). */
+/* "  eth0: 1 2 3 ...", after the last colon, since names may contain one: bytes and packets are words 0, 1 (received) and 8,
+ * 9 (sent). */
 static bool add_line(struct infp_span line, uint64_t sums[4])
 {
         static const unsigned at[] = { 0, 1, 8, 9 };
@@ -331,7 +333,7 @@ static void put_network(struct containers *s, const struct infp_env *env, struct
         }
         text = (struct infp_span){ s->text, (size_t) n };
         if (!text.size || text.at[text.size - 1] != '\n')
-                return; /* half of it: a sum without the rest would be taken for one that fell */
+                return; /* half of it: a sum without the rest would look like one that fell */
         while (infp_span_line(&text, &line))
                 if (!add_line(line, sums))
                         return;
@@ -339,12 +341,12 @@ static void put_network(struct containers *s, const struct infp_env *env, struct
                 infp_row_raw(row, cells[i], sums[i]);
 }
 
-/* What the files of a container say. A file that is half there gives what it has; one that is not there leaves its cells empty. */
+/* The figures in a container's files. A partial file gives what it has; a missing one leaves its cells empty. */
 
 enum { V1 = 1, V2 = 2, BOTH = V1 | V2, TICKS = 0 };
 
 /* A number of a file: after `name` at the start of a line, or the whole text. times / by: to the cell's unit; by TICKS: ticks
- * of USER_HZ to cs. Of v1's memory.stat the lines total_... come later and win: they count the cgroups below as well, as
+ * of USER_HZ to cs. In v1's memory.stat the lines total_... come later and win: they include the cgroups below, as
  * memory.usage_in_bytes does. */
 static const struct pick {
         enum container_file file;
@@ -422,7 +424,7 @@ static uint8_t version_bit(const struct container *c, enum container_file file)
         return c->is_v2[container_controller(c, file)] ? V2 : V1;
 }
 
-/* Those of a file stand together. */
+/* Those of one file are adjacent. */
 static void picks_of(enum container_file file, size_t *ret_from, size_t *ret_to)
 {
         size_t i = 0;
@@ -450,7 +452,7 @@ static void pick_line(const struct infp_env *env, struct infp_row *row, const st
         }
 }
 
-/* What was said at the sample before: most containers stand still most of the time, and their texts need not be read again. */
+/* The values of the sample before: most containers are idle most of the time, and their texts need not be parsed again. */
 static void pick_again(const struct container *c, struct infp_row *row, const struct pick *from, const struct pick *to)
 {
         for (const struct pick *p = from; p < to; p++)
@@ -481,7 +483,7 @@ static void read_picks(struct containers *s, const struct infp_env *env, struct 
                 pick_again(c, row, picks + from, picks + to);
                 return;
         }
-        text = infp_whole_words(text); /* the last number of a text that was cut may be the start of another */
+        text = infp_whole_words(text); /* the last number of a cut text may be the start of another */
         if (from < to && !picks[from].name) {
                 if (infp_span_line(&text, &line))
                         for (; from < to; from++)
@@ -558,7 +560,7 @@ static void derive(const struct container *c, struct infp_row *row, unsigned n_c
                 infp_row_i64(row, C_OTHERS, c->n_others);
 }
 
-/* The emitter has one row at a time, so those of devices and CPUs, whose sums the row needs, go before. */
+/* The emitter has one row at a time, so rows of devices and CPUs, whose sums the row needs, come first. */
 int container_sample(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c)
 {
         struct infp_row sums = { .table = NULL }, *row;

@@ -38,21 +38,21 @@ enum { CONTAINER_DEVICES = 64, CONTAINER_PIDS = 4096, CONTAINER_MOST = 1024, REA
 /* Errors of our own, where a file was never opened. */
 enum {
         WHY_MACHINE = -EXDEV,        /* the controller counts the whole machine there */
-        WHY_NO_CONTROLLER = -ENXIO,  /* no hierarchy has the controller, or it lies outside of our namespace */
+        WHY_NO_CONTROLLER = -ENXIO,  /* no hierarchy has the controller, or it is outside our namespace */
         WHY_OTHER_VERSION = -ENOSYS, /* this version of control groups has no such file */
-        WHY_OTHER_CGROUP = -ELOOP,   /* in that hierarchy it is in another one, with others */
+        WHY_OTHER_CGROUP = -ELOOP,   /* in that hierarchy it is in another one, with other processes */
 };
 
 #define NO_LIMIT UINT64_MAX
 
 struct container_limits {
-        uint64_t quota_us, period_us, weight, shares; /* 0: none, not known; likewise all of these */
+        uint64_t quota_us, period_us, weight, shares; /* 0: none, or not known; the same holds for all of these */
         double cpus, cpus_effective;
         uint64_t memory, memory_effective, memory_hierarchy;
         uint64_t high, swap, pids; /* NO_LIMIT: none, not known; 0 is a limit: no swap at all */
         uint64_t n_cpus;
         char *cpuset;                                                    /* NULL: not known */
-        int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* of reading them */
+        int r_cpu, r_memory, r_high, r_swap, r_pids, r_cpuset, r_weight; /* results of reading them */
 };
 
 enum container_network { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_HOST, NETWORK_NO_MEMBER, NETWORK_DENIED };
@@ -70,7 +70,7 @@ struct container {
         const char *runtime; /* NULL: not known */
         int version;
 
-        char *dir[INFP_CG_N]; /* below the root directory; NULL: not available, why[] says why */
+        char *dir[INFP_CG_N]; /* below the root directory; NULL: not available, see why[] */
         uint16_t base_size[INFP_CG_N];
         bool is_v2[INFP_CG_N];
         int why[INFP_CG_N];
@@ -78,14 +78,14 @@ struct container {
         int fd[FILE_N];           /* -1: not open */
         bool is_scarce[FILE_N];   /* its descriptor is one of the last: given back after each read */
         int r[FILE_N];            /* of the last read */
-        bool is_hopeless[FILE_N]; /* there is no such file: not tried again before the next look at the limits */
+        bool is_hopeless[FILE_N]; /* no such file: not tried again before the next look at the limits */
 
         struct container_text kept[FILE_N]; /* of files that are not read while it does not run; v1 only */
         uint64_t usage_ns;                  /* CPU time, to see whether it ran */
         bool has_usage;
         bool is_all_read;       /* at this sample, whether it ran or not */
-        unsigned n_still;       /* samples in a row at which it had not run since the one before */
-        unsigned n_same_memory; /* and those at which it used as many bytes as at the one before */
+        unsigned n_still;       /* consecutive samples without a run since the one before */
+        unsigned n_same_memory; /* consecutive samples with the same memory as the one before */
 
         uint64_t last_valid[2]; /* of the sample before */
         union infp_cell last[C_N];
@@ -95,13 +95,13 @@ struct container {
         int32_t pid;                  /* a member; 0: none */
         int pid_fd;                   /* its directory in /proc; -1 */
         enum container_network network;
-        uint32_t n_members, n_others; /* others than the target's; such as two looks in a row have found */
+        uint32_t n_members, n_others; /* not the target's; found by two looks in a row */
         uint32_t n_others_now;
         bool has_infprof, has_looked;
 
-        bool is_target, is_found; /* of the target; found by --containers: neither, it is forgotten */
-        bool is_gone, is_said;    /* its directory has vanished; its entity row was given away */
-        bool is_seen;             /* by the look at the target that is running */
+        bool is_target, is_found; /* of the target; found by --containers; if neither, it is forgotten */
+        bool is_gone, is_said;    /* its directory has vanished; its entity row was written */
+        bool is_seen;             /* by the current look at the target */
         int32_t said_pid;
 };
 
@@ -118,8 +118,8 @@ struct container_finder {
         struct found_dir *dirs;
         size_t n, cap;
         size_t base_size;
-        const char *root;                /* what of the hierarchy is mounted: "" is all */
-        enum infp_controller controller; /* whose hierarchy is walked */
+        const char *root;                /* the part of the hierarchy that is mounted: "" is all */
+        enum infp_controller controller; /* the hierarchy that is walked */
         bool is_v2, is_full;             /* more than can be remembered */
         uint64_t next_ns, next_full_ns, next_deep_ns;
 };
@@ -130,7 +130,7 @@ struct block_device {
         char name[32];
         uint32_t lower[8][2]; /* whole disks under it */
         uint8_t n_lower;
-        bool is_virtual; /* loop, zram, ram: what they carry was counted elsewhere, or never reaches a disk */
+        bool is_virtual; /* loop, zram, ram: their bytes were counted elsewhere, or never reach a disk */
 };
 
 struct block_devices {
@@ -138,7 +138,7 @@ struct block_devices {
         unsigned n, cap;
 };
 
-/* Processes of the same text in /proc/PID/cgroup are in the same container. */
+/* Processes with the same text in /proc/PID/cgroup are in the same container. */
 enum { CONTAINER_SEEN = 64, CONTAINER_TARGETS = 32 };
 struct container_seen {
         uint64_t hash;
@@ -146,7 +146,7 @@ struct container_seen {
         int r;
 };
 
-/* Limits of a directory above containers: what has it as a parent shares one reading. */
+/* Limits of a directory above containers, read once for all its children. */
 enum { CONTAINER_LEVELS = 64 };
 struct container_level {
         uint64_t hash, t_ns; /* t_ns: when it was read */
@@ -160,35 +160,35 @@ struct containers {
         bool all, has_sampled, has_run;      /* has_run: the target had processes */
         struct container_seen seen[CONTAINER_SEEN];
         unsigned n_seen;
-        int target_r;    /* why the target has no container: the last of its processes that has none */
+        int target_r;    /* why the target has no container: from the last of its processes without one */
         uint64_t has[2]; /* cells that some container had at this sample */
         struct container **list;
         size_t n, cap;
         struct container_finder finder;
         struct block_devices devices;
         uint64_t now_ns, next_target_ns, next_look_ns, look_step_ns;
-        uint64_t pids_hash; /* of the target's processes whose cgroups were looked at last */
+        uint64_t pids_hash; /* of the target's processes whose cgroups were last read */
         struct container_level levels[CONTAINER_LEVELS];
         uint64_t net_of_machine;    /* the network namespace that is the machine's; 0: not known */
-        uint64_t net_of_machine_ns; /* of the sample that has looked it up */
+        uint64_t net_of_machine_ns; /* of the sample that looked it up */
         int32_t pids[CONTAINER_PIDS];
         size_t n_pids;
         char text[READ_TEXT], small[4096];
 };
 
-/* Whom the run is about; HOST where there is no target at all (one sample in a test). */
+/* The mode of the run; HOST where there is no target at all (one sample in a test). */
 enum infp_mode container_mode(const struct infp_env *env);
 
-/* open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: there
- * is none, *ret_r says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */
+/* open.c. The container that the paths of a process are in; its own cgroup where there is none and `any`. NULL: none, *ret_r
+ * says why: -ENOENT none, -EXDEV the whole machine, -EACCES, -ENOMEM. */
 struct container *container_of_paths(struct containers *s, const struct infp_env *env,
                                      const struct infp_cgroup_paths *paths, bool any, int *ret_r);
-/* One that the search has found, at this directory of the walked hierarchy. */
+/* A container that the search has found, at this directory of the walked hierarchy. */
 struct container *container_of_dir(struct containers *s, const struct infp_env *env, const char *dir, int *ret_r);
 struct container *container_free(struct container *c); /* NULL is fine; returns NULL */
 void container_close_files(struct container *c);
 
-/* open.c. Looks for new and vanished directories, where due; calls back for each new container. 0 or -ENOMEM. */
+/* open.c. Looks for new and vanished directories when due; calls back for each new container. 0 or -ENOMEM. */
 int container_find(struct containers *s, const struct infp_env *env,
                    void (*found)(struct containers *s, const struct infp_env *env, const char *dir));
 void container_finder_done(struct container_finder *finder);
@@ -200,14 +200,14 @@ void container_fill_limits(const struct container *c, struct infp_row *row);
 
 /* read.c. One row, and those of its CPUs and devices. -ENODEV: it is gone. */
 int container_sample(struct containers *s, const struct infp_env *env, struct infp_emit *emit, struct container *c);
-/* Which file a cell of the row is from; false: none. */
+/* The file of a cell of the row; false: none. */
 bool container_file_of_cell(const struct container *c, unsigned cell, enum container_file *ret);
 
-/* read.c. Where a file is and what its version calls it; NULL: that version has none. */
+/* read.c. The place of a file and its name in this version; NULL: that version has none. */
 enum infp_controller container_controller(const struct container *c, enum container_file file);
 const char *container_file_name(const struct container *c, enum container_file file);
-/* Into s->text; the descriptor is kept. 1: it cannot have changed since the sample before and is not read; *ret is what it
- * said. */
+/* Into s->text; the descriptor is kept. 1: it cannot have changed since the sample before and is not read; *ret is its last
+ * text. */
 int container_read_file(struct containers *s, const struct infp_env *env, struct container *c, enum container_file file,
                         struct infp_span *ret);
 
@@ -216,7 +216,7 @@ void container_devices(struct containers *s, const struct infp_env *env, struct 
                        struct infp_row *sums);
 void container_devices_done(struct block_devices *devices);
 
-/* why.c: says of what has no value why, and of the target's container whom else it counts. */
+/* why.c: reports why values are missing, and who else the target's container counts. */
 void container_explain(struct containers *s, const struct infp_env *env, struct infp_emit *emit);
 void container_explain_one(const struct containers *s, struct infp_emit *emit, const struct container *c,
                            const uint64_t missing[2], bool by_name);

@@ -1,4 +1,4 @@
-/* Why something is missing. Of many containers only what all of them lack is said, and what the target's lacks. */
+/* Why something is missing: for many containers only what all of them lack, and what the target's lacks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,22 +17,22 @@ static const char *why_of_errno(const struct container *c, enum container_file f
         const char *name = container_file_name(c, file);
 
         if (r == WHY_MACHINE)
-                snprintf(reason, cap, "it is in the root of that hierarchy, which counts the whole machine");
+                snprintf(reason, cap, "it is in the root cgroup, whose counters are machine-wide");
         else if (r == WHY_NO_CONTROLLER)
-                snprintf(reason, cap, "no hierarchy with its controller can be seen");
+                snprintf(reason, cap, "no hierarchy with its controller is visible");
         else if (r == WHY_OTHER_CGROUP)
-                snprintf(reason, cap, "that controller counts it together with others, in another cgroup");
+                snprintf(reason, cap, "that controller counts it with other processes, in another cgroup");
         else if (r == WHY_OTHER_VERSION)
-                snprintf(reason, cap, "version %d of control groups does not report", c->version);
+                snprintf(reason, cap, "version %d of control groups does not report it", c->version);
         else if (r == -EOPNOTSUPP)
-                snprintf(reason, cap, "%s is not kept for a threaded cgroup", name ? name : "it");
+                snprintf(reason, cap, "%s does not exist in a threaded cgroup", name ? name : "it");
         else if (r == -ENOENT && file == FILE_PSI_IRQ)
-                snprintf(reason, cap, "%s is not there: since Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+                snprintf(reason, cap, "%s is missing: it needs Linux 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
                          name ? name : "it");
         else if (r == -ENOENT && container_controller(c, file) == INFP_CG_UNIFIED)
-                snprintf(reason, cap, "%s is not there: the kernel keeps no pressure figures", name ? name : "it");
+                snprintf(reason, cap, "%s is missing: the kernel keeps no pressure figures", name ? name : "it");
         else if (r == -ENOENT)
-                snprintf(reason, cap, "%s is not there: the kernel is older, or the controller is not enabled",
+                snprintf(reason, cap, "%s is missing: the kernel is too old, or the controller is not enabled",
                          name ? name : "it");
         else
                 snprintf(reason, cap, "%s: %s", name ? name : "it", strerror(-r));
@@ -47,7 +47,7 @@ static bool why_file(const struct container *c, unsigned cell, char *reason, siz
         if (!container_file_of_cell(c, cell, &file))
                 return false;
         if (!c->r[file]) {
-                snprintf(reason, cap, "%s gives no number for it", container_file_name(c, file));
+                snprintf(reason, cap, "%s has no number for it", container_file_name(c, file));
                 return true;
         }
         if (c->r[file] != -EOPNOTSUPP && c->r[file] != WHY_MACHINE && c->r[file] != WHY_NO_CONTROLLER &&
@@ -57,7 +57,7 @@ static bool why_file(const struct container *c, unsigned cell, char *reason, siz
         return true;
 }
 
-/* Cells of limits: the reason when its file was read, and what reading it gave. */
+/* Cells of limits: the reason when the file was read, and the result of reading it. */
 static bool why_limit(const struct container *c, unsigned cell, const char **ret_reason, int *ret_r)
 {
         const struct container_limits *l = &c->limits;
@@ -103,16 +103,16 @@ static const char *words_of(int r, const struct container *c, char *text, size_t
 {
         switch (r) {
         case WHY_MACHINE:
-                return "it is in the root of that hierarchy, which is the whole machine";
+                return "it is in the root cgroup, which is the whole machine";
         case WHY_NO_CONTROLLER:
-                return "no hierarchy with its controller can be seen";
+                return "no hierarchy with its controller is visible";
         case WHY_OTHER_CGROUP:
-                return "that controller counts it together with others, in another cgroup";
+                return "that controller counts it with other processes, in another cgroup";
         case WHY_OTHER_VERSION:
                 snprintf(text, cap, "version %d of control groups has no such setting", c->version);
                 return text;
         case -ENOENT:
-                return "its file is not there: the controller is not enabled, or the cgroup is the root";
+                return "its file is missing: the controller is not enabled, or it is the root cgroup";
         default:
                 return strerror(-r);
         }
@@ -122,17 +122,18 @@ static const char *why_network(const struct container *c, const char **ret_fix, 
 {
         switch (c->network) {
         case NETWORK_HOST:
-                return "a process of it is in the machine's network namespace: its traffic cannot be told from that of "
+                return "a process of it is in the machine's network namespace: its traffic cannot be separated from "
+                       "that of "
                        "others "
                        "(see table net)";
         case NETWORK_DENIED:
                 *ret_state = INFP_DENIED;
                 *ret_fix = infp_rights_fix(INFP_MAY_TRACE);
-                return "the network namespace of its processes may not be read";
+                return "no permission to read the network namespace of its processes";
         case NETWORK_NO_MEMBER:
-                return "no process of it can be seen, by which its network namespace would be found";
+                return "none of its processes is visible, so its network namespace is unknown";
         case NETWORK_OWN:
-                return "the network namespace of its process could not be read at this moment";
+                return "the network namespace of its process could not be read this time";
         default:
                 return "the network namespace of its processes is not known";
         }
@@ -208,7 +209,7 @@ static void say_none(struct containers *s, const struct infp_env *env, struct in
                 reason = "no container was found";
         } else if (mode == INFP_MODE_HOST) {
                 reason = "infprof runs in no container";
-                fix = "--containers records all that run on the machine";
+                fix = "--containers records all containers of the machine";
         } else if (!s->n_pids) {
                 reason = "the target has no live process";
         } else if (s->target_r == -EXDEV) {
@@ -216,9 +217,9 @@ static void say_none(struct containers *s, const struct infp_env *env, struct in
                 fix = mode == INFP_MODE_RUN ? "record --own-cgroup runs the command in one of its own" : NULL;
         } else if (s->target_r == -EACCES || s->target_r == -EPERM) {
                 state = INFP_DENIED;
-                reason = "the cgroup of the profiled process may not be read";
+                reason = "no permission to read the cgroup of the profiled process";
         } else {
-                reason = "the cgroup of the profiled process cannot be seen from here";
+                reason = "the cgroup of the profiled process is not visible from here";
         }
         infp_emit_source(emit, &infp_table_containers, -1, NULL, state, reason, fix);
 }
@@ -233,8 +234,8 @@ void container_explain(struct containers *s, const struct infp_env *env, struct 
         if (s->n >= CONTAINER_MOST || s->finder.is_full)
                 infp_emit_source(emit, NULL, -1, "others", INFP_ABSENT,
                                  s->n >= CONTAINER_MOST
-                                         ? "1024 containers are followed: those found later are left out"
-                                         : "4096 control groups are looked through: containers may lie in others",
+                                         ? "1024 containers are followed, the limit: later ones are left out"
+                                         : "only 4096 control groups are searched: others may contain containers",
                                  NULL);
         if (s->n_pids > CONTAINER_TARGETS && container_mode(env) != INFP_MODE_HOST)
                 infp_emit_source(emit, NULL, -1, "target", INFP_ABSENT,

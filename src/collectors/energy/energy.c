@@ -125,7 +125,7 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
 
         if (d->r == -ENODATA && d->source == ENERGY_BATTERY)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
-                                 "the battery gives no power now: the machine is fed from outside", NULL);
+                                 "the battery delivers no power: the machine runs on external power", NULL);
         else if (d->r == -ENODATA && *d->gpu)
                 infp_emit_source(
                         emit, &infp_table_energy, -1, d->name, INFP_ABSENT,
@@ -135,23 +135,23 @@ static void say_domain(struct infp_emit *emit, const struct energy_domain *d)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_DENIED, denied_reason, denied_fix);
         else if (d->r < 0) {
                 snprintf(text, sizeof(text), "/%s: %s", d->path,
-                         d->r == -EBADMSG  ? "what stands there is not a number"
-                         : d->r == -ERANGE ? "what stands there cannot be: more than 30 kW"
+                         d->r == -EBADMSG  ? "not a number"
+                         : d->r == -ERANGE ? "more than 30 kW, which is impossible"
                                            : strerror(-d->r));
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, infp_source_state_of(d->r), text, NULL);
         } else if (d->is_dead)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_ABSENT, dead_reason, NULL);
         else if (d->is_lost)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_BROKEN,
-                                 d->range_uj ? "the counter was set anew: what was drawn between two readings is not "
+                                 d->range_uj ? "the counter was reset: what was drawn between two readings is not "
                                                "counted"
                                              : "the counter fell, and its range is not known: what was drawn between "
                                                "two readings is not counted",
                                  NULL);
         else if (d->is_late)
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_LATE,
-                                 "it was not read for so long that it may have wrapped more than once: too little may "
-                                 "have been counted",
+                                 "it was not read for so long that it may have wrapped more than once: the sum may be "
+                                 "too small",
                                  NULL);
         else
                 infp_emit_source(emit, &infp_table_energy, -1, d->name, INFP_OK, NULL, NULL);
@@ -176,7 +176,7 @@ static void say_meters(const struct energy *e, struct infp_emit *emit)
         else
                 infp_emit_source(emit, NULL, -1, NULL, INFP_ABSENT,
                                  any_dead ? "the energy counters are there, but do not move: nothing is measured here"
-                                          : "no meter of energy can be read now",
+                                          : "no energy meter can be read now",
                                  NULL);
 }
 
@@ -199,7 +199,7 @@ static int energy_open(void *state, const struct infp_env *env, struct infp_err 
         int r = infp_meters_find(e, env);
 
         if (r < 0)
-                return infp_fail_errno(err, r, "the meters of energy cannot be looked for");
+                return infp_fail_errno(err, r, "cannot look for energy meters");
         if (!e->n)
                 return infp_fail(err, -ENODEV,
                                  "this machine shows no energy: no zone in /sys/class/powercap, no sensor in "

@@ -5,7 +5,7 @@ static const struct infp_column energy_keys[] = {
         INFP_COLUMN(domain, STR, LABEL, none, DERIVED, NO, NULL, 0, "domain", "What is metered: package-0, package-0/core, dram-0, psys, mmio-package-0, battery-BAT0, CHIP/SENSOR of hwmon."),
 };
 static const struct infp_column energy_columns[] = {
-        [ENERGY_SOURCE - 1] = INFP_COLUMN(eSource, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Who says it: powercap, hwmon, battery."),
+        [ENERGY_SOURCE - 1] = INFP_COLUMN(eSource, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Source: powercap, hwmon, battery."),
         [ENERGY_PATH_CELL - 1] = INFP_COLUMN(ePath, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "File, or directory of a battery."),
         [ENERGY_LABEL - 1] = INFP_COLUMN(eName, STR, LABEL, none, MEASURED, NO, "name", 0, NULL, "As the source calls it."),
         [ENERGY_RAW - 1] = INFP_COLUMN(eRawUj, U64, COUNTER, uj, MEASURED, WRAP, "energy_uj", 0, "infprof_energy_raw_joules_total", "Counter as the file holds it; it wraps at eRangeUj."),
@@ -17,7 +17,7 @@ static const struct infp_column energy_columns[] = {
         [ENERGY_IS_COUNTED - 1] = INFP_COLUMN(eIsCounted, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "It is in the machine's total: parts, second views and what contains others are not."),
         [ENERGY_QUALITY - 1] = INFP_COLUMN(eQuality, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Of eJoules: measured (a counter) or estimated (power, integrated by the trapezoid rule)."),
         [ENERGY_WRAPS - 1] = INFP_COLUMN(eWraps, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, NULL, "Times that the counter fell back while we watched."),
-        [ENERGY_MEASURED - 1] = INFP_COLUMN(eMeasuredS, F64, COUNTER, s, DERIVED, ZERO, NULL, 0, NULL, "Seconds that eJoules covers: not those in which its source could not be read or was set anew, of which nothing is known. Mean watts are the increase of eJoules by the increase of this."),
+        [ENERGY_MEASURED - 1] = INFP_COLUMN(eMeasuredS, F64, COUNTER, s, DERIVED, ZERO, NULL, 0, NULL, "Seconds that eJoules covers: not those in which its source could not be read or was reset, of which nothing is known. Mean watts are the increase of eJoules by the increase of this."),
 };
 static const struct infp_column total_columns[] = {
         [ENERGY_TOTAL_JOULES] = INFP_COLUMN(eMachineJoules, F64, COUNTER, joules, DERIVED, GAP, "eMachineMeasuredS", 0, "infprof_energy_machine_joules_total", "Of the machine since the recording began: the sum over eMachineDomains."),

@@ -17,8 +17,8 @@ void infp_engine_about_done(struct infp_engine_about *about)
         about->config = NULL;
 }
 
-/* Facts of the old server stay until the new one has said its own; a page of the new one may say less than a side page of the
- * old one did, so all ranks fall to the lowest that counts. */
+/* Facts of the old server stay until the new one has reported its own; a page of the new one may report less than a side page
+ * of the old one did, so all ranks fall to the lowest that counts. */
 void infp_engine_about_restart(struct infp_engine_about *about)
 {
         struct infp_about_text *texts[] = { &about->version, &about->quantisation, &about->dtype };
@@ -31,7 +31,7 @@ void infp_engine_about_restart(struct infp_engine_about *about)
         about->models_rank = about->n_models ? INFP_ABOUT_FROM_NAME : INFP_ABOUT_NOTHING;
 }
 
-/* The beginning of a text that fits, cut between characters. */
+/* The start of a text that fits, cut between characters. */
 static size_t fitting(const char *s, size_t size, size_t cap)
 {
         if (size < cap)
@@ -114,7 +114,7 @@ void infp_about_add_model(struct infp_engine_about *about, const char *s, size_t
                 about->models_are_cut = true;
                 return;
         }
-        /* What the place held before is compared: a list that is given again has not changed. */
+        /* The old content of the place is compared: a list that is given again is not a change. */
         model = &about->model[about->n_models++];
         model->rank = INFP_ABOUT_NOTHING;
         set_text(about, model, s, size, rank);
@@ -154,7 +154,7 @@ static int64_t number_of(const char *s, size_t size)
         return (int64_t) (v * (double) factor);
 }
 
-/* llama.cpp that was built outside of its repository. */
+/* llama.cpp built outside its repository */
 static const char unknown_build[] = "b0-unknown";
 
 void infp_about_set_fact(struct infp_engine_about *about, enum infp_about_fact fact, const char *s, size_t size,
@@ -233,7 +233,7 @@ static void row_config(const struct infp_engine_about *about, struct infp_row *r
         infp_autofree char *text = about->config ? json_dumps(about->config, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
         size_t size = text ? strlen(text) : 0;
 
-        /* What does not fit would be cut, and then it were no JSON. */
+        /* A text that does not fit would be cut, and no longer be JSON. */
         if (size && size <= CONFIG_BYTES)
                 infp_row_str(row, INFP_ENGINES_CONFIG, text);
 }
@@ -257,7 +257,7 @@ void infp_engine_about_row(struct infp_engine_about *about, struct infp_row *row
 /* A flag of a server's command line. */
 struct flag {
         enum infp_engine_make make;
-        const char *name; /* of words '-' and '_' mean the same */
+        const char *name; /* '-' and '_' mean the same in words */
         enum infp_about_fact fact;
 };
 
@@ -339,7 +339,7 @@ static void set_from_command(struct infp_engine_about *about, const struct flag 
 {
         bool names_model = flag->fact == INFP_FACT_MODEL, names_served = flag->fact == INFP_FACT_SERVED_NAME;
 
-        /* The name that clients use goes before that of the file, whichever comes first. */
+        /* The name that clients use outranks that of the file, in any order. */
         if (names_model || names_served)
                 infp_about_add_model(about, value, size, names_served ? INFP_ABOUT_FROM_COMMAND : INFP_ABOUT_FROM_NAME);
         else
@@ -398,8 +398,7 @@ void infp_engine_about_make(struct infp_engine_about *about, enum infp_engine_ma
         read_command(about);
 }
 
-/* What the page of an engine says of itself: labels that name the model, information series (value 1, facts as labels), gauges of
- * limits. */
+/* The page of an engine: labels that name the model, information series (value 1, facts as labels), gauges of limits. */
 
 /* Labels of information series, whatever the make. */
 static enum infp_about_fact fact_of_label(const struct infp_prom_text *name)

@@ -1,4 +1,4 @@
-/* Side pages of a server: JSON whose members are facts, data below; and what of it is kept as `config`. */
+/* Side pages of a server: JSON whose members are facts, data below; and the part that is kept as `config`. */
 #include <errno.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static const char *const left_out[] = {
 
 static const char *const none[] = { NULL };
 static const char *const of_vllm[] = { "/version", "/v1/models", NULL };
-/* The older name is asked as well: the newer one is not there before 0.5.4. */
+/* The older name is tried, too: the newer one does not exist before 0.5.4. */
 static const char *const of_sglang[] = { "/server_info", "/get_server_info", "/v1/models", NULL };
 static const char *const of_tgi[] = { "/info", NULL };
 static const char *const of_llamacpp[] = { "/props", "/v1/models", NULL };
@@ -75,7 +75,7 @@ const char *const *infp_engine_about_paths(enum infp_engine_make make)
                 return of_lmdeploy;
         case INFP_ENGINE_OLLAMA:
                 return of_ollama;
-        default: /* Triton, Ray Serve, MLServer: what says more is behind another port, which nobody told us of */
+        default: /* Triton, Ray Serve, MLServer: their facts are on another port, which is not known */
                 return none;
         }
 }
@@ -89,7 +89,7 @@ static bool is_left_out(const char *name)
         return false;
 }
 
-/* A text that holds a secret goes as a whole: it is for people to recognise a set-up by. */
+/* A text that contains a secret is dropped as a whole: people use it to recognise a set-up. */
 static bool is_secret(const struct infp_engine_about *about, const char *name, const char *text, size_t size)
 {
         char masked[2 * CONFIG_TEXT];
@@ -262,7 +262,7 @@ int infp_engine_about_body(struct infp_engine_about *about, const char *path, co
                 return infp_fail(err, -EBADMSG, "%s is not a JSON object%s%s", path, root ? "" : ": ",
                                  root ? "" : why.text);
         }
-        /* The list of a server is whole: models that it had before are gone. */
+        /* A server's list is complete: earlier models are gone. */
         if (strcmp(path, "/v1/models") == 0 || strcmp(path, "/api/ps") == 0)
                 about->models_rank =
                         about->models_rank > INFP_ABOUT_FROM_PAGE ? INFP_ABOUT_FROM_PAGE : about->models_rank;

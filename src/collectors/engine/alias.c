@@ -18,12 +18,12 @@
         ALIAS(series_ "_bucket", .cell = -1, .stem = (stem_), __VA_ARGS__),                                \
         ALIAS(series_ "_sum", .cell = INFP_VLLM_##cell_##_SUM, .stem = (stem_), __VA_ARGS__),              \
         ALIAS(series_ "_count", .cell = INFP_VLLM_##cell_##_COUNT, .stem = (stem_), __VA_ARGS__)
-/* Of times in milliseconds: the sum becomes seconds, the count stays what it is. */
+/* Times in milliseconds: the sum becomes seconds, the count stays. */
 #define HISTOGRAM_MS(series_, cell_, stem_, ...)                                                           \
         ALIAS(series_ "_bucket", .cell = -1, .stem = (stem_), __VA_ARGS__),                                \
         ALIAS(series_ "_sum", .cell = INFP_VLLM_##cell_##_SUM, .stem = (stem_), FACTOR(1e-3), __VA_ARGS__),\
         ALIAS(series_ "_count", .cell = INFP_VLLM_##cell_##_COUNT, .stem = (stem_), __VA_ARGS__)
-/* Ray gives counters twice, with and without _total: the latter counts where the former is not on the page. */
+/* Ray gives counters twice, with and without _total: the latter counts where the former is missing. */
 enum { WITHOUT_TOTAL = 1 };
 #define COUNTER(series_, cell_, rank_, ...)                                                                \
         ALIAS(series_ "_total", CELL(cell_), RANK(2 * (rank_)), __VA_ARGS__),                              \
@@ -36,7 +36,7 @@ static const struct infp_engine_alias vllm_lines[] = {
         ALIAS("vllm:num_requests_waiting_by_reason", CELL(WAITING_CAPACITY), WHERE("reason", "capacity")),
         ALIAS("vllm:num_requests_waiting_by_reason", CELL(WAITING_DEFERRED), WHERE("reason", "deferred")),
         ALIAS("vllm:num_requests_swapped", CELL(SWAPPED)),
-        /* A series for each state, 1 for the one that holds; that of `awake` adds nothing. */
+        /* One series per state, 1 for the current one; that of `awake` adds nothing. */
         ALIAS("vllm:engine_sleep_state", CELL(SLEEP), WHERE("sleep_state", "weights_offloaded"), MAX),
         ALIAS("vllm:engine_sleep_state", CELL(SLEEP), WHERE("sleep_state", "discard_all"), MAX, FACTOR(2)),
         COUNTER("vllm:num_preemptions", PREEMPTIONS, 0),
@@ -152,8 +152,8 @@ static const struct infp_engine_alias tgi_lines[] = {
         ALIAS("tgi_request_skipped_tokens_sum", CELL(SPEC_ACCEPTED)),
 };
 
-/* llama.cpp's llama-server --metrics: no labels, no histograms. Token counters and seconds move when a request ends, n_decode_total
- * at each step. Its prompt_tokens_total leaves out what came from the cache (collectors/engine/fields.c adds it). */
+/* llama.cpp's llama-server --metrics: no labels, no histograms. Token counters and seconds move when a request ends,
+ * n_decode_total at each step. Its prompt_tokens_total leaves out cached tokens (fields.c adds them). */
 static const struct infp_engine_alias llamacpp_lines[] = {
         ALIAS("llamacpp:requests_processing", CELL(RUNNING)),
         ALIAS("llamacpp:requests_deferred", CELL(WAITING)),
@@ -174,8 +174,8 @@ static const struct infp_engine_alias llamacpp_lines[] = {
         ALIAS("llamacpp:predicted_tokens_seconds", CELL(GENERATION_SPEED)),
 };
 
-/* Triton: counters without _total, times in microseconds. Means are durations by successful requests, as its manual says. Tokens
- * are known only to the TensorRT-LLM backend (nv_trt_llm_*). OF: of ensembles or of their steps (collectors/engine/models.c). */
+/* Triton: counters without _total, times in microseconds. Means are durations by successful requests, as in its manual.
+ * Tokens are known only to the TensorRT-LLM backend (nv_trt_llm_*). OF: of ensembles or of their steps (page.c). */
 static const struct infp_engine_alias triton_lines[] = {
         ALIAS("nv_trt_llm_request_metrics", CELL(RUNNING), WHERE("request_type", "active")),
         ALIAS("nv_trt_llm_request_metrics", CELL(WAITING), WHERE("request_type", "waiting")),
@@ -231,14 +231,14 @@ static const struct infp_engine_alias tensorrt_llm_lines[] = {
         ALIAS("trtllm_spec_decode_acceptance_length", CELL(SPEC_LENGTH), MAX),
 };
 
-/* LMDeploy (--enable-metrics): vLLM's names of its time. Its generation_tokens_total may count each token twice; collectors/engine/fields.c
+/* LMDeploy (--enable-metrics): vLLM's names of its time. Its generation_tokens_total may count each token twice; fields.c
  * finds out by request_generation_tokens_sum. */
 static const struct infp_engine_alias lmdeploy_lines[] = {
         ALIAS("lmdeploy:num_requests_running", CELL(RUNNING)),
         ALIAS("lmdeploy:num_requests_waiting", CELL(WAITING)),
         ALIAS("lmdeploy:gpu_cache_usage_perc", CELL(KV_USAGE), MAX),
         ALIAS("lmdeploy:request_success_total", CELL(FINISHED)),
-        /* No counter of requests in the version that was read: each finished one is in this histogram once. */
+        /* This version has no counter of requests: each finished one is in this histogram once. */
         ALIAS("lmdeploy:e2e_request_latency_seconds_count", CELL(FINISHED), RANK(1)),
         ALIAS("lmdeploy:prompt_tokens_total", CELL(PROMPT)),
         ALIAS("lmdeploy:generation_tokens_total", CELL(GENERATION)),
@@ -256,7 +256,7 @@ static const struct infp_engine_alias lmdeploy_lines[] = {
 };
 
 /* Ray Serve: requests, not tokens; times in milliseconds; a page that lags by up to 10 s. A vLLM that it hosts is on the same
- * page (ray_vllm_...): what that says goes first, so ranks begin after those of vllm.c. */
+ * page (ray_vllm_...) and comes first, so ranks begin after vLLM's. */
 enum {
         HTTP = 20,
         DEPLOYMENT = 22
@@ -276,11 +276,11 @@ static const struct infp_engine_alias ray_serve_lines[] = {
         HISTOGRAM_MS("ray_serve_deployment_processing_latency_ms", INFERENCE, "latency_inference_ms", RANK(HTTP)),
         HISTOGRAM_MS("ray_serve_replica_processing_latency_ms", INFERENCE, "latency_inference_ms", RANK(DEPLOYMENT)),
         HISTOGRAM_MS("ray_serve_batch_execution_time_ms", STEP, "latency_step_ms", RANK(HTTP)),
-        /* Not its sum as requests in steps: Ray adds bucket middles (17 batches of 19.5 requests). */
+        /* Its sum is no count of requests in steps: Ray adds bucket middles (17 batches of 19.5 requests). */
         ALIAS("ray_serve_actual_batch_size_count", CELL(STEPS), RANK(HTTP)),
 };
 
-/* MLServer: requests, not tokens. Its HTTP server counts probes as well, so only the paths of inference are taken. */
+/* MLServer: requests, not tokens. Its HTTP server counts probes, too, so only the paths of inference are used. */
 #define INFER WHERE("path", "/v2/models/{model_name}/infer")
 #define INFER_VERSION WHERE("path", "/v2/models/{model_name}/versions/{model_version}/infer")
 
@@ -291,7 +291,7 @@ static const struct infp_engine_alias mlserver_lines[] = {
         ALIAS("model_infer_request_failure_total", CELL(ERRORED)),
         HISTOGRAM("rest_server_request_duration_seconds", E2E, "latency_e2e_s", INFER),
         HISTOGRAM("rest_server_request_duration_seconds", E2E, "latency_e2e_s", INFER_VERSION),
-        /* A summary with nothing but sum and count. */
+        /* A summary with only sum and count. */
         ALIAS("model_infer_request_duration_sum", CELL(INFERENCE_SUM), .stem = "latency_inference_s"),
         ALIAS("model_infer_request_duration_count", CELL(INFERENCE_COUNT), .stem = "latency_inference_s"),
 };
@@ -338,7 +338,7 @@ const struct infp_engine_make_info infp_engine_makes[INFP_ENGINE_N] = {
                 .commands = WORDS("lmdeploy serve api_server"),
                 .port_flags = WORDS("--server-port"), .port = 23333, .path = "/metrics", .metrics_flag = "--enable-metrics",
         },
-        /* Its port is Ray's to choose and on no command line of the server. */
+        /* Ray chooses its port, which is on no command line of the server. */
         [INFP_ENGINE_RAY_SERVE] = { .name = "ray_serve", .prefixes = WORDS("ray_serve_"), .commands = NO_WORDS, .port_flags = NO_WORDS, .path = "/metrics" },
         [INFP_ENGINE_MLSERVER] = {
                 .name = "mlserver", .prefixes = WORDS("model_infer_request_", "rest_server_request"),
@@ -393,7 +393,7 @@ enum infp_engine_make infp_engine_make_of(const char *series, size_t size)
         return INFP_ENGINE_UNKNOWN;
 }
 
-/* What other programs put before a name: Ray before those of its guests, llm-d and KServe before vLLM's. */
+/* Prefixes of other programs: Ray's before the names of its guests, llm-d's and KServe's before vLLM's. */
 static void skip_wrapping(const char **name, size_t *size)
 {
         static const char *const wrapping[] = { "ray_vllm", "kserve_vllm" };

@@ -1,4 +1,4 @@
-/* Inference servers: their metrics pages, read side by side. What a page is and whose is decided by its body. */
+/* Inference servers: their metrics pages, read concurrently. The body decides what a page is and which engine's. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,8 +9,8 @@
 enum {
         FLOOR_MS = 1000,
         SPARE_MS = 100,         /* before the next sample is due: a hung server must not make this collector late */
-        LONGEST_WAIT_MS = 2200, /* time-out of a transfer and a little */
-        TURN_MS = 300,          /* of each at the beginning */
+        LONGEST_WAIT_MS = 2200, /* the time-out of a transfer plus some */
+        TURN_MS = 300,          /* for each at the start */
 };
 
 static int engine_open(void *state, const struct infp_env *env, struct infp_err *err)
@@ -47,27 +47,27 @@ static void ask(struct engine *engine, uint64_t now)
                 infp_engine_ask(engine, now);
 }
 
-/* How long a sample may wait for answers. What is still under way then goes on and is looked at in the next. */
+/* How long a sample may wait for answers. Unfinished transfers continue and are taken by the next one. */
 static uint64_t patience_ns(const struct infp_env *env)
 {
         uint64_t period_ms = env->period_ms > FLOOR_MS ? env->period_ms : FLOOR_MS, wait_ms = period_ms - SPARE_MS;
 
-        /* Outside of a recording there is no next one. */
+        /* Outside a recording there is no next one. */
         return (env->stats && wait_ms < LONGEST_WAIT_MS ? wait_ms : LONGEST_WAIT_MS) * INFP_NS_PER_MS;
 }
 
 static int wait_for_answers(struct engines *all, uint64_t end, struct infp_err *err)
 {
         uint64_t now = 0;
-        int n = infp_http_poll(all->http, 0, -1); /* how many run: without any, waiting would be sleeping */
+        int n = infp_http_poll(all->http, 0, -1); /* how many run: waiting without any would be sleeping */
 
         while (n > 0 && (now = infp_clock_ns(CLOCK_MONOTONIC)) < end)
                 n = infp_http_poll(all->http, (int) ((end - now) / INFP_NS_PER_MS + 1), -1);
         return n < 0 ? infp_fail_errno(err, n, "the HTTP client does not work") : 0;
 }
 
-/* The first time one after the other, so that the first one named is the first in the tables: it stands for all in the time
- * series. One that takes long is not waited for. */
+/* The first time one after the other, so that the first one named is the first in the tables: it represents all in the time
+ * series. A slow one is not waited for. */
 static void ask_in_turn(struct engines *all, uint64_t now, uint64_t end_of_all)
 {
         for (unsigned i = 0; i < all->n_engines; i++) {
@@ -126,7 +126,7 @@ static const struct infp_table *const tables[] = {
 
 const struct infp_collector infp_collector_engine = {
         .name = "engine",
-        .help = "What inference servers say of themselves: vLLM, SGLang, TGI, llama.cpp, Triton, TensorRT-LLM, "
+        .help = "What inference servers report about themselves: vLLM, SGLang, TGI, llama.cpp, Triton, TensorRT-LLM, "
                 "LMDeploy, Ray Serve.",
         .tables = tables,
         .floor_ms = FLOOR_MS,

@@ -9,15 +9,15 @@
 #include "collectors/engine/engine.h"
 #include "collectors/engine/vllm.h"
 
-/* What the page says: tokens of finished requests, n_decode_total, slot-steps, accepted tokens of drafts (0 where the page has
- * none). Sets live->total, which never falls but when the engine began anew, and live->steps likewise. */
+/* The page's figures: tokens of finished requests, n_decode_total, slot-steps, accepted tokens of drafts (0 where the page
+ * has none). Sets live->total, which falls only when the engine restarted, and live->steps likewise. */
 struct live_page {
         double finished, decodes, steps, accepted;
 };
 
-/* Tokens of llama.cpp while requests run. With /slots: what each slot has decoded so far; without: its steps times the slots that
- * were busy in them, which is too much by the steps of prompts. Build 10434 counts what a client had got that went away; of a
- * build that does not, it is left out here too in the end. */
+/* Tokens of llama.cpp while requests run. With /slots: what each slot has decoded so far; without: its steps times the slots
+ * that were busy in them, which is too much by the steps of prompts. Build 10434 counts the tokens of clients that went away;
+ * for a build that does not, they are left out here, too, in the end. */
 
 const char *infp_engine_live_path(enum infp_engine_make make)
 {
@@ -93,7 +93,7 @@ static bool is_same(const struct infp_engine_slot *a, const struct infp_engine_s
         return a && b && a->task == b->task && b->n_decoded >= a->n_decoded;
 }
 
-/* Tokens that busy slots added, and what had been counted of requests that are no longer there. */
+/* Tokens that busy slots added, and those that were counted for requests that have ended. */
 static double between(const struct infp_engine_live *live, double *ret_ended)
 {
         double added = 0;
@@ -115,8 +115,8 @@ static double between(const struct infp_engine_live *live, double *ret_ended)
 }
 
 /* The page was read before /slots: a request that ended in between is not in this page's tokens and no longer in a slot; its
- * tokens come with the next page, and those of them that were counted while it ran are owed until then. A request that no page
- * ever counts looks the same, so that its tokens are taken off later ones: the rate dips, the counter never falls. */
+ * tokens come with the next page, and those that were counted while it ran are owed until then. A request that no page ever
+ * counts looks the same, so that its tokens are subtracted from later ones: the rate dips, the counter never falls. */
 static double with_slots(struct infp_engine_live *live, double finished)
 {
         double ended, added = between(live, &ended), rest = finished - live->finished - ended - live->owed;
@@ -146,7 +146,7 @@ static double sum_of_busy(const struct infp_engine_live *live)
 
 static void follow_live_page(struct infp_engine_live *live, const struct live_page *page)
 {
-        /* n_busy_slots_per_decode has six digits, so that the product may seem to fall: that would read as a new start. */
+        /* n_busy_slots_per_decode has six digits, so that the product may seem to fall: that would look like a restart. */
         double steps = fmax(page->steps, live->steps);
 
         if (!live->is_known || page->decodes < live->decodes || page->finished < live->finished) {
@@ -229,7 +229,7 @@ static void derive_llamacpp(struct infp_engine_fields *f)
         double cached = f->value[INFP_VLLM_PROMPT_CACHED], decodes = f->value[INFP_VLLM_STEPS], steps;
         bool has_cached = has(f, INFP_VLLM_PROMPT_CACHED);
 
-        /* Builds that count cached tokens count them apart; where that number is not one, the sum is not known either. */
+        /* Builds that count cached tokens count them separately; where that number is not valid, the sum is not known either. */
         if (f->rank[INFP_VLLM_PROMPT] && f->rank[INFP_VLLM_PROMPT_CACHED]) {
                 set(f, INFP_VLLM_PROMPT, has_cached ? f->value[INFP_VLLM_PROMPT] + cached : NAN);
                 set(f, INFP_VLLM_PREFIX_QUERIES, f->value[INFP_VLLM_PROMPT]);
@@ -252,7 +252,7 @@ static void derive_llamacpp(struct infp_engine_fields *f)
 }
 
 /* A version of LMDeploy adds the tokens of each step twice. While nothing runs its counter must equal the tokens of finished
- * requests; until it was seen idle those are what is certain. Never changed once known, so that the field does not jump. */
+ * requests; until it was seen idle only those are certain. Never changed once known, so that the field does not jump. */
 static void derive_lmdeploy(struct infp_engine_fields *f)
 {
         double counted = f->value[INFP_VLLM_GENERATION], finished = f->value[INFP_VLLM_SIZE_GENERATION_SUM];
@@ -271,7 +271,7 @@ static void derive_lmdeploy(struct infp_engine_fields *f)
                 set(f, INFP_VLLM_LIVE, f->value[INFP_VLLM_GENERATION]);
 }
 
-/* The zero of a counter that does not see most of what it counts. */
+/* The zero of a counter that misses most of what it should count. */
 static bool is_silent_zero(const struct infp_engine_fields *f, enum infp_engine_make make)
 {
         return (make == INFP_ENGINE_VLLM || make == INFP_ENGINE_RAY_SERVE) && has(f, INFP_VLLM_ABORTED) &&
@@ -297,7 +297,7 @@ static void derive(struct infp_engine_fields *f, enum infp_engine_make make)
         }
 }
 
-/* The fields that a make can give at all: by a series, or because they follow from others. */
+/* The fields that a make can have at all: from a series, or because they follow from others. */
 static void given_by(enum infp_engine_make make, uint64_t ret[2])
 {
         size_t n;
@@ -336,7 +336,7 @@ static void list(char *text, size_t cap, const struct infp_engine_fields *f, con
         }
 }
 
-/* One sentence for all, since most columns are those of other makes. */
+/* One sentence for all, since most columns belong to other makes. */
 static void say_missing(const struct infp_engine_fields *f, enum infp_engine_make make, const char *instance,
                         struct infp_emit *emit)
 {
@@ -359,7 +359,7 @@ struct word {
         const char *reason;
 };
 
-/* Nothing that engines count or measure is negative. */
+/* Engines count and measure nothing negative. */
 static bool cannot_be(const struct infp_engine_fields *f, unsigned cell)
 {
         const bool is_share = cell == INFP_VLLM_KV_USAGE || cell == INFP_VLLM_KV_CPU_USAGE;
@@ -370,15 +370,15 @@ static bool cannot_be(const struct infp_engine_fields *f, unsigned cell)
 static struct word word_of(const struct infp_engine_fields *f, unsigned cell, enum infp_engine_make make)
 {
         if (f->rank[cell] && !has(f, cell))
-                return (struct word){ INFP_BROKEN, "the page gives a value that is not a finite number" };
+                return (struct word){ INFP_BROKEN, "the page has a value that is not a finite number" };
         if (cannot_be(f, cell))
                 return (struct word){ INFP_BROKEN, f->value[cell] < 0
-                                                           ? "the page gives a negative value, which cannot be"
-                                                           : "the page gives a share of more than all of it, which "
-                                                             "cannot be" };
+                                                           ? "the page has a negative value, which is impossible"
+                                                           : "the page has a share above 100 %, which is impossible" };
         if (cell == INFP_VLLM_ABORTED && is_silent_zero(f, make))
-                return (struct word){ INFP_ABSENT, "vLLM says 0, but it counts clients that disconnect nowhere: 0 does "
-                                                   "not mean that nothing was aborted" };
+                return (struct word){ INFP_ABSENT,
+                                      "vLLM reports 0, but it does not count clients that disconnect: 0 does "
+                                      "not mean that nothing was aborted" };
         if (cell != INFP_VLLM_GENERATION || make != INFP_ENGINE_LMDEPLOY)
                 return (struct word){ INFP_OK, NULL };
         if (f->doubling == INFP_TOKENS_DOUBLED)

@@ -17,7 +17,7 @@
 #include "collectors/engine/parts.h"
 #include "model/id.h"
 
-/* What the command line of a process says of an engine: which server it is, and where its metrics page is. */
+/* What a process's command line says about an engine: which server it is, and where its metrics page is. */
 
 enum { ARGUMENTS_MAX = 1024, PROGRAM_WORDS = 8 };
 
@@ -29,7 +29,7 @@ struct arguments {
 static void split(const char *text, size_t size, struct arguments *ret)
 {
         ret->n = 0;
-        /* bound: as many as the text that is kept has room for */
+        /* bound: as many as the kept text has room for */
         for (size_t i = 0; i < size && ret->n < ARGUMENTS_MAX;) {
                 size_t length = strnlen(text + i, size - i);
 
@@ -47,13 +47,13 @@ static const char *base_name(const char *path)
         return slash ? slash + 1 : path;
 }
 
-/* "vllm.entrypoints" is the module itself and all within it: "vllm.entrypoints.openai.api_server". */
+/* "vllm.entrypoints" is the module and everything in it: "vllm.entrypoints.openai.api_server". */
 static bool is_word(const char *argument, const char *word, size_t size)
 {
         return !strncmp(argument, word, size) && (!argument[size] || argument[size] == '.');
 }
 
-/* A command of several words, "vllm serve", is as many arguments. The first may be a path. */
+/* A command of several words, "vllm serve", is that many arguments. The first may be a path. */
 static bool stands_at(const struct arguments *arguments, unsigned i, const char *command)
 {
         for (bool is_first = true; *command; is_first = false, i++) {
@@ -71,11 +71,11 @@ static bool stands_at(const struct arguments *arguments, unsigned i, const char 
         return true;
 }
 
-/* The program and what an interpreter may have before it: "python3 -u -m vllm.entrypoints...". What stands further on is a
- * file name or a text. */
+/* The program, after what an interpreter has before it: "python3 -u -m vllm.entrypoints...". Later arguments are file names
+ * or texts. */
 static enum infp_engine_make make_of_command(const struct arguments *arguments, unsigned *ret_at)
 {
-        /* bound: the program stands before its arguments */
+        /* bound: the program comes before its arguments */
         for (unsigned i = 0; i < arguments->n && i < PROGRAM_WORDS; i++)
                 for (unsigned make = INFP_ENGINE_UNKNOWN + 1; make < INFP_ENGINE_N; make++)
                         for (const char *const *c = infp_engine_makes[make].commands; *c; c++)
@@ -115,7 +115,7 @@ static unsigned port_of(const struct arguments *arguments, unsigned from, const 
         return port;
 }
 
-/* The value of a flag, the last one; NULL: it is not given. */
+/* The value of a flag, the last one; NULL: not given. */
 static const char *last_value(const struct arguments *arguments, unsigned from, const char *flag)
 {
         const char *found = NULL, *value;
@@ -127,7 +127,7 @@ static const char *last_value(const struct arguments *arguments, unsigned from, 
         return found;
 }
 
-/* "/llm", "llm/" and so on as it stands in a URL. One that does not fit a URL is left out. */
+/* "/llm", "llm/" and so on, as in a URL. One that does not fit a URL is dropped. */
 static void set_prefix(const char *text, char ret[ENGINE_PREFIX_MAX])
 {
         size_t size;
@@ -179,8 +179,8 @@ void infp_engine_command_read(const char *arguments, size_t size, struct engine_
                 ret->is_https |= has_flag(&list, at, tls_flags[i]);
 }
 
-/* Who listens on a TCP port: a request goes only to a socket that the engine itself, or one of its descendants, has opened. An
- * HTTP request to another port of a job (NCCL, ZMQ, TCPStore) can wedge it. */
+/* Who listens on a TCP port: a request goes only to a socket that the engine itself, or one of its descendants, has opened.
+ * An HTTP request to another port of a job (NCCL, ZMQ, TCPStore) can hang it. */
 
 enum { GENERATIONS_MAX = 64 };
 
@@ -307,13 +307,13 @@ int infp_engine_listens_anywhere(const struct infp_env *env, const struct engine
         return found < 0 ? -ENOENT : 0;
 }
 
-/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that a known engine's command line in the
- * target names or implies. Never any other socket. */
+/* Which pages are read: those that the user names, the mission's default (or that of the port of --port), and those that the
+ * command line of a known engine in the target names or implies. Never any other socket. */
 
 enum { PIDS_MAX = 16384, LOOKS_DOUBLE = 6 };
 static const char default_url[] = "http://localhost:8000/metrics";
 static const uint64_t look_again_ns = 60 * INFP_NS_PER_S;
-static const uint64_t check_again_ns = 30 * INFP_NS_PER_S; /* of what is denied: that rarely changes */
+static const uint64_t check_again_ns = 30 * INFP_NS_PER_S; /* when permission is denied: that rarely changes */
 
 int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err *err)
 {
@@ -375,7 +375,7 @@ int infp_engine_find_named(struct engines *all, const struct infp_env *env, stru
         char of_port[64];
         unsigned first = 0;
 
-        /* "off" takes back those before it. */
+        /* "off" cancels those before it. */
         for (unsigned i = 0; (url = infp_env_setting_at(env, "engine", i)); i++)
                 first = is_off(url) ? i + 1 : first;
         for (unsigned i = first; (url = infp_env_setting_at(env, "engine", i)); i++)
@@ -385,8 +385,7 @@ int infp_engine_find_named(struct engines *all, const struct infp_env *env, stru
         if (from_environment && *from_environment)
                 return add_from_environment(all, from_environment, err);
         if (!env->is_live)
-                return infp_fail(err, -ENODEV,
-                                 "a copy of a machine has no servers; --engine URL reads one that runs here");
+                return infp_fail(err, -ENODEV, "--root has no live servers; --engine URL reads one that runs here");
         port = infp_env_setting(env, "engine-port");
         snprintf(of_port, sizeof(of_port), "http://localhost:%.5s/metrics", port ? port : "");
         return add(all, port ? of_port : default_url, ENGINE_DEFAULT, err);
@@ -426,7 +425,7 @@ static struct engine_process *process_of(const struct engine_finder *finder, int
         return infp_find_i32(finder->processes, finder->n_processes, sizeof(*finder->processes), pid);
 }
 
-/* What is known goes over to the new list of pids. */
+/* Copies what is known to the new list of pids. */
 static bool merge(struct engine_finder *finder)
 {
         struct engine_process *swap;
@@ -461,7 +460,7 @@ static ssize_t read_command(const struct infp_env *env, struct engine_finder *fi
         return infp_read_at(env->root_fd, path, finder->buffer, ENGINE_BUFFER);
 }
 
-/* A process is looked at when it is new, and again at growing distance: it may exec. */
+/* A process is looked at when it is new, and then less and less often: it may exec. */
 static void look_at(struct engines *all, struct engine_process *process, uint64_t now)
 {
         struct engine_command command;
@@ -473,7 +472,7 @@ static void look_at(struct engines *all, struct engine_process *process, uint64_
         process->look_ns = now + (process->n_looks < LOOKS_DOUBLE ? (UINT64_C(1) << process->n_looks) * INFP_NS_PER_S
                                                                   : look_again_ns);
         process->n_looks += process->n_looks < LOOKS_DOUBLE;
-        /* A server that writes a title over its arguments ("VLLM::EngineCore") is what it was. */
+        /* A server that writes a title over its arguments ("VLLM::EngineCore") stays what it was. */
         if (size <= 0 || process->engine)
                 return;
         infp_engine_command_read(all->finder.buffer, (size_t) size, &command);
@@ -482,7 +481,7 @@ static void look_at(struct engines *all, struct engine_process *process, uint64_
         process->command = command;
 }
 
-/* Does the URL lead to where the process listens? An engine must not be read, and added up, twice. */
+/* Does the URL lead to where the process listens? An engine must not be read, and counted, twice. */
 static bool leads_to(const char *url, const struct engine_listener *listener, unsigned port)
 {
         char host[256], bare[64];
@@ -597,7 +596,8 @@ static void check(struct engines *all, struct engine_process *process, uint64_t 
         if (r == 0) {
                 serve(all, process, &listener, now);
         } else if (r == -ENOENT) {
-                /* Without the process: several of one command line (workers) would contradict one another at each look. */
+                /* Without the pid: several processes with one command line (workers) would contradict each other at each
+                 * look. */
                 say(all, process, INFP_ABSENT, "its process does not listen on that port yet", NULL);
         } else {
                 say(all, process, infp_source_state_of(r) == INFP_DENIED ? INFP_DENIED : INFP_ABSENT, err.text, fix);
@@ -605,7 +605,7 @@ static void check(struct engines *all, struct engine_process *process, uint64_t 
         }
 }
 
-/* Engines whose process has ended are not asked: the port may be anybody's by now. */
+/* Engines whose process has ended are not asked: another process may have the port by now. */
 static void see_ends(struct engines *all)
 {
         for (unsigned i = 0; i < all->n_engines; i++) {

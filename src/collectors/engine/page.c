@@ -12,10 +12,11 @@
 #include "collectors/engine/tables.h"
 #include "collectors/engine/vllm.h"
 
-/* Models of one Triton that contain one another. A request to an ensemble counts in it and again in each of its steps, so that sums
- * over models are multiples. The page does not say which models are ensembles. Taken for one: a model that has no line of
- * nv_inference_pending_request_count where others have one (ensembles have no queue of their own), and, for releases before 24.01
- * that have no such lines, what is named as NVIDIA's examples are ("ensemble", "..._bls": a model that calls others by itself). */
+/* Models of one Triton that contain one another. A request to an ensemble counts in it and again in each of its steps, so
+ * that sums over models are multiples. The page does not show which models are ensembles. These count as ensembles: a model
+ * without a line of nv_inference_pending_request_count where others have one (ensembles have no queue of their own), and, for
+ * releases before 24.01, which have no such lines, models named as in NVIDIA's examples ("ensemble", "..._bls": a model that
+ * calls others by itself). */
 
 static bool is_name(const struct infp_prom_sample *sample, const char *name)
 {
@@ -96,7 +97,7 @@ static enum infp_engine_share share_of(struct engine_models *models, const struc
         return !model ? INFP_ENGINE_ALL : model->is_ensemble ? INFP_ENGINE_WHOLE : INFP_ENGINE_PARTS;
 }
 
-/* Which figures are of which models: one row of `sources`. */
+/* Which figures belong to which models: one row of `sources`. */
 static void say_models(const struct engine *engine)
 {
         const struct engine_models *models = &engine->models;
@@ -128,11 +129,11 @@ static void say_models(const struct engine *engine)
                          *text ? text : NULL, NULL);
 }
 
-/* A page of an engine becomes rows: looked through once to see whether it is whole and whose it is, then read. */
+/* Turns a page of an engine into rows: the first pass checks whether it is complete and which make's, the second reads it. */
 
 static const uint64_t forgive_ns = 60 * INFP_NS_PER_S; /* a finding is taken back after this long without another */
 
-/* The first look. Names of one family stand side by side. */
+/* The first pass. Names of one family are adjacent. */
 struct look {
         uint64_t n[INFP_ENGINE_N], n_all;
         struct engine_models *models;
@@ -146,7 +147,8 @@ static enum infp_engine_make make_of(struct look *look, const struct infp_prom_s
         if (look->name && look->size == sample->name.size && !memcmp(look->name, sample->name.at, look->size))
                 return look->make;
         look->make = infp_engine_make_of(sample->name.at, sample->name.size);
-        look->name = sample->series.at; /* in the page itself: it stays; begins with the name unless that is quoted */
+        look->name =
+                sample->series.at; /* in the page itself, which stays; begins with the name unless that is quoted */
         look->size = sample->name.size;
         if (sample->series.size < look->size)
                 look->name = NULL;
@@ -166,7 +168,7 @@ static int look_at(void *context, const struct infp_prom_sample *sample)
         return 0;
 }
 
-/* Ray Serve is only the frame where an engine within it reports itself. */
+/* Ray Serve is only the frame when an engine in it reports itself. */
 static enum infp_engine_make winner(const struct look *look)
 {
         enum infp_engine_make best = INFP_ENGINE_UNKNOWN;
@@ -181,9 +183,9 @@ static enum infp_engine_make winner(const struct look *look)
 static int check(const struct engine *engine, const struct infp_prom_page *page, struct infp_err *err)
 {
         if (!page->ends_in_line)
-                return infp_fail(err, -EBADMSG, "%s: the page was cut: its last line has no end", engine->shown);
+                return infp_fail(err, -EBADMSG, "%s: the page is truncated: its last line has no end", engine->shown);
         if (page->is_openmetrics && !page->has_eof)
-                return infp_fail(err, -EBADMSG, "%s: the page was cut: it is OpenMetrics and has no # EOF",
+                return infp_fail(err, -EBADMSG, "%s: the page is truncated: it is OpenMetrics and has no # EOF",
                                  engine->shown);
         if (page->n_bad_lines > page->n_samples)
                 return infp_fail(err, -EBADMSG,
@@ -193,11 +195,11 @@ static int check(const struct engine *engine, const struct infp_prom_page *page,
         return 0;
 }
 
-/* The second. */
+/* The second pass. */
 struct reading {
         struct engine *engine;
         struct look look;
-        bool only_own; /* the page holds more than is kept: what no engine is known to give is left out first */
+        bool only_own; /* the page has more than is kept: series that no known engine has are dropped first */
 };
 
 static bool is_start_time(const struct infp_prom_sample *sample)
@@ -218,7 +220,7 @@ static void feed(struct engine *engine, const struct infp_engine_alias *const *f
         }
 }
 
-/* Without room for the series itself: the fields shall be right all the same. */
+/* Without room for the series itself the fields must still be right. */
 static void leave_out(struct engine *engine, const struct infp_prom_sample *sample)
 {
         const struct infp_engine_alias *feeds[INFP_ENGINE_FEEDS];
@@ -285,8 +287,7 @@ static void say_fall(struct engine *engine)
 
         if (!engine->fell_t_ns || engine->t_ns - engine->fell_t_ns > forgive_ns) {
                 snprintf(text, sizeof(text),
-                         "%s fell from %s to %s, and %u other counters fell, though the server was not started "
-                         "anew: "
+                         "%s fell from %s to %s, and %u other counters fell, though the server did not restart: "
                          "several processes may answer in turn",
                          engine->falls.name, infp_number(engine->falls.from).text, infp_number(engine->falls.to).text,
                          engine->falls.n - 1);
@@ -295,7 +296,7 @@ static void say_fall(struct engine *engine)
         engine->fell_t_ns = engine->t_ns;
 }
 
-/* Counters that fell mean a new start, unless the server or its process says that there was none. */
+/* Counters that fell mean a restart, unless the server or its process shows that there was none. */
 static void see_restart(struct engine *engine)
 {
         bool has_both = isfinite(engine->page_start_time) && isfinite(engine->start_time);
@@ -340,11 +341,11 @@ static void note_odd(struct engine *engine, const struct infp_prom_page *page)
         engine->odd[0] = 0;
         if (page->n_bad_lines)
                 snprintf(engine->odd, sizeof(engine->odd),
-                         "%" PRIu64 " lines are not samples and were passed over; the first is line %" PRIu32 ": %s",
+                         "%" PRIu64 " lines are not samples and were skipped; the first is line %" PRIu32 ": %s",
                          page->n_bad_lines, page->first_bad_line, page->bad);
         else if (engine->n_twice)
-                snprintf(engine->odd, sizeof(engine->odd),
-                         "%" PRIu32 " series stand on the page twice; the first counts", engine->n_twice);
+                snprintf(engine->odd, sizeof(engine->odd), "%" PRIu32 " series are on the page twice; the first counts",
+                         engine->n_twice);
         else if (!page->n_samples)
                 snprintf(engine->odd, sizeof(engine->odd), "the page has no samples");
 }
@@ -370,7 +371,7 @@ static void set_make(struct engine *engine, enum infp_engine_make make)
 {
         if (make == engine->about.make)
                 return;
-        /* Another server at this address: nothing of the old one goes on. */
+        /* Another server at this address: nothing of the old one continues. */
         if (engine->round) {
                 engine->round++;
                 infp_engine_series_end(engine);
@@ -395,7 +396,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         if (r < 0)
                 return infp_fail(err, r, "%s: %s", engine->shown, why.text);
         INFP_TRY(check(engine, ret, err));
-        /* An empty page (workers that have not written their parts yet) does not say which engine it is. */
+        /* An empty page (workers that have not written their parts yet) does not show which engine it is. */
         make = look.n_all ? winner(&look) : engine->about.make;
         if (make == INFP_ENGINE_UNKNOWN && !engine->is_listed)
                 return infp_fail(err, -ENOMSG, "%s: the page is not an engine's", engine->shown);
@@ -414,7 +415,7 @@ int infp_engine_page(struct engine *engine, const char *body, size_t size, const
         return 0;
 }
 
-/* Says a finding about a field, or takes it back. Where infp_engine_fields_row has said why there is no value, that stands. */
+/* Reports a finding about a field, or takes it back. Where infp_engine_fields_row has said why there is no value, that stays. */
 static void find(struct engine *engine, int cell, bool is_wrong, const char *text)
 {
         if (engine->fields.said[cell / 64] >> cell % 64 & 1)
@@ -423,7 +424,7 @@ static void find(struct engine *engine, int cell, bool is_wrong, const char *tex
                          is_wrong ? text : NULL, NULL);
 }
 
-/* What cannot be, by the engine's own figures. */
+/* What is impossible by the engine's own figures. */
 static void check_fields(struct engine *engine)
 {
         const struct infp_row *row = &engine->all->emit->row;
@@ -450,8 +451,7 @@ void infp_engine_end_of_page(struct engine *engine)
 
         if (engine->about.make == INFP_ENGINE_UNKNOWN) {
                 infp_emit_source(emit, &infp_table_vllm, -1, engine->shown, INFP_ABSENT,
-                                 "the page is of no engine that is known: its series are kept, but feed no field",
-                                 NULL);
+                                 "the page is of no known engine: its series are kept, but feed no field", NULL);
                 return;
         }
         row = infp_emit_begin(emit, &infp_table_vllm, engine->t_ns);

@@ -1,6 +1,5 @@
-/* The inside of the engine collector, shared by engine.c (record, rounds), find.c (URLs by option, by
- * process and who listens where), scrape.c (transfers and their ends), page.c (a page becomes rows), series.c (series and
- * samples). */
+/* Shared by the files of the engine collector: engine.c (record, rounds), find.c (URLs by option, by process and who listens
+ * where), scrape.c (transfers and their ends), page.c (a page becomes rows), series.c (series and samples). */
 #pragma once
 
 #include <sys/types.h>
@@ -35,8 +34,8 @@ struct engine_slot {
         bool is_said;           /* its entity row is out */
         bool is_written;        /* a sample was written, */
         bool has_value;         /* and it was a number */
-        bool is_counter;        /* never falls but by a restart */
-        bool is_kept;           /* gone from the page, but `value` goes on counting in the sums that it was part of */
+        bool is_counter;        /* falls only by a restart */
+        bool is_kept;           /* gone from the page, but `value` still counts in its sums */
         const struct infp_engine_alias *feeds[INFP_ENGINE_FEEDS];
 };
 
@@ -45,12 +44,12 @@ struct engine_series {
         uint32_t n_slots, n_used, n_kept;
         struct engine_known {
                 uint64_t id, key;
-        } * known; /* by id: those of the pages before, once this page has a text that is new; NULL: not yet */
+        } * known; /* by id: those of earlier pages, once this page has a new text; NULL: not yet */
         uint32_t n_known;
-        uint64_t said_t_ns; /* all entity rows were said again */
+        uint64_t said_t_ns; /* all entity rows were written again */
 };
 
-/* Of a Triton's page: which models are made of others. */
+/* For a Triton page: which models are made of others. */
 enum { ENGINE_MODELS_MAX = 64 };
 struct engine_models {
         struct engine_model {
@@ -59,7 +58,7 @@ struct engine_models {
                 bool is_counted, has_queue, is_ensemble;
         } all[ENGINE_MODELS_MAX];
         unsigned n, n_counted, n_ensembles;
-        bool has_more; /* than these: then none is taken for an ensemble */
+        bool has_more; /* then none counts as an ensemble */
 };
 
 /* A counter that fell on this page. */
@@ -88,27 +87,27 @@ struct engine {
         uint64_t id;
         enum engine_origin origin;
         unsigned number;
-        bool is_listed;           /* rows are written of it, answer or not */
+        bool is_listed;           /* it has rows, whether it answers or not */
         bool has_number, has_row; /* in `engines` */
         bool has_answered;        /* ever, with a page */
 
-        /* Its process in the target, when there is one: a found engine is only asked while it is there and listens. */
+        /* Its process in the target, if any: a found engine is only asked while it is there and listens. */
         int32_t pid; /* 0: unknown */
         uint64_t process_id;
         bool is_there;
         bool is_new_process; /* since the last good page */
-        char why_not[256];   /* of a found one that is not there */
+        char why_not[256];   /* why a found one is not there */
 
         /* Asking. */
         struct engine_transfer page, live, sleep, sides[ENGINE_SIDES];
-        uint64_t due_ns, asked_t_ns, cost_ns; /* the last: CPU time that its last page took */
+        uint64_t due_ns, asked_t_ns, cost_ns; /* the last: CPU time of its last page */
         unsigned n_good;                      /* pages in a row */
-        unsigned n_timeouts;                  /* in a row; answers over the limit count, too */
+        unsigned n_timeouts;                  /* in a row; includes answers over the limit */
         unsigned n_side_rounds;               /* since it started */
         bool live_is_off, sides_are_asked;
         bool was_below;    /* the page below the named path was tried, */
-        size_t named_size; /* and is read: size of the URL that was named; 0: it is not */
-        /* A server that sleeps when it is idle, and takes our reading for a request. */
+        size_t named_size; /* and is read: size of the URL that was named; 0: not read */
+        /* A server that sleeps when idle, and counts our reading as a request. */
         const char *sleep_page; /* NULL: it does not */
         bool was_busy;
         uint64_t cpu_ticks, cpu_t_ns; /* of its process at the last look; 0: none yet */
@@ -118,7 +117,7 @@ struct engine {
         uint64_t t_ns;
         uint32_t round, n_twice, n_left_out, n_series, n_running_feeds;
         bool has_core; /* series of Ray's core were left out */
-        char odd[256]; /* what was odd about a page that was taken */
+        char odd[256]; /* what was odd about an accepted page */
 
         struct engine_models models;
         struct engine_series series;
@@ -133,26 +132,26 @@ struct engine {
         struct infp_engine_fields fields;
 };
 
-/* What a command line says of an engine. */
+/* What a command line says about an engine. */
 struct engine_command {
         enum infp_engine_make make; /* INFP_ENGINE_UNKNOWN: no engine's */
         unsigned port;
         bool is_https, may_sleep;
         char prefix[ENGINE_PREFIX_MAX]; /* "/llm", or "" */
-        const char *missing_flag;       /* without which it has no page; NULL: all is there */
+        const char *missing_flag;       /* without which it has no page; NULL: complete */
 };
 
 /* A process of the target. */
 struct engine_process {
         int32_t pid;
         uint8_t n_looks;
-        uint64_t look_ns; /* its command line is read again: it may exec */
+        uint64_t look_ns; /* when its command line is read again: it may exec */
         struct engine_command command;
-        uint64_t check_ns;     /* of an engine: whether it listens is looked at again */
-        struct engine *engine; /* that it or one of its descendants was found to serve; NULL: none yet */
+        uint64_t check_ns;     /* of an engine: when to check again whether it listens */
+        struct engine *engine; /* served by it or one of its descendants; NULL: none yet */
 };
 
-/* Cared for in find.c. */
+/* Owned by find.c. */
 struct engine_finder {
         struct engine_process *processes, *merged; /* by pid */
         size_t n_processes, cap_processes, cap_merged;
@@ -171,11 +170,11 @@ struct engines {
         bool keeps_secrets;
         struct engine *engine[ENGINES_MAX];
         unsigned n_engines, n_numbered;
-        bool was_asked; /* each of those that were there at the beginning */
+        bool was_asked; /* each of those that existed at the start */
         struct engine_finder finder;
         uint64_t n_paced; /* bytes of rows since the last pause */
 
-        /* During sample(); NULL else: what ends then is not told. */
+        /* Set during sample(), else NULL: then ends of transfers are not reported. */
         const struct infp_env *env;
         struct infp_emit *emit;
 };
@@ -204,14 +203,14 @@ int infp_engine_new(struct engines *all, const char *url, enum engine_origin ori
                     struct infp_err *err);
 struct engine *infp_engine_free(struct engine *engine);
 void infp_engine_ask(struct engine *engine, uint64_t now); /* starts the transfer of its page */
-/* Whether to leave it alone, since it is idle and could sleep; says so. */
+/* Whether to skip it, since it is idle and could sleep; reports that. */
 bool infp_engine_rests(struct engine *engine, uint64_t now);
 /* Rows about an engine that is not asked, since it is not there. */
 void infp_engine_not_there(struct engine *engine, uint64_t now);
-/* "host:port", a URL without a path and so on as the URL of a metrics page. 0 or -EINVAL with a sentence. */
+/* Turns "host:port", a URL without a path and so on into the URL of a metrics page. 0 or -EINVAL with a sentence. */
 int infp_engine_url(const char *text, char ret[ENGINE_URL_MAX], struct infp_err *err);
 
-/* page.c: 0: taken, rows of series and samples are out and `fields` is filled; -EBADMSG with a sentence: none are. */
+/* page.c: 0: accepted, rows of series and samples are out and `fields` is filled; -EBADMSG with a sentence: no rows. */
 int infp_engine_page(struct engine *engine, const char *body, size_t size, const char *content_type,
                      struct infp_prom_page *ret, struct infp_err *err);
 void infp_engine_end_of_page(struct engine *engine); /* restarts, findings, the row of `vllm` */
@@ -220,9 +219,9 @@ void infp_engine_end_of_page(struct engine *engine); /* restarts, findings, the 
 void infp_engine_series_begin(struct engine *engine);
 struct engine_slot *infp_engine_slot(struct engine *engine, const struct infp_prom_sample *sample, bool *ret_is_new);
 void infp_engine_write(struct engine *engine, struct engine_slot *slot, const struct infp_prom_sample *sample);
-void infp_engine_series_end(struct engine *engine); /* of a page: those that it did not have are gone */
-/* Counters of a replica, a worker, a model that has gone: without them the sum would fall, which reads as a new start. They are
- * added to the fields that the page has, */
+void infp_engine_series_end(struct engine *engine); /* of a page: series that it lacks are gone */
+/* Counters of a replica, a worker, a model that has gone: without them the sum would fall, which looks like a restart. They
+ * are added to the fields that the page has, */
 void infp_engine_series_add_kept(struct engine *engine);
-void infp_engine_series_drop_kept(struct engine *engine); /* until the server starts anew. */
+void infp_engine_series_drop_kept(struct engine *engine); /* until the server restarts. */
 void infp_engine_series_done(struct engine_series *series);

@@ -1,4 +1,4 @@
-/* Asking an engine: its page, then how its make lists running requests, and once the pages that say what it is. */
+/* Asks an engine: its page, then its make's page of running requests, and once the pages with its facts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,15 +17,15 @@
 
 enum { KEPT_BODY = 1 << 20, LIVE_MAX = 4 << 20, SIDE_ROUNDS = 5, FIRST_LOOKS = 5 };
 static const uint64_t longest_pause_ns = 10 * INFP_NS_PER_S, row_again_ns = 60 * INFP_NS_PER_S;
-/* What the default finds is asked rarely: nobody named it. At first more often: a server takes its time to listen. */
+/* The default address is asked rarely: the user did not name it. At first more often: a server takes its time to listen. */
 static const uint64_t first_pause_ns = 2 * INFP_NS_PER_S, default_pause_ns = 10 * INFP_NS_PER_S,
                       stranger_pause_ns = 60 * INFP_NS_PER_S;
-/* A page that takes this much of a CPU each time is read less often: so that it takes a fiftieth of one at most. */
+/* A page that takes this much CPU each time is read less often, so that it uses at most a fiftieth of a CPU. */
 static const uint64_t costly_ns = 25 * INFP_NS_PER_MS, cost_factor = 50;
 static const uint64_t say_pause_ns = 10 * INFP_NS_PER_S;
 static const uint64_t busy_part = 10; /* of a CPU: a tenth */
 
-/* Two addresses that differ in a secret alone look alike, and are two engines all the same. */
+/* Two addresses that differ only in a secret look alike, but are two engines. */
 static void set_name(struct engine *engine)
 {
         const struct engines *all = engine->all;
@@ -93,8 +93,8 @@ static void say(struct engine *engine, enum infp_source_state state, const char 
         size_t size = engine->shown_size;
 
         if (reason && !strncmp(reason, engine->shown, size) && reason[size] == ':')
-                reason += size + 2; /* the row says whose it is */
-        /* How many bytes were missing differs each time. */
+                reason += size + 2; /* the row has its process */
+        /* The number of missing bytes differs each time. */
         if (engine->has_said && engine->said_state == state && state != INFP_OK &&
             now - engine->said_t_ns < say_pause_ns)
                 return;
@@ -104,7 +104,8 @@ static void say(struct engine *engine, enum infp_source_state state, const char 
         infp_emit_source(engine->all->emit, NULL, -1, engine->shown, state, reason, fix);
 }
 
-/* The row of `engines`: before the first fact, when something new is known, and again now and then, since the recorder forgets. */
+/* The row of `engines`: before the first fact, when something new is known, and again now and then, since the recorder
+ * forgets. */
 static void write_engine(struct engine *engine)
 {
         struct infp_emit *emit = engine->all->emit;
@@ -126,7 +127,7 @@ static void write_engine(struct engine *engine)
         infp_emit_commit(emit);
 }
 
-/* One reading; reason NULL: it went well. */
+/* One reading; reason NULL: success. */
 static void write_scrape(struct engine *engine, const struct infp_http_result *result,
                          const struct infp_prom_page *page, bool is_ok, const char *reason)
 {
@@ -165,7 +166,7 @@ static const char *fix_of(const struct engine *engine, int r, long status)
         if (status == 404)
                 return "start the server with its metrics switched on, or name the page by --engine URL";
         if (r == -ECONNREFUSED && engine->has_answered)
-                return NULL; /* it has ended, which may be as it should */
+                return NULL; /* it has ended, perhaps as intended */
         if (r == -ECONNREFUSED)
                 return "start the server, or name another page by --engine URL";
         return NULL;
@@ -182,7 +183,7 @@ static enum infp_source_state state_of(int r, long status)
         return infp_source_state_of(r);
 }
 
-/* When it is asked again. Others keep their second beside one that does not answer. */
+/* When it is asked again. Other engines keep their second beside one that does not answer. */
 static uint64_t pause_of(struct engine *engine, int r)
 {
         uint64_t pause;
@@ -198,7 +199,7 @@ static uint64_t pause_of(struct engine *engine, int r)
         return pause < longest_pause_ns ? pause : longest_pause_ns;
 }
 
-/* Then it is, or will be, found by that. */
+/* It is, or will be, found through that. */
 static bool has_known_command(const struct engines *all)
 {
         bool ret = false;
@@ -208,11 +209,12 @@ static bool has_known_command(const struct engines *all)
         return ret;
 }
 
-/* Nobody named this address. What the target itself listens on is said, since that may be the server that is meant. */
-static void say_nobody(const struct engine *engine, int r)
+/* The user did not name this address. A port on which the target listens is reported, since it may be the server that is
+ * meant. */
+static void say_refused(const struct engine *engine, int r)
 {
-        static const char nobody[] = INFP_NOT_ASKED "no engine is at the default address";
-        static const char other[] = INFP_NOT_ASKED "what answers at the default address is no engine's page";
+        static const char refused[] = INFP_NOT_ASKED "no engine at the default address";
+        static const char other[] = INFP_NOT_ASKED "the answer at the default address is not an engine's page";
         const struct engines *all = engine->all;
         struct engine_listener listener;
         char reason[256], fix[256];
@@ -220,7 +222,7 @@ static void say_nobody(const struct engine *engine, int r)
 
         if (has_known_command(all) || infp_engine_listens_anywhere(all->env, &all->finder, &listener, &port) < 0) {
                 infp_emit_source(
-                        all->emit, NULL, -1, engine->shown, INFP_ABSENT, r == -ECONNREFUSED ? nobody : other,
+                        all->emit, NULL, -1, engine->shown, INFP_ABSENT, r == -ECONNREFUSED ? refused : other,
                         !all->env->target || infp_target_mode(all->env->target) == INFP_MODE_HOST
                                 ? "name the page by --engine URL, or start the server under `infprof record -- COMMAND`"
                                 : "name the page by --engine URL");
@@ -248,13 +250,13 @@ static void fail(struct engine *engine, int r, const struct infp_http_result *re
         engine->due_ns = engine->asked_t_ns + pause_of(engine, r);
         engine->n_good = 0;
         if (!engine->is_listed) {
-                say_nobody(engine, r);
+                say_refused(engine, r);
                 return;
         }
-        /* Found by its process: who listens there now has to be looked at before the next request. */
+        /* Found by its process: check who listens there now before the next request. */
         if (engine->origin == ENGINE_FOUND && (r == -ECONNREFUSED || r == -ECONNRESET)) {
                 engine->is_there = false;
-                snprintf(engine->why_not, sizeof(engine->why_not), "nobody of the target listens there any more");
+                snprintf(engine->why_not, sizeof(engine->why_not), "no process of the target listens there any more");
         }
         say(engine, state_of(r, status), reason, fix_of(engine, r, status));
         write_scrape(engine, result, page, false, reason);
@@ -279,7 +281,7 @@ static int take_bytes(void *context, const char *bytes, size_t size, uint64_t t_
 
 static void take_end(void *context, const struct infp_http_result *result);
 
-/* Where the paths of its other pages begin: after host and port, and after what a server or a proxy puts before all paths. */
+/* Where the paths of its other pages begin: after host and port, and after any prefix of a server or a proxy. */
 static size_t root_size(const struct engine *engine)
 {
         const char *host = strstr(engine->url, "://") + 3, *page = infp_engine_makes[engine->about.make].path;
@@ -296,7 +298,7 @@ static int start(struct engine_transfer *transfer, const char *path, uint64_t ma
 {
         struct engine *engine = transfer->engine;
         const bool is_stranger =
-                engine->origin == ENGINE_DEFAULT && !engine->is_there; /* who need not see our secrets */
+                engine->origin == ENGINE_DEFAULT && !engine->is_there; /* they must not see our secrets */
         const struct engines *all = engine->all;
         char url[2 * ENGINE_URL_MAX];
         struct infp_http_request request = {
@@ -333,13 +335,13 @@ void infp_engine_ask(struct engine *engine, uint64_t now)
 
         engine->t_ns = engine->asked_t_ns = now;
         engine->due_ns = 0;
-        /* What cannot be asked has its page asked, which says why. */
+        /* Where that cannot be asked, its page is, which shows why. */
         if (!engine->sleep_page || start(&engine->sleep, engine->sleep_page, INFP_ABOUT_SIDE_BYTES, &err) < 0)
                 ask_page(engine);
 }
 
-/* A server that sleeps when it is idle takes the reading of its page for a request: it would never sleep while it is recorded, or
- * be woken. So it is read while its process works, and once more after that; what reading costs it is far below the limit. */
+/* A server that sleeps when idle counts the reading of its page as a request: it would never sleep while it is recorded, or
+ * be woken. So it is read while its process works, and once more after that; the cost of reading is far below the limit. */
 bool infp_engine_rests(struct engine *engine, uint64_t now)
 {
         const struct infp_env *env = engine->all->env;
@@ -374,13 +376,13 @@ static void ask_sides(struct engine *engine)
                         start(&engine->sides[i], path[i], INFP_ABOUT_SIDE_BYTES, &err);
 }
 
-/* A page came that is whole and good. */
+/* A complete and valid page came. */
 static void succeed(struct engine *engine)
 {
         const char *live = infp_engine_live_path(engine->about.make);
         struct infp_err err;
 
-        /* Its other pages are asked when it is seen to stand firmly: not while it starts, or dies. */
+        /* Its other pages are asked once it is stable: not while it starts, or stops. */
         bool is_firm = ++engine->n_good > 1 || !engine->all->env->stats;
 
         engine->is_listed = true;
@@ -399,12 +401,12 @@ static int read_page(struct engine *engine, const struct infp_http_result *resul
         uint64_t begin = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID), before = engine->cost_ns, cost;
         int r;
 
-        /* The parser takes a last line without an end for a cut one, but of this page the end is known. */
+        /* The parser takes a last line without an end for a cut one, but the end of this page is known. */
         if (result->is_whole && body->size && body->data[body->size - 1] != '\n')
                 infp_str_putc(body, '\n');
         r = infp_engine_page(engine, body->data ? body->data : "", body->size, result->content_type, ret, err);
         engine->cost_ns = infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
-        /* The first page costs more than those that follow. */
+        /* The first page costs more than later ones. */
         cost = before < engine->cost_ns ? before : engine->cost_ns;
         if (cost < costly_ns)
                 return r;
@@ -416,7 +418,7 @@ static int read_page(struct engine *engine, const struct infp_http_result *resul
         return r;
 }
 
-/* The server's own words tell more than its number. A page of HTML does not. */
+/* The server's own words say more than its number. A page of HTML does not. */
 static void put_words(const struct engine *engine, struct infp_str *out)
 {
         const struct infp_str *body = &engine->page.body;
@@ -448,14 +450,14 @@ static void fail_status(struct engine *engine, const struct infp_http_result *re
         fail(engine, -EBADMSG, result, NULL, err.text);
 }
 
-/* --engine URL/llm means the page below it, as `load URL/llm` means the API below it; tried once, when the path itself is no page.
- * Whether another answer is to be waited for. */
+/* --engine URL/llm means the page below it, as `load URL/llm` means the API below it; tried once, when the path itself is not
+ * a page. Returns whether to wait for another answer. */
 static bool try_below(struct engine *engine, long status)
 {
         static const char page[] = "/metrics";
         size_t size = strlen(engine->url);
 
-        if (status == 404 && engine->named_size && !engine->has_row) { /* nor there */
+        if (status == 404 && engine->named_size && !engine->has_row) { /* not there either */
                 engine->url[engine->named_size] = 0;
                 engine->named_size = 0;
                 set_name(engine);
@@ -516,12 +518,12 @@ static void end_live(struct engine *engine, const struct infp_http_result *resul
                 if (infp_engine_fields_slots(&engine->fields, body->data ? body->data : "", body->size, &err) < 0)
                         engine->live_is_off = true;
         } else if (result->r >= 0) {
-                engine->live_is_off = true; /* switched off there: not asked again until a restart */
+                engine->live_is_off = true; /* disabled there: not asked again until a restart */
         }
         infp_engine_end_of_page(engine);
 }
 
-/* Whether it sleeps: then its page is left alone, since reading it would wake the server. */
+/* Whether it sleeps: then its page is not read, since reading it would wake the server. */
 static void end_sleep(struct engine *engine, const struct infp_http_result *result)
 {
         const struct infp_str *body = &engine->sleep.body;
@@ -544,7 +546,7 @@ static void end_side(struct engine *engine, const struct engine_transfer *transf
         const char *path = infp_engine_about_paths(engine->about.make)[transfer->side];
         const struct infp_str *body = &transfer->body;
 
-        /* A server that has much to do as we begin, or a token that is replaced: its version is asked for once more. */
+        /* A busy server at our start, or a token that is replaced: its version is asked once more. */
         if (result->r < 0 && engine->n_side_rounds < SIDE_ROUNDS)
                 engine->sides_are_asked = false;
         if (result->r < 0 || result->status != 200 || !path)
@@ -576,7 +578,7 @@ static void take_end(void *context, const struct infp_http_result *result)
                         break;
                 }
         }
-        /* Only what is asked each second keeps its memory, and not that of one large page. */
+        /* Only pages that are asked each second keep their memory, except that of a large page. */
         if (transfer->ask == ENGINE_ASK_SIDE || transfer->body.cap > KEPT_BODY)
                 infp_str_done(&transfer->body);
 }

@@ -1,4 +1,4 @@
-/* Series of an engine's page and their values: one look-up a sample, rows only where something has changed. */
+/* Series of an engine's page and their values: one look-up a sample, rows only for changes. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ enum {
         LABELS_MAX = 32 * 1024,
         HELP_MAX = 512,
 };
-static const uint64_t say_again_ns = 300 * INFP_NS_PER_S; /* the recorder forgets what was not named for two segments */
+static const uint64_t say_again_ns = 300 * INFP_NS_PER_S; /* the recorder forgets what no fact of two segments named */
 
-/* A first page of 20,000 series is more than a ring holds. Returns whether the row found room. */
+/* A first page of 20,000 series exceeds a ring. Returns whether the row found room. */
 static bool commit(struct engine *engine)
 {
         static const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
@@ -53,7 +53,7 @@ static bool text_is(struct infp_prom_text text, const char *word)
         return text.size == strlen(word) && !memcmp(text.at, word, text.size);
 }
 
-/* Labels by name, without the one that tells parts of a histogram apart. */
+/* Labels by name, without the one that distinguishes the parts of a histogram. */
 static unsigned sort_labels(const struct infp_prom_sample *sample, const struct infp_prom_label **ret)
 {
         const char *own = sample->part == INFP_PROM_BUCKET     ? "le"
@@ -94,7 +94,7 @@ static struct engine_slot *find(struct engine_slot *slots, uint32_t n_slots, uin
         }
 }
 
-/* Moves those of this round, or all, into a table that holds `n` with room. */
+/* Moves those of this round, or all, into a table with room for `n`. */
 static bool rebuild(struct engine_series *series, uint32_t n, const uint32_t *round)
 {
         uint32_t n_slots = MIN_SLOTS, n_used = 0;
@@ -157,8 +157,8 @@ static bool list_known(struct engine_series *series)
         return true;
 }
 
-/* A text that is new may be a series that is not: with its labels in another order, its edge in another spelling. The new slot
- * takes over what was written of it, and the old one has nothing to take back. */
+/* A new text may be a known series: with its labels in another order, its edge in another spelling. The new slot takes over
+ * what was written, and the old one has nothing to take back. */
 static void take_over(struct engine *engine, struct engine_slot *slot)
 {
         struct engine_series *series = &engine->series;
@@ -245,7 +245,7 @@ static void set_labels(struct infp_row *row, const struct infp_prom_sample *samp
 
         infp_json_begin(&json, &text, 0);
         infp_json_object(&json);
-        /* bound: the labels that are shown; the id is of all of them */
+        /* bound: the labels that are shown; the id covers all */
         for (i = 0; i < n && text.size < LABELS_MAX; i++) {
                 struct infp_prom_text value = labels[i]->value;
                 size_t size = cut_at_character(value.at, value.size, VALUE_MAX);
@@ -336,7 +336,7 @@ void infp_engine_write(struct engine *engine, struct engine_slot *slot, const st
                 note_fall(&engine->falls, slot, sample);
         engine->series.n_kept -= slot->is_kept;
         slot->is_kept = false;
-        /* What found no room in the ring is tried again with the next page. */
+        /* A row without room in the ring is tried again with the next page. */
         if (!slot->is_said)
                 slot->is_said = write_series(engine, slot, sample);
         if (!slot->is_said)
@@ -360,7 +360,7 @@ static bool is_part_of_sum(const struct infp_engine_alias *feed)
 
 static void keep(struct engine_series *series, struct engine_slot *slot)
 {
-        /* bound: without it its counter falls, which reads as a new start */
+        /* bound: without it its counter falls, which looks like a restart */
         for (unsigned i = 0; i < slot->n_feeds && series->n_kept < ENGINE_KEPT_MAX && !slot->is_kept; i++)
                 slot->is_kept = is_part_of_sum(slot->feeds[i]);
         series->n_kept += slot->is_kept;
@@ -375,7 +375,7 @@ void infp_engine_series_add_kept(struct engine *engine)
         for (uint32_t i = 0; series->n_kept && i < series->n_slots; i++) {
                 const struct engine_slot *slot = &series->slots[i];
 
-                /* A field of which the page has nothing any more stays absent. */
+                /* A field that is no longer on the page stays absent. */
                 for (unsigned k = 0; slot->is_kept && k < slot->n_feeds; k++)
                         if (is_part_of_sum(slot->feeds[k]) && infp_engine_alias_is_of(slot->feeds[k], slot->share) &&
                             fields->rank[slot->feeds[k]->cell] == slot->feeds[k]->rank + 1)
@@ -406,7 +406,7 @@ void infp_engine_series_end(struct engine *engine)
                 n_here += series->slots[i].key && series->slots[i].round == engine->round;
         if (n_here + series->n_kept == series->n_used)
                 return;
-        /* Its last value must not stand for ever: there is none now. */
+        /* Its last value must not stay for ever: now there is none. */
         for (uint32_t i = 0; i < series->n_slots; i++) {
                 struct engine_slot *slot = &series->slots[i];
 

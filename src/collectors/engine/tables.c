@@ -9,7 +9,7 @@ static const struct infp_column engines_columns[] = {
         [INFP_ENGINES_NUMBER] = INFP_COLUMN(number, I64, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Place in this run, from 0: the first one stands in the time series."),
         [INFP_ENGINES_URL] = INFP_COLUMN(url, STR, LABEL, none, MEASURED, NO, NULL, 0, "url", "Page that is read; secrets are masked."),
         [INFP_ENGINES_MAKE] = INFP_COLUMN(make, STR, LABEL, none, DERIVED, NO, NULL, 0, "make", "vllm, sglang, tgi, llamacpp, triton, tensorrt_llm, lmdeploy, ray_serve, mlserver, ollama; by its series' names."),
-        [INFP_ENGINES_VERSION] = INFP_COLUMN(version, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As the server says."),
+        [INFP_ENGINES_VERSION] = INFP_COLUMN(version, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "As the server reports."),
         [INFP_ENGINES_MODEL] = INFP_COLUMN(model, STR, LABEL, none, MEASURED, NO, NULL, 0, "model", "Models that it serves, separated by commas."),
         [INFP_ENGINES_QUANTISATION] = INFP_COLUMN(quantisation, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Number format of the weights, as the server or its command line says."),
         [INFP_ENGINES_COMMAND] = INFP_COLUMN(flags, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Command line of its process, secrets masked."),
@@ -35,7 +35,7 @@ static const struct infp_column series_columns[] = {
 };
 static const struct infp_column samples_columns[] = {
         [INFP_SAMPLES_SERIES] = INFP_COLUMN(series, ID64, LABEL, none, MEASURED, NO, "series", 0, NULL, "What was measured."),
-        [INFP_SAMPLES_VALUE] = INFP_COLUMN(value, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "As the page says, not scaled; buckets are cumulative; null = not a finite number."),
+        [INFP_SAMPLES_VALUE] = INFP_COLUMN(value, F64, GAUGE, none, MEASURED, NO, NULL, 0, NULL, "As on the page, not scaled; buckets are cumulative; null = not a finite number."),
 };
 static const struct infp_column stamps_columns[] = {
         [INFP_STAMPS_SERIES] = INFP_COLUMN(series, ID64, LABEL, none, MEASURED, NO, "series", 0, NULL, "What was measured."),
@@ -50,7 +50,7 @@ static const struct infp_column scrapes_columns[] = {
         [INFP_SCRAPES_BYTES] = INFP_COLUMN(scrape_bytes, I64, GAUGE, bytes, MEASURED, NO, NULL, 0, "infprof_engine_scrape_bytes", "Of the page."),
         [INFP_SCRAPES_SERIES_COUNT] = INFP_COLUMN(scrape_series, I64, GAUGE, count, MEASURED, NO, NULL, 0, "infprof_engine_scrape_series", "Series on it."),
         [INFP_SCRAPES_BAD_LINES] = INFP_COLUMN(bad_lines, I64, GAUGE, count, MEASURED, NO, NULL, 0, NULL, "Lines that are neither sample nor comment."),
-        [INFP_SCRAPES_RESTARTS] = INFP_COLUMN(engine_restarts, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, "infprof_engine_restarts_total", "Times that its counters began anew while we watched."),
+        [INFP_SCRAPES_RESTARTS] = INFP_COLUMN(engine_restarts, I64, COUNTER, count, DERIVED, ZERO, NULL, 0, "infprof_engine_restarts_total", "Times that its counters restarted while we watched."),
 };
 // clang-format on
 

@@ -95,7 +95,7 @@ static const struct infp_column vllm_columns[] = {
 
 const struct infp_table infp_table_vllm = {
         .name = "vllm",
-        .help = "What an engine says of itself, one row a scrape; the same columns for every make.",
+        .help = "What an engine reports about itself, one row a scrape; the same columns for every make.",
         .keys = vllm_columns,
         .n_keys = 1,
         .columns = vllm_columns + 1,

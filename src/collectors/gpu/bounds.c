@@ -81,7 +81,7 @@ void infp_gpu_bound(struct infp_emit *emit, const char *instance)
                         infp_emit_source(emit, row->table, (int) cell, instance, INFP_OK, NULL, NULL);
                         continue;
                 }
-                snprintf(reason, sizeof(reason), "the driver says %s %s, which cannot be: of this GPU it is %s to %s",
+                snprintf(reason, sizeof(reason), "the driver reports %s %s, which is impossible: this GPU has %s to %s",
                          infp_number(v).text, unit->name, infp_number(least).text, infp_number(most).text);
                 row->valid[cell / 64] &= ~(UINT64_C(1) << cell % 64);
                 infp_emit_source(emit, row->table, (int) cell, instance, INFP_BROKEN, reason, NULL);
@@ -94,7 +94,7 @@ void infp_gpu_say_memory(struct infp_emit *emit, const struct infp_table *table,
         char reason[160];
 
         snprintf(reason, sizeof(reason),
-                 "the driver says that a process has %s GiB of it, which cannot be: the GPU has less",
+                 "the driver reports %s GiB for a process, which is impossible: the GPU has less",
                  infp_number((double) refused_bytes / (1 << 30)).text);
         infp_emit_source(emit, table, GPU_PROCESS_MEMORY_BYTES, instance, refused_bytes ? INFP_BROKEN : INFP_OK,
                          refused_bytes ? reason : NULL, NULL);

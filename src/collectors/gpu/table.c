@@ -14,14 +14,14 @@ static const struct infp_column gpu_columns[] = {
         [GPU_PCI_BUS_ID - 2] = INFP_COLUMN(gPciBusId, STR, LABEL, none, MEASURED, NO, "nvmlDeviceGetPciInfo_v3", 0, "pci_bus_id", "PCI address, domain:bus:device.function."),
         [GPU_DRIVER - 2] = INFP_COLUMN(gDriver, STR, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Kernel driver: nvidia, amdgpu, i915 or xe."),
         [GPU_ARCHITECTURE - 2] = INFP_COLUMN(gArchitecture, STR, LABEL, none, MEASURED, NO, "nvmlDeviceGetCudaComputeCapability", 0, NULL, "What programs are compiled for: compute capability (9.0) of NVIDIA, gfx version of AMD."),
-        [GPU_NUMA_NODE - 2] = INFP_COLUMN(gNumaNode, I64, LABEL, none, MEASURED, NO, "numa_node", 0, NULL, "NUMA node whose memory is nearest; absent where the machine has only one or does not say."),
-        [GPU_UTILIZATION_GPU - 2] = INFP_COLUMN(gUtilizationGpu, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_utilization_ratio", "Share of time in which at least one kernel ran, over the driver's last sample period (1/6 to 1 s); it says nothing of how much of the chip the kernel used; of Intel the sum over the processes that were looked at, an estimate."),
+        [GPU_NUMA_NODE - 2] = INFP_COLUMN(gNumaNode, I64, LABEL, none, MEASURED, NO, "numa_node", 0, NULL, "NUMA node whose memory is nearest; absent where the machine has only one or does not report it."),
+        [GPU_UTILIZATION_GPU - 2] = INFP_COLUMN(gUtilizationGpu, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_utilization_ratio", "Share of time in which at least one kernel ran, over the driver's last sample period (1/6 to 1 s); it does not show how much of the chip the kernel used; for Intel the sum over the processes that were looked at, an estimate."),
         [GPU_UTILIZATION_MEM - 2] = INFP_COLUMN(gUtilizationMem, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetUtilizationRates", 0, "infprof_gpu_memory_utilization_ratio", "Share of time in which its memory was read or written; of AMD the activity of the memory controller."),
         [GPU_UTILIZATION_ENCODER - 2] = INFP_COLUMN(gUtilizationEncoder, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetEncoderUtilization", 0, "infprof_gpu_encoder_utilization_ratio", "Video encoder."),
         [GPU_UTILIZATION_DECODER - 2] = INFP_COLUMN(gUtilizationDecoder, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetDecoderUtilization", 0, "infprof_gpu_decoder_utilization_ratio", "Video decoder."),
         [GPU_UTILIZATION_JPEG - 2] = INFP_COLUMN(gUtilizationJpeg, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetJpgUtilization", 0, "infprof_gpu_jpeg_utilization_ratio", "JPEG decoder."),
         [GPU_UTILIZATION_OFA - 2] = INFP_COLUMN(gUtilizationOfa, I64, GAUGE, percent, MEASURED, NO, "nvmlDeviceGetOfaUtilization", 0, "infprof_gpu_ofa_utilization_ratio", "Optical flow accelerator."),
-        [GPU_UTILIZATION_MEDIA - 2] = INFP_COLUMN(gUtilizationMedia, I64, GAUGE, percent, MEASURED, NO, NULL, 0, "infprof_gpu_media_utilization_ratio", "Video engines together, where encoder and decoder are not told apart (AMD, Intel)."),
+        [GPU_UTILIZATION_MEDIA - 2] = INFP_COLUMN(gUtilizationMedia, I64, GAUGE, percent, MEASURED, NO, NULL, 0, "infprof_gpu_media_utilization_ratio", "Video engines together, where encoder and decoder are not separate (AMD, Intel)."),
         [GPU_UTILIZATION_COPY - 2] = INFP_COLUMN(gUtilizationCopy, I64, GAUGE, percent, MEASURED, NO, NULL, 0, "infprof_gpu_copy_utilization_ratio", "Copy engines (AMD, Intel)."),
         [GPU_UTILIZATION_COMPUTE - 2] = INFP_COLUMN(gUtilizationCompute, I64, GAUGE, percent, MEASURED, NO, NULL, 0, "infprof_gpu_compute_utilization_ratio", "Compute engines, where they are counted apart from graphics (AMD, Intel)."),
         [GPU_MEMORY_TOTAL_MB - 2] = INFP_COLUMN(gMemoryTotalMb, I64, GAUGE, mib, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, NULL, "Memory of the GPU in MiB, the part that the driver reserves included."),
@@ -29,7 +29,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_MEMORY_FREE_MB - 2] = INFP_COLUMN(gMemoryFreeMb, I64, GAUGE, mib, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, NULL, "Free memory in MiB."),
         [GPU_MEMORY_RESERVED_MB - 2] = INFP_COLUMN(gMemoryReservedMb, I64, GAUGE, mib, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, NULL, "Memory that driver and firmware keep for themselves, in MiB."),
         [GPU_MEMORY_TOTAL_BYTES - 2] = INFP_COLUMN(gMemoryTotalBytes, I64, GAUGE, bytes, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, "infprof_gpu_memory_total_bytes", "gMemoryTotalMb in bytes."),
-        [GPU_MEMORY_USED_BYTES - 2] = INFP_COLUMN(gMemoryUsedBytes, I64, GAUGE, bytes, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, "infprof_gpu_memory_used_bytes", "gMemoryUsedMb in bytes; of drivers before 510, which do not tell them apart, with gMemoryReservedBytes."),
+        [GPU_MEMORY_USED_BYTES - 2] = INFP_COLUMN(gMemoryUsedBytes, I64, GAUGE, bytes, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, "infprof_gpu_memory_used_bytes", "gMemoryUsedMb in bytes; for drivers before 510, which do not separate them, with gMemoryReservedBytes."),
         [GPU_MEMORY_FREE_BYTES - 2] = INFP_COLUMN(gMemoryFreeBytes, I64, GAUGE, bytes, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, "infprof_gpu_memory_free_bytes", "gMemoryFreeMb in bytes."),
         [GPU_MEMORY_RESERVED_BYTES - 2] = INFP_COLUMN(gMemoryReservedBytes, I64, GAUGE, bytes, MEASURED, NO, "nvmlDeviceGetMemoryInfo_v2", 0, "infprof_gpu_memory_reserved_bytes", "gMemoryReservedMb in bytes."),
         [GPU_BAR1_TOTAL_MB - 2] = INFP_COLUMN(gBar1TotalMb, I64, GAUGE, mib, MEASURED, NO, "nvmlDeviceGetBAR1MemoryInfo", 0, "infprof_gpu_bar1_total_bytes", "Window through which CPUs and other devices reach its memory, in MiB (AMD: visible VRAM)."),
@@ -108,7 +108,7 @@ static const struct infp_column gpu_columns[] = {
         [GPU_REMAPPED_ROWS_CORRECTABLE - 2] = INFP_COLUMN(gRemappedRowsCorrectable, I64, COUNTER, count, MEASURED, ZERO, "nvmlDeviceGetRemappedRows", 0, "infprof_gpu_remapped_rows_corrected_total", "Memory rows replaced by spare ones after corrected errors (Ampere and later)."),
         [GPU_REMAPPED_ROWS_UNCORRECTABLE - 2] = INFP_COLUMN(gRemappedRowsUncorrectable, I64, COUNTER, count, MEASURED, ZERO, "nvmlDeviceGetRemappedRows", 0, "infprof_gpu_remapped_rows_uncorrected_total", "Memory rows replaced by spare ones after uncorrected errors."),
         [GPU_REMAPPED_ROWS_PENDING - 2] = INFP_COLUMN(gRemappedRowsPending, BOOL, GAUGE, none, MEASURED, NO, "nvmlDeviceGetRemappedRows", 0, "infprof_gpu_remapped_rows_pending", "Rows wait to be replaced: the GPU needs a reset."),
-        [GPU_REMAPPED_ROWS_FAILURE - 2] = INFP_COLUMN(gRemappedRowsFailure, BOOL, GAUGE, none, MEASURED, NO, "nvmlDeviceGetRemappedRows", 0, "infprof_gpu_remapped_rows_failure", "A row could not be replaced: the board is to be returned."),
+        [GPU_REMAPPED_ROWS_FAILURE - 2] = INFP_COLUMN(gRemappedRowsFailure, BOOL, GAUGE, none, MEASURED, NO, "nvmlDeviceGetRemappedRows", 0, "infprof_gpu_remapped_rows_failure", "A row could not be replaced: the board must be returned."),
         [GPU_RECOVERY_ACTION - 2] = INFP_COLUMN(gRecoveryAction, STR, LABEL, none, MEASURED, NO, "field 230", 0, NULL, "What the driver asks for: none, reset, reboot, drain peer-to-peer, drain and reset, recover IMEX domain."),
         [GPU_XID_ERRORS - 2] = INFP_COLUMN(gXidErrors, I64, COUNTER, count, MEASURED, ZERO, "nvmlEventSetWait_v2", 0, "infprof_gpu_xid_errors_total", "Xid errors that the driver reported since this recording began."),
         [GPU_XID_LAST - 2] = INFP_COLUMN(gXidLast, I64, GAUGE, none, MEASURED, NO, "nvmlEventSetWait_v2", 0, "infprof_gpu_xid_last", "Number of the last Xid error; absent until one comes."),
@@ -137,13 +137,13 @@ static const struct infp_column gpu_columns[] = {
 static const struct infp_column process_keys[] = {
         INFP_COLUMN(gGpuIndex, I64, LABEL, none, MEASURED, NO, NULL, 0, "gpu", "Number of the GPU in its driver; another one after a restart of the machine, and not that of CUDA."),
         INFP_COLUMN(gUuid, STR, LABEL, none, MEASURED, NO, NULL, 0, "uuid", "UUID or serial number of the GPU, which stays the same; where it has none, its PCI address."),
-        INFP_COLUMN(gPid, I64, LABEL, none, MEASURED, NO, "pid", 0, "pid", "Pid, as the driver says it: NVIDIA's counts on the host (gPidIsHost)."),
+        INFP_COLUMN(gPid, I64, LABEL, none, MEASURED, NO, "pid", 0, "pid", "Pid, as the driver reports it: NVIDIA's is that of the host (gPidIsHost)."),
 };
 
 static const struct infp_column process_columns[] = {
         [GPU_PROCESS_VENDOR - 3] = INFP_COLUMN(gVendor, STR, LABEL, none, DERIVED, NO, NULL, 0, "vendor", "Maker: nvidia, amd or intel."),
         [GPU_PROCESS_NAME - 3] = INFP_COLUMN(gProcessName, STR, LABEL, none, MEASURED, NO, "comm", 0, "process", "Name that the kernel keeps (comm); absent where the pid is not one of our namespace."),
-        [GPU_PROCESS_TYPE - 3] = INFP_COLUMN(gProcessType, STR, LABEL, none, MEASURED, NO, NULL, 0, "type", "C computes, G draws, CG both; M: by way of MPS."),
+        [GPU_PROCESS_TYPE - 3] = INFP_COLUMN(gProcessType, STR, LABEL, none, MEASURED, NO, NULL, 0, "type", "C computes, G draws, CG both; M: through MPS."),
         [GPU_PROCESS_IS_HOST_PID - 3] = INFP_COLUMN(gPidIsHost, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "The pid belongs to the host and means another process, or none, in the container that infprof runs in."),
         [GPU_PROCESS_IN_TREE - 3] = INFP_COLUMN(gInTree, BOOL, LABEL, none, DERIVED, NO, NULL, 0, NULL, "Of the target: the command or the attached process, or a descendant."),
         [GPU_PROCESS_CONTAINER - 3] = INFP_COLUMN(gContainer, STR, LABEL, none, MEASURED, NO, "cgroup", 0, "container", "Container that it runs in: the first 12 digits of its id, or its name; absent: none."),
@@ -164,7 +164,7 @@ static const struct infp_column process_columns[] = {
         [GPU_PROCESS_VIDEO_NS - 3] = INFP_COLUMN(gProcessVideoNs, I64, COUNTER, ns, MEASURED, ZERO, "drm-engine-dec", 0, "infprof_gpu_process_video_seconds_total", "Time of video decoders, of Intel of all video engines."),
         [GPU_PROCESS_ENCODE_NS - 3] = INFP_COLUMN(gProcessEncodeNs, I64, COUNTER, ns, MEASURED, ZERO, "drm-engine-enc", 0, "infprof_gpu_process_encode_seconds_total", "Time of video encoders (AMD)."),
         [GPU_PROCESS_ID - 3] = INFP_COLUMN(process, ID64, LABEL, none, DERIVED, NO, "process", 0, NULL, "The same process in table processes; absent where the pid is not one of our namespace."),
-        [GPU_PROCESS_OCCUPANCY - 3] = INFP_COLUMN(gProcessOccupancy, F64, GAUGE, percent, MEASURED, NO, "cu_occupancy", 0, "infprof_gpu_process_occupancy_ratio", "Compute units that its waves hold at this moment, of all that the GPU has (AMD, by way of KFD)."),
+        [GPU_PROCESS_OCCUPANCY - 3] = INFP_COLUMN(gProcessOccupancy, F64, GAUGE, percent, MEASURED, NO, "cu_occupancy", 0, "infprof_gpu_process_occupancy_ratio", "Compute units that its waves hold at this moment, of all that the GPU has (AMD, through KFD)."),
 };
 
 static const struct infp_column mig_keys[] = {

@@ -100,7 +100,7 @@ static bool add_cache(const struct infp_env *env, unsigned cpu, unsigned index, 
         map = READ("shared_cpu_map", map_text);
         if (!map.size)
                 map = READ("shared_cpu_list", map_text);
-        /* Without a map it is taken for the core's own. */
+        /* Without a map it counts as the core's own. */
         id = infp_hash64(map.at, map.size, (uint64_t) kind + (map.size ? 0 : 16 * (cpu + 1)));
         if (infp_map_get(seen, id))
                 return true;
@@ -143,7 +143,7 @@ static struct infp_span cpuinfo(struct infp_span text, const char *name)
 
 static void put_cpu_type(const struct infp_env *env, struct infp_row *row)
 {
-        /* x86 and RISC-V boards, MIPS, POWER, RISC-V; the last is what old ARM kernels say. */
+        /* x86 and RISC-V boards, MIPS, POWER, RISC-V; the last is for old ARM kernels. */
         static const char *const names[] = { "model name", "cpu model", "cpu", "uarch", "Processor" };
         char text[CPUINFO_HEAD], arm[64];
         struct infp_span all = read_file(env, "proc/cpuinfo", text, sizeof(text)), vendor, part;
@@ -175,7 +175,7 @@ static bool has_word(struct infp_span text, const char *word)
         return false;
 }
 
-/* What the hypervisor calls itself, asked by the instruction made for it. "" = no name. */
+/* The hypervisor's name, by the instruction made for it. "" = no name. */
 static void name_by_cpuid(char name[13])
 {
         name[0] = 0;
@@ -230,7 +230,7 @@ static void put_hypervisor(const struct infp_env *env, struct infp_row *row)
         bool has_flag = has_word(flags, "hypervisor");
         const char *name = NULL;
 
-        /* An x86 CPU without the flag runs nobody's guest, whatever the board's maker (EC2 metal) or Xen's dom0 files say. */
+        /* An x86 CPU without the flag is no guest, whatever the board's maker (EC2 metal) or Xen's dom0 files say. */
         if (flags.size && !has_flag) {
                 infp_row_str(row, HOST_HYPERVISOR, "none");
                 return;
@@ -277,7 +277,7 @@ static void set_kernel(const struct infp_env *env, struct infp_row *row)
         size_t n = 0;
         struct utsname name;
 
-        /* The file is there since Linux 6.1. */
+        /* The file exists since Linux 6.1. */
         if (!infp_row_has(row, HOST_ARCHITECTURE) && env->is_live && !uname(&name))
                 infp_row_str(row, HOST_ARCHITECTURE, name.machine);
         for (size_t i = 0; i < INFP_COUNT(parts); i++) {
@@ -349,7 +349,7 @@ static void set_settings(const struct infp_env *env, struct infp_row *row)
         set_machine(env, row);
         if (!infp_cpus_parse(&nodes, read_file(env, "sys/devices/system/node/online", text, sizeof(text))) && nodes.n)
                 infp_row_i64(row, HOST_NUMA_NODES, nodes.n);
-        /* Of another machine's files they are only assumed. */
+        /* Assumed for the files of another machine. */
         if (env->is_live) {
                 infp_row_i64(row, HOST_PAGE_SIZE, env->page_size);
                 infp_row_i64(row, HOST_TICKS, env->ticks_per_s);
@@ -370,12 +370,12 @@ static void set_time_sync(const struct infp_env *env, struct infp_emit *emit)
         int state;
 
         if (!env->is_live) {
-                no_time(emit, 0, "asked of the running machine only");
+                no_time(emit, 0, "available only on the running machine");
                 return;
         }
         state = adjtimex(&t);
         if (state < 0) {
-                no_time(emit, -errno, "the kernel does not let adjtimex be called");
+                no_time(emit, -errno, "the kernel refuses adjtimex");
                 return;
         }
         infp_row_bool(&emit->row, HOST_TIME_SYNCED, state != TIME_ERROR && !(t.status & STA_UNSYNC));
@@ -391,7 +391,7 @@ static void put_facts(const struct infp_env *env, struct infp_emit *emit)
         set_time_sync(env, emit);
 }
 
-/* How much of the machine infprof itself may use; of its target the collector `limits` says it. */
+/* How much of the machine infprof itself may use; the collector `limits` has it for the target. */
 
 static void none(struct infp_emit *emit, unsigned cell, const char *reason)
 {
@@ -433,7 +433,7 @@ static void put_limits(const struct infp_env *env, struct infp_emit *emit, const
 }
 
 /* What this machine is: one row at the start and one whenever it changes (a core goes offline, a limit is set, the clock is
- * put right). `static_<uuid>.json` is made from the same row. */
+ * adjusted). `static_<uuid>.json` is made from the same row. */
 
 // clang-format off
 static const struct infp_column host_columns[] = {
@@ -452,10 +452,10 @@ static const struct infp_column host_columns[] = {
         [HOST_SWAP] = INFP_COLUMN(vSwapTotalBytes, I64, GAUGE, bytes, MEASURED, NO, "meminfo:SwapTotal", 1024, NULL, "Swap space."),
         [HOST_ARCHITECTURE] = INFP_COLUMN(vArchitecture, STR, LABEL, none, MEASURED, NO, "proc/sys/kernel/arch", 0, NULL, "Architecture of the kernel."),
         [HOST_OS] = INFP_COLUMN(vOs, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Distribution: PRETTY_NAME of /etc/os-release."),
-        [HOST_MACHINE] = INFP_COLUMN(vMachine, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Maker and product, as the firmware says."),
-        [HOST_HYPERVISOR] = INFP_COLUMN(vHypervisor, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Hypervisor below this machine; none on bare metal, unknown for one that does not say its name."),
+        [HOST_MACHINE] = INFP_COLUMN(vMachine, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Maker and product, as the firmware reports."),
+        [HOST_HYPERVISOR] = INFP_COLUMN(vHypervisor, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Hypervisor below this machine; none on bare metal, unknown for one without a known name."),
         [HOST_CLOCK_SOURCE] = INFP_COLUMN(vClockSource, STR, LABEL, none, MEASURED, NO, "sys/devices/system/clocksource/clocksource0/current_clocksource", 0, NULL, "What the kernel reads the time from (tsc, kvm-clock, hpet ...)."),
-        [HOST_TIME_SYNCED] = INFP_COLUMN(vTimeSynced, BOOL, GAUGE, none, MEASURED, NO, NULL, 0, "infprof_host_time_synced", "The wall clock is kept right by a daemon."),
+        [HOST_TIME_SYNCED] = INFP_COLUMN(vTimeSynced, BOOL, GAUGE, none, MEASURED, NO, NULL, 0, "infprof_host_time_synced", "A daemon keeps the wall clock synchronised."),
         [HOST_TIME_OFFSET] = INFP_COLUMN(vTimeOffset, I64, GAUGE, ns, MEASURED, NO, NULL, 0, "infprof_host_time_offset_seconds", "Offset of the wall clock that is still being slewed away."),
         [HOST_TIME_MAX_ERROR] = INFP_COLUMN(vTimeMaxError, I64, GAUGE, us, MEASURED, NO, NULL, 0, "infprof_host_time_max_error_seconds", "Largest error of the wall clock as the kernel estimates it."),
         [HOST_CGROUP_MODE] = INFP_COLUMN(vCgroupMode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Control groups: v1, v2 or hybrid."),
@@ -489,7 +489,7 @@ struct host {
         struct infp_procfile stat;
         struct infp_fields mem_fields;
         bool has_row;
-        uint64_t hash; /* of the row that was written last, without what moves by itself */
+        uint64_t hash; /* of the last row, without values that move by themselves */
         int64_t boot_time;
         struct infp_cpus online, cached_for;
         struct infp_host_caches caches;
@@ -515,7 +515,7 @@ static void explain_file(struct infp_emit *emit, unsigned cell, const char *path
         if (r < 0)
                 snprintf(reason, sizeof(reason), "/%s: %s", path, strerror(-r));
         else
-                snprintf(reason, sizeof(reason), "/%s does not say it", path);
+                snprintf(reason, sizeof(reason), "/%s does not report it", path);
         infp_emit_source(emit, &host_table, (int) cell, NULL, r < 0 ? infp_source_state_of(r) : INFP_ABSENT, reason,
                          NULL);
 }
@@ -539,7 +539,7 @@ static void set_from_text(struct infp_row *row, unsigned cell, struct infp_span 
         }
 }
 
-/* Columns whose key is a path hold what that file says: adding one is one line of the table. */
+/* A column whose key is a path is filled from that file: adding one is one line of the table. */
 static void set_from_files(const struct infp_env *env, struct infp_emit *emit)
 {
         char text[1024];
@@ -558,7 +558,7 @@ static void set_from_files(const struct infp_env *env, struct infp_emit *emit)
         }
 }
 
-/* /proc/stat says it, but of a machine with hundreds of cores it is long: read again only when the wall clock was set. */
+/* /proc/stat has it, but is long on machines with hundreds of cores: read again only when the wall clock was set. */
 static bool read_boot_time(struct host *host, const struct infp_env *env, int64_t *ret)
 {
         struct infp_span text, line;
@@ -591,7 +591,7 @@ static void set_boot_time(struct host *host, const struct infp_env *env, struct 
         }
         if (!read_boot_time(host, env, &t))
                 return;
-        /* It is computed from two clocks and wavers by a second. */
+        /* It is computed from two clocks and varies by a second. */
         host->boot_time = host->has_row && is_near(t, host->boot_time) ? host->boot_time : t;
         infp_row_i64(row, HOST_BOOT_TIME, host->boot_time);
 }
@@ -631,7 +631,7 @@ static void set_cpus(struct host *host, const struct infp_env *env, struct infp_
                 infp_row_f64(row, HOST_MAX_MHZ, (double) khz / 1000);
 }
 
-/* What the row says, without the figures that move all the time. */
+/* The row without the figures that move all the time. */
 static uint64_t hash_of(const struct infp_row *row)
 {
         uint64_t h = 0;

@@ -44,5 +44,5 @@ enum host_cell {
         HOST_BOOT_ID,
         HOST_N,
 };
-/* The CPUs that are online: /sys, else /proc/stat, for whose text the caller has the memory. 0 or a negative errno. */
+/* The CPUs that are online: from /sys, else /proc/stat, for whose text the caller has the memory. 0 or a negative errno. */
 int infp_host_online(const struct infp_env *env, struct infp_procfile *stat, struct infp_cpus *cpus);

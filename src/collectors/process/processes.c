@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "collectors/process/state.h"
 
-/* Why columns of the processes are empty: said once for all processes, not for each. */
+/* Why columns of the processes are empty: reported once for all processes, not for each. */
 
 static void explain_io(const struct processes *s, struct infp_emit *emit)
 {
@@ -79,7 +79,7 @@ static void explain_status(const struct processes *s, struct infp_emit *emit)
                                  "/proc/PID/status of some processes cannot be read", NULL);
 }
 
-/* What no one can give any more when a process of an attached tree ends. */
+/* What cannot be known any more when a process of an attached tree ends. */
 static void explain_ended(const struct processes *s, const struct infp_env *env, struct infp_emit *emit)
 {
         enum infp_mode mode = infp_target_mode(env->target);
@@ -93,11 +93,12 @@ static void explain_ended(const struct processes *s, const struct infp_env *env,
                                  "in the tree waited for them",
                                  "start the program with: infprof record -- COMMAND");
         else if (s->total.has_lost)
-                infp_emit_source(emit, &infp_table_tree, -1, "ended processes", INFP_ABSENT,
-                                 "some processes ended and nobody waited for them (their parent ignores SIGCHLD): the "
-                                 "totals hold "
-                                 "their last known times; what they used after the last sample is not in them",
-                                 NULL);
+                infp_emit_source(
+                        emit, &infp_table_tree, -1, "ended processes", INFP_ABSENT,
+                        "some processes ended and no process waited for them (their parent ignores SIGCHLD): the "
+                        "totals hold "
+                        "their last known times; what they used after the last sample is not in them",
+                        NULL);
         else if (s->n_io_unseen)
                 infp_emit_source(emit, &infp_table_tree, -1, "ended processes", INFP_DENIED,
                                  "the kernel shows the io of a process that has ended to root alone: what some "
@@ -131,11 +132,11 @@ static void explain(struct processes *s, const struct infp_env *env, struct infp
 }
 
 /* Processes: those of the target's tree, or with -p all of the machine. The target has read /proc/PID/stat of all of them at
- * this tick; the other files are read here, of those whose stat has changed. */
+ * this tick; the other files are read here, for processes whose stat has changed. */
 
-/* A row at least this often, so that a reader of a part of the recording need not look back further. */
+/* At least one row in this time, so that a reader of a part of the recording need not look back further. */
 #define ROW_AT_LEAST_NS (60 * INFP_NS_PER_S)
-/* What runs without using up a tick of its time can do io all the same: looked at this often. */
+/* A process that uses less than a tick of CPU time can do io: looked at this often. */
 #define DETAILS_NS (900 * INFP_NS_PER_MS)
 
 static void read_boot_time(struct processes *s, const struct infp_env *env)
@@ -211,13 +212,13 @@ static void emit_row(struct infp_emit *emit, const struct infp_process *p, const
         infp_emit_commit(emit);
 }
 
-/* The worst of two: what one process does not give, the sum does not have. */
+/* The worst of two: what one process lacks, the sum lacks. */
 static enum process_access worst(enum process_access a, enum process_access b)
 {
         return a == ACCESS_DENIED || b == ACCESS_DENIED ? ACCESS_DENIED : a > b ? a : b;
 }
 
-/* What was known of it once is not what it has now. */
+/* A past value is not the present one. */
 static int64_t known(const struct process_cells *c, unsigned cell)
 {
         return c->valid >> cell & 1 ? c->v[cell] : 0;
@@ -254,7 +255,7 @@ static bool is_read(const struct infp_env *env, const struct infp_process *p)
         return p->in_tree || infp_target_is_full(env->target);
 }
 
-/* Of the tree every nanosecond counts; of strangers what shows in stat. */
+/* In the tree every nanosecond counts; outside it what shows in stat. */
 static bool has_run(const struct infp_process *p, const struct process_user *u)
 {
         return p->in_tree && p->cpu_ns != u->cells.v[PROCESS_CPU_NS] && p->cpu_ns >= 0;
@@ -300,7 +301,7 @@ static int take_last_look(struct processes *s, const struct infp_env *env, struc
         return process_entity(s, env, emit, p, false);
 }
 
-/* What is told of an ended process once, and never again. */
+/* The figures of an ended process, reported once. */
 static void add_ended(struct processes *s, const struct infp_process *p, const struct process_user *u)
 {
         const int64_t own = u->cells.v[PROCESS_RSS_PEAK], all = p->last ? (int64_t) p->last->rss_peak_bytes : 0;
@@ -355,14 +356,14 @@ static void fill_tree(const struct processes *s, struct infp_row *row, const str
                 infp_row_i64(row, TREE_VOLUNTARY, total->v[COUNTER_VOLUNTARY]);
                 infp_row_i64(row, TREE_INVOLUNTARY, total->v[COUNTER_INVOLUNTARY]);
         }
-        /* What was never seen of anybody is not 0. */
+        /* What was never seen for any process is not 0. */
         for (size_t i = 0; s->tree_io <= ACCESS_UNSEEN && (s->has_seen_io || !s->n_io_unseen) && i < INFP_COUNT(io);
              i++)
                 infp_row_i64(row, io[i].cell, total->v[io[i].counter]);
 }
 
-/* Of a tree without a live process (the command has not begun or has ended, nobody was found to attach to) there is nothing to
- * measure. tree_processes shows that, and whom we look for is said: no word for each column. */
+/* A tree without a live process (the command has not started or has ended, or no process was found to attach to) has nothing
+ * to measure. tree_processes shows that, and another row of `sources` why: no row for each column. */
 static void fill_gauges(const struct processes *s, struct infp_emit *emit, struct infp_row *row)
 {
         const int64_t peak = s->gauges.rss_peak > s->ended_rss_peak ? s->gauges.rss_peak : s->ended_rss_peak;
@@ -377,7 +378,7 @@ static void fill_gauges(const struct processes *s, struct infp_emit *emit, struc
                 return;
         }
         infp_row_i64(row, TREE_THREADS, s->gauges.n_threads);
-        if (s->gauges.n_unmeasured) /* a sum without them would say too little */
+        if (s->gauges.n_unmeasured) /* a sum without them would be too small */
                 return;
         infp_row_i64(row, TREE_RSS, s->gauges.rss);
         infp_row_i64(row, TREE_VMS, s->gauges.vms);
@@ -409,7 +410,7 @@ static int processes_sample(void *state, const struct infp_env *env, struct infp
         s->status = s->io = s->pss = ACCESS_UNKNOWN;
         s->tree_io = s->ended_io;
         check_settings(s, env);
-        /* Without a target the tree is all processes, and of most ticks they are not all read. */
+        /* Without a target the tree is all processes, and most ticks do not read all of them. */
         s->has_totals = infp_target_mode(env->target) != INFP_MODE_HOST || infp_target_is_full(env->target);
         if (s->has_totals)
                 process_total_begin(&s->total, &reaped);

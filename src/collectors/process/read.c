@@ -8,7 +8,7 @@
 #include "collectors/process/state.h"
 #include "model/mask.h"
 
-/* The values of one process: stat was read by the target, the other files are read here. */
+/* The values of one process: the target has read stat, the other files are read here. */
 
 static void set(struct process_cells *cells, unsigned cell, int64_t v)
 {
@@ -38,7 +38,7 @@ static void set_pages(struct process_cells *cells, unsigned cell, const struct i
                 set_u64(cells, cell, bytes);
 }
 
-/* A main thread that has ended before the others shows no memory, though the process has all of it. */
+/* A main thread that ended before the others shows no memory, though the process has all of it. */
 static bool shows_memory(const struct infp_process *p)
 {
         return (p->state != 'Z' && p->state != 'X') || p->n_threads <= 1;
@@ -87,7 +87,7 @@ static void fill_stat(const struct processes *s, const struct infp_env *env, con
         fill_counters(s, env, p, cells);
 }
 
-/* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm sums up. */
+/* Since Linux 6.2 the size in stat is a per-CPU counter's rough value, off by megabytes on large machines; statm has the sum. */
 static void fill_sizes(const struct infp_env *env, struct infp_process *p, struct process_cells *cells)
 {
         char text[256];
@@ -107,7 +107,7 @@ static void fill_sizes(const struct infp_env *env, struct infp_process *p, struc
                 set_pages(cells, PROCESS_RSS, env, p->rss_pages);
 }
 
-/* Moves what the fields found from the row to the cells; what they did not find is absent. */
+/* Moves what the fields found from the row to the cells; the rest is absent. */
 static void take_fields(struct processes *s, const struct infp_fields *fields, struct process_cells *cells)
 {
         for (unsigned i = 0; i < fields->n; i++) {
@@ -132,7 +132,7 @@ static void parse_uid(struct process_user *u, struct infp_span line)
         u->has_uid = true;
 }
 
-/* What the main thread's status no longer has; the counts in another one's are its own. */
+/* Restores what the main thread's status no longer has; counts in another thread's are its own. */
 static void fill_status_memory(struct processes *s, const struct infp_env *env, struct infp_process *p,
                                struct process_cells *cells)
 {
@@ -156,7 +156,7 @@ static void fill_status(struct processes *s, const struct infp_env *env, struct 
         if (n < 0) {
                 if (!s->is_live)
                         u->status = ACCESS_MISSING;
-                return; /* else it has just ended: what was known stands */
+                return; /* else it has just ended: the known values stay */
         }
         infp_row_begin(&s->row, &infp_table_processes, p->t_ns);
         while (infp_span_line(&text, &line)) {
@@ -175,7 +175,7 @@ static enum process_access access_of(const struct processes *s, ssize_t r, enum 
 {
         if (r == -EACCES || r == -EPERM)
                 return ACCESS_DENIED;
-        /* The machine has such files, so the process has just ended, or something passes. */
+        /* The machine has such files, so the process has just ended, or the error is temporary. */
         return s->has_io_files ? before : ACCESS_MISSING;
 }
 
@@ -188,7 +188,7 @@ static void fill_io(struct processes *s, const struct infp_env *env, struct infp
 
         if (n < 0) {
                 u->io = access_of(s, n, u->io);
-                /* The files of an ended one are root's: that says nothing of the time when it lived. */
+                /* Root owns the files of an ended process: that says nothing about its lifetime. */
                 if (u->io == ACCESS_DENIED && before != ACCESS_DENIED && (p->last || p->state == 'Z'))
                         u->io = ACCESS_UNSEEN;
                 return;
@@ -256,7 +256,7 @@ void process_read_last(struct processes *s, const struct infp_env *env, struct i
         fill_io(s, env, p, u, c);
         if (p->cpu_ns >= 0)
                 set(c, PROCESS_CPU_NS, p->cpu_ns);
-        /* The kernel's peak is that of whatever it waited for as well: its own where it waited for nobody. */
+        /* The kernel's peak includes what it waited for: its own where it waited for no process. */
         if (!p->child_minor_faults && (int64_t) p->last->rss_peak_bytes > c->v[PROCESS_RSS_PEAK])
                 set(c, PROCESS_RSS_PEAK, (int64_t) p->last->rss_peak_bytes);
         process_share_update(env, p, u, c);
@@ -267,7 +267,7 @@ static int64_t plus(uint64_t a, uint64_t b)
         return (int64_t) (a + b);
 }
 
-/* 0 for more than 292 years of one core: that is no time. */
+/* 0 beyond 292 years of one core: not a valid time */
 static int64_t ticks_to_ns(const struct infp_env *env, uint64_t ticks)
 {
         int64_t ns;
@@ -374,7 +374,7 @@ static void compare_name(const struct infp_process *p, struct process_user *u)
         u->has_changed = true;
 }
 
-/* An empty one says nothing new: a process that ends has none any more. */
+/* An empty one is no change: an ending process has none any more. */
 static int compare_cmdline(struct processes *s, const struct infp_env *env, struct infp_process *p)
 {
         struct process_user *u = p->user;

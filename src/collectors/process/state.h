@@ -1,4 +1,4 @@
-/* What the files of the collector `processes` share. */
+/* Shared by the files of the collector `processes`. */
 #pragma once
 
 #include "collect/collector.h"
@@ -12,7 +12,7 @@ enum { PROCESS_TEXT = 32 * 1024, PROCESS_CMDLINE = 4096 };
 enum process_access {
         ACCESS_UNKNOWN,
         ACCESS_OK,
-        ACCESS_UNSEEN, /* it could be, but what it came to at the end could not */
+        ACCESS_UNSEEN, /* it could be, but not its final figures */
         ACCESS_DENIED,
         ACCESS_MISSING,
 };
@@ -36,7 +36,7 @@ struct process_user {
         int64_t uid, start_unix_ns;
         int32_t first_parent;
         bool has_uid, has_start, has_changed; /* has_changed: it must be written (again) */
-        uint8_t n_checks; /* of the command line that are due: it is not there yet when an exec is seen in its middle */
+        uint8_t n_checks; /* checks of the command line that are due: it is missing when an exec is seen in its middle */
         uint8_t name_size;
         char name[sizeof((struct infp_process *) 0)->comm];
         uint32_t cmdline_size;
@@ -55,11 +55,11 @@ struct processes {
         bool has_totals, has_clocks;
         struct process_gauges {
                 int64_t n_all, n, n_alive, n_unmeasured, n_threads, rss, vms, swap,
-                        rss_peak; /* of the tree, but for n_all; n_unmeasured: alive, of no known memory */
+                        rss_peak; /* of the tree, except n_all; n_unmeasured: alive, of unknown memory */
         } gauges;
         enum process_access status, io, pss, tree_io; /* the worst of all that are followed; of the tree */
 
-        /* Of the tree's ended: what they did not show, the sums lack for good. */
+        /* Of ended processes of the tree: what they did not show, the sums lack for good. */
         enum process_access ended_io;
         bool has_seen_io;
         uint64_t n_io_unseen;
@@ -70,16 +70,16 @@ struct processes {
         char cmdline[PROCESS_CMDLINE + 1], masked[PROCESS_CMDLINE];
 };
 
-/* read.c: the values of a process, as far as they are due. `details`: the files beside stat are read as well. */
+/* read.c: the values of a process, as far as they are due. `details`: reads the files beside stat, too. */
 void process_read(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u,
                   bool details, struct process_cells *ret);
-/* The final counters of one that has ended, by its last look. Its memory is gone: what was known last stands, and its peak. */
+/* The final counters of an ended process, by its last look. Its memory is gone: the last known value stays, and its peak. */
 void process_read_last(struct processes *s, const struct infp_env *env, struct infp_process *p, struct process_user *u);
 void process_share_update(const struct infp_env *env, const struct infp_process *p, struct process_user *u,
                           const struct process_cells *cells);
 
-/* Makes p->user; then, when the values were read, writes the entity if it is new or has changed. `is_due`:
- * the command line is compared in any case. p->user may move. 0 or -ENOMEM. */
+/* Makes p->user; then, once the values were read, writes the entity if it is new or has changed. `is_due`: the command line
+ * is compared in any case. p->user may move. 0 or -ENOMEM. */
 int process_first_sight(struct processes *s, const struct infp_env *env, struct infp_process *p);
 int process_entity(struct processes *s, const struct infp_env *env, struct infp_emit *emit, struct infp_process *p,
                    bool is_due);

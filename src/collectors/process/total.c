@@ -7,8 +7,8 @@
 #include "base/sort.h"
 #include "base/time.h"
 
-/* A fall that lasts longer than a process can be between two places is something that we have not understood: it is bridged,
- * so that the total goes on from where it was. */
+/* A fall that lasts longer than a process can be between two places has no known cause: it is bridged, so that the total
+ * continues from there. */
 enum { MAX_BELOW = 2, MAX_STEPS = 1024 };
 
 void process_total_done(struct process_total *total)
@@ -104,7 +104,7 @@ int process_total_ended(struct process_total *total, const struct infp_process *
                 .gain = *gain,
                 .share = *share,
         };
-        e->gain.is_known = true; /* of one that was not seen before its end all is new */
+        e->gain.is_known = true; /* for a process that was not seen before its end all is new */
         gain_update(&e->gain, (int64_t) p->child_minor_faults, plus(p->cutime, p->cstime));
         return 0;
 }
@@ -122,7 +122,7 @@ static struct ended_process *find_ended(struct process_total *total, int32_t pid
         return NULL;
 }
 
-/* Takes `what` out of a gain, out of the newer part first. True when the older one was needed. */
+/* Takes `what` out of a gain, first from its newer part. True when the older one was needed. */
 static bool take(int64_t *newer, int64_t *older, int64_t what)
 {
         int64_t rest = what > *newer ? minus(what, *newer) : 0;
@@ -132,8 +132,8 @@ static bool take(int64_t *newer, int64_t *older, int64_t what)
         return rest > 0;
 }
 
-/* Takes what the ended process had used out of the gain, if that is large enough: it is at least as much when the gain holds
- * it, since both are sums that are rounded down. */
+/* Takes the use of the ended process out of the gain, if that is large enough: it is at least that when the gain contains it,
+ * since both are sums that are rounded down. */
 static bool match(struct process_total *total, struct process_gain *gain, const struct ended_process *e)
 {
         bool was_double;
@@ -142,7 +142,7 @@ static bool match(struct process_total *total, struct process_gain *gain, const 
                 return false;
         was_double = take(&gain->new_faults, &gain->old_faults, e->faults);
         was_double |= take(&gain->new_ticks, &gain->old_ticks, e->ticks);
-        /* It was waited for between its own read and its parent's: the last totals have it twice. */
+        /* It was waited for between its own read and its parent's: the last totals contain it twice. */
         for (unsigned i = 0; was_double && i < COUNTER_FIRST_SWITCH; i++)
                 total->totals[i].excess = plus(total->totals[i].excess, e->share.v[i]);
         return true;
@@ -150,8 +150,8 @@ static bool match(struct process_total *total, struct process_gain *gain, const 
 
 enum place { PLACE_PARENT, PLACE_OURS, PLACE_OPEN };
 
-/* Who has got what the process used. A parent that has ended too passes on what it got; one that had not waited leaves its
- * children to us, or to an ancestor that asked for them. */
+/* Finds who got the use of the process. A parent that has ended, too, passes on what it got; one that had not waited leaves
+ * its children to us, or to an ancestor that asked for them. */
 static enum place find_place(struct process_total *total, const struct ended_process *e)
 {
         struct ended_process *parent = find_ended(total, e->ppid);
@@ -188,7 +188,7 @@ static bool settle(struct process_total *total, const struct ended_process *e)
         switch (place) {
         case PLACE_PARENT:
                 add(&total->lost, &e->share, COUNTER_FIRST_SWITCH);
-                /* The parent got all of it, also what was used before we attached. */
+                /* The parent got all of it, including the use before we attached. */
                 for (unsigned i = 0; i < COUNTER_FIRST_SWITCH; i++)
                         total->lost.v[i] = minus(total->lost.v[i], e->share.base[i]);
                 break;
@@ -231,7 +231,7 @@ static int64_t never_fall(struct never_falls *f, int64_t v)
                 f->excess = 0;
                 f->last = v;
         } else if (minus(f->last, v) <= f->excess) {
-                f->n_below = 0; /* it waits until the truth has come up to it */
+                f->n_below = 0; /* it waits until the true value reaches it */
         } else if (++f->n_below > MAX_BELOW) {
                 f->offset = plus(f->offset, minus(minus(f->last, v), f->excess));
                 f->n_below = 0;

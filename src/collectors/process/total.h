@@ -1,9 +1,9 @@
 /* Totals of a tree whose processes come and go, which never fall.
  *
- * Linux adds the times, faults and io of a process to its parent's when that waits for it, and at no other time: not when
- * the parent ignores SIGCHLD, and for us only when the parent is in the tree. So each process that has ended is sought in
- * what its parents, or we, have gained since; what is found nowhere is kept as it was last known. While that is open, for
- * one tick, it counts as if it lived: it may have been waited for after its parent was read. */
+ * Linux adds the times, faults and io of a process to its parent's when the parent waits for it, and at no other time: not
+ * when the parent ignores SIGCHLD, and for us only when the parent is in the tree. So the use of each ended process is looked
+ * for in what its parents, or we, have gained since; what is not found is kept as it was last known. While that is open, for
+ * one tick, it counts as alive: it may have been waited for after its parent was read. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 #include "collect/target.h"
 
-/* Counters of a process that go into totals. The first group moves to the parent with those of its children, io moves but
+/* Counters of a process that are part of totals. The first group moves to the parent with those of its children, io moves but
  * shows as the parent's own, switches do not move. */
 enum process_counter {
         COUNTER_USER,
@@ -33,25 +33,25 @@ enum process_counter {
 
 struct process_share {
         int64_t v[COUNTER_N];    /* user and system in ticks */
-        int64_t base[COUNTER_N]; /* what was used before we attached: in v, but not in totals */
+        int64_t base[COUNTER_N]; /* use before we attached: in v, but not in totals */
 };
 
-/* What a process has got from children that it waited for: kept by the owner of the process between ticks. */
+/* What a process got from children that it waited for: kept by the owner of the process between ticks. */
 struct process_gain {
         bool is_known;
         int64_t faults, ticks;         /* cumulative, as last read */
-        int64_t new_faults, new_ticks; /* since the last tick and not yet matched with an ended child */
+        int64_t new_faults, new_ticks; /* since the last tick, not yet matched with an ended child */
         int64_t old_faults, old_ticks; /* of the tick before */
 };
 
 struct process_total {
-        bool is_ours_known; /* self_pid and reaped mean something: mode RUN */
+        bool is_ours_known; /* self_pid and reaped are valid: mode RUN */
         int32_t self_pid;
         uint32_t ticks_per_s;
         struct process_gain ours; /* what we gained by waiting */
 
         struct process_share sum;  /* of the live of this tick */
-        struct process_share lost; /* of the ended that nobody else has */
+        struct process_share lost; /* of ended processes that no other process has */
         bool has_lost;
 
         struct live_process {
@@ -63,7 +63,7 @@ struct process_total {
                 int32_t pid, ppid;
                 bool is_old, is_done;
                 int64_t faults, ticks;
-                bool is_final; /* its numbers are those of its end, what it got from its children included */
+                bool is_final; /* its numbers are final, including what it got from its children */
                 struct process_gain gain;
                 struct process_share share;
         } * ended;
@@ -71,7 +71,7 @@ struct process_total {
 
         struct never_falls {
                 int64_t last, offset;
-                int64_t excess; /* how much of `last` is known to have counted twice */
+                int64_t excess; /* part of `last` that is known to have counted twice */
                 unsigned n_below;
         } totals[COUNTER_N];
         struct infp_reaped reaped;
@@ -82,7 +82,7 @@ void process_total_begin(struct process_total *total, const struct infp_reaped *
 /* By ascending pid. 0 or -ENOMEM. */
 int process_total_live(struct process_total *total, const struct infp_process *process, struct process_gain *gain,
                        const struct process_share *share);
-/* Also between two pairs of begin and end. gain: that of its life, where it was read at its end (process->last). */
+/* Also between two pairs of begin and end. gain: for its life, where it was read at its end (process->last). */
 int process_total_ended(struct process_total *total, const struct infp_process *process,
                         const struct process_gain *gain, const struct process_share *share);
 /* The totals: user and system in ticks. */

@@ -411,7 +411,7 @@ static void put_memory(struct amdgpu_card *card, struct infp_emit *emit)
                 if (r == 0)
                         continue;
                 snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/%s: %s", card->card.number, names[i],
-                         r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
+                         r == -EBADMSG ? "not a valid number" : strerror(-r));
                 infp_emit_source(emit, &infp_table_amdgpu, GPU_MEMORY_USED_BYTES, card->card.pci,
                                  infp_source_state_of(r), text, NULL);
                 return;

@@ -244,7 +244,7 @@ static int parse_attributes(const uint8_t *data, size_t size, struct amdgpu_metr
                 width = 1u << (type / 2); /* U8, S8, U16, S16 ... S64 */
                 at += ATTRIBUTE_HEAD;
                 if (type > 7 || count > (size - at) / width)
-                        return infp_fail(err, -EBADMSG, "gpu_metrics 1.9 has an attribute that cannot be");
+                        return infp_fail(err, -EBADMSG, "gpu_metrics 1.9 has an invalid attribute");
                 metric = metric_of_attribute(head >> 10 & 0x3ff);
                 field = (struct field){
                         .metric = (uint8_t) (metric < 0 ? 0 : metric),
@@ -279,12 +279,12 @@ int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metri
 
         *ret = m;
         if (size < HEADER)
-                return infp_fail(err, -EBADMSG, "gpu_metrics has %zu bytes: no version", size);
+                return infp_fail(err, -EBADMSG, "gpu_metrics has %zu bytes, too few for a version", size);
         said = get(bytes, 2);
         m.format = bytes[2];
         m.content = bytes[3];
         if (said > size)
-                return infp_fail(err, -EBADMSG, "gpu_metrics is cut: %zu of %zu bytes", size, said);
+                return infp_fail(err, -EBADMSG, "gpu_metrics is truncated: %zu of %zu bytes", size, said);
         if (m.format == 1 && m.content == 9) {
                 INFP_TRY(parse_attributes(bytes, said, &m, err));
                 *ret = m;
@@ -292,7 +292,7 @@ int infp_amdgpu_metrics_parse(const void *data, size_t size, struct amdgpu_metri
         }
         layout = find(m.format, m.content, said);
         if (!layout)
-                return infp_fail(err, -ENOTSUP, "this infprof does not know gpu_metrics version %u.%u", m.format,
+                return infp_fail(err, -ENOTSUP, "gpu_metrics version %u.%u is not known to this infprof", m.format,
                                  m.content);
         if (said < layout->size)
                 return infp_fail(err, -EBADMSG, "gpu_metrics %u.%u has %zu bytes, not %u", m.format, m.content, said,

@@ -451,10 +451,10 @@ static void say_file(const struct gpu_card *card, const struct gpu_file *file, i
         if (r == -ENOENT && !file->is_told)
                 return;
         if (r == -ENOENT)
-                snprintf(text, sizeof(text), "the driver %s gives no %s of this card", card->driver, file->name);
+                snprintf(text, sizeof(text), "the driver %s has no %s for this card", card->driver, file->name);
         else
                 snprintf(text, sizeof(text), "/sys/class/drm/card%u/%s%s: %s", card->number, places[file->place],
-                         file->name, r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
+                         file->name, r == -EBADMSG ? "not a valid number" : strerror(-r));
         infp_emit_source(emit, table, file->cell, card->pci, infp_source_state_of(r), text, NULL);
 }
 
@@ -489,20 +489,20 @@ void infp_gpu_files_say(const struct gpu_card *card, const struct gpu_file *file
                         struct infp_emit *emit)
 {
         const struct infp_row *row = &emit->row;
-        unsigned speaks = 0;
+        unsigned reported = 0;
 
         for (unsigned i = 0; i < n; i++) {
                 const bool is_first = !i || files[i - 1].cell != files[i].cell;
                 const bool is_last = i + 1 == n || files[i + 1].cell != files[i].cell;
 
                 if (is_first || card->file_r[first + i] != -ENOENT || files[i].is_told)
-                        speaks = i;
+                        reported = i;
                 if (!is_last)
                         continue;
                 if (infp_row_has(row, files[i].cell))
                         infp_emit_source(emit, row->table, files[i].cell, card->pci, INFP_OK, NULL, NULL);
                 else
-                        say_file(card, &files[speaks], card->file_r[first + speaks], emit, row->table);
+                        say_file(card, &files[reported], card->file_r[first + reported], emit, row->table);
         }
 }
 
@@ -552,7 +552,8 @@ void infp_gpu_put_pcie(const struct gpu_card *card, struct infp_row *row)
 void infp_gpu_card_say(const struct gpu_card *card, struct infp_emit *emit, const struct infp_table *table)
 {
         if (card->is_gone)
-                infp_emit_source(emit, table, -1, card->pci, INFP_ABSENT, "the card has gone from the machine", NULL);
+                infp_emit_source(emit, table, -1, card->pci, INFP_ABSENT, "the card was removed from the machine",
+                                 NULL);
         else if (card->state == GPU_ASLEEP)
                 infp_emit_source(emit, table, -1, card->pci, INFP_ABSENT,
                                  "the card sleeps (runtime power management); a reading would wake it", NULL);

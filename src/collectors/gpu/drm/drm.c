@@ -11,7 +11,7 @@ int infp_drm_open(struct drm *drm, const struct gpu_vendor *vendor, const struct
         drm->cards = (struct gpu_cards){ .vendor = vendor };
         r = infp_gpu_cards_find(&drm->cards, env);
         if (r < 0)
-                return infp_fail_errno(err, r, "the GPUs in /sys/class/drm cannot be looked for");
+                return infp_fail_errno(err, r, "cannot look for GPUs in /sys/class/drm");
         if (!drm->cards.n)
                 return infp_fail(err, -ENODEV, "%s", vendor->none);
         drm->cards.found_ns = env->now_ns(env);

@@ -44,7 +44,7 @@ static int engine_of(struct infp_span name)
         return -1;
 }
 
-static struct infp_span behind(struct infp_span s, size_t n)
+static struct infp_span after(struct infp_span s, size_t n)
 {
         return (struct infp_span){ s.at + n, s.size - n };
 }
@@ -53,7 +53,7 @@ static bool take_prefix(struct infp_span *s, const char *prefix)
 {
         if (!infp_span_starts(*s, prefix))
                 return false;
-        *s = behind(*s, strlen(prefix));
+        *s = after(*s, strlen(prefix));
         return true;
 }
 

@@ -127,7 +127,7 @@ static int put_energy(struct intel_card *card, struct infp_emit *emit, uint64_t 
         else
                 snprintf(text, sizeof(text), "/sys/class/drm/card%u/device/hwmon/hwmon*/energy%u_input: %s",
                          card->card.number, card->energy_meter ? card->energy_meter : 1,
-                         r == -EBADMSG ? "what stands there is no such number" : strerror(-r));
+                         r == -EBADMSG ? "not a valid number" : strerror(-r));
         infp_emit_source(emit, &infp_table_intel, GPU_ENERGY_MJ, card->card.pci,
                          r ? infp_source_state_of(r) : INFP_ABSENT, text, NULL);
         return 0;
@@ -248,7 +248,7 @@ static void say_load(const struct gpu_card *card, const struct gpu_users *users,
         if (infp_gpu_card_is_used(users, card))
                 reason = "the driver reports it process by process, and a share of time needs two readings";
         else if (users->all || users->has_target)
-                reason = "the driver reports it process by process, and none that was looked at uses the card";
+                reason = "the driver reports it process by process, and no process that was looked at uses the card";
         else
                 reason = INFP_NOT_ASKED "the driver reports it process by process; -p looks at all";
         infp_emit_source(emit, &infp_table_intel, GPU_UTILIZATION_GPU, card->pci, INFP_ABSENT, reason, NULL);

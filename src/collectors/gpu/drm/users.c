@@ -629,10 +629,9 @@ void infp_gpu_users_say(const struct gpu_users *users, struct infp_emit *emit, c
                 infp_emit_source(emit, table, -1, NULL, INFP_ABSENT,
                                  INFP_NOT_ASKED "there is no target; -p looks at all processes", NULL);
         } else if (n_denied) {
-                infp_emit_source(
-                        emit, table, -1, NULL, INFP_DENIED,
-                        "the open files of some processes may not be seen: what these use of the GPU is missing",
-                        infp_rights_fix(INFP_MAY_TRACE));
+                infp_emit_source(emit, table, -1, NULL, INFP_DENIED,
+                                 "the open files of some processes cannot be read: their use of the GPU is missing",
+                                 infp_rights_fix(INFP_MAY_TRACE));
         } else {
                 infp_emit_source(emit, table, -1, NULL, INFP_OK, NULL, NULL);
         }

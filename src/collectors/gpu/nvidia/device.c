@@ -5,8 +5,8 @@
 #include "base/time.h"
 #include "collectors/gpu/nvidia/nvidia.h"
 
-/* Xid errors, which the driver shows to those who wait for them. They are asked for at each sample without waiting, so that no
- * thread of its own is needed. */
+/* Xid errors, which the driver reports to those who wait for them. Each sample asks without waiting, so that no separate
+ * thread is needed. */
 
 enum { EVENTS_AT_ONCE = 256 };
 
@@ -72,7 +72,7 @@ void infp_nvidia_put_events(const struct nvidia_reading *reading)
                 infp_row_i64(reading->row, GPU_XID_LAST, reading->device->last_xid);
 }
 
-/* MIG devices. The parent's list of processes needs privileges; power and utilisation are told of the parent only. */
+/* MIG devices. The parent's list of processes needs privileges; power and utilisation are reported for the parent only. */
 
 static const uint64_t find_period_ns = 10 * INFP_NS_PER_S; /* instances are made and removed by hand */
 
@@ -99,7 +99,7 @@ static bool identify_mig(const struct nvml *nvml, struct nvidia_mig *mig)
         return true;
 }
 
-/* The samples of a device that is still there are kept. */
+/* Keeps the samples of a device that is still there. */
 static void inherit(struct nvidia_device *device, struct nvidia_mig *mig)
 {
         for (uint32_t i = 0; i < device->n_mig; i++) {
@@ -134,7 +134,7 @@ static void list(const struct nvidia_reading *reading)
                 inherit(device, &found[n]);
                 n++;
         }
-        mig_done(reading->nvidia, device); /* of those that are no more */
+        mig_done(reading->nvidia, device); /* of those that are gone */
         memcpy(device->mig, found, n * sizeof(*found));
         device->n_mig = n;
 }
@@ -157,7 +157,7 @@ void infp_nvidia_mig_find(const struct nvidia_reading *reading)
                               reading->nvidia->nvml.DeviceGetMigMode(device->handle, &now, &next)))
                 return;
         if (device->mig_mode >= 0 && device->mig_mode != (now == 1))
-                infp_nvidia_ask_anew(device); /* as a whole it answers other questions now */
+                infp_nvidia_ask_anew(device); /* as a whole it now answers other calls */
         device->mig_mode = now == 1;
         if (now == 1)
                 list(reading);
@@ -221,8 +221,8 @@ void infp_nvidia_mig_emit(const struct nvidia_reading *reading, struct infp_emit
         }
 }
 
-/* One GPU: its handle, who it is, and what it has refused. Its number stays as long as the driver is loaded; its UUID stays for
- * ever. */
+/* One GPU: its handle, its identity, and the cells that it has refused. Its number stays while the driver is loaded; its UUID
+ * stays for ever. */
 
 bool infp_nvidia_took(struct nvidia_device *device, unsigned cell, int result)
 {
@@ -265,7 +265,7 @@ static void forget(struct nvidia *nvidia, struct nvidia_device *device)
         device->bus_width = 0;
         device->recovery[0] = device->fans[0] = 0;
         device->mig_mode = -1;
-        infp_gpu_energy_pause(&device->energy); /* what it drew meanwhile is not known */
+        infp_gpu_energy_pause(&device->energy); /* its use meanwhile is not known */
         device->pcie[0].has_last = device->pcie[1].has_last = false;
         infp_nvidia_gpm_done(nvidia, &device->gpm);
         mig_done(nvidia, device);
@@ -287,7 +287,7 @@ static void identify(const struct nvidia *nvidia, struct nvidia_device *device, 
             infp_nvidia_took(device, GPU_PCI_BUS_ID, nvml->DeviceGetPciInfo_v3(handle, &pci))) {
                 terminate(pci.bus_id_legacy, sizeof(pci.bus_id_legacy));
                 terminate(pci.bus_id, sizeof(pci.bus_id));
-                /* The short form is the one that the kernel and other makers' drivers use. */
+                /* The short form is used by the kernel and other makers' drivers. */
                 snprintf(device->bus_id, sizeof(device->bus_id), "%s",
                          pci.bus_id_legacy[0] ? pci.bus_id_legacy : pci.bus_id);
         }

@@ -1,5 +1,5 @@
-/* Fields that one call gives together: the driver fetches those of one kind once, and each has a result of its own. Where there is
- * no such call, the violation times have one. */
+/* Fields that one call gives together: the driver fetches those of one kind once, and each has a result of its own. Without
+ * that call, the violation times have one. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -38,7 +38,7 @@ static const struct field {
 
 static const uint64_t bytes_per_kib = 1024;
 
-/* False: the type is unknown, or the value says that there is none. */
+/* False: the type is unknown, or the value means that there is none. */
 static bool value_of(const struct nvml_field *field, uint64_t *ret)
 {
         switch (field->type) {
@@ -66,7 +66,7 @@ static bool value_of(const struct nvml_field *field, uint64_t *ret)
         }
 }
 
-/* Some drivers count in 32 bits; a counter that was larger than that has 64 and began anew. */
+/* Some drivers count in 32 bits; a counter that was larger than that has 64 and restarted. */
 static uint64_t sum_of(struct nvidia_wrapping *w, uint64_t now)
 {
         if (w->has_last && now >= w->last)
@@ -137,8 +137,8 @@ static void put_violation(const struct nvidia_reading *reading, unsigned policy)
                 infp_nvidia_put(reading, cell, violation.violation_ns);
 }
 
-/* The call gives nanoseconds, as its declaration says; of the fields only newer headers say so. Once both have counted something
- * they are compared, and a field of another unit is not used. */
+/* The call gives nanoseconds, as its declaration says; for the fields only newer headers say so. Once both have counted
+ * something they are compared, and a field in another unit is not used. */
 static void check_violation(const struct nvidia_reading *reading, unsigned policy)
 {
         struct nvidia_device *device = reading->device;
@@ -170,7 +170,7 @@ static void put_violations(const struct nvidia_reading *reading)
                         put_violation(reading, policy);
 }
 
-/* The batch could not be made at all: none of its fields is available. */
+/* The batch as a whole failed: none of its fields is available. */
 static void refuse_all(struct nvidia_device *device, int result)
 {
         for (size_t i = 0; i < INFP_COUNT(fields); i++)
@@ -183,7 +183,7 @@ static void take(const struct nvidia_reading *reading, const struct field *field
 {
         uint64_t value;
 
-        /* Violation times that the field has not may still have a call; of checksum errors a part is better than nothing. */
+        /* Violation times without a field may still have a call; for checksum errors a part is better than nothing. */
         if (is_violation(field->cell) || field->id == NVML_FIELD_NVLINK_CRC_DATA_ERRORS) {
                 if (answer->result == NVML_SUCCESS && value_of(answer, &value))
                         put(reading, field, value);
@@ -195,8 +195,8 @@ static void take(const struct nvidia_reading *reading, const struct field *field
                 put(reading, field, value);
 }
 
-/* Three fields were numbered anew; under the other driver's number is something else. 0: this driver has it not, or does not say
- * which it is. */
+/* Three fields got new numbers; the other driver has something else under them. 0: this driver lacks the field, or does not
+ * show which number it has. */
 static uint32_t id_of(const struct nvidia *nvidia, const struct field *field)
 {
         enum { FIRST_BRANCH = 575, ANEW = 590 };

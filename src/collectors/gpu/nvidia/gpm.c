@@ -1,5 +1,5 @@
-/* Metrics counted in the chip (GPM, Hopper and later): the library computes them between two samples, at least 100 ms apart. They
- * need no lock that profilers want, unlike those of older GPUs. */
+/* Metrics counted in the chip (GPM, Hopper and later): the library computes them between two samples, at least 100 ms apart.
+ * Unlike those of older GPUs they need no lock that profilers want. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -27,7 +27,7 @@ static const struct {
         { NVML_GPM_NVLINK_TX, GPU_GPM_NVLINK_TX_KBPS, 0, 1024 },
         { NVML_GPM_NVLINK_RX, GPU_GPM_NVLINK_RX_KBPS, 0, 1024 },
 };
-enum { IS_PERCENT = 8 }; /* so many of them, from the first */
+enum { IS_PERCENT = 8 }; /* this many of them, from the first */
 
 static bool has_calls(const struct nvml *nvml)
 {
@@ -66,7 +66,7 @@ static void compute(const struct nvml *nvml, struct nvidia_gpm *gpm)
         for (unsigned i = 0; i < NVML_GPM_METRICS && gpm->has_values; i++) {
                 const struct nvml_gpm_metric *m = &all.metrics[i];
 
-                /* Right after a change of load the counters do not fit together: more than all is no share. */
+                /* Right after a change of load the counters do not match: a share above 100 % is dropped. */
                 gpm->has[i] = m->result == NVML_SUCCESS && m->value >= 0 &&
                               m->value <= (i >= IS_PERCENT ? most_mib_per_s : 100);
                 gpm->value[i] = m->value * metrics[i].scale;
@@ -91,7 +91,7 @@ void infp_nvidia_gpm_sample(const struct nvidia *nvidia, struct nvidia_gpm *gpm,
                 gpm->newer_ns = 0;
                 return;
         }
-        sample = gpm->older; /* what was the newer one is the older one now; nothing is allocated anew */
+        sample = gpm->older; /* the newer one becomes the older one; nothing is allocated */
         gpm->older = gpm->newer;
         gpm->newer = sample;
         if (gpm->newer_ns)

@@ -1,5 +1,5 @@
-/* Loads the driver's library and starts it. The bare name libnvidia-ml.so is not tried: CUDA's toolkit has a stub of that name that
- * loads and then fails. */
+/* Loads the driver's library and starts it. The bare name libnvidia-ml.so is not tried: CUDA's toolkit has a stub with that
+ * name that loads and then fails. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ const char *infp_nvml_path(const struct infp_env *env)
         return path ? path : "";
 }
 
-/* dlerror speaks of one file; most machines simply have no such GPU. */
+/* dlerror is about one file; most machines simply have no such GPU. */
 static int no_library(const char *path, const char *why, struct infp_err *err)
 {
         if (*path)
@@ -54,7 +54,7 @@ static void *load(const char *path, struct infp_err *err, int *ret)
                         return library;
                 if (i)
                         continue;
-                /* Of the second place only the first one's error is worth telling. */
+                /* For the second place only the first one's error is reported. */
                 snprintf(why, sizeof(why), "%s", dlerror());
                 if (!strstr(why, "No such file"))
                         break;

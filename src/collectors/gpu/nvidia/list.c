@@ -25,7 +25,7 @@ static bool is_instance(uint32_t instance)
         return instance == NVML_NONE_U32 || instance <= INSTANCE_MAX;
 }
 
-/* The lengths of records are told apart by the memory they give; an odd memory is no reason to drop a process. */
+/* The memory figures show the length of records; an odd one is no reason to drop a process. */
 static bool are_sound(const void *records, uint32_t n, size_t stride, bool with_memory)
 {
         for (uint32_t i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ static struct nvidia_process *append(struct nvidia_list *list)
         return &list->at[list->n++];
 }
 
-/* Not known is less than any figure. */
+/* Unknown is less than any figure. */
 static uint64_t larger(uint64_t a, uint64_t b)
 {
         if (a == NVML_NONE_U64 || b == NVML_NONE_U64)

@@ -1,5 +1,5 @@
-/* GPUs of NVIDIA by NVML, the library of its driver, which is loaded at run time. Started once and kept: without persistence mode
- * the first start takes seconds. */
+/* GPUs of NVIDIA by NVML, the library of its driver, which is loaded at run time. Started once and kept: without persistence
+ * mode the first start takes seconds. */
 #include "collectors/gpu/nvidia/nvidia.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int start(struct nvidia *n, const struct infp_env *env, struct infp_err *
         int r;
 
         if (!path)
-                return infp_fail(err, -ENODEV, "a copy of a machine has no GPU of NVIDIA that could be asked");
+                return infp_fail(err, -ENODEV, "--root has no live GPU of NVIDIA to ask");
         INFP_TRY(infp_nvml_load(&n->nvml, path, err));
         r = n->nvml.DeviceGetCount_v2(&n_devices);
         if (r == NVML_SUCCESS && !n_devices) {
@@ -64,7 +64,7 @@ static int start(struct nvidia *n, const struct infp_env *env, struct infp_err *
         }
         if (r != NVML_SUCCESS) {
                 infp_nvml_unload(&n->nvml);
-                return infp_fail(err, -EIO, "NVIDIA's driver does not say how many GPUs it has (error %d): %s", r,
+                return infp_fail(err, -EIO, "NVIDIA's driver does not report how many GPUs it has (error %d): %s", r,
                                  infp_nvidia_reason(r));
         }
         if (grow(n, n_devices) < 0) {
@@ -180,7 +180,7 @@ static void read_rarely(const struct nvidia_reading *reading)
         }
 }
 
-/* Fields that are read rarely come with the batch of all fields, after the rest. */
+/* Rare fields come with the batch of all fields, after the rest. */
 static void keep_slow_fields(const struct nvidia_reading *reading)
 {
         struct nvidia_kept *slow = &reading->device->slow;
@@ -193,7 +193,7 @@ static void keep_slow_fields(const struct nvidia_reading *reading)
         }
 }
 
-/* False: it has stopped answering, and the row is not to be sent. */
+/* False: it has stopped answering, and the row must not be sent. */
 static bool read_device(struct nvidia_reading *reading, struct infp_emit *emit)
 {
         const struct nvidia_device *device = reading->device;
@@ -204,7 +204,7 @@ static bool read_device(struct nvidia_reading *reading, struct infp_emit *emit)
         read_rarely(reading);
         infp_nvidia_read_fields(reading);
         keep_slow_fields(reading);
-        infp_gpu_bound(emit, device->uuid); /* what is integrated first */
+        infp_gpu_bound(emit, device->uuid); /* before it is integrated */
         infp_nvidia_read_energy(reading);
         infp_nvidia_read_gpm(reading);
         infp_nvidia_processes_read(reading);
@@ -215,7 +215,7 @@ static bool read_device(struct nvidia_reading *reading, struct infp_emit *emit)
         return !device->fault;
 }
 
-/* Tried again after a period, then after ever more of them: asking a dead GPU can take the driver seconds. */
+/* Tried again after a period, then after more and more: asking a dead GPU can take the driver seconds. */
 static void failed(struct nvidia_device *device, const struct infp_env *env, uint64_t now)
 {
         const uint64_t period_ns = infp_collector_period_ms(&infp_collector_nvidia, env->period_ms) * INFP_NS_PER_MS;
@@ -228,7 +228,7 @@ static void failed(struct nvidia_device *device, const struct infp_env *env, uin
         device->retry_ns = now + pause_ns - period_ns / 2; /* samples lie on a grid, and come a little late or early */
 }
 
-/* It is known, and nothing is known of it now: a row without values, so that no reader takes the last ones for its present. */
+/* It is known, but has no figures now: a row without values, so that no reader takes the last ones for the present. */
 static void emit_silent(const struct nvidia_reading *reading, struct infp_emit *emit)
 {
         struct nvidia_reading silent = *reading;
@@ -272,7 +272,7 @@ static void sample_device(struct nvidia *n, struct nvidia_device *device, const 
         infp_nvidia_mig_emit(&reading, emit);
 }
 
-/* Who looks once would never see what lies between two samples. */
+/* A single look would never see what lies between two samples. */
 static void prime(struct nvidia *n, const struct infp_env *env)
 {
         const struct timespec pause = infp_timespec(100 * INFP_NS_PER_MS);
@@ -291,7 +291,7 @@ static void prime(struct nvidia *n, const struct infp_env *env)
                 nanosleep(&pause, NULL);
 }
 
-/* The driver as a whole has gone: 0, or what all GPUs say. */
+/* The driver as a whole has gone: 0, or the fault that all GPUs have. */
 static int fault_of_all(const struct nvidia *n)
 {
         int fault = 0;

@@ -1,9 +1,9 @@
-/* The parts of the collector `nvidia`. All of it runs in the collector's own thread: the driver may take milliseconds for a call
+/* Parts of the collector `nvidia`. All of it runs in the collector's own thread: the driver may take milliseconds for a call
  * and seconds for its start.
  *
- * A call that a GPU refuses once for good (not supported, no permission, unknown to the library) is not made again: `refused`
- * holds the cell that it would fill. A call that says that the GPU is lost ends the reading of that GPU only: it has no row until
- * it answers again. */
+ * A call that a GPU refuses for good (not supported, no permission, unknown to the library) is not made again: `refused` has
+ * the cell that it would fill. A call that reports that the GPU is lost ends the reading of that GPU only: it has no row
+ * until it answers again. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,7 +45,7 @@ struct nvidia_mig {
         struct nvidia_gpm gpm;
 };
 
-/* A counter of the driver that may have 32 bits only. */
+/* A counter of the driver that may have only 32 bits. */
 struct nvidia_wrapping {
         bool has_last;
         uint64_t last, sum;
@@ -62,14 +62,14 @@ struct nvidia_device {
 
         uint64_t refused[2];
         int16_t why[NVIDIA_MAX_CELLS]; /* enum nvml_result of a refused cell */
-        uint64_t said[2];              /* cells of which `sources` has a reason of this GPU alone */
+        uint64_t said[2];              /* cells with a reason in `sources` for this GPU alone */
         struct nvidia_kept fixed, slow;
         uint64_t slow_ns;
         uint32_t bus_width;
         char recovery[24], fans[768];
         bool has_old_memory, has_old_temperature, has_events, has_no_fields;
         unsigned checked_violations; /* by policy: the field's unit was compared */
-        uint64_t refused_fields;     /* fields that are not there, where the cell can be filled by another call */
+        uint64_t refused_fields;     /* missing fields whose cell another call can fill */
         int mig_mode;                /* -1: not known */
 
         struct gpu_energy energy;
@@ -84,14 +84,14 @@ struct nvidia_device {
         int process_version[3]; /* of the calls for compute, graphics, MPS: 3, 2, 1; 0: none; -1: not yet known */
         bool has_processes;     /* at least one list could be read */
         int process_result;     /* of the list of those that compute, when it could not */
-        int process_refusal;    /* why a list is not asked for any more */
+        int process_refusal;    /* why a list is not requested any more */
         bool has_shares, has_wide_shares, is_share_refused;
 };
 
 /* What is known of a process by its pid. */
 struct nvidia_who {
         uint32_t pid;
-        uint64_t start_ticks, id, used; /* used: number of the sample that asked for it last */
+        uint64_t start_ticks, id, used; /* used: the last sample that asked for it */
         char name[64];                  /* raw bytes */
         char container[INFP_GPU_CONTAINER];
         uint8_t name_size;
@@ -105,7 +105,7 @@ struct nvidia {
         struct nvidia_device *devices;
         uint32_t n_devices;
         uint64_t counted_ns, sample;
-        uint64_t said[2]; /* columns that were said to be absent */
+        uint64_t said[2]; /* columns that were reported absent */
         nvml_event_set events;
 
         void *records; /* where the driver writes lists of processes */
@@ -125,37 +125,37 @@ struct nvidia_reading {
         const struct infp_env *env;
         struct infp_row *row;
         uint64_t t_ns;
-        bool is_slow; /* what changes rarely is read, too */
+        bool is_slow; /* values that change rarely are read, too */
 };
 
 extern const struct infp_collector infp_collector_nvidia;
 
-/* library.c. 0; -ENODEV: there is none; else a negative errno. */
+/* library.c. 0; -ENODEV: not installed; else a negative errno. */
 int infp_nvml_load(struct nvml *nvml, const char *path, struct infp_err *err);
 void infp_nvml_unload(struct nvml *nvml);
 /* The library to load: the setting nvidia-library, INFPROF_NVML_LIBRARY, "" for the system's; NULL: the root is a copy of a
- * machine, which has no GPU to ask. */
+ * machine, without a GPU to ask. */
 const char *infp_nvml_path(const struct infp_env *env);
 
 /* say.c: words for results, columns and devices. */
 bool infp_nvidia_is_known(int result);
-const char *infp_nvidia_reason(int result); /* why a GPU or a column gives nothing */
+const char *infp_nvidia_reason(int result); /* why a GPU or a column has no values */
 const char *infp_nvidia_fix(int result);    /* NULL */
 enum infp_source_state infp_nvidia_state(int result);
 bool infp_nvidia_is_fault(int result);   /* the GPU as a whole does not answer */
-bool infp_nvidia_is_refusal(int result); /* it would say the same again */
+bool infp_nvidia_is_refusal(int result); /* it would answer the same again */
 /* Names of the bits of clocks event reasons, separated by ", "; "none". Returns its length; bits without a name as 0x.... */
 size_t infp_nvidia_event_words(uint64_t bits, char *ret, size_t cap);
 const char *infp_nvidia_recovery_word(uint64_t action); /* NULL: unknown */
 /* 12080: "12.8". */
 void infp_nvidia_cuda_version(int version, char ret[16]);
 
-/* device.c: opens and identifies GPU number device->index. False: it gives nothing, device->fault says why. */
+/* device.c: opens and identifies GPU number device->index. False: no values, device->fault has the reason. */
 bool infp_nvidia_device_open(struct nvidia *nvidia, struct nvidia_device *device, const struct infp_env *env);
 void infp_nvidia_device_done(struct nvidia *nvidia, struct nvidia_device *device);
 void infp_nvidia_put_identity(const struct nvidia_reading *reading);
 
-/* Forgets what it has refused. */
+/* Forgets which cells it has refused. */
 void infp_nvidia_ask_anew(struct nvidia_device *device);
 static inline bool infp_nvidia_wants(const struct nvidia_device *device, unsigned cell)
 {
@@ -163,7 +163,7 @@ static inline bool infp_nvidia_wants(const struct nvidia_device *device, unsigne
 }
 /* Notes the result of a call that fills the cell; true: it has a value. */
 bool infp_nvidia_took(struct nvidia_device *device, unsigned cell, int result);
-/* The library has not the call. */
+/* The library lacks the call. */
 void infp_nvidia_lacks(struct nvidia_device *device, unsigned cell);
 
 /* read.c, fields.c, gpm.c: each fills cells of the row. */
@@ -184,7 +184,7 @@ int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *ha
 /* A number into a cell of type I64, U64, F64 or BOOL. */
 void infp_nvidia_put(const struct nvidia_reading *reading, unsigned cell, uint64_t value);
 
-/* gpm.c. migs: by way of the parent where that can; -1: a whole GPU. */
+/* gpm.c. MIG: through the parent where possible; -1: a whole GPU. */
 void infp_nvidia_gpm_sample(const struct nvidia *nvidia, struct nvidia_gpm *gpm, nvml_device device,
                             int64_t gpu_instance, uint64_t t_ns);
 void infp_nvidia_gpm_done(const struct nvidia *nvidia, struct nvidia_gpm *gpm);

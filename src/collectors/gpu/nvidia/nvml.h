@@ -1,6 +1,6 @@
-/* NVIDIA's management library, declared anew for loading it at run time: structs, numbers and calls as its ABI has them on 64-bit
- * Linux (sizes measured from nvml.h 13.3). Every call but the four marked REQUIRED may be missing: old drivers lack new ones, and
- * new drivers drop old ones. Versioned structs carry their size and version in their first word. */
+/* NVIDIA's management library, declared here for loading it at run time: structs, numbers and calls as in its ABI on 64-bit
+ * Linux (sizes measured from nvml.h 13.3). Every call but the four marked REQUIRED may be missing: old drivers lack new ones,
+ * and new drivers drop old ones. Versioned structs have their size and version in their first word. */
 #pragma once
 
 #include <stddef.h>
@@ -82,7 +82,7 @@ struct nvml_process_v1 {
 };
 NVML_SIZE(struct nvml_process_v1, 16);
 
-/* _v2 and _v3. For a time _v3 had 32 bytes, a word about protected memory after these. */
+/* _v2 and _v3. For a time _v3 had 32 bytes, with a word about protected memory after these. */
 struct nvml_process {
         uint32_t pid;
         uint64_t memory;
@@ -357,6 +357,6 @@ enum { NVML_GPM_VERSION = 1 };
 struct nvml {
         void *library;
         NVML_REQUIRED(NVML_MEMBER)
-        NVML_OPTIONAL(NVML_MEMBER) /* NULL where the library has it not */
+        NVML_OPTIONAL(NVML_MEMBER) /* NULL where the library lacks it */
 };
 #undef NVML_MEMBER

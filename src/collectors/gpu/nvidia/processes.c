@@ -16,9 +16,9 @@
 #include "collectors/gpu/pids.h"
 #include "model/id.h"
 
-/* Who a pid is that the driver names. */
+/* The process of a pid that the driver reports. */
 
-/* Those that no GPU named at the last sample are forgotten. */
+/* Forgets processes that no GPU had in the last sample. */
 static void drop_unused(struct nvidia *nvidia)
 {
         uint32_t n = 0;
@@ -37,7 +37,7 @@ void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env)
                 infp_gpu_tree_read(&nvidia->tree, env);
 }
 
-/* Name and start are read at each sample: a name changes at exec, and the pid may have another owner since. */
+/* Name and start are read at each sample: a name changes at exec, and the pid may have a new owner. */
 static void look_at_who(const struct infp_env *env, struct nvidia_who *who)
 {
         char path[32], text[1024];
@@ -83,9 +83,9 @@ static const struct nvidia_who *who_is(struct nvidia *nvidia, const struct infp_
         return who->is_known ? who : NULL;
 }
 
-/* Which share of a GPU each process had: the driver keeps samples of the last seconds, of those processes that did something. */
+/* The share of a GPU that each process had: the driver keeps samples of the last seconds for processes that did something. */
 
-/* It takes a sample in 1/6 to 1 s. A question for less than that finds nothing now and then, as if all had stopped. */
+/* It takes a sample in 1/6 to 1 s. A shorter window finds nothing now and then, as if all had stopped. */
 static const uint64_t least_us = 1000 * 1000;
 enum { ROOM = 64, SHARE_TRIES = 3, MOST_SHARES = 1 << 16 };
 
@@ -193,7 +193,7 @@ static void read_shares(const struct nvidia_reading *reading)
         device->has_shares = r == NVML_SUCCESS || r == NVML_NOT_FOUND;
 }
 
-/* Processes on a GPU: the driver keeps a list of those that compute, of those that draw and of those that come by MPS. */
+/* Processes on a GPU: the driver keeps one list each of those that compute, that draw and that come through MPS. */
 
 typedef int list_call(nvml_device, uint32_t *, void *);
 
@@ -212,7 +212,7 @@ struct kind {
 
 static bool make_room(struct nvidia *nvidia, uint32_t n)
 {
-        const size_t size = ((size_t) n + 1) * LONGEST_RECORD; /* one more, that stays poisoned */
+        const size_t size = ((size_t) n + 1) * LONGEST_RECORD; /* one more, which stays poisoned */
         void *records;
 
         if (size <= nvidia->records_size)
@@ -225,8 +225,8 @@ static bool make_room(struct nvidia *nvidia, uint32_t n)
         return true;
 }
 
-/* The list as the driver gives it now; *ret_n records. It can grow between two calls, so there is always more room than was
- * needed, and a list that does not fit is asked for again. */
+/* The driver's list; *ret_n records. It can grow between two calls, so there is always more room than was needed, and a list
+ * that does not fit is read again. */
 static int ask(struct nvidia *nvidia, list_call *call, nvml_device handle, uint32_t *ret_n)
 {
         uint32_t room = FIRST_ROOM;
@@ -266,7 +266,7 @@ static int add(struct nvidia *nvidia, struct nvidia_list *list, uint32_t n, int 
         return infp_nvidia_list_add(list, nvidia->records, n, nvidia->records_size, stride, type);
 }
 
-/* Version 3 of the call, else 2, else 1, whichever this GPU answers; the answer is remembered. */
+/* Version 3 of the call, else 2, else 1, the first that this GPU answers, which is remembered. */
 static int read_kind(struct nvidia *nvidia, struct nvidia_device *device, nvml_device handle, int *version,
                      const struct kind *kind)
 {
@@ -323,7 +323,7 @@ static bool read_lists(struct nvidia *nvidia, struct nvidia_device *device, nvml
         return has_any;
 }
 
-/* The lists of MIG devices tell only of what this user may see, where that of the whole GPU is refused. */
+/* Where the list of the whole GPU is refused, the lists of MIG devices have what this user may see. */
 static bool read_mig_lists(struct nvidia *nvidia, struct nvidia_device *device)
 {
         bool has_any = false;
@@ -439,7 +439,7 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
         infp_row_bool(row, GPU_PROCESS_IS_HOST_PID, !nvidia->pids_are_ours);
         if (!nvidia->pids_are_ours)
                 return;
-        /* Before the target's processes are known nothing is said of it. */
+        /* Before the target's processes are known nothing is reported of it. */
         if (nvidia->tree.n || (env->target && infp_target_mode(env->target) == INFP_MODE_HOST))
                 infp_row_bool(row, GPU_PROCESS_IN_TREE, infp_gpu_tree_has(&nvidia->tree, (int32_t) pid));
         if (!who)

@@ -14,12 +14,12 @@ struct nvidia_call {
         uint32_t divisor; /* mW to W; 0: as it is */
 };
 
-/* Energy: the GPU's own counter (Volta and later), else its power, integrated. Each is named in the row, since they are not
+/* Energy: the GPU's own counter (Volta and later), else its power, integrated. The row names the source, since they are not
  * equally good: the counter moves in steps of about 100 ms, and readings of power miss what lies between them. */
 
 static const double step_j = 1e-3;
 
-/* False: there is no counter. One that is only silent now has no value in this row: its next one holds what is used meanwhile. */
+/* False: no counter. One that is silent this time has no value in this row: its next value includes the use meanwhile. */
 static bool take_counter(const struct nvidia_reading *reading)
 {
         struct gpu_energy *energy = &reading->device->energy;
@@ -36,10 +36,10 @@ static bool take_counter(const struct nvidia_reading *reading)
             mj == NVML_NONE_U64)
                 return energy->has_counter;
         if (mj > INFP_GPU_MOST_MJ) {
-                infp_nvidia_put(reading, GPU_ENERGY_MJ, mj); /* for infp_gpu_bound to say it */
+                infp_nvidia_put(reading, GPU_ENERGY_MJ, mj); /* so that infp_gpu_bound reports it */
                 return energy->has_counter;
         }
-        /* Virtual GPUs answer, and count nothing. */
+        /* Virtual GPUs answer, but count nothing. */
         if (!infp_gpu_energy_count(energy, mj, step_j, reading->t_ns))
                 return false;
         infp_nvidia_put(reading, GPU_ENERGY_MJ, mj);
@@ -64,7 +64,7 @@ void infp_nvidia_read_energy(const struct nvidia_reading *reading)
         infp_gpu_energy_put(energy, reading->row);
 }
 
-/* What changes from sample to sample and has a call of its own. */
+/* Values that change from sample to sample, each with a call of its own. */
 
 static const uint64_t bytes_per_mib = 1 << 20, most_bytes = UINT64_C(1) << 50;
 enum { COLDEST_C = -80, HOTTEST_C = 300 };
@@ -118,7 +118,7 @@ static void put_utilization(const struct nvidia_reading *reading)
         if (!infp_nvidia_took(reading->device, GPU_UTILIZATION_GPU,
                               reading->nvidia->nvml.DeviceGetUtilizationRates(reading->device->handle, &utilization)))
                 return;
-        infp_nvidia_put(reading, GPU_UTILIZATION_GPU, utilization.gpu); /* infp_gpu_bound looks at them */
+        infp_nvidia_put(reading, GPU_UTILIZATION_GPU, utilization.gpu); /* infp_gpu_bound checks them */
         infp_nvidia_put(reading, GPU_UTILIZATION_MEM, utilization.memory);
 }
 
@@ -162,7 +162,7 @@ static void put_memory(const struct nvidia_reading *reading, const struct nvml_m
         infp_nvidia_put(reading, GPU_MEMORY_RESERVED_BYTES, memory->reserved);
 }
 
-/* A library that fails may leave all bits set, or sums that wrap. */
+/* A failing library may leave all bits set, or sums that wrap. */
 static bool is_sound(const struct nvml_memory_v2 *m)
 {
         return m->total <= most_bytes && m->reserved <= m->total && m->used <= m->total && m->free <= m->total;
@@ -176,7 +176,7 @@ int infp_nvidia_memory(const struct nvidia *nvidia, nvml_device handle, bool *ha
         *ret = (struct nvml_memory_v2){ .version = NVML_MEMORY_V2 };
         if (nvidia->nvml.DeviceGetMemoryInfo_v2 && !*has_old) {
                 r = nvidia->nvml.DeviceGetMemoryInfo_v2(handle, ret);
-                /* The header's comments contradict each other on what used means; the sum does not. */
+                /* The header's comments contradict each other on `used`; the sum shows which is right. */
                 if (r == NVML_SUCCESS && is_sound(ret) && ret->reserved + ret->used + ret->free == ret->total)
                         return r;
                 if (r != NVML_SUCCESS && !infp_nvidia_is_refusal(r))
@@ -199,7 +199,7 @@ static void read_memory(const struct nvidia_reading *reading)
         if (!infp_nvidia_wants(device, GPU_MEMORY_TOTAL_MB))
                 return;
         r = infp_nvidia_memory(reading->nvidia, device->handle, &device->has_old_memory, &memory);
-        /* GPUs that use the machine's memory say that they have none. */
+        /* GPUs that use the machine's memory report that they have none. */
         if (r == NVML_SUCCESS && !memory.total)
                 r = NVML_NOT_SUPPORTED;
         if (infp_nvidia_took(device, GPU_MEMORY_TOTAL_MB, r))
@@ -335,7 +335,7 @@ static void read_event_reasons(const struct nvidia_reading *reading)
         infp_row_str(reading->row, GPU_EVENT_REASONS_TEXT, text);
 }
 
-/* Two readings of 20 ms each, in which the driver holds its lock: only for those who ask for it. */
+/* Two readings of 20 ms each, in which the driver holds its lock: only on request. */
 static void read_pcie_throughput(const struct nvidia_reading *reading)
 {
         static const unsigned cells[] = { GPU_PCIE_TX_KBPS, GPU_PCIE_RX_KBPS };
@@ -376,7 +376,8 @@ void infp_nvidia_read(const struct nvidia_reading *reading)
         read_pcie_throughput(reading);
 }
 
-/* What never changes while a GPU is open, and what changes so rarely that once a second is enough: limits, links, faults, fans. */
+/* What never changes while a GPU is open, and what changes so rarely that once a second is enough: limits, links, faults,
+ * fans. */
 
 static int64_t numa_node(const struct infp_env *env, const char *bus_id)
 {
@@ -478,7 +479,7 @@ void infp_nvidia_read_fixed(const struct nvidia_reading *reading)
                 device->bus_width = 0;
 }
 
-/* Without ECC the counters are not supported, which each says for itself. */
+/* Without ECC the counters are not supported, which each call reports. */
 static void put_ecc(const struct nvidia_reading *reading)
 {
         static const struct {
@@ -515,7 +516,7 @@ static void put_ecc(const struct nvidia_reading *reading)
         }
 }
 
-/* The number of addresses is all that is wanted: asked for with no room, the driver says how many there are. */
+/* Only the number of addresses is needed: called without room, the driver returns it. */
 static void put_retired_pages(const struct nvidia_reading *reading)
 {
         static const unsigned cells[] = { GPU_RETIRED_PAGES_SINGLE_BIT, GPU_RETIRED_PAGES_DOUBLE_BIT };
@@ -566,7 +567,7 @@ static void put_remapped_rows(const struct nvidia_reading *reading)
         infp_nvidia_put(reading, GPU_REMAPPED_ROWS_FAILURE, has_failed);
 }
 
-/* -1: the fan does not say it. */
+/* -1: the fan does not report it. */
 static int64_t fan_percent(const struct nvidia_reading *reading, uint32_t fan)
 {
         const struct nvml *nvml = &reading->nvidia->nvml;
@@ -605,7 +606,7 @@ static size_t put_fan(char *text, size_t cap, bool is_first, int64_t percent, in
         return n > 0 && (size_t) n < cap ? (size_t) n : 0;
 }
 
-/* Passive cards have no fan, and the call says that it is not supported. */
+/* Passive cards have no fan, and the call returns that it is not supported. */
 static void put_fans(const struct nvidia_reading *reading)
 {
         struct nvidia_device *device = reading->device;

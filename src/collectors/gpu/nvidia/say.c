@@ -5,7 +5,7 @@
 #include "base/rights.h"
 #include "collectors/gpu/nvidia/nvidia.h"
 
-/* What the driver says in numbers, in words. */
+/* The driver's numbers in words. */
 
 static const struct {
         int result;
@@ -13,13 +13,13 @@ static const struct {
         const char *reason, *fix;
 } result_words[] = {
         { NVML_UNINITIALIZED, INFP_BROKEN, "the driver's library was shut down", NULL },
-        { NVML_INVALID_ARGUMENT, INFP_ABSENT, "the driver does not know this question for this GPU", NULL },
+        { NVML_INVALID_ARGUMENT, INFP_ABSENT, "the driver does not know this call for this GPU", NULL },
         { NVML_NOT_SUPPORTED, INFP_ABSENT, "the GPU does not support it", NULL },
         { NVML_NO_PERMISSION, INFP_DENIED, "the driver refuses it to this user or container", NULL },
         { NVML_NOT_FOUND, INFP_ABSENT, "the driver has nothing to report it", NULL },
         { NVML_INSUFFICIENT_POWER, INFP_BROKEN, "the GPU lacks power", "connect its power cables" },
         { NVML_DRIVER_NOT_LOADED, INFP_ABSENT, "the kernel driver nvidia is not loaded",
-          "modprobe nvidia; cat /proc/driver/nvidia/version says whether it is there" },
+          "modprobe nvidia; cat /proc/driver/nvidia/version shows whether it is loaded" },
         { NVML_TIMEOUT, INFP_LATE, "the driver did not answer in time", NULL },
         { NVML_IRQ_ISSUE, INFP_BROKEN, "the kernel does not deliver the GPU's interrupts",
           "dmesg | grep NVRM says more; another slot or a setting of the firmware may help" },
@@ -38,8 +38,8 @@ static const struct {
           "the driver's library and the loaded kernel driver have different versions",
           "restart the machine (or reload the nvidia modules) after an upgrade of the driver" },
         { NVML_MEMORY, INFP_BROKEN, "the driver has no memory left", NULL },
-        { NVML_NO_DATA, INFP_ABSENT, "the driver has no data of it", NULL },
-        { NVML_ARGUMENT_VERSION_MISMATCH, INFP_ABSENT, "the driver does not know this form of the question", NULL },
+        { NVML_NO_DATA, INFP_ABSENT, "the driver has no data for it", NULL },
+        { NVML_ARGUMENT_VERSION_MISMATCH, INFP_ABSENT, "the driver does not know this version of the call", NULL },
         { NVML_DEPRECATED, INFP_ABSENT, "the driver has dropped it", NULL },
         { NVML_NOT_READY, INFP_LATE, "the GPU is not ready", NULL },
         { NVML_GPU_NOT_FOUND, INFP_ABSENT, "the driver does not find the GPU", NULL },
@@ -158,9 +158,9 @@ void infp_nvidia_cuda_version(int version, char ret[16])
         snprintf(ret, 16, "%d.%d", version / 1000 % 1000, version % 1000 / 10);
 }
 
-/* Why something is missing: of GPUs that do not answer, and of columns that no GPU here fills. */
+/* Why something is missing: for GPUs that do not answer, and for columns that no GPU here fills. */
 
-/* Errors that newer drivers may have: in their own words. */
+/* Errors of newer drivers, in their own words. */
 static const char *reason_of(const struct nvidia *nvidia, int result, char text[200])
 {
         const char *words =
@@ -238,7 +238,7 @@ static int refusal_of(const struct nvidia_device *device, unsigned asked)
         return device->refused[asked / 64] >> asked % 64 & 1 ? device->why[asked] : NVML_SUCCESS;
 }
 
-/* A GPU that is split says little of itself as a whole, and of that nothing but that it is not supported. */
+/* A split GPU reports little as a whole, mostly that it is not supported. */
 static bool is_split(const struct nvidia_device *device)
 {
         return device->mig_mode > 0;
@@ -262,7 +262,7 @@ static int refusal_of_all(const struct nvidia *nvidia, unsigned asked)
         return result;
 }
 
-/* What one of them refuses, and others do not or for another reason. */
+/* Cells that one of them refuses, and others do not or for another reason. */
 static void say_of_devices(struct nvidia *nvidia, struct infp_emit *emit, unsigned cell, bool by_all)
 {
         const uint64_t bit = UINT64_C(1) << cell % 64;
@@ -315,7 +315,7 @@ static void say_column(struct nvidia *nvidia, struct infp_emit *emit, unsigned c
                 nvidia->said[cell / 64] |= bit;
                 return;
         }
-        /* The kernel knows it as well. */
+        /* The kernel has it, too. */
         if (cell == GPU_NUMA_NODE)
                 return;
         say_of_devices(nvidia, emit, cell, result != NVML_SUCCESS);
