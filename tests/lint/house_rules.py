@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Rules of STYLE.md that a machine can see: file sizes, what the repository may hold, no registry hosts, no unfinished work,
-no second place for what has one."""
+no second place for what has one, no name of a file that is gone."""
 import ast
 import pathlib
 import re
@@ -46,6 +46,7 @@ ONE_PLACE = [
         "ring/writer_file.c": "programs of others link it: libc alone; the directory is ours alone, O_EXCL and O_NOFOLLOW",
         "query/duck_parquet.c": "DuckDB's COPY writes into a descriptor of such a file"}),
 ]
+INCLUDE = re.compile(r"\s*#include ")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -115,14 +116,34 @@ def check(path, name):
         yield from check_times(path, name)
 
 
+# A file of ours that a text names: by its path from the top, from src, or from the folder of the text.
+PATH = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_0-9]+\.(?:c|h|py|js|css|sh|md)(?!\w)")
+
+
+def check_paths(top, names):
+    """Of src and of the pages; CHANGELOG.md names what was, and patches of CONTRIBUTING.md what is not yet."""
+    for name in sorted(names):
+        path = pathlib.Path(name)
+        if not (name.startswith("src/") or path.suffix == ".md") or name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+            continue
+        for number, line in enumerate((top / name).read_text().splitlines(), 1):
+            for found in PATH.findall(line):
+                if not names & {found, f"src/{found}", f"include/{found}", str(path.parent / found)} and not INCLUDE.match(line):
+                    yield f"{name}:{number}: names {found}, which is not there"
+
+
 def check_one_place(top):
+    unused = {(pattern, name) for pattern, _, may in ONE_PLACE for name in may}
     for path in sorted((top / "src").rglob("*.[ch]")):
         name = str(path.relative_to(top / "src"))
         text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), path.read_text())
         for pattern, instead, may in ONE_PLACE:
-            if name not in may:
-                for found in re.finditer(pattern, text):
+            for found in re.finditer(pattern, text):
+                unused.discard((pattern, name))
+                if name not in may:
                     yield f"src/{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}: use {instead}"
+    for pattern, name in sorted(unused):
+        yield f"tests/lint/house_rules.py: src/{name} need not be excused: it has no {pattern}"
 
 
 def main():
@@ -130,6 +151,7 @@ def main():
     files = tracked(top)
     faults = [fault for path in files for fault in check(path, str(path.relative_to(top)))]
     faults += check_one_place(top)
+    faults += check_paths(top, {str(path.relative_to(top)) for path in files})
     print("\n".join(faults))
     if len(files) < 50:
         print(f"only {len(files)} files are tracked: the check reads the wrong place")
