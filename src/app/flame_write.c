@@ -56,9 +56,21 @@ struct writing {
         struct infp_range range;
         struct infp_sampling sampling;
         int64_t begin_unix_ns;
-        struct infp_str words; /* of the run: one line */
-        bool is_explained;     /* err has the reason already */
+        struct infp_str words, older_words; /* of the runs: one line */
+        bool is_explained;                  /* err has the reason already */
 };
+
+/* "python serve.py, 58.3 s"; of a difference "run 0198f3a2-77c1: python serve.py, 58.3 s". */
+static void describe(struct infp_str *out, const struct infp_run *run, uint64_t ns, bool is_one_of_two)
+{
+        if (is_one_of_two)
+                infp_str_printf(out, "run %.13s: ", run->info.uuid);
+        infp_run_words(out, run, 0);
+        if (ns >= INFP_NS_PER_MS && ns < UINT64_MAX / 2) { /* imported sums have no length, a live run no end */
+                infp_str_puts(out, ", ");
+                infp_human_seconds(out, (double) ns / 1e9);
+        }
+}
 
 /* What `sources` says of the sampler; NULL: nothing. */
 static const struct infp_absence *sampler_absence(const struct infp_absences *absences)
@@ -120,6 +132,8 @@ static int read_older(struct writing *w, struct infp_flame *ret, struct infp_err
                 r = infp_flame_read(older, &options, ret, &why);
         if (older && r < 0)
                 r = fail_older(w, older, r, &why, err);
+        if (r >= 0)
+                describe(&w->older_words, older, older->info.ended_t_ns - older->info.started_t_ns, true);
         infp_reader_close(older, w->notices);
         return r;
 }
@@ -161,6 +175,7 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
         }
         describe_rate(w, infp_sampling_find(&w->sampling, flame->mode));
         look.subtitle = w->words.data;
+        look.base = w->older_words.data;
         look.is_normalised = w->request->older != NULL;
         return w->request->format == INFP_FLAME_HTML ? infp_flame_html(&out->text, flame, &look, err)
                                                      : infp_flame_svg(&out->text, flame, &look, err);
@@ -246,18 +261,6 @@ static int write_stacks(struct writing *w, struct infp_out *out, struct infp_err
         return infp_perf_script_write(out, &profile, err);
 }
 
-/* "python serve.py, 58.3 s" */
-static void describe(struct writing *w)
-{
-        infp_run_words(&w->words, w->run, 0);
-        if (!w->words.size)
-                infp_str_printf(&w->words, "run %.8s", w->run->info.uuid);
-        if (w->range.t1 - w->range.t0 >= INFP_NS_PER_MS) { /* imported sums have no length */
-                infp_str_puts(&w->words, ", ");
-                infp_human_seconds(&w->words, (double) (w->range.t1 - w->range.t0) / 1e9);
-        }
-}
-
 static int prepare(struct writing *w, struct infp_err *err)
 {
         struct infp_run_clock clock;
@@ -272,7 +275,7 @@ static int prepare(struct writing *w, struct infp_err *err)
                 infp_run_clock_done(&clock);
         }
         INFP_TRY(infp_sampling_read(w->run, w->range.t0, w->range.t1, &w->sampling, err));
-        describe(w);
+        describe(&w->words, w->run, w->range.t1 - w->range.t0, w->request->older != NULL);
         return w->words.failed ? infp_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
@@ -287,5 +290,6 @@ int infp_flame_write(struct infp_run *run, const struct infp_flame_request *requ
         if (r < 0 && !w.is_explained && !request->from && !request->to && !request->flame.process)
                 r = explain(run, &w.sampling, r, err);
         infp_str_done(&w.words);
+        infp_str_done(&w.older_words);
         return r;
 }

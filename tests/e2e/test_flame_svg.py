@@ -102,6 +102,9 @@ def test_a_difference(drawn):
     root = read(drawn(tree, form="svg"))
     steps = {name: int(kind[1:]) - 5 for name, _, _, _, _, kind, _ in frames_of(root)}
     assert steps == {"all": 0, "main": 0, "grew": 5, "same": 0, "shrank": -5, "new": 5}
+    words = " ".join(read(drawn(tree, "base=run a: old --x", "subtitle=run b: new --x", form="svg")).itertext())
+    assert "before: 1,000 samples" in words and "; after: 1,000 samples" in words and "before: run a: old --x" in words and "after: run b: new --x" in words
+    assert "samples, after compared with before:" in words
     assert "190 samples of the older run were in frames that are gone." in " ".join(root.itertext())
 
 

@@ -368,9 +368,9 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
     old = folded_run(infprof, tmp_path / "old", "main;a 300\nmain;b 100\nmain;gone 100\n")
     new = folded_run(infprof, tmp_path / "new", "[truncated];a 700\nmain;b 300\n")
     done = subprocess.run([infprof, "flamegraph", "-r", new, "--diff", old, "--top"], capture_output=True, text=True, check=True)
-    assert "Incomplete stacks: 0.0 % before, 70.0 % now" in done.stderr and "compare functions" in done.stderr
+    assert "Incomplete stacks: 0.0 % before, 70.0 % after" in done.stderr and "compare functions" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
-    [head] = [i for i, words in enumerate(rows) if words[:2] == ["before", "now"] and words[-1] == "function"]
+    [head] = [i for i, words in enumerate(rows) if words[:2] == ["before", "after"] and words[-1] == "function"]
     assert [(row[0], row[2], row[4], row[8]) for row in rows[head + 1:head + 4]] == [
         ("20.00", "0.00", "-20.00", "gone"), ("60.00", "70.00", "+10.00", "a"), ("20.00", "30.00", "+10.00", "b")]
     (al, ah), (bl, bh) = wilson(300, 500), wilson(700, 1000)
@@ -382,7 +382,7 @@ def test_functions_that_changed(infprof, flamegraph, tmp_path):
     assert (change["before_samples"], change["before_percent"], change["points"]) == (300, pytest.approx(60), pytest.approx(10))
     assert (change["points_low"], change["points_high"]) == (pytest.approx(100 * low), pytest.approx(100 * high))
     for option in ("--html", "--svg"):
-        assert "Incomplete stacks: 0.0 % before, 70.0 % now" in flamegraph(option, "--diff", old, run=new)
+        assert "Incomplete stacks: 0.0 % before, 70.0 % after" in flamegraph(option, "--diff", old, run=new)
     same = folded_run(infprof, tmp_path / "same", "main;a 600\nmain;b 200\nmain;gone 200\n")
     done = subprocess.run([infprof, "flamegraph", "-r", same, "--diff", old, "--top"], capture_output=True, text=True, check=True)
     assert "Incomplete stacks" not in done.stderr and "+0.00" in done.stdout and "-20.00" not in done.stdout

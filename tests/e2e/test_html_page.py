@@ -12,7 +12,7 @@ import zlib
 import pytest
 
 import page_data
-from html_pages import browser, files, hash_of, saved, text, texts, usual  # noqa: F401 (fixtures)
+from html_pages import browser, files, hash_of, panel_of, saved, text, texts, usual  # noqa: F401 (fixtures)
 
 MAX_PAGE_BYTES = 120 * 1024  # script and style together
 HOSTILE_TEXT = page_data.HOSTILE.replace("\u202e", "\ufffd")  # what would turn the text around
@@ -199,6 +199,41 @@ def test_means_of_ratios_and_bars_of_percentiles(browser, tmp_path):
     cards = browser.evaluate("""[...document.querySelectorAll('.percentiles')].map(card => [...card.querySelectorAll('.track, .ticks')].map(track => {
         const box = track.getBoundingClientRect(); return [Math.round(box.left), Math.round(box.right)]; }))""")
     assert cards and all(len(set(map(tuple, tracks))) == 1 for tracks in cards), cards
+
+
+def test_words_for_names_and_for_what_is_empty(browser, tmp_path):
+    """Columns read as words; what is zero or has no value is a sentence, not a chart; names stay whole."""
+    data = page_data.make(n=4, n_requests=40)
+    for id, values in (("net", [0, 0, 0, None]), ("power", [None] * 4)):
+        panel_of(data, id)["series"] = [page_data.series("one", values), page_data.series("two", values)]
+    names = [f"latency_inter_token_of_a_long_name_{i}_s" for i in range(3)]
+    data["panels"] += [page_data.panel(name, "all", name, "s", [page_data.series(name, [1, 2, 3, 4])]) for name in names]
+    data["report"]["engines"][0].update(tokens_generation_live_total={"total": 12, "per_s": 3}, scrapes_failed=2, scrapes_failed_before_first=2)
+    data["report"]["containers"][0].update(cpus=None, cpus_allowed=None)
+    data["report"]["absent"][0]["reason"] = "this make never gives " + ", ".join(f"column_{i}" for i in range(60))
+    for i, request in enumerate(data["requests"]):
+        request["load"] = "named" if i % 2 else "1795924211231"
+    path = tmp_path / "words.html"
+    path.write_text(page_data.page(data), encoding="utf-8")
+    browser.open(path)
+    assert not browser.evaluate("document.getElementById('panel-net') || document.getElementById('panel-power')")
+    assert "Zero throughout: Network" in text(browser, "#io") and "Without a value: Power" in text(browser, "#energy")
+    engine = text(browser, "#engine")
+    assert "Tokens generated, step by step12 (3/s)" in engine and "tokens generation" not in engine
+    assert "2 scrapes failed before the first success" in engine and "scrapes failed:" not in engine
+    [cpu] = browser.evaluate("[...document.querySelectorAll('#containers .use')].filter(use => use.textContent.startsWith('CPUs, mean')).map(use => [use.textContent, use.querySelectorAll('.use-track').length])")
+    assert cpu == ["CPUs, meannot measured", 0]
+    machine = texts(browser, "#run .facts dt")
+    assert {"Hostname", "Kernel info", "Processors", "CPU type", "Memory total", "CPU cache L2"} <= set(machine)
+    legend = texts(browser, "#requests .legend .name")
+    assert "named" in legend and any(name.startswith("load of ") for name in legend) and "1795924211231" not in legend
+    reason = "document.querySelector('#absent details summary')"
+    assert browser.evaluate(f"{reason}.textContent") == "more" and "column_59" in text(browser, "#absent")
+    browser.evaluate("document.querySelector('#more summary').click()")
+    browser.frames()
+    shown = browser.evaluate("[...document.querySelectorAll('#more .compact h4')].map(head => [head.textContent, head.scrollWidth <= head.clientWidth + 1])")
+    assert [name for name, _ in shown] == names and all(is_whole for _, is_whole in shown), shown
+    assert browser.complaints == []
 
 
 @pytest.mark.parametrize("what", ["nothing", "least"])

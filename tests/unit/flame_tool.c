@@ -1,7 +1,7 @@
 /* Makes pictures of trees with known answers (tests/e2e/flame_tree.py): reads a tree from standard input, writes the page or picture to
  * standard output, and how much CPU time writing took to standard error.
  *
- *   flame_tool html|svg [theme=hot] [title=T] [subtitle=T] [note=T] [min=0.1] [width=1200] [below] [reversed] [normalised] [plain]
+ *   flame_tool html|svg [theme=hot] [title=T] [subtitle=T] [base=T] [note=T] [min=0.1] [width=1200] [below] [reversed] [normalised] [plain]
  *
  * Lines, fields split by tabs, texts as base/text.h escapes them:
  *   M mode unit buckets seconds truncated unnamed guessed base(0|1)
@@ -242,6 +242,8 @@ static void take_option(struct infp_flame_look *look, const char *word, const ch
                 look->title = value;
         else if (!strncmp(word, "subtitle=", 9))
                 look->subtitle = value;
+        else if (!strncmp(word, "base=", 5))
+                look->base = value;
         else if (!strncmp(word, "note=", 5)) {
                 *ret_note = value;
                 look->notes = ret_note;

@@ -36,7 +36,7 @@ function optionParts() {
   return [
     facts.has_base ? null : select('Colours', THEMES, 'theme'),
     facts.has_base ? check('Compare shares, not numbers', 'normalised', { title: 'As if both runs had the same number of samples' }) : null,
-    facts.has_base ? select('Width by', { now: 'the newer run', before: 'the older run: shows what is gone' }, 'width', { isNewTree: true }) : null,
+    facts.has_base ? select('Width by', { now: 'after (the newer run)', before: 'before (the older run): shows what is gone' }, 'width', { isNewTree: true }) : null,
     facts.has_weights && hasUnit() ? select('Width is', { samples: 'samples', weight: facts.unit }, 'measure', { isNewTree: true }) : null,
     select('Recursion', { '': 'as it was', direct: 'merge recursive calls', all: 'merge all between two calls of one' }, 'recursion', { isNewTree: true }),
     facts.reversed ? null : check('Leaf first: who calls it', 'isReversed', { isNewTree: true }),
@@ -116,6 +116,6 @@ function renderControls() {
   const key = [made.source, view.theme, view.measure, isDark(), view.least].join();
   if (parts.legendKey === key) return;
   parts.legendKey = key;
-  parts.legend.replaceChildren(...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)),
+  parts.legend.replaceChildren(facts.has_base ? h('li', { class: 'lead' }, 'Samples, after compared with before:') : '', ...legendOf(sourceTree()).map(([text, color, title]) => h('li', { title }, h('span', { class: 'swatch', css: { '--color': color } }), text)),
     ...(view.least ? [h('li', {}, `frames below ${number(view.least)} % of what is shown are hidden (options)`)] : []));
 }

@@ -5,7 +5,7 @@ const COLUMNS = [
   { id: 'name', title: 'Function', text: (fn) => model.functions.name[fn] },
   { id: 'self', title: 'Self', sum: 'self', help: 'Samples in the function itself' },
   { id: 'total', title: 'Total', sum: 'total', help: 'Samples in the function or what it called, each once' },
-  { id: 'change', title: 'Change', isBase: true, help: 'Of the total share against the older run, in percentage points; grey: not significant (95 %)' },
+  { id: 'change', title: 'Change', isBase: true, help: 'Of the share of all samples, from before (the older run) to after, in percentage points; grey: not significant (95 %)' },
   { id: 'object', title: 'Object', text: (fn) => model.functions.object[fn] },
   { id: 'place', title: 'Source', text: whereOf },
   { id: 'kind', title: 'Kind', text: kindText },

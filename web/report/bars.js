@@ -36,24 +36,39 @@ function percentileRow(row, axis, unit) {
 
 function engineCards(engine) {
   const words = [engine.version, engine.model, engine.url].filter(Boolean).join(' · ');
-  const misses = engine.scrapes_failed ? `${number(engine.scrapes_failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} scrapes failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
+  const early = engine.scrapes_failed_before_first || 0, failed = engine.scrapes_failed - early;
+  const misses = failed > 0 ? `${number(failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} scrapes failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
   const distributions = Object.entries(engine.distributions || {}).filter(([, found]) => found.n > 0);
-  return [wideCard(engine.make || 'Engine', smallPrint(words), misses ? h('p', { class: 'notice' }, misses) : null,
+  return [wideCard(engine.make || 'Engine', smallPrint(words, early ? `${number(early)} ${early === 1 ? 'scrape' : 'scrapes'} failed before the first success (server still starting)` : null), misses ? h('p', { class: 'notice' }, misses) : null,
     h('dl', { class: 'facts' }, Object.entries(engine).flatMap(([key, value]) => engineFact(key, value)))),
   distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies, server-side'),
     smallPrint('The percentile lies within the bar (a bucket of the engine’s histogram); the dot is the estimate.')) : null,
   ...distributions.map(([name, found]) => percentileCard(name, found))];
 }
 
+const ENGINE_WORDS = {
+  requests_finished_total: 'Requests finished', requests_aborted_total: 'Requests aborted', requests_errored_total: 'Requests failed',
+  tokens_prompt_total: 'Prompt tokens', tokens_generation_total: 'Tokens generated', tokens_generation_live_total: 'Tokens generated, step by step',
+  system_preemptions_total: 'Preemptions', cache_prefix_hits: 'Prefix cache hits', cache_prefix_queries: 'Prefix cache queries',
+  spec_draft_tokens_total: 'Tokens drafted', spec_accepted_tokens_total: 'Drafted tokens accepted',
+  system_requests_running: 'Requests running', system_requests_waiting: 'Requests waiting', cache_kv_usage_percent: 'KV cache in use',
+};
+/* A name of a column as words: "vMemoryTotalBytes", "cache_hit_ratio". */
+const wordsOf = (name) => {
+  const text = name.replace(/^v(?=[A-Z])/, '').replace(/Bytes$/, '').replaceAll('_', ' ').replace(/([a-z0-9])(?=[A-Z][a-z])|([a-z])(?=[A-Z])/g, '$1$2 ');
+  const words = text.replace(/^Num /, '').replace(/ [A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()).replace(/\b(cpu|os|numa|uuid|id|smt|kv)(?=s?\b)/gi, (word) => word.toUpperCase());
+  return words[0].toUpperCase() + words.slice(1);
+};
+
 /* Counters and gauges of an engine: { total, per_s } or { mean, max }. */
 function engineFact(key, value) {
-  const row = (text) => h('div', {}, h('dt', {}, key.replaceAll('_', ' ')), h('dd', {}, text));
+  const row = (text) => h('div', { title: key }, h('dt', {}, ENGINE_WORDS[key] ?? wordsOf(key)), h('dd', {}, text));
   if (key === 'distributions' || value === null || typeof value !== 'object') {
     if (key === 'restarts' && value > 0) return [row(number(value))];
     if (key.endsWith('ratio') && typeof value === 'number') return [row(show(value, 'ratio'))];
     return [];
   }
-  if (typeof value.total === 'number') return [row(`${number(value.total)} (${number(value.per_s)} a second)`)];
+  if (typeof value.total === 'number') return [row(`${number(value.total)} (${number(value.per_s)}/s)`)];
   const text = (v) => (key.endsWith('_percent') ? show(v, 'ratio') : number(v));
   if (typeof value.mean === 'number') return [row(`mean ${text(value.mean)}, peak ${text(value.max)}`)];
   return [];
@@ -62,10 +77,10 @@ function engineFact(key, value) {
 /* A bar with what was used of what was allowed. */
 function useBar(name, used, allowed, unit, words) {
   const share = used !== null && allowed ? used / allowed : null;
-  const state = share === null ? 'unknown' : share >= 0.9 ? 'bad' : share >= 0.7 ? 'near' : 'fine';
+  const state = share >= 0.9 ? 'bad' : share >= 0.7 ? 'near' : 'fine';
   const text = used === null || used === undefined ? 'not measured' : unit === 'ratio' ? show(used, unit) : allowed ? `${show(used, unit)} of ${show(allowed, unit)} (${number(share * 100, share < 0.1 ? 1 : 0)} %)` : `${show(used, unit)}, no limit known`;
   return h('div', { class: 'use' }, h('div', { class: 'use-head' }, h('span', {}, name), h('span', { class: 'use-text' }, text)),
-    h('div', { class: `use-track ${state}`, 'aria-hidden': 'true' }, share !== null ? h('div', { class: 'use-fill', css: { width: `${Math.min(100, share * 100)}%` } }) : null),
+    share !== null ? h('div', { class: `use-track ${state}`, 'aria-hidden': 'true' }, h('div', { class: 'use-fill', css: { width: `${Math.min(100, share * 100)}%` } })) : null,
     smallPrint(words));
 }
 

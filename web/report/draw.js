@@ -284,10 +284,11 @@ function drawMarks(c, box, all, has_tags) {
     c.setLineDash([]);
     if (!has_tags || x < free || height < box.height) continue;
     const text = shorten(c, mark.tag, 110);
-    if (x + c.measureText(text).width > box.left + box.width) continue;
+    const { width } = c.measureText(text), is_left = x + 3 + width > box.left + box.width; /* of its line, where there is no room */
+    if (is_left && x - 3 - width < free) continue;
     c.fillStyle = palette.mark;
-    outlined(c, text, x + 3, box.top + 2);
-    free = x + c.measureText(text).width + 12;
+    outlined(c, text, is_left ? x - 3 - width : x + 3, box.top + 2);
+    free = is_left ? x : x + width + 12;
   }
 }
 

@@ -1,5 +1,11 @@
 /* What is told in words: what was absent and why, what the recording cost, machine and command. */
 
+/* A list of names without end is folded. */
+function reasonText(text) {
+  const end = text.length > 320 ? text.lastIndexOf(' ', 240) : -1;
+  return end < 0 ? text : h('div', {}, text.slice(0, end), h('details', {}, h('summary', {}, 'more'), text.slice(end + 1)));
+}
+
 /* Columns with the same reason are one row. */
 function absencesTable(absent) {
   const rows = new Map();
@@ -11,7 +17,7 @@ function absencesTable(absent) {
   const what = (row) => h('div', {}, h('strong', {}, [row.collector, row.instance].filter(Boolean).join(' ')),
     row.columns.length ? h('div', { class: 'absent-columns' }, row.columns.slice(0, 6).join(', '), row.columns.length > 6 ? h('details', {}, h('summary', {}, `and ${row.columns.length - 6} more`), row.columns.slice(6).join(', ')) : null) : null);
   return h('div', { class: 'card wide' }, tableOf('What was absent', [textColumn('source', what), textColumn('state', (row) => h('span', { class: `state ${row.state}` }, row.state)),
-    textColumn('why', (row) => row.reason ?? 'not known'), textColumn('fix', (row) => row.fix ?? '–')], [...rows.values()], { class: 'words' }));
+    textColumn('why', (row) => reasonText(row.reason ?? 'not known')), textColumn('fix', (row) => row.fix ?? '–')], [...rows.values()], { class: 'words' }));
 }
 
 function absencesSection(data) {
@@ -21,7 +27,7 @@ function absencesSection(data) {
 }
 
 function factsList(rows) {
-  return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v]) => h('div', { class: v instanceof Node ? 'wide' : null }, h('dt', {}, name), h('dd', {}, v))));
+  return h('dl', { class: 'facts' }, rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([name, v, title]) => h('div', { class: v instanceof Node ? 'wide' : null, title }, h('dt', {}, name), h('dd', {}, v))));
 }
 
 function costCard(data) {
@@ -41,7 +47,7 @@ function runCard(data) {
     ['State', report.state], ['Exit code', report.exit_code === null || report.exit_code === undefined ? null : String(report.exit_code)], ['Sampled every', duration(data.sampled_ms)],
     ['Shown', data.is_downsampled ? `in steps of ${duration(data.step_ms)}: lines are means, bands show minimum to maximum` : 'every sample'],
     ['Run', report.run ? h('code', {}, report.run) : null], ['Host', report.host],
-    ['Times', `of ${Intl.DateTimeFormat().resolvedOptions().timeZone || 'your time zone'}`], ['Page made by', data.made_by]]));
+    ['Time zone', Intl.DateTimeFormat().resolvedOptions().timeZone || 'of this browser'], ['Page made by', data.made_by]]));
 }
 
 function machineText(path, value) {
@@ -60,5 +66,5 @@ function machineCard(machine) {
     else rows.push([path, machineText(path, value)]);
   };
   walk(machine.host ? { ...machine.host, ...machine, host: null } : machine, '');
-  return rows.length ? wideCard('The machine', factsList(rows)) : null;
+  return rows.length ? wideCard('The machine', factsList(rows.map(([path, text]) => [path.split(' ').map(wordsOf).join(' '), text, path]))) : null;
 }

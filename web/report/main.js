@@ -43,12 +43,24 @@ function panelCards(data, panel) {
     h('div', { class: 'small-charts' }, charts));
 }
 
+/* Nothing but zeros, or no value at all: a sentence has it, not a chart. */
+const isEmpty = (panel) => panel.series.every((series) => series.low.every((v) => !v) && series.high.every((v) => !v));
+
+function emptyNote(panels) {
+  const names = (has) => panels.filter((panel) => panel.series.some((series) => series.middle.some((v) => v !== null)) === has).map((panel) => panel.title).join(', ');
+  const [zero, none] = [names(true), names(false)];
+  return smallPrint([zero ? `Zero throughout: ${zero}` : null, none ? `Without a value: ${none}` : null]);
+}
+
 function makeSection(data, section) {
   const own = (section.make?.(data) || []).filter(Boolean);
-  const charts = (section.groups || []).flatMap((group) => data.panels.filter((panel) => panel.group === group && panel.series.length)).map((panel) => panelCards(data, panel));
+  const panels = (section.groups || []).flatMap((group) => data.panels.filter((panel) => panel.group === group && panel.series.length));
+  const charts = panels.filter((panel) => !isEmpty(panel)).map((panel) => panelCards(data, panel));
   const cards = section.is_first ? [...own, ...charts] : [...charts, ...own];
-  if (!cards.length) return null;
+  const note = emptyNote(panels.filter(isEmpty));
+  if (!cards.length && !note) return null;
   fillRows(cards);
+  if (note) cards.push(h('div', { class: 'wide' }, note));
   return h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` }, h('h2', { id: `${section.id}-title`, tabindex: -1 }, section.title), h('div', { class: 'grid' }, cards));
 }
 

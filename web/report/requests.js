@@ -1,5 +1,8 @@
 /* Each request at the time of its arrival; failed ones in another shape and colour. */
 
+/* A load without a name of its own is named by the Unix time, in ms, at which it began. */
+const loadName = (name) => (/^\d{13}$/.test(name) ? `load of ${clock(Number(name), 1000)}` : name || 'requests');
+
 class RequestScatter extends Plot {
   /* options.key: ttft or e2e */
   constructor(data, options) {
@@ -8,7 +11,7 @@ class RequestScatter extends Plot {
     this.loads = [...new Set(this.requests.map((request) => request.load ?? ''))].map((name, i) => ({ name, color: i, is_hidden: false }));
     this.load_of = new Map(this.loads.map((load) => [load.name, load]));
     this.chosen = null;
-    this.legend.append(...this.loads.map((load) => this.keyOf(load, load.name || 'requests')));
+    this.legend.append(...this.loads.map((load) => this.keyOf(load, loadName(load.name))));
     if (this.requests.some((request) => !request.ok)) this.legend.append(h('span', { class: 'failed-key' }, '✕ failed'));
   }
 
@@ -84,7 +87,7 @@ class RequestScatter extends Plot {
   }
 
   facts(request) {
-    return [momentText(request.t), request.load, request.ok ? null : `failed: ${request.failure || 'unknown'}`,
+    return [momentText(request.t), request.load && loadName(request.load), request.ok ? null : `failed: ${request.failure || 'unknown'}`,
       `first token ${show(request.ttft, 's')}`, `end to end ${show(request.e2e, 's')}`, `${number(request.tokens)} tokens`].filter(Boolean);
   }
 
@@ -135,5 +138,5 @@ function requestsCard(requests) {
     smallPrint([`${number(requests.requests)} requests, ${number(requests.completed)} completed`, requests.failed ? `${number(requests.failed)} failed (${failures})` : null,
       requests.output_throughput ? show(requests.output_throughput, 'tokens/s') : null, requests.percentiles ? `percentiles ${requests.percentiles}` : null]),
     tableOf('Latencies of requests', [textColumn('time', (row) => row.name), column('mean', 'mean'), column('p50', 'p50'), column('p90', 'p90'),
-      column('p95', 'p95'), column('p99', 'p99'), column('most', 'max')], rows));
+      column('p95', 'p95'), column('p99', 'p99'), column('max', 'max')], rows));
 }

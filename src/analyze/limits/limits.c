@@ -125,12 +125,21 @@ static void add_words(struct infp_limits *limits, const char *format, ...)
         va_end(ap);
 }
 
+bool infp_limit_repeats(const struct infp_limits *limits, unsigned i)
+{
+        const struct infp_limit *l = &limits->list[i];
+
+        return i && l->resource == INFP_LIMIT_GPU_MEMORY && l->state == INFP_LIMIT_NOT_CHECKED &&
+               l[-1].resource == INFP_LIMIT_GPU && l[-1].state == INFP_LIMIT_NOT_CHECKED &&
+               !strcmp(l->text, l[-1].text);
+}
+
 static void list_names(struct infp_limits *limits, const char *words, enum infp_limit_state state, unsigned from)
 {
         bool any = false;
 
         for (unsigned i = from; i < limits->n; i++)
-                if (limits->list[i].state == state) {
+                if (limits->list[i].state == state && !infp_limit_repeats(limits, i)) {
                         add_words(limits, "%s%s", any ? ", " : words,
                                   infp_limit_resource_name(limits->list[i].resource));
                         any = true;

@@ -53,3 +53,5 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
 const char *infp_limit_resource_name(enum infp_limit_resource resource); /* "CPU" */
 const char *infp_limit_state_name(enum infp_limit_state state);  /* JSON: "limited", "near", "room", "not checked" */
 const char *infp_limit_state_words(enum infp_limit_state state); /* for people: "headroom" for "room" */
+/* The memory of GPUs that are not there: what the limit before it says of the GPU. People read it once. */
+bool infp_limit_repeats(const struct infp_limits *limits, unsigned i);

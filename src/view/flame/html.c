@@ -43,9 +43,12 @@ static void put_top(struct infp_str *out, const struct infp_flame *flame, const 
         infp_flame_amount(&text, flame);
         put_text(out, &text);
         infp_str_puts(out, "</p></div>");
-        if (look->subtitle && *look->subtitle) {
+        for (unsigned i = 0; i < INFP_FLAME_RECORDED; i++) {
+                infp_str_clear(&text);
+                if (!infp_flame_recorded(&text, look, i))
+                        continue;
                 infp_str_puts(out, "<p class=\"subtitle\">");
-                infp_html_text(out, look->subtitle);
+                put_text(out, &text);
                 infp_str_puts(out, "</p>");
         }
         infp_str_clear(&text);

@@ -87,24 +87,39 @@ void infp_flame_weight(struct infp_str *out, double weight, const char *unit)
                 infp_str_printf(out, " %s", unit);
 }
 
-/* "4,950 samples, 50 s, over 12.5 s" */
-void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
+static void put_samples(struct infp_str *out, const struct infp_flame *flame, uint64_t samples, double weight)
 {
-        infp_flame_count(out, flame->samples);
-        infp_str_puts(out, flame->samples == 1 ? " sample" : " samples");
+        infp_flame_count(out, samples);
+        infp_str_puts(out, samples == 1 ? " sample" : " samples");
         if (flame->unit && *flame->unit && strcmp(flame->unit, "samples") != 0) {
                 infp_str_puts(out, ", ");
-                infp_flame_weight(out, flame->weight, flame->unit);
+                infp_flame_weight(out, weight, flame->unit);
         }
+}
+
+/* "4,950 samples, 50 s, over 12.5 s"; of a difference "before: 4,950 samples, 50 s; after: ...". */
+void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame)
+{
+        if (flame->base) {
+                infp_str_puts(out, "before: ");
+                put_samples(out, flame, flame->base_samples, flame->base_weight);
+                infp_str_puts(out, "; after: ");
+        }
+        put_samples(out, flame, flame->samples, flame->weight);
         if (flame->t1 > flame->t0) {
                 infp_str_puts(out, ", over ");
                 infp_human_seconds(out, (double) (flame->t1 - flame->t0) / 1e9);
         }
-        if (flame->base) {
-                infp_str_puts(out, "; before: ");
-                infp_flame_count(out, flame->base_samples);
-                infp_str_puts(out, flame->base_samples == 1 ? " sample" : " samples");
-        }
+}
+
+bool infp_flame_recorded(struct infp_str *out, const struct infp_flame_look *look, unsigned i)
+{
+        const char *const lines[] = { look->base, look->subtitle };
+
+        if (i >= INFP_COUNT(lines) || !lines[i] || !*lines[i])
+                return false;
+        infp_str_printf(out, "%s%s", !look->base ? "" : i ? "after: " : "before: ", lines[i]);
+        return true;
 }
 
 void infp_flame_nothing(struct infp_str *out, const struct infp_flame *flame)
@@ -123,7 +138,8 @@ void infp_flame_cuts(struct infp_str *out, const struct infp_flame *flame)
 {
         infp_str_printf(
                 out,
-                "Incomplete stacks: %s %% before, %s %% now, so frames are in different places; compare functions (%s)",
+                "Incomplete stacks: %s %% before, %s %% after, so frames are in different places; compare functions "
+                "(%s)",
                 infp_fixed(100.0 * (double) flame->base_truncated_samples / (double) flame->base_samples, 1).text,
                 infp_fixed(100.0 * (double) flame->truncated_samples / (double) flame->samples, 1).text,
                 "the table, or `infprof flamegraph --diff RUN --top`");

@@ -19,6 +19,7 @@ struct infp_flame_look {
         const char *title; /* NULL: by the mode, "CPU flame graph" */
         const char *
                 subtitle; /* what was recorded, in one line: command, pid, duration, rate; NULL: only what the tree says */
+        const char *base; /* of a difference: what the older run recorded, in one line; NULL: not known */
         const char *const
                 *notes; /* sentences on what limits its truth, beyond those that the tree's own counters give */
         unsigned n_notes;

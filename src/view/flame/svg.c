@@ -287,30 +287,38 @@ static void put_heading(struct sheet *sheet)
         infp_flame_amount(&text, sheet->flame);
         sheet->y += 4;
         put_line(sheet, "soft", text.data ? text.data : "", 6.4);
-        if (sheet->look->subtitle)
-                put_line(sheet, "soft mono", sheet->look->subtitle, 6.7);
+        for (unsigned i = 0; i < INFP_FLAME_RECORDED; i++) {
+                infp_str_clear(&text);
+                if (infp_flame_recorded(&text, sheet->look, i))
+                        put_line(sheet, "soft mono", text.data ? text.data : "", 6.7);
+        }
         infp_str_clear(&text);
         infp_flame_trust(&text, sheet->flame);
         put_line(sheet, "soft", text.data ? text.data : "", 6.4);
 }
 
+static void put_words(struct sheet *sheet, double *x, const char *text)
+{
+        infp_str_printf(&sheet->text, "<text class=\"soft\" x=\"%.1f\" y=\"%.0f\">", *x, sheet->y);
+        infp_markup_text(&sheet->text, text, 200, false);
+        infp_str_puts(&sheet->text, "</text>\n");
+        *x += 12 + 6.8 * (double) strlen(text);
+}
+
 /* A swatch and its word; on the next line when there is no room. */
 static void put_key(struct sheet *sheet, double *x, unsigned colour, const char *text)
 {
-        const double width = 24 + 7.3 * (double) strlen(text);
+        const double width = 27 + 6.8 * (double) strlen(text);
 
         if (*x + width > sheet->width - MARGIN) {
                 *x = MARGIN;
                 sheet->y += LINE;
         }
         sheet->frames.is_used[colour] = true;
-        infp_str_printf(&sheet->text,
-                        "<rect class=\"c%u\" x=\"%.1f\" y=\"%.0f\" width=\"11\" height=\"11\"/><text class=\"soft\" "
-                        "x=\"%.1f\" y=\"%.0f\">",
-                        colour, *x, sheet->y - 10, *x + 15, sheet->y);
-        infp_markup_text(&sheet->text, text, 200, false);
-        infp_str_puts(&sheet->text, "</text>\n");
-        *x += width;
+        infp_str_printf(&sheet->text, "<rect class=\"c%u\" x=\"%.1f\" y=\"%.0f\" width=\"11\" height=\"11\"/>", colour,
+                        *x, sheet->y - 10);
+        *x += 15;
+        put_words(sheet, x, text);
 }
 
 static void put_kinds(struct sheet *sheet, double *x)
@@ -364,6 +372,7 @@ static void put_legend(struct sheet *sheet)
                 (theme == INFP_FLAME_HEAT ? put_heats : put_kinds)(sheet, &x);
                 return;
         }
+        put_words(sheet, &x, "samples, after compared with before:");
         put_key(sheet, &x, 0, "less: -64 % or gone");
         put_key(sheet, &x, INFP_FLAME_STEPS - 3, "-16 %");
         put_key(sheet, &x, INFP_FLAME_STEPS, "no significant change");

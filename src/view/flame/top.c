@@ -88,7 +88,7 @@ static void put_points(struct infp_str *out, double points)
         infp_str_puts(out, infp_fixed(points, 2).text);
 }
 
-/* A difference's function: its share before and now, and by how many points it changed. */
+/* A difference's function: its share before and after, and by how many points it changed. */
 static void put_change(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
                        bool by_total, unsigned width)
 {
@@ -199,7 +199,7 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                 return -ENOMEM;
         n = infp_flame_top_list(flame, by_total, most, top, &all, &n_passages);
         if (flame->base)
-                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "now", "points", "95 % of points",
+                infp_report_put(out, "  %8s  %8s  %7s  %16s  %s", "before", "after", "points", "95 % of points",
                                 by_total ? "function and what it calls" : "function");
         else
                 infp_report_put(out, "  %8s  %8s  %16s  %9s  %s", "self", "total",

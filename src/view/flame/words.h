@@ -14,6 +14,10 @@ void infp_flame_weight(struct infp_str *out, double weight, const char *unit); /
 bool infp_flame_figure(struct infp_str *out, double weight, const char *unit); /* the same; false: without its unit */
 void infp_flame_amount(struct infp_str *out, const struct infp_flame *flame);
 
+/* What was recorded: line i of INFP_FLAME_RECORDED, of a difference the older run first; false: there is nothing to say of it. */
+enum { INFP_FLAME_RECORDED = 2 };
+bool infp_flame_recorded(struct infp_str *out, const struct infp_flame_look *look, unsigned i);
+
 /* A function's name without what stands in ( ) and < >, where that leaves a name: what pages and reports show for want of room. */
 void infp_flame_short_name(struct infp_str *out, const char *name);
 

@@ -27,6 +27,8 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
         for (unsigned i = 0; i < limits->n; i++) {
                 const struct infp_limit *l = &limits->list[i];
 
+                if (infp_limit_repeats(limits, i))
+                        continue;
                 infp_str_printf(out, "\n<li class=\"check %s\"><b>%s</b> <span class=\"state\">%s</span> <span>",
                                 classes[l->state], infp_limit_resource_name(l->resource),
                                 infp_limit_state_words(l->state));

@@ -26,7 +26,7 @@ static void put_names(struct infp_out *out, const struct infp_limits *limits, co
         for (unsigned i = 0; i < limits->n; i++) {
                 const struct infp_limit *l = &limits->list[i];
 
-                if (l->state != state)
+                if (l->state != state || infp_limit_repeats(limits, i))
                         continue;
                 if (*text)
                         strcat(text, ", ");
