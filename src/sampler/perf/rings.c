@@ -26,6 +26,8 @@ enum {
         SMALL_STACK_BYTES = 32 * 1024,
 };
 
+static const double room_s = 0.05;
+
 /* "0-3,8-11". Returns how many there are, at most cap. */
 static unsigned read_cpus(const char *text, int *ret, unsigned cap)
 {
@@ -102,6 +104,15 @@ static uint64_t first_size(const struct infp_perf *perf)
         return size < MIN_RING_BYTES ? MIN_RING_BYTES : size;
 }
 
+/* How full a ring is when we are woken, which costs as much as 40 samples: half where the rest then holds what comes until a busy machine
+ * lets us run. Switches come in storms. */
+static uint32_t watermark(const struct infp_perf *perf, unsigned kind, size_t size)
+{
+        const double bytes_per_s = perf->options.hz * (perf->options.stack_bytes + RECORD_REST);
+
+        return (uint32_t) size / (kind == PERF_KIND_CLOCK && (double) size / 2 >= room_s * bytes_per_s ? 2 : 4);
+}
+
 static int map_ring(struct infp_perf *perf, unsigned i, unsigned kind, size_t size)
 {
         const size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -115,7 +126,7 @@ static int map_ring(struct infp_perf *perf, unsigned i, unsigned kind, size_t si
                 .use_clockid = 1,
                 .clockid = CLOCK_MONOTONIC, /* as those that write into its ring */
                 .watermark = 1,
-                .wakeup_watermark = (uint32_t) size / 4,
+                .wakeup_watermark = watermark(perf, kind, size),
         };
 
         cpu->fd[kind] = infp_perf_event(&attr, 0, cpu->number, -1);

@@ -10,18 +10,29 @@
 
 enum {
         INFP_STACK_RULES = 16384, /* cached rules of the unwinder */
-        INFP_STACK_NODES = 8192,  /* cached ids of nodes */
+        INFP_STACK_FRAMES = 8192, /* cached ids of frames */
+        INFP_STACK_PATHS = 16,    /* last stacks, of threads by their numbers ... */
+        INFP_STACK_PATH = 128,    /* ... and so many frames of each, the outermost */
         INFP_STACK_TEXT = 8192,   /* of a row: a path of 4,096 bytes, escaped as far as it fits */
         INFP_STACK_DEPTH = 1024,  /* of user frames */
         INFP_MAX_NAMELESS = 65536,
         INFP_FRAME_OF_KERNEL = 1 << 16, /* beside the flags of infp_unwind_frame */
 };
 
-/* The node of a frame below another node: the way to most nodes of a stack, with one look-up each. Only nodes that were written. */
-struct infp_cached_node {
-        uint64_t parent, pc;
-        uint64_t place; /* of the process, the mappings that it has, and how pc is meant */
-        uint64_t id;
+/* The id of the frame at an address of a place: of a process, and the mappings that it has. */
+struct infp_cached_frame {
+        uint64_t pc, place, id;
+        uint32_t flags;
+};
+
+/* The stack of the last sample: that of the next one mostly has the same outer frames. Nodes that were written, the root first. */
+struct infp_cached_path {
+        uint64_t place;
+        uint32_t n;
+        struct infp_cached_node {
+                uint64_t pc, id;
+                uint32_t flags;
+        } nodes[INFP_STACK_PATH];
 };
 
 struct infp_stacks {
@@ -32,10 +43,11 @@ struct infp_stacks {
         struct infp_wait wait;
         struct infp_seen seen;
         uint32_t max_depth, last_space_id;
-        uint64_t nodes_cleared_ns, n_guesses;
+        uint64_t frames_cleared_ns, n_guesses;
         struct infp_unwind_cache cache;
         struct infp_unwind_cached rules[INFP_STACK_RULES];
-        struct infp_cached_node nodes[INFP_STACK_NODES];
+        struct infp_cached_frame ids[INFP_STACK_FRAMES];
+        struct infp_cached_path paths[INFP_STACK_PATHS];
         /* Of the stack that is at work, the kernel's before the user's. */
         struct infp_unwind_frame frames[INFP_PERF_MAX_KERNEL_FRAMES + INFP_STACK_DEPTH];
         struct infp_row row;

@@ -278,51 +278,80 @@ static void put_node(struct infp_stacks *stacks, const struct infp_stack_found *
                 infp_seen_add(&stacks->seen, id);
 }
 
-/* The node of a frame below its caller's, of which nothing is cached. */
-static uint64_t make_node(struct infp_stacks *stacks, const struct infp_stack_found *moment,
-                          const struct infp_unwound *unwound, uint32_t i, uint64_t parent, bool *ret_was_there)
+static struct infp_frame_place place_of(const struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                                        const struct infp_unwound *unwound, const struct infp_unwind_frame *frame)
 {
-        const struct infp_unwind_frame *frame = &stacks->frames[i];
-        const struct infp_frame_place place = frame->flags & INFP_FRAME_OF_KERNEL
-                                                      ? kernel_place(stacks, frame->pc)
-                                                      : user_place(unwound, frame, moment->process);
-        const uint64_t id = infp_stack_id(parent, place.id);
+        return frame->flags & INFP_FRAME_OF_KERNEL ? kernel_place(stacks, frame->pc)
+                                                   : user_place(unwound, frame, moment->process);
+}
 
+enum { FLAGS = INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_OF_KERNEL };
+
+/* The id of a frame, through a cache by address. */
+static uint64_t frame_id(struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                         const struct infp_unwound *unwound, const struct infp_unwind_frame *frame, uint64_t where)
+{
+        const uint64_t slot = frame->pc * MIX >> (64 - __builtin_ctz(INFP_STACK_FRAMES));
+        struct infp_cached_frame *cached = &stacks->ids[slot];
+        struct infp_frame_place place;
+
+        if (cached->pc == frame->pc && cached->place == where && cached->flags == (frame->flags & FLAGS))
+                return cached->id;
+        place = place_of(stacks, moment, unwound, frame);
         if (place.object) {
                 infp_object_use(stacks->objects, place.object);
                 put_mapping(stacks, moment, &unwound->space->mappings[frame->mapping]);
         }
-        *ret_was_there = infp_seen_has(&stacks->seen, id);
-        if (!*ret_was_there) {
+        *cached = (struct infp_cached_frame){ frame->pc, where, place.id, frame->flags & FLAGS };
+        return place.id;
+}
+
+/* The node below a parent. False: it found no room, and is to be written with the next sample. */
+static bool make_node(struct infp_stacks *stacks, const struct infp_stack_found *moment,
+                      const struct infp_unwound *unwound, const struct infp_unwind_frame *frame, uint64_t where,
+                      uint32_t depth, uint64_t *node)
+{
+        const uint64_t parent = *node, id = infp_stack_id(parent, frame_id(stacks, moment, unwound, frame, where));
+
+        *node = id;
+        if (!infp_seen_has(&stacks->seen, id)) {
+                const struct infp_frame_place place = place_of(stacks, moment, unwound, frame);
+
                 put_frame(stacks, moment, &place);
-                put_node(stacks, moment, id, parent, place.id, unwound->n_kernel + unwound->result.n_frames - 1 - i);
+                put_node(stacks, moment, id, parent, place.id, depth);
         }
-        return id;
+        return infp_seen_has(&stacks->seen, id);
+}
+
+/* How many outer frames of the stack are those of the path. */
+static uint32_t n_same(const struct infp_cached_path *path, const struct infp_unwind_frame *frames, uint32_t n)
+{
+        uint32_t k = 0;
+
+        while (k < path->n && k < n && frames[n - 1 - k].pc == path->nodes[k].pc &&
+               (frames[n - 1 - k].flags & FLAGS) == path->nodes[k].flags)
+                k++;
+        return k;
 }
 
 uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_found *moment,
                           const struct infp_unwound *unwound)
 {
         /* A space that changes has another id. Spaces are shared, and some frames are of one process alone. */
-        const uint64_t owner = moment->process + unwound->view.id * MIX;
-        uint64_t node = 0;
+        const uint64_t where = moment->process + unwound->view.id * MIX;
+        const uint32_t n = unwound->n_kernel + unwound->result.n_frames;
+        struct infp_cached_path *path = &stacks->paths[(uint32_t) moment->tid % INFP_STACK_PATHS];
+        uint64_t node;
 
-        for (uint32_t i = unwound->n_kernel + unwound->result.n_frames; i-- > 0;) {
-                const struct infp_unwind_frame *frame = &stacks->frames[i];
-                const uint64_t place =
-                        owner ^ (frame->flags & (INFP_FRAME_EXACT | INFP_FRAME_GUESSED | INFP_FRAME_OF_KERNEL));
-                const uint64_t slot = (node ^ frame->pc * MIX) >> (64 - __builtin_ctz(INFP_STACK_NODES));
-                struct infp_cached_node *cached = &stacks->nodes[slot];
-                const uint64_t parent = node;
-                bool was_there;
+        path->n = path->place == where ? n_same(path, stacks->frames, n) : 0;
+        path->place = where;
+        node = path->n ? path->nodes[path->n - 1].id : 0;
+        for (uint32_t k = path->n; k < n; k++) {
+                const struct infp_unwind_frame *frame = &stacks->frames[n - 1 - k];
+                const bool is_written = make_node(stacks, moment, unwound, frame, where, k, &node);
 
-                if (cached->pc == frame->pc && cached->parent == parent && cached->place == place) {
-                        node = cached->id;
-                        continue;
-                }
-                node = make_node(stacks, moment, unwound, i, parent, &was_there);
-                if (was_there)
-                        *cached = (struct infp_cached_node){ parent, frame->pc, place, node };
+                if (is_written && path->n == k && k < INFP_STACK_PATH)
+                        path->nodes[path->n++] = (struct infp_cached_node){ frame->pc, node, frame->flags & FLAGS };
         }
         return node;
 }

@@ -15,7 +15,7 @@
 enum {
         WAITING_BYTES = 8 << 20,
         WAIT_S = 3,         /* a table that takes longer than this is not waited for */
-        CLEAR_NODES_S = 5,  /* so that objects in use are known to be */
+        CLEAR_FRAMES_S = 5, /* so that objects in use are known to be */
         AHEAD_WORDS = 4096, /* of a stack that are looked at for objects that will be needed */
         GUESS_WORDS = 512,  /* where a guess may find its caller */
 };
@@ -445,9 +445,11 @@ void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
         if (is_news || (first && now_ns >= first->deadline_ns))
                 go_through(stacks, now_ns, false);
         infp_seen_turn(&stacks->seen, now_ns);
-        if (now_ns >= stacks->nodes_cleared_ns + CLEAR_NODES_S * INFP_NS_PER_S) {
-                memset(stacks->nodes, 0, sizeof(stacks->nodes));
-                stacks->nodes_cleared_ns = now_ns;
+        if (now_ns >= stacks->frames_cleared_ns + CLEAR_FRAMES_S * INFP_NS_PER_S) {
+                memset(stacks->ids, 0, sizeof(stacks->ids));
+                for (unsigned i = 0; i < INFP_STACK_PATHS; i++)
+                        stacks->paths[i].n = 0;
+                stacks->frames_cleared_ns = now_ns;
         }
         infp_processes_sweep(&stacks->processes, now_ns);
 }
