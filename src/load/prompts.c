@@ -191,15 +191,6 @@ static void put_words(struct infp_str *out, uint64_t seed, uint64_t n)
         }
 }
 
-void infp_words_put(const struct infp_words *words, struct infp_str *out)
-{
-        struct infp_random own = { words->seed ^ (words->number + 1) * UINT64_C(0xd1342543de82ef95) };
-        const uint64_t shared = words->shared < words->n ? words->shared : words->n;
-
-        put_words(out, words->seed, shared);
-        put_words(out, infp_random_next(&own), words->n - shared);
-}
-
 static void put_messages(struct infp_json *json, const char *text, size_t size)
 {
         infp_json_array(json);
@@ -223,15 +214,17 @@ static void put_prompt(struct infp_json *json, bool is_chat, const struct infp_p
                 infp_json_strn(json, prompt->text, prompt->size);
 }
 
+/* n words, each a token or so to most tokenizers (the server's own count is what is reported). shared_prefix of them are the same for
+ * every number, the others depend on seed and number alone. */
 static void put_random_words(struct infp_json *json, const struct infp_load_options *options, uint64_t number,
                              uint64_t n)
 {
-        const struct infp_words words = {
-                .seed = options->seed, .number = number, .shared = options->shared_prefix, .n = n
-        };
+        struct infp_random own = { options->seed ^ (number + 1) * UINT64_C(0xd1342543de82ef95) };
+        const uint64_t shared = options->shared_prefix < n ? options->shared_prefix : n;
         infp_autostr struct infp_str text = { 0 };
 
-        infp_words_put(&words, &text);
+        put_words(&text, options->seed, shared);
+        put_words(&text, infp_random_next(&own), n - shared);
         put_prompt(json, options->is_chat,
                    &(struct infp_prompt){ .text = text.data ? text.data : "", .size = text.size });
         if (text.failed)

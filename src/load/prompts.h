@@ -26,14 +26,6 @@ struct infp_prompts {
 int infp_prompts_read(const char *path, struct infp_prompts *ret, struct infp_err *err);
 void infp_prompts_done(struct infp_prompts *prompts);
 
-/* Words, each a token or so to most tokenizers (the server's own count is what is reported). shared of them are the same for
- * every number, the others depend on seed and number alone. */
-struct infp_words {
-        uint64_t seed, number;
-        uint64_t shared, n; /* n: all, those that are shared too */
-};
-void infp_words_put(const struct infp_words *words, struct infp_str *out);
-
 struct infp_load_options;
 /* Request `number` of the load; depends on the options and the number alone. Appends to out (check out->failed); *ret_max_tokens:
  * output tokens that it asks for. */

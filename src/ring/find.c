@@ -240,7 +240,7 @@ int infp_ring_directories(int proc_fd, pid_t pid, const struct infp_ring_owner *
 
 enum { MAX_FILES = 4096 }; /* of a directory: what is more is somebody's mischief */
 
-bool infp_ring_name_parse(const char *name, struct infp_ring_name *ret)
+static bool parse_name(const char *name, struct infp_ring_name *ret)
 {
         struct infp_span rest = { name, strlen(name) }, pid, start;
         const size_t suffix = strlen(INFP_WIRE_SUFFIX);
@@ -282,7 +282,7 @@ static int list(DIR *dir, struct entry **ret, size_t *ret_n)
         while (n < MAX_FILES && (entry = readdir(dir))) {
                 struct infp_ring_name parsed;
 
-                if (strlen(entry->d_name) >= sizeof((*ret)->name) || !infp_ring_name_parse(entry->d_name, &parsed))
+                if (strlen(entry->d_name) >= sizeof((*ret)->name) || !parse_name(entry->d_name, &parsed))
                         continue;
                 if (!INFP_MAKE_ROOM(*ret, n, cap, 16))
                         return -ENOMEM;

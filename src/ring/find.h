@@ -30,7 +30,6 @@ struct infp_ring_name {
         int32_t pid;
         uint64_t start_ticks, created_ns;
 };
-bool infp_ring_name_parse(const char *name, struct infp_ring_name *ret);
 
 /* Calls back for each file of that name in the directory, the oldest of a process first, until that returns a negative errno. */
 int infp_ring_names(int dir_fd, int (*each)(void *context, const char *name, const struct infp_ring_name *parsed),

@@ -84,14 +84,6 @@ static inline void infp_writer_block_signals(sigset_t *ret_before)
                 sigdelset(&set, kept[i]);
         pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
-/* Between the stamp of a chunk or the like and the payload after it. The thread sanitizer knows no fences; all that they order
- * here is atomic. */
-static inline void infp_writer_fence(void)
-{
-#ifndef __SANITIZE_THREAD__
-        atomic_thread_fence(memory_order_release);
-#endif
-}
 static inline void infp_writer_add(_Atomic uint64_t *counter, uint64_t n)
 {
         atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
