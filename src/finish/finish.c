@@ -32,7 +32,7 @@ static void free_duck(struct infp_duck **duck)
         infp_duck_close(*duck);
 }
 
-/* A full disk is the one trouble that repeating cures: say so. */
+/* A full disk is the only failure that a second try can fix: say so. */
 static int explain(int r, const struct infp_run *run, struct infp_err *err)
 {
         struct infp_err why = err ? *err : (struct infp_err){ "" };
@@ -43,8 +43,8 @@ static int explain(int r, const struct infp_run *run, struct infp_err *err)
                          why.text, run->output, run->info.uuid);
 }
 
-/* Before DuckDB has threads, since a child is made for it; and before Parquet, which is to have the names. A recording without names
- * is worth having: only a full disk ends it here. */
+/* Before DuckDB has threads, since naming forks a child, and before Parquet, which must contain the names. A recording without names
+ * is still useful: only a full disk stops here. */
 static int name_code(struct infp_run *run, const struct infp_notices *notices, struct infp_err *err)
 {
         struct infp_err why = { "" };
@@ -77,9 +77,9 @@ static int do_all(struct infp_run *run, const struct infp_notices *notices, stru
         if (r < 0)
                 infp_notice(notices, "the tables stay Arrow and the time series is %s: %s", format, why.text);
         infp_progress(notices, "finish: time series");
-        /* First, while the tables are Arrow: to read them as Parquet takes a connection and its buffers for each. */
+        /* First, while the tables are Arrow: reading each as Parquet needs a connection and its buffers. */
         INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
-        malloc_trim(0); /* no table is as wide */
+        malloc_trim(0); /* no other table is as wide */
         if (duck)
                 INFP_TRY(infp_finish_tables(run, duck, notices, ret, err));
         run->state = INFP_RUN_FINISHED;
@@ -94,7 +94,7 @@ int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct
         int r;
 
         INFP_TRY(check_state(run, err));
-        /* Two that finish the same run wait for each other: the second one finds the tables done. */
+        /* Two processes that finish the same run take turns: the second finds the tables done. */
         fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
         if (fd < 0)
                 return fd;
@@ -106,7 +106,7 @@ int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct
         return explain(r, run, err);
 }
 
-/* The last moment of which the run knows. Without a tick it stays unknown. */
+/* The time of the last tick. Without ticks the end stays unknown. */
 static int find_end(struct infp_run *run, struct infp_err *err)
 {
         static const char *const columns[] = { "t_ns", NULL };
@@ -126,14 +126,14 @@ static int find_end(struct infp_run *run, struct infp_err *err)
         return r;
 }
 
-/* Locked: a mender removes what is half written, also what another one's finishing writes just now. */
+/* Locked: mending removes half-written files, which another process may be writing right now. */
 static int mend(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret, struct infp_err *err)
 {
         infp_autoclose int fd = infp_finish_lock(run, INFP_FINISH_PATIENCE_MS, notices, err);
 
         if (fd < 0)
                 return fd;
-        INFP_TRY(infp_run_reload(run, err)); /* another one may have mended it before we had the lock */
+        INFP_TRY(infp_run_reload(run, err)); /* another process may have mended it before we got the lock */
         if (run->state != INFP_RUN_INTERRUPTED)
                 return 0;
         if (run->problem)
@@ -141,7 +141,7 @@ static int mend(struct infp_run *run, const struct infp_notices *notices, struct
         INFP_TRY(infp_store_mend_run(run, ret, err));
         INFP_TRY(find_end(run, err));
         run->state = INFP_RUN_ENDED;
-        return infp_run_save(run, err); /* from now on `finish` will do */
+        return infp_run_save(run, err); /* from now on `finish` is enough */
 }
 
 int infp_recover(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret_mend,

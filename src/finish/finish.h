@@ -1,5 +1,5 @@
-/* What is done to a run after it ended: segments become Parquet, the time series becomes a file of its own. May be repeated: it
- * goes on where it stopped. */
+/* Finishes a run that has ended: converts segments to Parquet and writes the time series to a file of its own. Can be repeated:
+ * it continues where it stopped. */
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ struct infp_finished {
 int infp_finish(struct infp_run *run, const struct infp_notices *notices, struct infp_finished *ret,
                 struct infp_err *err);
 
-/* Makes a run whole whose recorder died: mends its segments, ends it at its last tick, finishes it. One that ended but was not
- * finished is finished, a finished one is left alone. -EBUSY while it is recorded. Both results may be NULL. */
+/* Repairs a run whose recorder died: mends its segments, sets its end to the last tick and finishes it. A run that ended
+ * unfinished is finished, a finished one is not touched. -EBUSY while it is recorded. Both results may be NULL. */
 int infp_recover(struct infp_run *run, const struct infp_notices *notices, struct infp_mend *ret_mend,
                  struct infp_finished *ret, struct infp_err *err);

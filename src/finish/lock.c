@@ -13,7 +13,7 @@
 #include "base/notice.h"
 #include "store/path.h"
 
-/* Not run.json: anybody can lock what he can open, also for reading, and this is a file that only its owner can open. */
+/* Not run.json: any process that can open a file, even for reading, can lock it; only the owner can open this one. */
 static const char name[] = "finish.lock";
 
 enum { SILENT_MS = 1000 };
@@ -23,7 +23,7 @@ static int open_lock(int run_fd)
         int fd = infp_make_file_at(run_fd, name, O_RDWR, 0600);
         struct stat st;
 
-        /* Made by root in a user's run it would keep the user out of it for ever. */
+        /* If root created it in a user's run, the user could never open it. */
         if (fd >= 0 && geteuid() == 0 && fstat(run_fd, &st) == 0 && st.st_uid != 0 &&
             fchown(fd, st.st_uid, st.st_gid) < 0) {
                 const int r = -errno;
@@ -35,7 +35,7 @@ static int open_lock(int run_fd)
         return fd == -EEXIST ? infp_store_open(run_fd, name, O_RDWR) : fd;
 }
 
-/* Who wrote himself into the file last. 0: unknown. */
+/* The pid that was last written to the file. 0: unknown. */
 static int holder_of(int fd)
 {
         char text[16];
@@ -67,7 +67,7 @@ int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const str
                 return infp_fail_errno(err, r, "cannot lock %s/%s.infprof/%s", run->output, run->info.uuid, name);
         snprintf(text, sizeof(text), "%d\n", (int) getpid());
         if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-                /* Only others would have read it. */
+                /* It only informs other processes. */
         }
         ret = fd;
         fd = -1;

@@ -5,7 +5,7 @@
 
 enum { INFP_FINISH_PATIENCE_MS = 60000 };
 
-/* Waits until nobody else mends, finishes or symbolizes the run; says so when it takes longer than a second, and whom it waits
- * for. Descriptor to close, with which the lock ends; -EBUSY when patience ends first. */
+/* Waits until no other process mends, finishes or symbolizes the run; after a second a notice names the process. Returns a
+ * descriptor; closing it releases the lock. -EBUSY on timeout. */
 int infp_finish_lock(const struct infp_run *run, unsigned patience_ms, const struct infp_notices *notices,
                      struct infp_err *err);

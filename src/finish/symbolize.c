@@ -115,7 +115,7 @@ static bool is_in_file(uint8_t kind, const char *path, size_t size)
 {
         const bool is_vdso = size == 6 && memcmp(path, "[vdso]", 6) == 0;
 
-        /* Of an object that could not be read the address is an offset: it may be anything. */
+        /* The address of an object that could not be read is an offset that may mean anything. */
         return kind != INFP_FRAME_JIT && kind != INFP_FRAME_PYTHON && kind != INFP_FRAME_UNKNOWN && size &&
                (*path == '/' || is_vdso);
 }
@@ -186,7 +186,7 @@ static int take_symbol(struct infp_naming *naming, const struct columns *c, uint
         free(frame->raw);
         frame->raw = NULL;
         name = text(c, NAME, row, &name_size);
-        /* The recorder demangles nothing: names can be made to crash who does. */
+        /* The recorder demangles nothing: crafted names can crash a demangler. */
         if (has(c, MANGLED, row) || frame->rank == INFP_NAME_FIXED || name_size < 3 ||
             (memcmp(name, "_Z", 2) != 0 && memcmp(name, "_R", 2) != 0))
                 return 0;
@@ -251,7 +251,7 @@ static int sort_frames(struct infp_naming *naming, struct infp_err *err)
         return 0;
 }
 
-/* To look for the columns of a table costs 3 ms, to look for its files nothing. */
+/* Looking up the columns of a table takes 3 ms of CPU; listing its files is free. */
 static bool has_stacks(const struct infp_run *run)
 {
         infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
@@ -279,13 +279,13 @@ static void add(struct infp_str *list, unsigned n, const char *path, uint64_t n_
                 infp_str_puts(list, " ...");
 }
 
-/* Code of a file that was read and has no name of it. */
+/* Frames of a file that was read but does not name them. */
 static uint64_t count_nameless(const struct infp_asked_object *object)
 {
         return object->problem || object->is_kernel ? object->n_ranges : object->n - object->n_named;
 }
 
-/* All that has no name is Go's, by a table that cannot be read. */
+/* All frames without a name are Go's, whose table cannot be read. */
 static bool is_go_alone(const struct infp_naming *naming)
 {
         bool is_any = false;
@@ -302,7 +302,7 @@ static bool is_go_alone(const struct infp_naming *naming)
         return is_any;
 }
 
-/* Functions of which the extent is known at most. */
+/* Functions of which at most the extent is known. */
 static int say_ranges(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
 {
         infp_autostr struct infp_str list = { 0 }, text = { 0 }, fix = { 0 };
@@ -346,13 +346,13 @@ static const char *state_of(int why)
         return why == -EACCES || why == -EPERM ? "denied" : why == -ENOENT ? "absent" : "broken";
 }
 
-/* A file that is out of reach by now, whose code the recorder has named. */
+/* A file that is gone by now, but whose code the recorder has named. */
 static bool is_named_beside(const struct infp_asked_object *object)
 {
         return object->why && !object->tries && object->n == object->n_named + object->n_ranges;
 }
 
-/* Files that are gone, changed, or crashed who read them; the kernel when it hides its addresses. */
+/* Files that are gone, have changed, or crashed their reader; the kernel when it hides its addresses. */
 static int say_problems(struct infp_naming *naming, uint32_t *const by_need, struct infp_err *err)
 {
         unsigned n_said = 0, n_more = 0;
@@ -378,7 +378,7 @@ static int say_problems(struct infp_naming *naming, uint32_t *const by_need, str
         return 0;
 }
 
-/* Who makes code at run time, by the objects that were sampled, and how it names it. */
+/* Programs that generate code at run time, by their sampled objects, and how to make them name it. */
 static const struct {
         const char *begins[3];
         const char *fix;
@@ -390,7 +390,7 @@ static const struct {
           "Java: perf-map-agent, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit of JDK 17 and later" },
         { { "libjulia" }, "Julia: ENABLE_JITPROFILING=1" },
 };
-enum { BY_JIT_NAMES = 3 }; /* the first of them: record --jit-names does that */
+enum { BY_JIT_NAMES = 3 }; /* the first ones, which record --jit-names sets */
 
 static bool is_object_of(const struct infp_asked_object *object, unsigned maker)
 {
@@ -404,7 +404,7 @@ static bool is_object_of(const struct infp_asked_object *object, unsigned maker)
         return false;
 }
 
-/* What would name it: of those that are there, else of all. */
+/* The fixes for those that were sampled, else for all. */
 static void put_makers(const struct infp_naming *naming, struct infp_str *fix)
 {
         bool is_there[INFP_COUNT(makers)] = { false }, is_known = false, can_set = false;
@@ -427,7 +427,7 @@ static void put_makers(const struct infp_naming *naming, struct infp_str *fix)
                 infp_str_puts(fix, "; `record --jit-names` sets these");
 }
 
-/* Code made at run time, of which no file says the name. */
+/* Code generated at run time that no file names. */
 static int say_made(struct infp_naming *naming, struct infp_err *err)
 {
         infp_autostr struct infp_str fix = { 0 };
@@ -518,8 +518,8 @@ static void leave_out(struct infp_asked_object *object, const char *format, cons
                 object->problem = NULL;
 }
 
-/* The kernel lies elsewhere after each boot: its addresses are of this one or of none. And files of other machines are told by their
- * build id alone. */
+/* The kernel is at another address after each boot, so its addresses are valid only within one boot. Files of other machines can
+ * be identified only by build id. */
 static bool is_named(const char *host, const char *recorded)
 {
         char escaped[1024] = "";
@@ -554,7 +554,7 @@ static void leave_what_is_not_here(struct infp_naming *naming)
         }
 }
 
-/* What came of it, by frames. Guessed frames and what was not asked for count as they are. */
+/* Counts the results by frame. Guessed frames and those that were not asked for count as they are. */
 static void count(struct infp_naming *naming, struct infp_symbolized *ret)
 {
         for (uint32_t i = 0; i < naming->n_frames; i++) {
@@ -668,10 +668,10 @@ int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *op
                 return fd;
         INFP_TRY(infp_symbolize_frames(run, options, notices, ret, err));
         r = run->state == INFP_RUN_FINISHED ? infp_duck_open_writer(&duck, &why)
-                                            : -ENOPKG; /* else `finish` will do it */
+                                            : -ENOPKG; /* otherwise `finish` does it */
         if (r < 0 && r != -ENOPKG)
                 return infp_fail(err, r, "%s", why.text);
-        if (r == 0) /* without DuckDB it stays Arrow, which is read as well */
+        if (r == 0) /* without DuckDB it stays Arrow, which can be read as well */
                 INFP_TRY(infp_finish_tables(run, duck, notices, &finished, err));
         return infp_run_save(run, err);
 }

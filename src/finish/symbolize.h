@@ -8,7 +8,7 @@
 
 struct infp_symbolize_options {
         const char *const *debug_directories; /* besides the usual; ended by NULL; may be NULL */
-        int root_fd;                          /* where paths of objects begin; -1: "/" */
+        int root_fd;                          /* root of the objects' paths; -1: "/" */
         bool again; /* also frames that have a name, when a better one or a line is found now */
 };
 
@@ -23,18 +23,18 @@ struct infp_symbolized {
                 uint64_t n_frames, n_named, n_ranges; /* of those that were looked up */
                 char *names, *debug_file, *problem;   /* as in struct infp_symbols_about; NULL: none */
                 bool has_lines;
-        } * objects; /* that were looked at, those with the most frames without a name first */
+        } * objects; /* that were looked at, most unnamed frames first */
         unsigned n_objects;
 };
 void infp_symbolized_done(struct infp_symbolized *symbolized);
 
-/* The run has ended and is locked (finish/lock.h), or belongs to the caller alone, who saves run.json when all is done. New segments are Arrow; making them Parquet is for
- * infp_finish_tables. What cannot be named is said in notices and in table `sources`, and is no error: errors are those of reading
- * and writing the run. ret may be NULL. */
+/* The run must have ended and be locked (finish/lock.h), or belong to the caller alone, who then saves run.json. New segments are
+ * Arrow; infp_finish_tables makes them Parquet. Frames that cannot be named are reported in notices and in table `sources`;
+ * errors are those of reading and writing the run. ret may be NULL. */
 int infp_symbolize_frames(struct infp_run *run, const struct infp_symbolize_options *options,
                           const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err);
 
-/* The same of any run that has ended: takes the lock, and turns what was written into Parquet where the run is Parquet. -EBUSY
- * while it is recorded, -ENOTRECOVERABLE when its recorder died (infp_recover does both). */
+/* The same for any run that has ended: takes the lock, and writes Parquet if the run is Parquet. -EBUSY while it is recorded,
+ * -ENOTRECOVERABLE when its recorder died (infp_recover does both). */
 int infp_symbolize(struct infp_run *run, const struct infp_symbolize_options *options,
                    const struct infp_notices *notices, struct infp_symbolized *ret, struct infp_err *err);

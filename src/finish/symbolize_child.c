@@ -32,7 +32,7 @@ struct message {
                 size; /* texts, each with a 0 after it ("" for none); of a level 5: name, mangled, file, from, and lines */
 };
 
-/* The child that reads files of others. Whatever happens to it, what it has written holds. */
+/* The child that reads foreign files. Whatever happens to it, what it has written is valid. */
 struct work {
         struct infp_naming *naming; /* our own copy: we are a child */
         int fd;
@@ -44,7 +44,7 @@ struct work {
 static void flush(struct work *w)
 {
         if (w->out.failed || infp_write_all(w->fd, w->out.data, w->out.size, NULL) < 0)
-                _exit(1); /* nobody listens any more */
+                _exit(1); /* the parent is gone */
         infp_str_clear(&w->out);
 }
 
@@ -107,7 +107,7 @@ static void put_problem(struct work *w, uint32_t object, int r, const char *text
         end(w, at);
 }
 
-/* What an object may cost, from now on; SIGXCPU ends us then. */
+/* Limits the CPU time of an object from now on; SIGXCPU ends the child. */
 static void limit_cpu(void)
 {
         struct rusage usage;
@@ -140,7 +140,7 @@ static void name_kernel(struct work *w, uint32_t index, const struct infp_asked_
 
                 put_frame(w, naming->order[i], &symbol, is_found);
         }
-        w->kernel = infp_kernel_symbols_free(w->kernel); /* 20 MB that the next object may want */
+        w->kernel = infp_kernel_symbols_free(w->kernel); /* 20 MB that the next object may need */
 }
 
 static void name_file(struct work *w, uint32_t index, const struct infp_asked_object *object)
@@ -194,11 +194,11 @@ static void name_object(struct work *w, uint32_t index)
         limit_cpu();
         if (object->is_kernel)
                 name_kernel(w, index, object);
-        else if (open_symbols(w, object->tries) == 0) /* anew: the memory of one object at a time */
+        else if (open_symbols(w, object->tries) == 0) /* reopened for each, to hold one object in memory at a time */
                 name_file(w, index, object);
 }
 
-/* Names that the recorder took beside the recording, as the files have them. */
+/* Demangles names that the recorder took from files as they were. */
 static void demangle_all(struct work *w)
 {
         struct infp_naming *naming = w->naming;
@@ -255,7 +255,7 @@ static void work(struct infp_naming *naming, int fd)
 }
 
 enum {
-        PATIENCE_MS = 120000, /* without a word: the CPU limit ends who works, this who waits for a file system */
+        PATIENCE_MS = 120000, /* for a message: the CPU limit ends busy children, this those that wait for a disk */
         MOST_MESSAGE = 64 << 20,
         MOST_TRIES = 3, /* with lines, without, without demangling */
         MOST_DEATHS = 64,
@@ -266,7 +266,7 @@ struct child {
         struct infp_naming *naming;
         pid_t pid;
         int fd;
-        uint32_t object; /* that it works on; UINT32_MAX: it demangles, or has not begun */
+        uint32_t object; /* being read; UINT32_MAX: it demangles, or has not begun */
         bool has_ended;
         struct infp_str in;
 };
@@ -392,7 +392,7 @@ static int take(struct child *c, const struct message *m, const char *text, stru
         }
 }
 
-/* All whole messages. A child that was made to say nonsense is treated as one that died. */
+/* Takes all complete messages. A child that sends nonsense is treated as one that died. */
 static int take_messages(struct child *c, struct infp_err *err)
 {
         struct message m;
@@ -456,7 +456,7 @@ static void say_death(struct infp_asked_object *object, int status, int r)
         object->why = -EFAULT;
 }
 
-/* Of a child that did not come to its end. False: there is nothing left to try. */
+/* After a child that did not finish. False: nothing is left to try. */
 static bool go_on(struct child *c, int status, int r)
 {
         struct infp_asked_object *object = c->object < c->naming->n_objects ? &c->naming->objects[c->object] : NULL;

@@ -17,7 +17,7 @@ enum infp_name_rank {
         INFP_NAME_GO,
         INFP_NAME_SYMTAB,
         INFP_NAME_DWARF,
-        INFP_NAME_FIXED, /* of another kind: nothing that is done here is better */
+        INFP_NAME_FIXED, /* another kind, which nothing here improves */
 };
 enum infp_name_rank infp_name_rank(const char *from, size_t size); /* of a word of sFrom */
 const char *infp_name_from(enum infp_name_rank rank);              /* "" of one that has none, or many */
@@ -26,9 +26,9 @@ struct infp_asked_frame {
         uint64_t id, address;
         uint32_t object; /* of `objects`; UINT32_MAX: none that can be read */
         uint8_t kind, rank;
-        bool has_line, is_live; /* the recorder named it, who reads no DWARF */
+        bool has_line, is_live; /* is_live: named by the recorder, which reads no DWARF */
         bool is_asked, is_done;
-        char *raw; /* a mangled name that the recorder wrote: it is only to be demangled. NULL: none */
+        char *raw; /* mangled name that the recorder wrote, still to be demangled; NULL: none */
         uint8_t raw_rank;
 };
 
@@ -66,7 +66,7 @@ struct infp_naming {
 /* symbolize_child.c: runs children until every object was asked, or given up. */
 int infp_naming_ask(struct infp_naming *naming, struct infp_err *err);
 
-/* symbolize_write.c: a set of rows of one frame; what is no better than what is there is left out. */
+/* symbolize_write.c: writes the rows of one frame, unless they are no better than the existing ones. */
 int infp_naming_put(struct infp_naming *naming, uint32_t frame, const struct infp_symbol *levels, unsigned n,
                     struct infp_err *err);
 int infp_naming_put_source(struct infp_naming *naming, const char *instance, const char *state, const char *reason,

@@ -9,7 +9,7 @@
 
 enum { ROWS = 4096, MOST_TRIES = 16 };
 
-/* Behind all segments of the run, also of one whose recorder died before it noted their number. */
+/* A number after all segments of the run, even if its recorder died before it saved the last one. */
 static uint32_t next_segment(struct infp_run *run)
 {
         static const struct infp_table *const tables[] = { &infp_table_symbols, &infp_table_sources };
@@ -46,7 +46,7 @@ static int open_writer(struct infp_naming *naming, struct infp_err *err)
                 return infp_fail(err, -ENOMEM, "no memory for rows of symbols");
         naming->row->text = naming->scratch;
         naming->row->text_cap = INFP_ROW_TEXT;
-        /* All rows of this time have one stamp, which is later than those of before. */
+        /* All rows of this pass have one stamp, later than all earlier ones. */
         naming->t_ns = run->info.ended_t_ns > naming->last_t_ns ? run->info.ended_t_ns : naming->last_t_ns + 1;
         r = infp_store_sink_new(run, NULL, &naming->sink, err);
         if (r == 0)
@@ -145,7 +145,7 @@ int infp_naming_put_source(struct infp_naming *naming, const char *instance, con
         struct infp_batch batch;
         int r;
 
-        if (!naming->sink && naming->options->again) /* it was said when the run was finished */
+        if (!naming->sink && naming->options->again) /* reported when the run was finished */
                 return 0;
         if (!naming->sink)
                 INFP_TRY(open_writer(naming, err));

@@ -17,7 +17,7 @@ enum { SMALL_BYTES = 64 * 1024 };
 struct copy {
         struct infp_segment *segment;
         uint64_t n_rows;
-        int r; /* of the segment: DuckDB passes the words on, not the number */
+        int r; /* of the segment: DuckDB passes on the text, not the errno */
         struct infp_err err;
 };
 
@@ -32,7 +32,7 @@ static int next(void *context, struct infp_batch *ret, struct infp_err *err)
         return r < 0 ? infp_fail(err, r, "%s", copy->err.text) : r;
 }
 
-/* The Parquet file is there and whole: the segment may go. */
+/* The Parquet file is complete: remove the segment. */
 static int drop(struct infp_run *run, const char *path, struct infp_err *err)
 {
         if (unlinkat(run->fd, path, 0) < 0 && errno != ENOENT)
@@ -41,7 +41,7 @@ static int drop(struct infp_run *run, const char *path, struct infp_err *err)
         return 0;
 }
 
-/* What could be read of it is Parquet; somebody may read more. */
+/* The readable part is Parquet now; keep the segment, since another tool may read more. */
 static int set_aside(struct infp_run *run, const char *path, struct infp_err *err)
 {
         infp_autostr struct infp_str aside = { 0 };
@@ -86,7 +86,7 @@ static int convert(struct infp_run *run, struct infp_duck *duck, const struct in
         bool is_damaged;
         int r = infp_segment_open(run->fd, part->path, &copy.segment, err);
 
-        if (r == -ENODATA) /* the recorder ended before its first row came: nothing is in it */
+        if (r == -ENODATA) /* the recorder ended before the first row: it is empty */
                 return drop(run, part->path, err);
         if (r < 0)
                 return r;
@@ -117,7 +117,7 @@ static int convert_table(struct infp_run *run, struct infp_duck *duck, const cha
                 infp_part_path(&arrow, &parts.parts[i], INFP_ARROW_EXTENSION);
                 if (arrow.failed)
                         return infp_fail(err, -ENOMEM, "out of memory");
-                /* Killed between the rename and the unlink: both are there, the Parquet file is whole. */
+                /* After a kill between rename and unlink both exist, and the Parquet file is complete. */
                 r = parts.parts[i].is_parquet ? drop(run, arrow.data, &why)
                                               : convert(run, duck, &parts.parts[i], ret, &why);
                 if (r == -EBADMSG)

@@ -64,7 +64,7 @@ static bool is_small(const struct infp_run_info *info)
         return (info->ended_t_ns - info->started_t_ns) / infp_run_period_ns(info, "ticks") < FEW_SAMPLES;
 }
 
-/* Which of our formats makes a file that ends in .<format>: one sample a line, also as JSON. */
+/* The format of a file that ends in .<format>: one sample per line, in JSON as well. */
 static const struct infp_format *text_format(const char *format)
 {
         return strcmp(format, "json") == 0 ? &infp_format_jsonl : infp_format_find(format);

@@ -19,14 +19,14 @@ enum { MAX_KNOWN = 1 << 20, LOOK_LINES = 64 };
 struct folded {
         struct infp_import_input *input;
         struct infp_import_writer *writer;
-        struct infp_import_text *words; /* frames of the line in hand, as they stand there */
+        struct infp_import_text *words; /* frames of the current line, in its order */
         size_t n_words, cap_words;
         uint64_t *frames;
         size_t n_frames, cap_frames;
         struct infp_map known; /* hash of a frame's text: its id */
         struct infp_import_place place;
         struct infp_import_sample sample;
-        enum austin { NOT_AUSTIN, AUSTIN_TIME, AUSTIN_BYTES, AUSTIN_FULL } austin; /* what the comments so far say */
+        enum austin { NOT_AUSTIN, AUSTIN_TIME, AUSTIN_BYTES, AUSTIN_FULL } austin; /* from the comments so far */
         char mode[INFP_IMPORT_MODE_TEXT];
         double factor; /* of the mode's unit; 0: the numbers are counts of samples */
 };
@@ -62,7 +62,7 @@ static enum count parse_count(struct infp_import_text word, int64_t *ret_samples
                 return NO_COUNT;
         if (r < 0 || *ret_weight < 0)
                 return BAD_COUNT;
-        *ret_samples = *ret_weight > 0; /* how many it was, the file does not say */
+        *ret_samples = *ret_weight > 0; /* the file does not say how many */
         if (*ret_weight < 0x1p53 && *ret_weight == floor(*ret_weight))
                 *ret_samples = (int64_t) *ret_weight;
         return A_COUNT;
@@ -93,8 +93,8 @@ static int add_word(struct folded *f, const char *begin, const char *end)
         return 0;
 }
 
-/* Between brackets a ";" is part of a name: "equals(Ljava/lang/Object;)Z", "struct { a int; b int }". Returns false where the
- * brackets do not close: then they tell nothing. */
+/* Between brackets a ";" is part of a name: "equals(Ljava/lang/Object;)Z", "struct { a int; b int }". False where the brackets do
+ * not close: ignore them. */
 static int split(struct folded *f, struct infp_import_text stack, bool heed_brackets, bool *ret_closed)
 {
         const char *word = stack.data, *end = stack.data + stack.size;
@@ -300,7 +300,7 @@ static bool take_pyspy_thread(struct folded *f, struct infp_import_text word)
         return true;
 }
 
-/* Frames that say whose stack it is become its thread. Returns their number. */
+/* Frames that name the thread of the stack become its thread. Returns their number. */
 static size_t take_owner(struct folded *f)
 {
         size_t n = f->sample.pid ? 0 : take_austin(f);
@@ -363,7 +363,7 @@ static enum count take_austin_count(struct folded *f, struct infp_import_text *l
         return count;
 }
 
-/* A stack whose last name ends like a count has two of them: difffolded.pl writes the samples before and after so. */
+/* A stack whose last name ends like a count has two counts: difffolded.pl writes the samples before and after this way. */
 static bool has_two_counts(struct infp_import_text line)
 {
         int64_t samples;
@@ -376,7 +376,7 @@ static bool has_two_counts(struct infp_import_text line)
         return take_count(&line, &samples, &weight) == A_COUNT && line.size;
 }
 
-/* One such name may be a name; where every line has one, it is a difference. */
+/* One such name may be a name; if every line has one, the file is a difference. */
 static int refuse_difference(struct folded *f, struct infp_err *err)
 {
         struct infp_import_text rest, line;
@@ -465,7 +465,7 @@ static int read_folded(struct infp_import_input *input, struct infp_import_write
         return r;
 }
 
-/* Most of its first lines are stacks with a count, or at least stacks. */
+/* Most of the first lines are stacks with a count, or at least stacks. */
 static enum infp_import_sure look(const char *head, size_t size)
 {
         struct infp_import_text rest = { head, size }, line;

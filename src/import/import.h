@@ -1,5 +1,5 @@
-/* Profiles of other programs, read into the tables of our own recordings (model/stack_tables.h), so that they are drawn, asked
- * and compared like those. What a file is, is told by what is in it. Input: bounded, never trusted; texts are read as a stream. */
+/* Reads profiles of other programs into the tables of our recordings (model/stack_tables.h), so that they are drawn, queried and
+ * compared like those. The format is recognised by content. Input is bounded and never trusted; text is read as a stream. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,11 +13,11 @@
 struct infp_import_options {
         int fd;             /* borrowed; read from where it stands */
         const char *path;   /* for messages: as the user named it, "standard input" */
-        const char *format; /* a name of infp_import_formats; NULL: told by the content */
+        const char *format; /* a name of infp_import_formats; NULL: recognised by content */
         int stop_fd;        /* -1: none. Readable: is_stop is asked, also while the file lets us wait */
         bool (*is_stop)(void *context);
         void *context;
-        const struct infp_notices *notices; /* how far it is; may be NULL */
+        const struct infp_notices *notices; /* progress; may be NULL */
         const struct infp_table
                 *process; /* where pids go (of the collectors, which import cannot see); NULL: nowhere */
         struct infp_sink *

@@ -55,7 +55,7 @@ uint64_t infp_import_line_number(const struct infp_import_input *input)
         return input->line;
 }
 
-/* Somebody may wish to stop while a pipe lets us wait. */
+/* The user may want to stop while a pipe makes us wait. */
 static int wait_for_data(const struct infp_import_input *input, struct infp_err *err)
 {
         struct pollfd fds[2] = { { .fd = input->source.fd, .events = POLLIN },
@@ -65,7 +65,7 @@ static int wait_for_data(const struct infp_import_input *input, struct infp_err 
                 return 0;
         do {
                 if (poll(fds, 2, -1) < 0 && errno != EINTR)
-                        return 0; /* read will say it */
+                        return 0; /* read reports it */
                 if ((fds[1].revents & POLLIN) && input->source.is_stop(input->source.context))
                         return infp_fail(err, -ECANCELED, "the import of %s was stopped; nothing was kept",
                                          input->source.path);
@@ -188,7 +188,7 @@ static bool is_gzip(const char *data, size_t size)
         return size >= 2 && (unsigned char) data[0] == 0x1f && (unsigned char) data[1] == 0x8b;
 }
 
-/* What was read so far is gzip: its content takes the place. */
+/* What was read so far is gzip: replace it by its content. */
 static int begin_gzip(struct infp_import_input *input, struct infp_err *err)
 {
         input->raw = malloc(CHUNK);
@@ -203,7 +203,7 @@ static int begin_gzip(struct infp_import_input *input, struct infp_err *err)
         return 0;
 }
 
-/* Two bytes tell, and a pipe may bring one. */
+/* Two bytes decide, and a pipe may deliver one. */
 static int look_for_gzip(struct infp_import_input *input, struct infp_err *err)
 {
         int r = 1;

@@ -1,4 +1,4 @@
-/* What a name of a frame shows beside the name: its kind, the object of code without a name, file and line of Python's. */
+/* What a frame's name shows besides the name: its kind, the object of unnamed code, file and line of a Python function. */
 #pragma once
 
 #include "import/writer.h"

@@ -95,7 +95,7 @@ static bool is_thread(struct infp_import_text word, struct infp_perf_head *ret)
         return true;
 }
 
-/* Letters after an event's last colon or slash say how it was counted: "cycles:u", "cpu_core/cycles/P". */
+/* Letters after an event's last colon or slash are modifiers: "cycles:u", "cpu_core/cycles/P". */
 static struct infp_import_text without_modifiers(struct infp_import_text event)
 {
         size_t n = event.size;
@@ -131,7 +131,7 @@ static void take_event(struct infp_import_text line, const struct infp_import_te
         ret->rest = first < n ? infp_import_trim(infp_import_from(line, words[first].data)) : infp_import_text("");
 }
 
-/* The thread's name is all before its number: it may have blanks and numbers in it. */
+/* The thread's name is everything before its number; it may contain blanks and numbers. */
 static void take_comm(struct infp_import_text line, const struct infp_import_text *word, struct infp_perf_head *ret)
 {
         ret->comm = infp_import_trim(infp_import_upto(line, word->data));

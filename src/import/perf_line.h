@@ -1,4 +1,4 @@
-/* Lines of `perf script`: what begins a sample, and frames. Which fields there are its user has chosen (-F). */
+/* Lines of `perf script`: the head of a sample, and frames. The user chose the fields (-F). */
 #pragma once
 
 #include "import/writer.h"
@@ -11,7 +11,7 @@ struct infp_perf_head {
         bool has_time, has_period;
         uint64_t t_ns, period;
 };
-/* False: the line begins no sample. */
+/* False: not the head of a sample. */
 bool infp_perf_head(struct infp_import_text line, struct infp_perf_head *ret);
 
 struct infp_perf_frame {
@@ -19,9 +19,10 @@ struct infp_perf_frame {
         struct infp_import_text name, object; /* none: not told, or "[unknown]" */
         bool is_inlined, is_deleted;
 };
-/* False: the line is no frame. */
+/* False: not a frame. */
 bool infp_perf_frame(struct infp_import_text line, struct infp_perf_frame *ret);
 
-/* The line after a frame that says where in the source it is (-F +srcline): FILE:LINE. is_inlined: so it says; else as it was. */
+/* The line after a frame that gives its place in the source (-F +srcline): FILE:LINE. *ret_is_inlined: set where it says so, else
+ * unchanged. */
 bool infp_perf_source(struct infp_import_text line, struct infp_import_text *ret_file, int64_t *ret_line,
                       bool *ret_is_inlined);

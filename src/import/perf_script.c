@@ -1,4 +1,5 @@
-/* The text of `perf script`: a line a sample, its frames below it, innermost first, an empty line. The last sample needs none. */
+/* The text of `perf script`: a line per sample, its frames below it, innermost first, and an empty line, which the last sample
+ * does not need. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 enum { MAX_KNOWN = 1 << 20, LOOK_LINES = 400 };
 
-/* A function of the place in hand: pieces of `text`, which outlives the line. */
+/* A function of the current place: pieces of `text`, which outlives the line. */
 struct function {
         size_t name, name_size, object, object_size, file, file_size;
         int64_t line;
@@ -26,7 +27,7 @@ struct function {
 struct perf_script {
         struct infp_import_input *input;
         struct infp_import_writer *writer;
-        bool has_begun, is_open, is_skipped; /* a sample is in hand; a record that is not one */
+        bool has_begun, is_open, is_skipped; /* inside a sample; inside another record */
         struct infp_import_sample sample;
         struct infp_str thread; /* its thread's name */
         char mode[INFP_IMPORT_MODE_TEXT];
@@ -180,8 +181,8 @@ static int end_place(struct perf_script *p, struct infp_err *err)
         return 0;
 }
 
-/* What comes next belongs to the same place when the last function was inlined there: at the same address. perf calls some
- * functions inlined below which none of their address stands. */
+/* The next line belongs to the same place if the last function was inlined there, at the same address. perf marks some functions
+ * as inlined although no function of that address follows. */
 static int next_function(struct perf_script *p, uint64_t address, struct infp_err *err)
 {
         const struct function *last = p->n_functions ? &p->functions[p->n_functions - 1] : NULL;
@@ -228,7 +229,7 @@ static int end_sample(struct perf_script *p, struct infp_err *err)
         return infp_import_sample(p->writer, &p->sample, err);
 }
 
-/* What a clock measures, in ns; "": the event is none. The last two are what we write ourselves. */
+/* What a clock measures, in ns; "": not a clock. We write the last two ourselves. */
 static const char *clock_of(struct infp_import_text event)
 {
         if (infp_import_is(event, "cpu-clock") || infp_import_is(event, "task-clock"))
@@ -292,7 +293,7 @@ static int begin_sample(struct perf_script *p, const struct infp_perf_head *head
                                              .tid = head->tid,
                                              .cpu = head->cpu };
         weigh(p, head);
-        /* Without call chains (no -g) the one frame stands in the same line. */
+        /* Without call chains (no -g) the only frame is on the same line. */
         if (head->rest.size && infp_perf_frame(head->rest, &frame) && (frame.object.size || frame.name.size))
                 return take_frame(p, &frame, err);
         return 0;
@@ -328,7 +329,7 @@ static bool take_source(struct perf_script *p, struct infp_import_text line)
         return true;
 }
 
-/* What is indented below a sample is a frame, if it can be read as one; without call chains samples are indented, too. */
+/* An indented line below a sample is a frame if it parses as one; without call chains samples are indented, too. */
 static int take_line(struct perf_script *p, struct infp_import_text line, struct infp_err *err)
 {
         const bool is_indented = line.data[0] == ' ' || line.data[0] == '\t';
@@ -390,7 +391,7 @@ static int read_perf_script(struct infp_import_input *input, struct infp_import_
 static enum infp_import_sure look(const char *head, size_t size)
 {
         struct infp_import_text rest = { head, size }, line;
-        unsigned n_heads = 0, n_clear = 0, n_frames = 0; /* clear: with a time or a CPU */
+        unsigned n_heads = 0, n_clear = 0, n_frames = 0; /* n_clear: with a time or a CPU */
 
         if (memchr(head, 0, size))
                 return INFP_IMPORT_NO;

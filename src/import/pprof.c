@@ -263,7 +263,7 @@ static void done(struct pprof *p)
 
 enum { LOCATION_LINE = 4, LINE_FUNCTION = 1, LINE_LINE = 2 };
 
-/* A function at a place: its name, or where nothing names it what there is. */
+/* A function at a place: its name, or what there is instead. */
 static int read_function(const struct pprof *p, uint64_t id, const void *at, struct infp_import_level *ret,
                          struct infp_err *err)
 {
@@ -332,7 +332,7 @@ static int read_lines(struct pprof *p, const struct pprof_location *location, st
         return 0;
 }
 
-/* A path as the kernel says it of a file that is gone. */
+/* The kernel's way to show the path of a deleted file. */
 static struct infp_import_text without_deleted(struct infp_import_text path, bool *ret_is_deleted)
 {
         static const char suffix[] = " (deleted)";
@@ -396,7 +396,7 @@ static int make_place(struct pprof *p, const struct pprof_location *location, st
                 place->is_unnamed = !has_name(place);
         place->kind = infp_import_kind_of_object(place->object);
         if (place->kind == INFP_FRAME_UNKNOWN && !place->is_unnamed)
-                place->kind = INFP_FRAME_NATIVE; /* somebody named it, without its object */
+                place->kind = INFP_FRAME_NATIVE; /* named, but without its object */
         if (place->kind == INFP_FRAME_NATIVE)
                 place->kind = infp_import_kind_of_file(place->levels[0].file, place->kind);
         return p->name.failed ? infp_fail(err, -ENOMEM, "not enough memory to import") : 0;
@@ -475,7 +475,7 @@ static struct pprof_mode *add(struct pprof *p, int weight, int samples)
         return mode;
 }
 
-/* Samples of a clock whose period is known stand for a period each: perf's converters and parca write them so. */
+/* Each sample of a clock with a known period stands for one period: perf's converters and parca write them this way. */
 static void weigh_by_period(const struct pprof *p, struct pprof_mode *mode, const struct type *type,
                             const struct type *period)
 {
@@ -485,7 +485,7 @@ static void weigh_by_period(const struct pprof *p, struct pprof_mode *mode, cons
         if (p->period <= 0 || !infp_import_is(type->type, "samples") || infp_import_seconds(period->unit) <= 0)
                 return;
         factor = infp_import_mode(period->type, period->unit, name);
-        if (strchr(name, '/')) /* a time of which nobody knows what it is */
+        if (strchr(name, '/')) /* a time of unknown meaning */
                 return;
         strcpy(mode->mode, name);
         mode->factor = factor * (double) p->period;
@@ -537,12 +537,12 @@ enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER };
 
 static const int64_t max_duration_ns =
-        INT64_C(100) * 366 * 86400 * 1000000000; /* a century: of a broken field, no profile */
+        INT64_C(100) * 366 * 86400 * 1000000000; /* a century: more means a broken field */
 
 struct sample {
         const uint8_t *at;
         uint64_t frames[INFP_IMPORT_MAX_DEPTH + 1];
-        size_t n_frames; /* also of those that have no room: the outer ones */
+        size_t n_frames; /* including outer ones that have no room */
         int64_t values[PPROF_MAX_TYPES];
         unsigned n_values;
         struct infp_import_sample row;
@@ -598,7 +598,7 @@ static int32_t number_of(struct infp_import_text text, int64_t number)
         return number > 0 && number <= INT32_MAX ? (int32_t) number : 0;
 }
 
-/* Whose sample it is; other labels are the program's own. */
+/* Labels that identify process and thread; others are the program's own. */
 static bool use_label(struct infp_import_sample *row, struct infp_import_text key, struct infp_import_text text,
                       int64_t number)
 {
@@ -657,7 +657,7 @@ static int take_field(struct pprof *p, struct sample *s, const struct infp_proto
         }
 }
 
-/* A row for each kind of value that the sample has something of. */
+/* A row for each kind of value that is not zero. */
 static int put_rows(struct pprof *p, struct sample *s, struct infp_err *err)
 {
         for (unsigned i = 0; i < p->n_modes; i++) {
@@ -763,7 +763,7 @@ static bool is_type(struct infp_proto message)
         return r == 0;
 }
 
-/* Fields that a Profile has, of the types that they have. */
+/* Whether the fields are those of a Profile, with the right types. */
 static enum infp_import_sure look(const char *head, size_t size)
 {
         struct infp_proto all = infp_proto(head, size);

@@ -22,7 +22,7 @@ struct infp_proto_field {
 struct infp_proto infp_proto(const void *data, size_t size);
 struct infp_proto infp_proto_message(const struct infp_proto_field *field); /* of BYTES: what is in it */
 
-/* 1; 0: the end; -EBADMSG: no message (a length beyond its end, a number of more than 64 bits, a group). */
+/* 1; 0: the end; -EBADMSG: not a message (a length beyond its end, a number of more than 64 bits, a group). */
 int infp_proto_next(struct infp_proto *proto, struct infp_proto_field *ret);
 
 /* A repeated number: of a packed field all of them, of another its one. Begins at *at = 0. 1; 0: the end; -EBADMSG. */

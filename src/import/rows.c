@@ -61,14 +61,14 @@ static int flush(struct infp_import_rows *rows, struct infp_import_table *t, str
         struct infp_batch batch = infp_builder_batch(t->builder, 0);
         int r = rows->sink->batch(rows->sink, &batch, err);
 
-        if (r < 0) /* the store's own words are those of a recording that goes on */
+        if (r < 0) /* the store's own text speaks of a recording that continues */
                 return infp_fail(err, r, "cannot write into %s/%s.infprof: %s; nothing was imported", rows->run->output,
                                  rows->run->info.uuid, strerror(-r));
         infp_builder_reset(t->builder);
         return 0;
 }
 
-/* What a row names is on disk before it: tables stand in that order. */
+/* What a row refers to is written first: tables are in that order. */
 static int flush_all(struct infp_import_rows *rows, struct infp_err *err)
 {
         for (unsigned i = 0; i < rows->n_tables; i++)
@@ -77,7 +77,7 @@ static int flush_all(struct infp_import_rows *rows, struct infp_err *err)
         return 0;
 }
 
-/* Its builder is made for its first row: many files have none for some. NULL: not enough memory. */
+/* The builder is created for the first row: many files leave some tables empty. NULL: not enough memory. */
 static struct infp_import_table *find(struct infp_import_rows *rows, const struct infp_table *table)
 {
         struct infp_import_table *t = rows->tables;
@@ -115,7 +115,7 @@ int infp_import_rotate(struct infp_import_rows *rows, bool *ret_rotated, struct 
         return rows->sink->rotate(rows->sink, ++rows->segment, err);
 }
 
-/* A disk that is slow to say that it has everything is no failure: the rows are written. */
+/* A disk that is slow to sync is not a failure: the rows are written. */
 int infp_import_rows_end(struct infp_import_rows *rows, struct infp_err *err)
 {
         int r;

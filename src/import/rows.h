@@ -15,7 +15,7 @@ struct infp_import_rows {
         uint32_t segment;
         int64_t unix_offset_ns; /* wall clock less t_ns */
         struct infp_row row;
-        bool failed; /* memory ran out while the row was filled: its put says so */
+        bool failed; /* out of memory while the row was filled: put reports it */
         unsigned n_tables;
         struct infp_import_table {
                 const struct infp_table *table;

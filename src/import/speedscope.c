@@ -66,7 +66,7 @@ enum {
         NAME_MAX_ = 80,
 };
 
-static const double most_seconds = 100.0 * 366 * 86400; /* a century: of broken numbers */
+static const double most_seconds = 100.0 * 366 * 86400; /* a century: more means broken numbers */
 
 struct speedscope {
         struct infp_import_input *input;
@@ -77,7 +77,7 @@ struct speedscope {
         const char *own_mode; /* of a file that we wrote; else NULL */
         bool is_ours;
         long double start; /* least startValue of profiles in time, in seconds */
-        /* The profile in hand. */
+        /* The current profile. */
         const char *name;
         char shown[NAME_MAX_ + 1]; /* its name, for messages */
         char mode[INFP_IMPORT_MODE_TEXT];
@@ -234,7 +234,7 @@ static int take_event(struct speedscope *s, const json_t *event, long double *at
         return 0;
 }
 
-/* What is open at the end ends there. */
+/* Frames that are open at the end end there. */
 static int take_evented(struct speedscope *s, const json_t *profile, struct infp_err *err)
 {
         const json_t *events = json_object_get(profile, "events");
@@ -301,7 +301,7 @@ static void take_unit(struct speedscope *s, const json_t *profile)
         else
                 infp_import_mode(infp_import_text("weight"), unit, s->mode);
         if (s->own_mode && strchr(s->own_mode, '/'))
-                s->seconds = 0; /* its unit stays its unit */
+                s->seconds = 0; /* the unit is kept */
 }
 
 static void show_name(struct speedscope *s, struct infp_import_text name)

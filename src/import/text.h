@@ -71,11 +71,11 @@ static inline struct infp_import_text infp_import_trim(struct infp_import_text t
 /* The last place of c in the text, or NULL. */
 static inline const char *infp_import_last(struct infp_import_text text, char c)
 {
-        /* Tested for both: with its sanitizers gcc 12 sees NULL in texts of more than no bytes. */
+        /* Tests both: with sanitizers gcc 12 assumes NULL in texts that are not empty. */
         return text.data && text.size ? memrchr(text.data, c, text.size) : NULL;
 }
 
-/* Behind the last slash of a path. */
+/* The part after the last slash of a path. */
 static inline struct infp_import_text infp_import_base(struct infp_import_text path)
 {
         const char *slash = infp_import_last(path, '/');

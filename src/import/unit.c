@@ -22,7 +22,7 @@ double infp_import_seconds(struct infp_import_text unit)
         return 0;
 }
 
-/* Our own modes whose unit is seconds, and how other profilers call them. */
+/* Our own modes in seconds, and what other profilers call them. */
 static const char *time_mode(struct infp_import_text type)
 {
         static const char *const names[][2] = {
@@ -37,12 +37,12 @@ static const char *time_mode(struct infp_import_text type)
         return NULL;
 }
 
-/* Control characters and what is no UTF-8 are no part of a mode's name. */
+/* Control characters and invalid UTF-8 are not allowed in a mode's name. */
 static size_t put(char *to, size_t cap, struct infp_import_text text)
 {
         size_t n = 0;
 
-        /* bound: a unit is a word; a longer one is none that is known */
+        /* bound: a unit is a word; a longer one is not a known one */
         for (size_t i = 0; i < text.size && n < cap;) {
                 unsigned length = infp_utf8_length(text.data + i, text.size - i);
 

@@ -1,4 +1,4 @@
-/* What a foreign profile measures, as mode of stack_samples. */
+/* What a foreign profile measures, as a mode of stack_samples. */
 #pragma once
 
 #include "import/writer.h"

@@ -118,7 +118,7 @@ int infp_import_begin(struct infp_import_writer *w, uint64_t t_ns, int64_t unix_
         w->begin_t_ns = t_ns;
         w->rows.unix_offset_ns = (int64_t) ((uint64_t) unix_ns - t_ns);
         INFP_TRY(put_anchor(w, t_ns, "start", err));
-        if (!w->rows.store) /* a caller's sink was told of the columns by table_begin */
+        if (!w->rows.store) /* a caller's sink got the columns by table_begin */
                 return 0;
         if (w->process)
                 INFP_TRY(put_columns(w, w->process, err));
@@ -187,7 +187,7 @@ static void put_text(struct infp_import_writer *w, struct infp_row *row, unsigne
         if (!text.data || !text.size)
                 return;
         plain(w, text);
-        infp_import_reserve(&w->rows, 4 * w->text.size); /* a byte that is no UTF-8 becomes four */
+        infp_import_reserve(&w->rows, 4 * w->text.size); /* a byte that is not UTF-8 becomes four */
         infp_row_str(row, cell, w->text.failed ? "" : w->text.data);
 }
 
@@ -232,7 +232,7 @@ static int put_levels(struct infp_import_writer *w, const struct infp_import_pla
         return 0;
 }
 
-/* What our own writers, and others, put above a stack whose outer frames are missing. */
+/* Our own and other writers put this above a stack whose outer frames are missing. */
 static bool is_truncated(const struct infp_import_place *place)
 {
         const struct infp_import_text name = place->levels[0].name;
@@ -279,7 +279,7 @@ int infp_import_frame(struct infp_import_writer *w, const struct infp_import_pla
         return 0;
 }
 
-/* 1: an entity is to be written now. A full set forgets all: what is written twice is the same. */
+/* 1: the entity must be written now. A full set is emptied: writing an entity twice is harmless. */
 static int is_new(struct infp_import_writer *w, uint64_t id, struct infp_err *err)
 {
         int r = infp_ids_add(&w->entities, id);
@@ -338,7 +338,7 @@ int infp_import_stack(struct infp_import_writer *w, const uint64_t *frames, size
 
                 w->nodes[i] = parent = infp_stack_id(parent, frame);
         }
-        for (size_t i = n; i-- > 0;) { /* where a node is known its callers are */
+        for (size_t i = n; i-- > 0;) { /* the callers of a known node are known */
                 int r = is_new(w, w->nodes[i], err);
 
                 if (r < 0)
@@ -381,7 +381,7 @@ static int put_process(struct infp_import_writer *w, uint64_t id, int32_t pid, s
         return infp_import_put(&w->rows, err);
 }
 
-/* A pid is a process of this run alone: nobody knows when it was started. */
+/* A pid identifies a process only within this run: its start time is unknown. */
 static uint64_t process_id(const struct infp_import_writer *w, int32_t pid)
 {
         return pid > 0 ? infp_process_id(w->uuid, pid, 0) : 0;
@@ -437,7 +437,7 @@ static struct infp_imported_mode *mode_of(struct infp_imported *found, const cha
         while (i < found->n_modes && strcmp(found->modes[i].mode, mode))
                 i++;
         if (i == INFP_IMPORT_MODES)
-                return NULL; /* too many to tell them one by one */
+                return NULL; /* too many to list */
         if (i == found->n_modes) {
                 found->n_modes++;
                 strncpy(found->modes[i].mode, mode, INFP_IMPORT_MODE_TEXT - 1);

@@ -1,4 +1,4 @@
-/* What the formats hand over: places, stacks, threads, samples. Ids are made, each thing is written once, rows go to the store. */
+/* Takes places, stacks, threads and samples from the formats, makes ids, writes each thing once, and sends rows to the store. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct infp_import_level {
 struct infp_import_place {
         enum infp_frame_kind kind;
         struct infp_import_text object, build_id;
-        bool is_unnamed; /* the name says where, not what */
+        bool is_unnamed; /* the name is a place, not a function */
         unsigned n_levels;
         struct infp_import_level levels[INFP_IMPORT_MAX_LEVELS]; /* the compiled function, then what was inlined */
 };
@@ -34,14 +34,14 @@ struct infp_import_sample {
         uint64_t t_ns;
         int32_t pid, tid;                /* 0: not known */
         struct infp_import_text thread;  /* its name */
-        struct infp_import_text process; /* its name; none: the thread's, until the main thread shows up */
+        struct infp_import_text process; /* its name; none: the thread's, until the main thread appears */
         int32_t cpu;                     /* -1: not known */
         uint64_t stack;                  /* 0: without frames */
         bool is_truncated;
         int64_t samples;
         double weight;
         const char *mode;
-        struct infp_import_text state; /* none: it was running, or nobody knows */
+        struct infp_import_text state; /* none: running, or unknown */
 };
 
 struct infp_import_writer;
@@ -79,7 +79,7 @@ int infp_import_mapping(struct infp_import_writer *writer, const struct infp_imp
 void infp_import_skip(struct infp_import_writer *writer, const char *what, uint64_t n, uint64_t where);
 struct infp_imported *infp_import_found(struct infp_import_writer *writer);
 
-/* When what was imported ends: with its last sample, or as long after its begin as the file says. */
+/* The end of the profile: its last sample, or its begin plus the duration in the file. */
 uint64_t infp_import_last_t_ns(const struct infp_imported *found, uint64_t begin_t_ns);
 
 /* The last rows, and the end of the segments. */

@@ -149,7 +149,7 @@ static int add_column(struct infp_made *made, const struct described *d, int64_t
                 .help = d->text[INFP_COLUMNS_HELP] ? d->text[INFP_COLUMNS_HELP] : "",
         };
 
-        /* A type of a newer infprof is left to what the segments say; a second description of a column is the same again. */
+        /* The segments describe a type of a newer infprof; a second description of a column repeats the first. */
         if (!column.type || infp_table_find(&made->table, column.name) >= 0)
                 return 0;
         if (d->text[INFP_COLUMNS_UNIT]) {
@@ -202,8 +202,8 @@ end:
         return r;
 }
 
-/* Adds what the segments themselves say of a table. One that cannot be read is there without columns: its reader hears
- * why, and the others can be read. */
+/* Adds what the segments themselves say about a table. One that cannot be read is listed without columns: reading it reports why,
+ * and the others can be read. */
 static int read_segments(struct infp_run *run, const char *name, struct infp_catalog_memory *memory,
                          struct infp_err *err)
 {

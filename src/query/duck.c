@@ -29,7 +29,7 @@ static ElfW(Addr) base; /* where the library lies */
 static bool is_loaded;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The directory of the running binary, "" when /proc does not say. */
+/* The directory of the running binary; "" if /proc does not show it. */
 static void own_directory(char *ret, size_t cap)
 {
         ssize_t n = readlink("/proc/self/exe", ret, cap - 1);
@@ -102,7 +102,7 @@ static int trim(struct dl_phdr_info *info, size_t size, void *context)
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
                 const uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
 
-                /* Nobody has written there: what is needed again comes from the page cache. */
+                /* Never written: pages that are needed again come from the page cache. */
                 if (p->p_type == PT_LOAD && !(p->p_flags & PF_W))
                         madvise((void *) begin, info->dlpi_addr + p->p_vaddr + p->p_memsz - begin, MADV_DONTNEED);
         }
@@ -141,7 +141,7 @@ bool infp_duck_available(struct infp_err *err)
         return load_api(err) == 0;
 }
 
-/* Files of a run are opened by way of a descriptor of ours; the user knows them by another name. */
+/* DuckDB opens files of a run through /proc/self/fd; show the names that the user knows. */
 static void put_real_names(struct infp_str *out, const char *text, size_t size)
 {
         static const char start[] = "/proc/self/fd/";
@@ -161,7 +161,7 @@ static void put_real_names(struct infp_str *out, const char *text, size_t size)
         infp_str_put(out, text, (size_t) (end - text));
 }
 
-/* DuckDB's text often ends in a line end; a long one is cut. */
+/* DuckDB's text often ends with a newline; long ones are cut. */
 int infp_duck_fail_text(const char *text, struct infp_err *err)
 {
         infp_autostr struct infp_str shown = { 0 };
@@ -229,7 +229,7 @@ void infp_duck_interrupt(struct infp_duck *duck)
         api->interrupt(duck->connection);
 }
 
-/* "18.8 GiB", as DuckDB shows a size; 0: not understood. */
+/* Parses "18.8 GiB", the way DuckDB prints a size; 0: not understood. */
 static double parse_shown_size(const char *text)
 {
         static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
@@ -246,7 +246,7 @@ static double parse_shown_size(const char *text)
         return 0;
 }
 
-/* Bytes that the machine could give away now; 0: it does not say. */
+/* MemAvailable in bytes; 0: unknown. */
 static double available_memory(void)
 {
         infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -263,8 +263,8 @@ static double available_memory(void)
         return 0;
 }
 
-/* A query must not drive the target's machine out of memory: half of what is available, and half of what DuckDB itself finds
- * (80 % of the memory or of the cgroup's limit). */
+/* A query must not drive the target's machine out of memory: it gets half of what is available, and at most half of DuckDB's own
+ * default (80 % of the memory or of the cgroup's limit). */
 static int limit_memory(struct infp_duck *duck, struct infp_err *err)
 {
         struct infp_duck_result *result;
@@ -291,8 +291,8 @@ static int limit_memory(struct infp_duck *duck, struct infp_err *err)
 
 static int configure(duckdb_config config, const char *threads, struct infp_err *err)
 {
-        /* No file beside the user's, no download, no spill into the working directory: it fails instead. DuckDB itself takes as
-         * many threads as the affinity and the cgroup give CPUs; each opens a table's file for itself, for which there must be
+        /* No files but the user's, no downloads, no spilling into the working directory: DuckDB fails instead. By default it
+         * starts a thread for each CPU of the affinity and the cgroup; each thread opens a table's file itself, which needs
          * descriptors. */
         unsigned limit;
         const char *set = getenv("INFPROF_SQL_THREADS");
@@ -337,7 +337,7 @@ static int connect_to(struct infp_duck *duck, struct infp_err *err)
 }
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct infp_duck_database *shared; /* by its users; NULL: there are none */
+static struct infp_duck_database *shared; /* NULL: not open */
 
 static void release(struct infp_duck_database *database)
 {
@@ -355,7 +355,7 @@ static void release(struct infp_duck_database *database)
         free(database);
 }
 
-/* Not under the lock: DuckDB ends here what still runs on the connection, and our readers in it open and close others. */
+/* Not under the lock: DuckDB stops what still runs on the connection, and our readers in it open and close other connections. */
 static void close_duck(struct infp_duck *duck)
 {
         if (duck->helper)
@@ -385,7 +385,7 @@ static int prepare_for_sql(struct infp_duck *duck, struct infp_err *err)
         INFP_TRY(limit_memory(duck, err));
         INFP_TRY(infp_duck_register_cast(duck, err));
         INFP_TRY(infp_duck_register_functions(duck, err));
-        /* What has no zone is UTC, as in our files. */
+        /* Times without a zone are UTC, as in our files. */
         return infp_duck_do(duck, "SET TimeZone = 'UTC'", NULL, err);
 }
 
@@ -413,7 +413,7 @@ int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
         return open_own(false, ret, err);
 }
 
-/* Stays open for the next run, and at exit for the system: closing it takes 3 ms of CPU. */
+/* Kept open for the next run and never closed at exit: closing it takes 3 ms of CPU. */
 static struct infp_duck *writer;
 
 int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
@@ -425,7 +425,7 @@ int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
         return 0;
 }
 
-/* The database of the readers, with one user more; NULL: there is none yet. */
+/* The readers' database, with one more user; NULL: not open yet. */
 static struct infp_duck_database *take_shared(void)
 {
         struct infp_duck_database *ret;

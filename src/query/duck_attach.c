@@ -48,7 +48,7 @@ static void free_attribute(void *data)
         free(attribute);
 }
 
-/* Loads the entity table at its first use; the views are a picture of the run at the time of attach anyway. */
+/* Loads the entity table at first use; the views show the run at the time of attach anyway. */
 static int entities_of(const struct attribute *attribute, const struct infp_entities **ret, struct infp_err *err)
 {
         struct infp_duck_run *attached = attribute->duck->attached;
@@ -99,8 +99,7 @@ struct ids {
         idx_t n;
 };
 
-/* Equal ids may be one constant, and of a constant's result DuckDB takes the first value as it lies there, without regard to a
- * selection: such results are made flat. */
+/* Equal ids may be one constant, and DuckDB reads a constant's result in place, ignoring the selection: make such results flat. */
 static bool are_equal(const struct ids *in)
 {
         bool has = infp_duck_has(in->validity, 0);
@@ -260,7 +259,7 @@ void infp_duck_detach(struct infp_duck *duck)
         duck->attached = NULL;
 }
 
-/* Leaves the parts that are not Parquet yet. */
+/* Keeps the parts that are not Parquet yet. */
 static void drop_parquet(struct infp_parts *parts)
 {
         unsigned n = 0;
@@ -289,7 +288,7 @@ static int list_entities(struct infp_duck_run *attached)
         return 0;
 }
 
-/* Several facts may carry the same id: one function an attribute is enough. */
+/* Several facts may carry the same id: one function for each attribute is enough. */
 static int register_attributes(struct infp_duck *duck, const struct infp_shown_list *shown, struct infp_map *done,
                                struct infp_err *err)
 {
@@ -306,8 +305,8 @@ static int register_attributes(struct infp_duck *duck, const struct infp_shown_l
         return 0;
 }
 
-/* The view of a table that cannot be read has its columns, so that a query of any of them says why. The condition fails: a
- * count(*) would do without the columns. */
+/* The view of a table that cannot be read has its columns, so that a query of any of them reports why. The condition fails
+ * because count(*) reads no columns. */
 static int broken_view(struct infp_duck *duck, const char *table, const struct infp_shown_list *columns,
                        const struct infp_table *types, const char *why, struct infp_err *err)
 {
@@ -332,7 +331,7 @@ static int broken_view(struct infp_duck *duck, const char *table, const struct i
         return sql.failed ? infp_fail(err, -ENOMEM, "out of memory") : infp_duck_do(duck, sql.data, NULL, err);
 }
 
-/* A view that DuckDB refuses (a file is broken, two columns differ only in case) shows so when it is read; the others work. */
+/* A view that DuckDB refuses (a broken file, two columns that differ only in case) fails when it is read; the others work. */
 static int create_broken_view(struct infp_duck *duck, const struct infp_table *table,
                               const struct infp_shown_list *shown, int r, const struct infp_err *text,
                               struct infp_err *err)
@@ -414,7 +413,7 @@ static int attach_series(struct infp_duck *duck, struct infp_err *err)
         return r < 0 ? create_broken_view(duck, &table, &nothing, r, &why, err) : 0;
 }
 
-/* Where a run lacks the table that a view reads, there is no such view. */
+/* A view exists only if the run has the table that it reads. */
 static int attach_view(struct infp_duck *duck, const struct infp_sql_view_def *def, struct infp_err *err)
 {
         infp_autostr struct infp_str sql = { 0 };
@@ -445,7 +444,7 @@ int infp_duck_attach(struct infp_duck *duck, struct infp_run *run, struct infp_e
         duck->attached->arrow = calloc(duck->attached->catalog.n_tables + 1, sizeof(*duck->attached->arrow));
         if (!duck->attached->arrow || list_entities(duck->attached) < 0)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        /* No transaction around all views: one that DuckDB refuses would end it. */
+        /* No transaction around all views: the first that DuckDB refuses would abort it. */
         for (unsigned i = 0; r == 0 && i < duck->attached->catalog.n_tables; i++)
                 r = attach_table(duck, i, &done, err);
         for (unsigned i = 0; r == 0 && i < INFP_SQL_VIEWS; i++)

@@ -100,7 +100,7 @@ static void fill_vector(duckdb_vector vector, const struct infp_batch *batch, un
         }
 }
 
-/* Rows of ours as table functions, which differ only in where batches come from. */
+/* Our rows as table functions; they differ only in where batches come from. */
 enum { CHUNK_ROWS = 2048, MAX_PARAMETERS = 2, MOST_SECONDS = 366 * 86400 };
 
 /* An open source of batches. */
@@ -114,7 +114,7 @@ struct source {
 /* What a query reads, known when it is bound. */
 struct binding {
         struct infp_duck *duck;
-        char *parameters[MAX_PARAMETERS]; /* as texts; "" for null */
+        char *parameters[MAX_PARAMETERS]; /* as text; "" for null */
         int (*open)(const struct binding *binding, const char *const *columns, struct source *ret,
                     struct infp_err *err);
         char **names;
@@ -212,7 +212,7 @@ static int open_quantiles(const struct binding *binding, const char *const *colu
                     infp_parse_u64(binding->parameters[i], strlen(binding->parameters[i]), &t[i]) < 0)
                         return infp_fail(err, -EINVAL, INFP_QUANTILES_FUNCTION ": %s is not a t_ns",
                                          binding->parameters[i]);
-        /* To bind it is enough to know the columns. */
+        /* Binding needs only the columns. */
         if (columns)
                 INFP_TRY(infp_engine_quantiles_open(attached->run, t[0], t[1], &attached->catalog, &quantiles, err));
         *ret = (struct source){ &infp_engine_quantiles_table, quantiles, quantiles_next, quantiles_close };
@@ -240,7 +240,7 @@ static int open_quantiles_by(const struct binding *binding, const char *const *c
 }
 
 /* A row group is encoded when all its rows are there: by then the planner's pages of the library are not needed. Once is enough:
- * the planner of a plain SELECT takes no more later, and each time costs hundreds of page faults. */
+ * each time costs hundreds of page faults, and later statements touch few pages. */
 static int rows_next(void *context, struct infp_batch *ret, struct infp_err *err)
 {
         struct infp_duck *duck = context;
@@ -320,7 +320,7 @@ static int take_names(struct binding *binding, const struct infp_table *table)
         return 0;
 }
 
-/* A null value has no text: DuckDB would call it an internal error and refuse all further work. */
+/* Asking for the text of a null value is an internal error to DuckDB, which then refuses all further work. */
 static int take_parameter(duckdb_bind_info info, unsigned number, char **ret)
 {
         duckdb_value value = api->bind_get_parameter(info, number);

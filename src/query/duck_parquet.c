@@ -12,7 +12,7 @@
 #include "query/duck_state.h"
 #include "query/views.h"
 
-/* A row group holds all columns in memory until it is full: fewer rows of many columns. */
+/* A row group is in memory until it is full: the more columns, the fewer rows. */
 static unsigned group_rows(unsigned n_columns)
 {
         unsigned rows = 2000000 / (n_columns ? n_columns : 1);
@@ -35,8 +35,8 @@ static int copy(struct infp_duck *duck, const char *sql, unsigned n_columns, con
         return infp_duck_do(duck, text.data, ret_rows, err);
 }
 
-/* Parquet of DuckDB holds a 128-bit integer as a double, which loses digits: such columns become BIGINT, or, when a value is
- * too large for it, a decimal, or else a text. */
+/* DuckDB writes a 128-bit integer to Parquet as a double, which loses digits: such columns become BIGINT or, if a value is too
+ * large, a decimal, or else text. */
 static int narrow(struct infp_duck *duck, const char *sql, const char *type, struct infp_str *ret,
                   unsigned *ret_columns, bool *ret_narrowed, struct infp_err *err)
 {
@@ -71,7 +71,7 @@ static int narrow(struct infp_duck *duck, const char *sql, const char *type, str
         return r < 0 ? r : ret->failed || names.failed || columns.failed ? infp_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
-/* The statement without what ends it: it goes into brackets. */
+/* The statement without its terminator: COPY puts it in parentheses. */
 static char *trimmed(const char *sql)
 {
         size_t size = strlen(sql);
@@ -90,7 +90,7 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
 
         if (!sql)
                 return infp_fail(err, -ENOMEM, "out of memory");
-        /* What COPY would not say in the words of somebody who did not write COPY. */
+        /* COPY would report errors in terms of a statement that the user did not write. */
         INFP_TRY(infp_duck_check_select(duck, sql, "Parquet needs", err));
         for (unsigned i = 0; r < 0 && i < INFP_COUNT(types); i++) {
                 infp_autostr struct infp_str text = { 0 };
@@ -105,21 +105,21 @@ static int copy_sql(struct infp_duck *duck, const char *given, const char *path,
         return r;
 }
 
-/* Standard output even where it is a file: /dev/stdout is a symbolic link, and what it leads to must stay. */
+/* /dev/stdout is a symbolic link; the file that it leads to must not be replaced. */
 static bool is_stdout(const char *path)
 {
         return strcmp(path, "/dev/stdout") == 0;
 }
 
-/* DuckDB opens the file that we have made. */
+/* DuckDB opens the file that we created. */
 static const char *path_of(const struct infp_new_file *file, char ret[40])
 {
         snprintf(ret, 40, "/proc/self/fd/%d", file->fd);
         return ret;
 }
 
-/* Could not write file "/dir/#79 (deleted)": File too large. The part after our file, which DuckDB knows by its descriptor; NULL:
- * the text is not about it. */
+/* In `Could not write file "/dir/#79 (deleted)": File too large` the part after our file, which DuckDB knows by its descriptor;
+ * NULL: the text is not about that file. */
 static const char *reason_of(const struct infp_new_file *file, const char *text)
 {
         char link[40], real[PATH_MAX];
@@ -131,7 +131,7 @@ static const char *reason_of(const struct infp_new_file *file, const char *text)
         return at && strncmp(at + n, "\": ", 3) == 0 ? at + n + 3 : NULL;
 }
 
-/* is_ours: whatever fails, it is writing this file; else an error of the user's SQL stays as it is. */
+/* is_ours: whatever fails concerns this file; otherwise an error in the user's SQL is kept as it is. */
 static int name_file(int r, const struct infp_new_file *file, const char *name, bool is_ours, struct infp_err *err)
 {
         const struct infp_err why = err ? *err : (struct infp_err){ "" };

@@ -12,20 +12,20 @@
 
 /* How a column of an SQL result becomes a vector of a batch. */
 enum column_how {
-        DIRECT, /* lies in memory as ours: used in place */
+        DIRECT, /* same layout as ours: used in place */
         WIDEN,  /* small integers, float */
         BOOL,
         TEXT,
         TIME,         /* a time stamp of another unit */
         HUGE_INTEGER, /* 128 bits: i64 or u64 when all values fit, else text */
         DECIMAL,      /* f64 when no digit is lost (i64 without decimals), else text */
-        CAST,         /* text by DuckDB */
+        CAST,         /* converted to text by DuckDB */
 };
 
 struct column {
         enum column_how how;
         enum infp_type type; /* ours */
-        duckdb_type from;    /* how the values lie in memory */
+        duckdb_type from;    /* type of the values in memory */
         uint8_t scale;       /* decimals */
         /* Own memory for 2,048 rows. */
         void *values;
@@ -38,7 +38,7 @@ enum { MAX_ROWS = 2048, EXACT_DIGITS = 15 };
 __extension__ typedef __int128 wide;
 __extension__ typedef unsigned __int128 uwide;
 
-/* From DuckDB's type. DECIMAL and HUGE_INTEGER are not final: decide. */
+/* From DuckDB's type. DECIMAL and HUGE_INTEGER are provisional: see decide. */
 static void plan_column(duckdb_logical_type type, struct column *ret)
 {
         duckdb_type id = api->get_type_id(type);
@@ -214,7 +214,7 @@ static void read_numbers(const struct column *c, const void *data, const uint64_
         }
 }
 
-/* Bytes, not bools: below a null lies anything. */
+/* Bytes, not bools: a null may hold any value. */
 static void read_flags(const struct column *c, const uint8_t *data, idx_t n)
 {
         uint8_t *bits = c->values;
@@ -316,8 +316,8 @@ static int read_column(struct column *c, duckdb_vector vector, idx_t n, struct i
         return r;
 }
 
-/* Cells of types that are not ours become text by DuckDB itself, which knows how a list, an interval or a date reads: the chunk
- * goes through the table function infp_chunk into SELECT CAST(c AS VARCHAR). */
+/* DuckDB itself converts cells of other types (lists, intervals, dates) to text: the chunk goes through the table function
+ * infp_chunk into SELECT CAST(c AS VARCHAR). */
 static void bind_chunk(duckdb_bind_info info)
 {
         struct infp_duck *duck;
@@ -371,7 +371,7 @@ int infp_duck_register_cast(struct infp_duck *duck, struct infp_err *err)
         api->table_function_set_function(f, give_chunk);
         state = api->register_table_function(duck->connection, f);
         api->destroy_table_function(&f);
-        return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the table give_chunk infp_chunk");
+        return state == DuckDBSuccess ? 0 : infp_fail(err, -ENOPKG, "DuckDB refuses the table function infp_chunk");
 }
 
 /* The columns `which` (n of them) of the chunk as VARCHAR, in a chunk of the result that the caller destroys. */
@@ -416,7 +416,7 @@ struct infp_duck_result {
         bool is_ended; /* DuckDB has no more */
 };
 
-/* A larger result is not held: its columns that might need it are texts. */
+/* A larger result is not held: columns that depend on values become text. */
 enum { MAX_HELD = 256 << 20 };
 
 static void drop_texts(struct infp_duck_result *r)
@@ -531,7 +531,7 @@ static int fetch(struct infp_duck_result *r, duckdb_data_chunk *ret, struct infp
         return text && *text ? infp_duck_fail(&r->result, err) : 0;
 }
 
-/* What a chunk takes in memory, texts included; nested values count as their pointers. */
+/* Memory of a chunk with its texts; nested values count as pointers. */
 static size_t chunk_size(const struct infp_duck_result *r, duckdb_data_chunk chunk)
 {
         idx_t n = api->data_chunk_get_size(chunk);
@@ -577,7 +577,7 @@ static bool all_fit(const struct infp_duck_result *r, unsigned column, enum infp
         return true;
 }
 
-/* sum() of integers is a 128-bit number nearly always for nothing; a decimal is nearly always short. */
+/* sum() of integers has 128 bits but rarely needs them; decimals are usually short. */
 static void decide(struct infp_duck_result *r, unsigned column)
 {
         struct column *c = &r->columns[column];
@@ -650,7 +650,7 @@ int infp_duck_query(struct infp_duck *duck, const char *sql, struct infp_duck_re
         }
         r->duck = duck;
         r->result = result;
-        /* SET, CREATE and their like have a column without meaning. */
+        /* SET, CREATE and similar statements return a meaningless column. */
         if (api->result_return_type(result) != DUCKDB_RESULT_TYPE_NOTHING)
                 r->n = (unsigned) api->column_count(&r->result);
         r->columns = calloc(r->n + 1, sizeof(*r->columns));

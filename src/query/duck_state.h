@@ -1,4 +1,4 @@
-/* What the files of DuckDB's side share. */
+/* Shared by the files that use DuckDB. */
 #pragma once
 
 #include <duckdb.h>
@@ -47,7 +47,7 @@ void infp_duck_api_trim(void);
 extern struct infp_duck_api infp_duck_api;
 static const struct infp_duck_api *const api = &infp_duck_api;
 
-/* What is attached: the run, seen as it was then. */
+/* The attached run as it was at that time. */
 struct infp_duck_run {
         struct infp_run *run;
         struct infp_catalog catalog;
@@ -70,13 +70,13 @@ struct infp_duck_database {
 struct infp_duck {
         struct infp_duck_database *database;
         duckdb_connection connection;
-        duckdb_connection helper; /* for queries that this side asks while a result of `connection` is open */
+        duckdb_connection helper; /* for our own queries while a result of `connection` is open */
         struct infp_duck_run *attached;
         bool is_restricted;
-        unsigned n_attached;          /* how often: shows what was made for an earlier one */
+        unsigned n_attached;          /* how often: tells what was made for an earlier attach */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
-        bool is_trimmed;              /* when it wrote its first one */
-        bool has_failed;              /* one of those: after some errors a database refuses all further work */
+        bool is_trimmed;              /* after its first write */
+        bool has_failed;              /* a write failed: after some errors a database refuses all further work */
         /* The chunk whose cells are turned into texts (duck_result.c). */
         struct {
                 duckdb_data_chunk chunk;
@@ -84,7 +84,7 @@ struct infp_duck {
         } cast;
 };
 
-/* SQL of our own that has no result. */
+/* Runs our own SQL that has no result. */
 int infp_duck_do(struct infp_duck *duck, const char *sql, uint64_t *ret_rows, struct infp_err *err);
 /* -EINVAL, -EINTR or -ENOSPC with DuckDB's text; result may have none. */
 int infp_duck_fail(duckdb_result *result, struct infp_err *err);

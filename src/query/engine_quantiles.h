@@ -11,7 +11,7 @@
 /* The view over the whole run, and the table function (from_t_ns, to_t_ns; null: no limit) after it. */
 #define INFP_QUANTILES_VIEW "engine_quantiles"
 #define INFP_QUANTILES_FUNCTION "engine_quantiles_between"
-/* The table function (seconds): the same for windows of so many seconds, side by side; t_ns and time are their begins. */
+/* The table function (seconds): the same for consecutive windows of that length; t_ns and time are their starts. */
 #define INFP_QUANTILES_STEPS "engine_quantiles_by"
 
 struct infp_engine_quantiles;
@@ -22,7 +22,7 @@ int infp_engine_quantiles_open(struct infp_run *run, uint64_t t0, uint64_t t1, c
 int infp_engine_quantiles_open_by(struct infp_run *run, uint64_t step_ns, const struct infp_catalog *catalog,
                                   struct infp_engine_quantiles **ret, struct infp_err *err);
 struct infp_engine_quantiles *infp_engine_quantiles_close(struct infp_engine_quantiles *quantiles); /* returns NULL */
-/* Plain; nothing may be known of a run to bind their columns. */
+/* Plain: their columns are bound without knowing the run. */
 extern const struct infp_table infp_engine_quantiles_table, infp_engine_quantiles_by_table;
 /* 1: batch, borrowed until the next call; 0: end; a negative errno. */
 int infp_engine_quantiles_next(struct infp_engine_quantiles *quantiles, struct infp_batch *ret, struct infp_err *err);

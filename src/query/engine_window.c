@@ -19,7 +19,7 @@ struct window_series {
         double le;
 };
 
-/* One histogram: the series of an engine that differ in nothing but their edge. */
+/* One histogram: the series of an engine that differ only in their edge. */
 struct window_group {
         uint32_t engine;
         char *metric, *family;
@@ -31,7 +31,7 @@ struct window_group {
         size_t n_before;
         double sum, count, before_sum, before_count, total_sum, total_count; /* NAN: not known */
         bool is_seen;                                                        /* before_ holds a page */
-        bool is_pending;                                                     /* values of the page at t_ns came in */
+        bool is_pending;                                                     /* values of the page at t_ns were read */
         uint64_t t_ns;
 };
 
@@ -85,8 +85,8 @@ static int ready(struct window *w)
         return 0;
 }
 
-/* Adds what `now` has more than `before`; is_new: all of it. counts: the page lies in the window. What no page has told stays
- * unknown; what one has is 0 until there is more. */
+/* Adds the increase from `before` to `now`; is_new: all of `now`. counts: the page is in the window. What no page has reported
+ * stays unknown; once reported it starts at 0. */
 static void add_increase(double *total, double now, double before, bool is_new, bool counts)
 {
         if (isnan(now))
@@ -108,7 +108,7 @@ static void add_buckets(struct window *w, struct window_group *g, const struct i
                 g->edges[i].total += infp_buckets_at(more, n, g->edges[i].le, &from);
 }
 
-/* The page is complete: what came since the one before it. */
+/* The page is complete: adds what came since the previous page. */
 static void flush(struct window *w, struct window_group *g)
 {
         struct infp_bucket *after = w->after;
@@ -182,7 +182,7 @@ static double observations(const struct window_group *g)
         return g->n_edges ? g->edges[g->n_edges - 1].total : NAN;
 }
 
-/* Keeps of `m` the edges that the group has, too, and adds its counts there. */
+/* Keeps the edges of `m` that the group has as well, and adds its counts there. */
 static void add_up(struct infp_window_metric *m, const struct window_group *g)
 {
         size_t n = 0;
@@ -199,7 +199,7 @@ static void add_up(struct infp_window_metric *m, const struct window_group *g)
         m->sum += g->total_sum;
 }
 
-/* A metric that begins with one group. */
+/* Starts a metric with one group. */
 static int begin_metric(const struct window *w, const struct window_group *g, struct infp_window_metric *ret)
 {
         *ret = (struct infp_window_metric){
@@ -223,7 +223,7 @@ static bool is_same_metric(const struct infp_window_metric *a, const struct infp
         return a->engine == b->engine && strcmp(a->metric, b->metric) == 0;
 }
 
-/* Of two families of one metric the one with more observations; the other is let go. */
+/* Keeps the family with more observations where two stand for one metric. */
 static void choose(struct infp_engine_window *ret)
 {
         struct infp_window_metric *last = &ret->metrics[ret->n - 1], *before = last - 1, kept;
@@ -278,7 +278,7 @@ static void begin_window(struct window *w)
         for (uint32_t i = 0; i < w->n_groups; i++) {
                 struct window_group *g = &w->groups[i];
 
-                /* 0 of a label set that is known: it may add nothing to this window. */
+                /* 0, not unknown, for a known label set that may add nothing to this window. */
                 g->total_sum = isnan(g->total_sum) ? NAN : 0;
                 g->total_count = isnan(g->total_count) ? NAN : 0;
                 for (size_t k = 0; k < g->n_edges; k++)
@@ -401,7 +401,7 @@ static int group_of(struct window *w, const struct infp_batch *batch, const int 
         return infp_map_put(&w->group_of, key, *ret);
 }
 
-/* The edge of a group, made at its place. */
+/* Finds or inserts the edge of a group, in order. */
 static int add_edge(struct window_group *g, double le)
 {
         size_t at = g->n_edges;
@@ -482,7 +482,7 @@ static void window_done(struct window *w)
         infp_map_done(&w->group_of);
 }
 
-/* Samples as far as they are read. */
+/* How far the samples were read. */
 struct infp_engine_windows {
         struct window w;
         struct infp_scan *scan; /* NULL: there is no more */
@@ -514,7 +514,7 @@ static void windows_done(struct infp_engine_windows *s)
         window_done(&s->w);
 }
 
-/* Sees to it that there is a row: 1, 0 or a negative errno. */
+/* Makes sure that there is a row: 1; 0 at the end; a negative errno. */
 static int need_row(struct infp_engine_windows *s, struct infp_err *err)
 {
         int r = 1;
@@ -544,7 +544,7 @@ static bool take_row(struct infp_engine_windows *s)
 
                 begin_window(&s->w);
                 s->is_open = true;
-                s->t_ns = t_ns > since ? t_ns - since : 0; /* it may begin before the machine did */
+                s->t_ns = t_ns > since ? t_ns - since : 0; /* it may start before the machine booted */
                 s->end_ns = t_ns + (s->step_ns - since);
                 s->unix_ns = unix_ns - (int64_t) since;
         }

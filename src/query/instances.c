@@ -104,8 +104,8 @@ static bool has_prefix(const struct infp_instances *instances, const char *prefi
         return false;
 }
 
-/* "container0_": in the order of their coming; "nvidia3_" where the first key is a number, whichever of the others cannot be
- * read. */
+/* "container0_" in order of appearance; "nvidia3_" where the first key is a number, so that it does not depend on which of the
+ * others can be read. */
 static void make_prefix(const struct infp_instances *instances, const char *series, const struct infp_batch *batch,
                         uint32_t row, char ret[128])
 {
@@ -114,7 +114,7 @@ static void make_prefix(const struct infp_instances *instances, const char *seri
 
         snprintf(ret, 128, "%.80s%lld_", series,
                  has_number ? (long long) infp_batch_i64(batch, INFP_FIXED_COLUMNS, row) : (long long) instances->n);
-        /* Another thing with the same number came later: it stands after all that there are. */
+        /* Another thing with the same number came later: it goes after all others. */
         for (unsigned i = instances->n; has_prefix(instances, ret); i++)
                 snprintf(ret, 128, "%.80s%u_", series, i);
 }
@@ -135,7 +135,8 @@ static int add_all(struct infp_instances *instances, const char *series, bool is
         return 0;
 }
 
-/* Things may have a number of their own in the run (engines in the order in which they were named): its column; NULL: none. */
+/* Things may have a number of their own in the run (engines: the order in which they were named). Returns the entity table and
+ * the number's column; NULL: none. */
 static const struct infp_table *numbered_entity(const struct infp_table *table, const struct infp_catalog *catalog,
                                                 unsigned *ret_column)
 {
@@ -150,7 +151,7 @@ static const struct infp_table *numbered_entity(const struct infp_table *table, 
         return entity;
 }
 
-/* Of a table under bare names: the instance with the lowest number, else the first that appeared, comes to the front. */
+/* For a table under bare names: moves the instance with the lowest number, else the first that appeared, to the front. */
 static int put_first(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
                      struct infp_instances *instances, struct infp_err *err)
 {

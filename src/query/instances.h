@@ -17,11 +17,11 @@ struct infp_instances {
         struct infp_str scratch;
 };
 
-/* Looks through the whole run. The table must be the catalog's. */
+/* Reads the whole run. The table must be the catalog's. */
 int infp_instances_find(struct infp_run *run, const struct infp_table *table, const struct infp_catalog *catalog,
                         struct infp_instances *ret, struct infp_err *err);
 void infp_instances_done(struct infp_instances *instances);
-/* The number of the instance that a row is about; -1: none (one that came later, or the second of a table under bare names). */
+/* The number of a row's instance; -1: none (one that came later, or the second of a table under bare names). */
 int infp_instances_of(struct infp_instances *instances, const struct infp_batch *batch, uint32_t row);
 
 /* The second key of an instance, a number. False: it has none. */

@@ -127,7 +127,7 @@ static void free_entities(struct infp_entities **entities)
         infp_entities_free(*entities);
 }
 
-/* Ids come again in each segment with the same texts: those are kept once. */
+/* Each segment repeats ids with the same texts: keep one copy. */
 static int keep_text(struct infp_entities *e, struct infp_value *value, const char *text, size_t size)
 {
         char *copy;

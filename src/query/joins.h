@@ -8,7 +8,7 @@
 #include "model/batch.h"
 #include "query/scan.h"
 
-/* What a reader sees of a table: its own columns, and behind each id the attributes of the entity that it names. */
+/* What a reader sees of a table: its own columns, and after each id the attributes of the entity that it names. */
 struct infp_shown {
         const char *name; /* the attribute's own, or <id column>_<attribute> when the table has that name already */
         unsigned column;  /* of the table: the column itself, or the id that is looked up */
@@ -20,7 +20,7 @@ struct infp_shown {
 struct infp_shown_list {
         struct infp_shown *shown;
         unsigned n;
-        char **texts; /* names made up */
+        char **texts; /* generated names */
         unsigned n_texts;
 };
 
@@ -52,7 +52,7 @@ size_t infp_entities_count(const struct infp_entities *entities);
 int64_t infp_entities_find(const struct infp_entities *entities, uint64_t id);
 /* NULL: it has no value there. */
 const struct infp_value *infp_entities_at(const struct infp_entities *entities, size_t number, unsigned column);
-/* NULL: the id, or a value of it, is unknown. `column` as batches of the entity's table count. */
+/* NULL: the id, or its value, is unknown. `column` is an index into batches of the entity's table. */
 const struct infp_value *infp_entities_value(const struct infp_entities *entities, uint64_t id, unsigned column);
 /* Index of a column in what was loaded, negative: it has none of that name. */
 int infp_entities_column(const struct infp_entities *entities, const char *name);

@@ -12,7 +12,7 @@ struct infp_made {
         unsigned n_memory;
 };
 
-enum { INFP_MADE_MAX = 20000 }; /* columns of one made table: more is a broken or a hostile file */
+enum { INFP_MADE_MAX = 20000 }; /* columns of one table: more means a broken or hostile file */
 
 /* NULL without memory. */
 struct infp_made *infp_made_new(const char *name, bool plain);

@@ -69,7 +69,7 @@ int infp_parts_fail(const struct infp_run *run, int r, const struct infp_err *wh
         const char *help = help_for(r), *place = strstr(why->text, "\n\nLINE ");
         int size = (int) (place ? (size_t) (place - why->text) : strlen(why->text));
 
-        /* DuckDB hands on what our own functions said: it is there already. */
+        /* DuckDB passes on the text of our own functions, which has the advice already. */
         if (r == -ENOPKG || r == -EINTR || r == -ENOMEM || (*help && strstr(why->text, help)))
                 return infp_fail(err, r, "%.*s", size, why->text);
         return infp_fail(err, r, "in %s/%s.infprof: %.*s%s", run->output, run->info.uuid, size, why->text, help);

@@ -27,6 +27,6 @@ void infp_parts_done(struct infp_parts *parts);
 
 /* The path with another extension. */
 void infp_part_path(struct infp_str *path, const struct infp_part *part, const char *extension);
-/* Why a part cannot be read, with the run that it belongs to and what would help. Of an error of DuckDB only the sentence: the
- * statement around it is ours. Returns r. */
+/* Why a part cannot be read, its run and what would help. Of DuckDB's error only the sentence: the statement that it quotes is
+ * ours. Returns r. */
 int infp_parts_fail(const struct infp_run *run, int r, const struct infp_err *why, struct infp_err *err);

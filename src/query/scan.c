@@ -136,7 +136,7 @@ struct infp_scan {
 
         unsigned next_part;
         struct infp_source *source;
-        int duration; /* column of base that says how long a row lasts from its t_ns on; -1: rows are moments */
+        int duration; /* column of base with the duration of a row; -1: rows are moments */
         int *map;     /* column of base -> of the source, or -1 */
         struct infp_batch batch;
         uint32_t at; /* rows of batch that were given out or skipped */
@@ -220,7 +220,7 @@ static bool knows_all(const struct infp_scan *scan, const char *const *columns)
         return columns != NULL;
 }
 
-/* The columns of the table: as the catalog has them, then those that only the segments know. */
+/* The columns of the table: those in the catalog, then those that only the segments have. */
 static int find_columns(struct infp_scan *scan, const char *const *columns, struct infp_err *err)
 {
         static const struct infp_source_hint hint = { .no_rows = true };
@@ -255,7 +255,7 @@ static bool is_listed(const char *const *columns, const char *name)
         return false;
 }
 
-/* Keeps of what could be shown what was asked for; an id brings its names along. */
+/* Keeps the columns that were asked for; an id includes its names. */
 static int choose(struct infp_scan *scan, const char *const *columns, struct infp_err *err)
 {
         const struct infp_table *table = &scan->base->table;
@@ -395,7 +395,7 @@ const struct infp_table *infp_scan_table(const struct infp_scan *scan)
         return &scan->out->table;
 }
 
-/* Types that lie in memory alike. */
+/* Types with the same layout in memory. */
 static bool is_alike(enum infp_type a, enum infp_type b)
 {
         bool is_signed = (a == INFP_I64 || a == INFP_TS_NS) && (b == INFP_I64 || b == INFP_TS_NS);
@@ -422,7 +422,7 @@ static int map_columns(struct infp_scan *scan, struct infp_err *err)
         return 0;
 }
 
-/* What began before the range and reaches into it. */
+/* The row began before the range and reaches into it. */
 static bool reaches(const struct infp_scan *scan, uint64_t t, uint32_t row)
 {
         const int at = scan->duration < 0 ? -1 : scan->map[scan->duration];
@@ -440,7 +440,7 @@ static bool in_range(const struct infp_scan *scan, const int64_t *t_ns, uint32_t
         return (!scan->t1 || t < scan->t1) && (t >= scan->t0 || reaches(scan, t, row));
 }
 
-/* The next rows of the batch, one after the other, that lie in the range. False: none is left. */
+/* The next consecutive rows of the batch that are in the range. False: none are left. */
 static bool next_slice(struct infp_scan *scan, uint32_t *ret_row, uint32_t *ret_n)
 {
         const int64_t *t_ns;

@@ -22,19 +22,19 @@ const struct infp_table *infp_catalog_find(const struct infp_catalog *catalog, c
 struct infp_parts;
 
 struct infp_scan_options {
-        /* Rows with t0 <= t_ns < t1; t1 0 = no end. Of table `spans`, whose t_ns is the begin: those that lie in part within it,
-         * so that an hour's span is found by each of its minutes; open ones have no end. */
+        /* Rows with t0 <= t_ns < t1; t1 0 = no end. Of table `spans`, whose t_ns is the begin, all that overlap the range: an
+         * hour's span is found from each of its minutes; open ones have no end. */
         uint64_t t0, t1;
         const char *const *columns; /* names, ended by NULL; NULL = all. t_ns and time are always there */
         bool names;                 /* joins: the attributes of each entity that an ID64 column names come after it */
 
-        /* For who has them already; borrowed until close. */
+        /* If the caller has them already; borrowed until close. */
         const struct infp_catalog *catalog;
         const struct infp_parts *parts; /* only these segments (query/parts.h) */
 };
 
 struct infp_scan;
-/* -ENOENT when the run has no such table: no segment, and no word of it in `columns`. */
+/* -ENOENT when the run has no such table: no segment, and nothing about it in `columns`. */
 int infp_scan_open(struct infp_run *run, const char *table, const struct infp_scan_options *options,
                    struct infp_scan **ret, struct infp_err *err);
 struct infp_scan *infp_scan_close(struct infp_scan *scan); /* NULL is fine; returns NULL */

@@ -153,7 +153,7 @@ static int add_slot(struct series_plan *plan, unsigned feed, struct infp_instanc
         return 0;
 }
 
-/* A run whose segments have none shows nothing of them. */
+/* Without segments of the entity table no attributes are shown. */
 static int load_things(struct infp_run *run, const struct series_plan *plan, struct series_feed *feed,
                        struct infp_err *err)
 {
@@ -188,7 +188,7 @@ static int find_parts(struct infp_run *run, struct series_plan *plan, unsigned f
         infp_cleanup(infp_instances_done) struct infp_instances instances = { 0 };
         struct infp_table numbered = *plan->feeds[feed].table;
 
-        numbered.series = "part"; /* each of them: how they are called is decided here */
+        numbered.series = "part"; /* all of them; names are decided here */
         INFP_TRY(infp_instances_find(run, &numbered, &plan->catalog, &instances, err));
         for (unsigned k = 0; k < instances.n; k++)
                 if (add_part(plan, feed, &instances.list[k]) < 0)
@@ -225,7 +225,7 @@ static int add_column(struct series_plan *plan, struct series_column column, con
         return 0;
 }
 
-/* What the id of an instance stands for; its own columns come first where names are equal. */
+/* The attributes of an instance's id; its own columns take precedence over equal names. */
 static int add_attributes(struct series_plan *plan, unsigned slot)
 {
         const struct series_feed *feed = &plan->feeds[plan->slots[slot].feed];
@@ -260,7 +260,7 @@ static int add_part_columns(struct series_plan *plan, unsigned slot)
         return 0;
 }
 
-/* What the slot shows: all columns; of keys, those that tell numbered instances apart. Only metrics carry their time. */
+/* A slot shows all columns, and those keys that distinguish numbered instances. Only metrics have a time column. */
 static int add_columns(struct series_plan *plan, unsigned slot)
 {
         const struct series_feed *feed = &plan->feeds[plan->slots[slot].feed];
@@ -282,8 +282,8 @@ static int add_columns(struct series_plan *plan, unsigned slot)
         return 0;
 }
 
-/* Bare names first: a machine with hundreds of containers has more columns than a table may have, and then the last of its
- * numbered instances are left out; their own table has them all. */
+/* Bare names first: if hundreds of containers need more columns than a table may have, the last numbered instances are left out;
+ * their own table has them all. */
 static int add_all_columns(struct series_plan *plan)
 {
         enum { MOST_OF_A_SLOT = 2 * (INFP_MAX_COLUMNS + INFP_FIXED_COLUMNS) + INFP_MAX_COLUMNS };
@@ -572,7 +572,7 @@ static int advance(struct infp_series *s, uint64_t end, struct infp_err *err)
         return 0;
 }
 
-/* Not older than two of its periods. */
+/* Not older than two periods. */
 static bool is_fresh(const struct infp_series *s, unsigned slot, uint64_t tick_ns)
 {
         const struct last *last = &s->lasts[slot];
@@ -684,7 +684,7 @@ static int open_feed(struct infp_series *s, struct infp_run *run, unsigned index
         const struct series_feed *plan = &s->plan.feeds[index];
         struct infp_scan_options options = { .catalog = &s->plan.catalog };
 
-        /* Rows before the range still stand at its first ticks. */
+        /* Rows before the range are still valid at its first ticks. */
         if (s->t0 > 2 * plan->period_ns)
                 options.t0 = s->t0 - 2 * plan->period_ns;
         return infp_scan_open(run, plan->table->name, &options, &s->feeds[index].scan, err);

@@ -18,8 +18,7 @@ struct infp_source {
         struct infp_duck_result *result;
 };
 
-/* To open a database costs more than to read a small segment: all share one, and a connection that is idle keeps it for the
- * next. */
+/* Opening a database costs more than reading a small segment: all readers share one, and one idle connection keeps it open. */
 static struct infp_duck *idle;
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -31,8 +30,8 @@ static int take_duck(struct infp_duck **ret, struct infp_err *err)
         return *ret ? 0 : infp_duck_open_shared(ret, err);
 }
 
-/* The empty query makes DuckDB let go of the last one: its plan, its open files. At exit the idle one is left to the system: the
- * library's thread-local objects are gone before any handler of ours could close it. */
+/* The empty query makes DuckDB release the previous one: its plan and its open files. The idle connection is never closed at
+ * exit: the library's thread-local objects are gone before a handler of ours could close it. */
 static void give_duck(struct infp_duck *duck)
 {
         struct infp_duck_result *nothing = NULL;
@@ -66,7 +65,7 @@ static void free_source(struct infp_source **source)
         infp_source_close(*source);
 }
 
-/* Those of the columns that the files have, in one look at the files: of a day there are hundreds. */
+/* Selects the columns that exist, in one pass over the files: a day has hundreds. */
 static void put_existing(struct infp_str *sql, const char *const *columns)
 {
         infp_str_puts(sql, "COLUMNS(c -> c IN (");
@@ -77,7 +76,7 @@ static void put_existing(struct infp_str *sql, const char *const *columns)
         infp_str_puts(sql, "))");
 }
 
-/* Only the columns that the files have can be named, so they are asked first. */
+/* Only existing columns can be named, so look first. */
 static int select_list(struct infp_source *source, const char *from, const char *const *columns, struct infp_str *ret,
                        struct infp_err *err)
 {

@@ -10,7 +10,7 @@
 
 struct infp_source;
 
-/* What a reader will use of it: a help to skip what it will not; batches may hold more. */
+/* What the reader will use, so that the rest can be skipped; batches may hold more. */
 struct infp_source_hint {
         uint64_t t0, t1;            /* as struct infp_scan_options */
         const char *const *columns; /* ended by NULL; NULL: all */

@@ -38,9 +38,9 @@ static const struct infp_table samples_named_table = {
         .plain = true,
 };
 
-/* Of a frame's rows of `symbols` the last set counts: one of level 0 begins a set. Stacks are walked from their roots, so that
- * circles of a broken run are never entered; ids that stand in several segments are taken once. A process that renames itself
- * has a row from when it was seen under each name, the first of which holds for what came before. */
+/* The last set of a frame's rows in `symbols` is valid; level 0 begins a set. Stacks are walked from their roots, so that cycles
+ * in a broken run are never entered; ids in several segments are taken once. A process that renames itself has a row for each
+ * name it was seen under; the first also covers the time before it. */
 static const char samples_named_sql[] =
         "WITH RECURSIVE last AS (SELECT frame, max(t_ns) AS t FROM symbols WHERE sLevel = 0 GROUP BY frame), "
         "levels AS (SELECT s.frame, s.sLevel AS level, "
@@ -92,7 +92,7 @@ static const struct infp_table watts_table = {
         .plain = true,
 };
 
-/* Watts are not stored: this is the one way to have them by SQL. */
+/* Watts are not stored: this view is the only way to get them by SQL. */
 static const char watts[] =
         "SELECT t_ns, time, domain, eIsCounted, eQuality, CASE WHEN seconds > 0 THEN joules END AS joules, seconds, "
         "joules / nullif(seconds, 0) AS watts FROM (SELECT t_ns, time, domain, eIsCounted, eQuality, "

@@ -1,13 +1,13 @@
-/* Views that SQL has beside the tables of a run: what is made when reading and stored nowhere. */
+/* SQL views beside the tables of a run: computed when read, stored nowhere. */
 #pragma once
 
 #include "model/schema.h"
 
 struct infp_sql_view_def {
         const struct infp_table *table; /* its name, its help, and what its columns are; plain */
-        const char *wants;              /* the table that it reads: a run without that has no such view */
+        const char *wants;              /* the table that it reads: without it there is no such view */
         const char *sql;                /* after CREATE VIEW ... AS */
-        bool is_optional;               /* the table may be another's, with other columns: then there is no view */
+        bool is_optional; /* the table may be another program's, with other columns: then there is no view */
 };
 
 enum { INFP_SQL_VIEWS = 3 };

@@ -27,5 +27,5 @@ void infp_sql_attribute_function(struct infp_str *sql, const struct infp_shown *
  * stand for it (count(*) then reads no data); DuckDB refuses the view when that is not so. */
 void infp_sql_view(struct infp_str *sql, const struct infp_run *run, const struct infp_table *table,
                    const struct infp_shown_list *shown, const struct infp_parts *parts, bool exact);
-/* True when `exact` is worth a try. */
+/* Whether to try `exact`. */
 bool infp_sql_all_parquet(const struct infp_parts *parts);

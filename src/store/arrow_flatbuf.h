@@ -1,4 +1,4 @@
-/* The library's generated readers of Arrow's messages, which are not written for our warnings. */
+/* The library's generated readers of Arrow messages, which do not compile with our warnings. */
 #pragma once
 
 #pragma GCC diagnostic push

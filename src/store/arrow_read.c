@@ -107,7 +107,7 @@ static int check_batch(fb(RecordBatch_table_t) batch, const struct infp_arrow_me
                 fb(Buffer_struct_t) buffer = fb(Buffer_vec_at)(buffers, i);
                 int64_t offset = fb(Buffer_offset)(buffer), length = fb(Buffer_length)(buffer);
 
-                /* Eight bytes: Arrow demands it, and numbers are read in place. */
+                /* Arrow requires 8-byte alignment, and numbers are read in place. */
                 if (offset < 0 || length < 0 || offset % 8 != 0 || offset > want->body_size ||
                     length > want->body_size - offset)
                         return infp_fail(err, -EBADMSG, "a column lies outside of its message");

@@ -10,7 +10,7 @@
 
 int infp_arrow_fail(struct infp_err *err, int code, const struct ArrowError *error, const char *what)
 {
-        /* EINVAL and ENOTSUP are what nanoarrow says of every malformed or unknown input. */
+        /* nanoarrow returns EINVAL or ENOTSUP for any malformed or unknown input. */
         int r = code == ENOMEM ? -ENOMEM : -EBADMSG;
 
         return infp_fail(err, r, "%s: %s", what, error && error->message[0] ? error->message : "not enough memory");
@@ -180,7 +180,7 @@ static const struct infp_unit *find_unit(struct infp_arrow_table *t, const struc
         unit = infp_unit_by_name(name);
         if (unit)
                 return unit;
-        /* A unit of a newer infprof: shown as it is, never converted. */
+        /* A unit of a newer infprof is shown as it is, never converted. */
         t->units[t->n_units] = (struct infp_unit){ .name = name, .base = "", .factor = 1 };
         return &t->units[t->n_units++];
 }
@@ -277,7 +277,7 @@ static int take_column(struct infp_arrow_table *t, const struct ArrowSchema *sch
         return ret->unit && ret->name && ret->help && (type != INFP_ID64 || ret->key) ? 0 : -ENOMEM;
 }
 
-/* t_ns and time at the beginning are what a table of ours begins with; anything else is somebody's own table. */
+/* Our tables begin with t_ns and time; any other table is foreign. */
 static bool is_ours(const struct ArrowSchema *schema, struct infp_arrow_table *t)
 {
         struct infp_arrow_source *t_ns = &t->sources[0], *time = &t->sources[1];

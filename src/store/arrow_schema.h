@@ -29,7 +29,7 @@ struct infp_arrow_source {
 struct infp_arrow_table {
         struct infp_table table;
         unsigned width;
-        struct infp_arrow_source *sources; /* width of them, as batches have their columns */
+        struct infp_arrow_source *sources; /* `width` of them, in the order of a batch's columns */
         struct infp_column *columns;
         char **texts; /* every name and text that columns point to */
         struct infp_unit *units;

@@ -1,15 +1,15 @@
-/* A checksum in each message with rows: XXH64 of its header and its body, as 16 hexadecimal digits in the message's own metadata
- * (key "infprof.xxh64"), where other readers of Arrow pass it by. While it is computed the digits are zeros. */
+/* A checksum in each message with rows: XXH64 of its header and body, as 16 hexadecimal digits in the message's metadata (key
+ * "infprof.xxh64"), which other Arrow readers ignore. The digits are zeros while it is computed. */
 #pragma once
 
 #include "nanoarrow/nanoarrow.h"
 
 struct flatcc_builder;
-/* Makes the header of a record batch anew, with the checksum. head: whole, with its 8 bytes of prefix. 0 or -ENOMEM. */
+/* Rebuilds the header of a record batch with the checksum. head: complete, with its 8-byte prefix. 0 or -ENOMEM. */
 int infp_arrow_put_sum(struct flatcc_builder *builder, struct ArrowBuffer *head, const struct ArrowBuffer *body);
 
 enum infp_arrow_sum {
-        INFP_ARROW_NO_SUM, /* other people's, or before there were checksums */
+        INFP_ARROW_NO_SUM, /* foreign, or older than checksums */
         INFP_ARROW_SUM_RIGHT,
         INFP_ARROW_SUM_WRONG,
 };

@@ -14,8 +14,8 @@
 #include "store/arrow_sum.h"
 
 enum {
-        SMALL = 1024, /* larger ones are hardly ever equal */
-        SLOTS = 512,  /* more than twice the buffers of our widest table; of a wider one the rest is not shared */
+        SMALL = 1024, /* larger ones are rarely equal */
+        SLOTS = 512,  /* more than twice the buffers of our widest table; in a wider one the rest is not shared */
         HEAD_PREFIX = 8,
 };
 
@@ -31,7 +31,7 @@ struct sharing {
         int64_t size; /* of the new body so far */
 };
 
-/* The slot of its equal, or a free one; NULL: there is no room for another. */
+/* The slot of an equal buffer, or a free one; NULL: full. */
 static struct shared *find(struct sharing *s, const uint8_t *data, int64_t length)
 {
         uint64_t hash = infp_hash64(data, (size_t) length, 0);
@@ -49,7 +49,7 @@ static struct shared *find(struct sharing *s, const uint8_t *data, int64_t lengt
         }
 }
 
-/* Where the buffer stands in the new body, which never grows beyond what was read of the old one. */
+/* The offset of the buffer in the new body, which never grows past the part of the old one that was read. */
 static int64_t place(struct sharing *s, int64_t offset, int64_t length)
 {
         int64_t padded = (length + 7) & ~INT64_C(7), at = s->size;
@@ -67,7 +67,7 @@ static int64_t place(struct sharing *s, int64_t offset, int64_t length)
         return at;
 }
 
-/* As the encoder lays them: one after the other, each padded to 8 bytes. */
+/* Laid out as by the encoder: one after the other, each padded to 8 bytes. */
 static bool is_plain(fb(Buffer_vec_t) buffers, int64_t body_size)
 {
         int64_t at = 0;
@@ -95,7 +95,7 @@ static void share_equal(struct ArrowBuffer *head, struct ArrowBuffer *body)
         if (!is_plain(buffers, body->size_bytes))
                 return;
         for (size_t i = 0; i < fb(Buffer_vec_len)(buffers); i++) {
-                /* The head is ours and its structs lie in it as they are in memory, on all machines that infprof runs on. */
+                /* The head is ours, and its structs have their in-memory layout on all machines that infprof runs on. */
                 fb(Buffer_t) *buffer = (fb(Buffer_t) *) (uintptr_t) fb(Buffer_vec_at)(buffers, i);
 
                 buffer->offset = place(&s, buffer->offset, buffer->length);
@@ -237,7 +237,7 @@ struct infp_arrow_writer *infp_arrow_writer_free(struct infp_arrow_writer *write
         return NULL;
 }
 
-/* A failed encoding leaves the flatbuffer builder in the middle of a message: only a new one is clean. */
+/* A failed encoding leaves the flatbuffer builder inside a message: only a new one is clean. */
 static void renew_encoder(struct infp_arrow_encoder *encoder)
 {
         if (encoder->encoder.private_data)
@@ -312,7 +312,7 @@ static bool moves_offsets(const struct infp_arrow_writer *writer, const struct i
         return infp_table_column(writer->table, column)->type == INFP_STR && offsets && offsets[batch->first] != 0;
 }
 
-/* All room before the first pointer into it: two bitmaps a column, the offsets of text slices, times. */
+/* Reserves all memory before the first pointer into it: two bitmaps per column, offsets of text slices, times. */
 static int reserve_scratch(struct infp_arrow_writer *writer, const struct infp_batch *batch)
 {
         struct infp_arrow_encoder *encoder = writer->encoder;
@@ -376,7 +376,8 @@ static void wrap_text(struct infp_arrow_encoder *encoder, const struct infp_vect
         buffers[2] = vector->values ? (const char *) vector->values + base : NULL;
 }
 
-/* In microseconds, the finest unit that Parquet of DuckDB has with a zone: both files have one type. t_ns keeps the nanoseconds. */
+/* In microseconds, the finest unit with a time zone that DuckDB writes to Parquet, so that both files have one type. t_ns keeps
+ * the nanoseconds. */
 static const int64_t *times(struct infp_arrow_encoder *encoder, const int64_t *ns, uint32_t n)
 {
         int64_t *ret = scratch(encoder, sizeof(*ret) * (size_t) n);

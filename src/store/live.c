@@ -25,8 +25,8 @@
 #include "store/live_registry.h"
 #include "store/run.h"
 
-/* Senders are on this machine and have its clock, but for a constant that a namespace of time may add. What lies further away
- * is no moment of that clock, and its time does not fit. */
+/* Senders are on this machine and share its clock, except for the constant offset of a time namespace. A value further away is
+ * not of that clock, and its time would overflow. */
 static const uint64_t ahead_ns = 366 * UINT64_C(86400) * INFP_NS_PER_S;
 
 static int refuse(struct infp_err *err, const struct infp_table *table, const char *column, const char *want)
@@ -52,7 +52,7 @@ static bool get_u64(const json_t *value, uint64_t *ret)
         return json_is_string(value) && infp_parse_u64(json_string_value(value), json_string_length(value), ret) == 0;
 }
 
-/* Unix ms, with a fraction if it likes; as a text Unix ns, since ns do not survive every writer of JSON. */
+/* Unix ms, optionally with a fraction; as text Unix ns, since not every JSON writer preserves ns. */
 static bool get_time(const json_t *value, int64_t *ret)
 {
         double ms, whole;
@@ -64,7 +64,7 @@ static bool get_time(const json_t *value, int64_t *ret)
         ms = json_is_real(value) ? json_real_value(value) : NAN;
         if (!(ms > -9.2e12 && ms < 9.2e12))
                 return false;
-        whole = floor(ms); /* apart: ns of today do not fit a double */
+        whole = floor(ms); /* separately: today's ns do not fit a double */
         *ret = (int64_t) whole * 1000000 + (int64_t) ((ms - whole) * 1e6);
         return true;
 }
@@ -211,10 +211,10 @@ int infp_live_message_take(const char *message, size_t size, const struct infp_l
 }
 
 struct client {
-        int fd; /* -1: a free place */
+        int fd; /* -1: free */
         bool is_waiting;
         unsigned n_rows;
-        uint64_t heard; /* when it last said something, in messages */
+        uint64_t heard; /* when its last message came, counted in messages */
 };
 
 struct infp_live {
@@ -252,7 +252,7 @@ static int put_entry(struct infp_live *live, const char *output, struct infp_err
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         snprintf(name, sizeof(name), "%s.json", live->uuid);
-        /* Locked before it has its name: nobody ever sees a live entry without its lock. */
+        /* Locked before it has its name: a live entry is never seen without its lock. */
         r = infp_new_file_at(&file, live->dir_fd, name, 0600);
         if (r == 0)
                 r = infp_lock(file.fd, LOCK_EX, 0);
@@ -301,10 +301,10 @@ static int publish(struct infp_live *live, const char *output, struct infp_err *
         live->dir_fd = infp_live_open_directory(live->directory, sizeof(live->directory), err);
         if (live->dir_fd < 0)
                 return live->dir_fd;
-        infp_live_each(live->dir_fd, forget, NULL, NULL); /* what the dead left */
+        infp_live_each(live->dir_fd, forget, NULL, NULL); /* remove what dead recorders left */
         INFP_TRY(open_socket(live, err));
         INFP_TRY(open_reader_lock(live, err));
-        return put_entry(live, output, err); /* last: who finds the entry finds the rest */
+        return put_entry(live, output, err); /* last: whatever finds the entry must find the rest */
 }
 
 int infp_live_publish(const char *uuid, const char *output, struct infp_live **ret, struct infp_err *err)
@@ -396,7 +396,7 @@ static void answer(struct client *client, int r, const char *error)
                 client->fd = infp_close(client->fd);
 }
 
-/* A free place; else that of the client which has been silent for longest. NULL when all wait for a flush. */
+/* A free place, else that of the client that has been silent longest. NULL when all wait for a flush. */
 static struct client *find_place(struct infp_live *live)
 {
         struct client *oldest = NULL;

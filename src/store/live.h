@@ -18,12 +18,12 @@
 /* The directory, made when missing. Path into ret. -EPERM with a sentence when it is not ours. */
 int infp_live_directory(char *ret, size_t cap, struct infp_err *err);
 
-/* Recorder's side. The entry is locked as long as the recorder lives: what is not locked is stale. */
+/* Recorder's side. The entry is locked while the recorder lives: an unlocked one is stale. */
 struct infp_live;
 int infp_live_publish(const char *uuid, const char *output, struct infp_live **ret, struct infp_err *err);
 struct infp_live *infp_live_withdraw(struct infp_live *live); /* removes entry and socket; NULL is fine; returns NULL */
 int infp_live_fd(const struct infp_live *live);               /* listening socket, non-blocking */
-bool infp_live_has_reader(struct infp_live *live);            /* somebody holds the lock file of a reader */
+bool infp_live_has_reader(struct infp_live *live);            /* a reader holds its lock */
 
 enum { INFP_LIVE_CLIENTS = 32, INFP_LIVE_MESSAGE_MAX = 256 << 10 };
 
@@ -40,8 +40,8 @@ struct infp_live_taker {
         void *serves_context;
 };
 
-/* Accepts and reads what there is, without ever blocking. What is refused is answered at once; a sender whose rows were taken
- * waits for infp_live_answer. Returns the number of messages taken. */
+/* Accepts and reads what there is, without blocking. A refusal is answered at once; a sender whose rows were taken waits for
+ * infp_live_answer. Returns the number of messages taken. */
 unsigned infp_live_serve(struct infp_live *live, const struct infp_live_taker *taker);
 unsigned infp_live_waiting(const struct infp_live *live); /* senders that wait: flush soon */
 /* After the flush of all that was taken: r 0, or why it is not on disk (error: the sentence). */
@@ -54,13 +54,13 @@ struct infp_live_entry {
         char *output; /* absolute path; free */
         int pid;
 };
-int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err); /* -ENOENT: none lives */
-/* The newest run whose recorder says that the server at the URL is of its target; in output, if that is given. -ENOENT: of none.
- * *ret_others: how many runs live there, and *ret_other the uuid of the newest of them, else "". */
+int infp_live_find(const char *uuid, struct infp_live_entry *ret, struct infp_err *err); /* -ENOENT: no live run */
+/* The newest run (in output, if given) whose recorder confirms that the server at the URL belongs to its target. -ENOENT: none.
+ * *ret_others: how many live runs there are, and *ret_other the uuid of the newest of them, else "". */
 int infp_live_find_server(const char *url, const char *output, struct infp_live_entry *ret, unsigned *ret_others,
                           char ret_other[37], struct infp_err *err);
-/* Sends one message and waits (at most timeout_ms) for the answer. Returns the number of rows stored; -ETIMEDOUT: it may yet
- * be stored; -EPROTO with the recorder's own sentence when it refused. */
+/* Sends one message and waits at most timeout_ms for the answer. Returns the number of rows stored; -ETIMEDOUT: they may still be
+ * stored; -EPROTO with the recorder's own sentence when it refused. */
 int infp_live_send(const char *uuid, const char *message, size_t size, int timeout_ms, struct infp_err *err);
 /* Registers as a reader until the descriptor that is returned is closed: the recorder then flushes each second. */
 int infp_live_read_lock(const char *uuid, struct infp_err *err);

@@ -1,4 +1,4 @@
-/* The side of those who look for a live run, write into it, or read it. */
+/* The client's side: finding a live run, writing into it, reading it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -25,7 +25,7 @@
 enum { READ_LOCK_MS = 5000, ASK_MS = 3000 };
 
 struct search {
-        const char *prefix, *here; /* here: a directory whose runs go before others; NULL: none does */
+        const char *prefix, *here; /* here: the directory whose runs are preferred; NULL: none */
         struct infp_live_entry *found;
         unsigned n;
         bool is_here, failed;
@@ -66,7 +66,7 @@ static int read_pid(int dir_fd, const char *uuid)
         return pid;
 }
 
-/* What a search ended with, and who records what it found. */
+/* Ends a search, and adds the pid of the recorder that was found. */
 static int settle(int r, int dir_fd, struct infp_live_entry *ret)
 {
         if (r < 0) {
@@ -174,7 +174,7 @@ static int wait_for_answer(int fd, int timeout_ms, int pid, struct infp_err *err
                                  timeout_ms);
         }
         n = recv(fd, text, sizeof(text), 0);
-        if (n < 0 && errno == ECONNRESET) /* it turned us away before it read us: first the reset comes, then why */
+        if (n < 0 && errno == ECONNRESET) /* it refused before reading: the reset comes first, then the reason */
                 n = recv(fd, text, sizeof(text), MSG_DONTWAIT);
         if (n < 0)
                 return infp_fail_errno(err, -errno, "cannot receive from the recorder (pid %d)", pid);
@@ -299,7 +299,7 @@ int infp_live_read_lock(const char *uuid, struct infp_err *err)
         free(entry.output);
         snprintf(name, sizeof(name), "%s.reader", entry.uuid);
         fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        r = fd < 0 ? -errno : infp_lock(fd, LOCK_SH, READ_LOCK_MS); /* the recorder has it for a moment only */
+        r = fd < 0 ? -errno : infp_lock(fd, LOCK_SH, READ_LOCK_MS); /* the recorder holds it only briefly */
         if (r < 0) {
                 infp_close(fd);
                 return infp_fail_errno(err, r, "cannot lock %s/%s, which the recorder (pid %d) holds", path, name,

@@ -19,7 +19,7 @@
 #include "store/live.h"
 #include "store/run.h"
 
-/* Only a runtime directory of our own: `sudo -E` hands root that of the user, and a folder of root's in it would shut the user
+/* Only a runtime directory that we own: `sudo -E` gives root the user's, and a folder that root creates there would lock the user
  * out. */
 static bool is_ours(const char *path)
 {
@@ -29,8 +29,8 @@ static bool is_ours(const char *path)
                status.st_uid == geteuid();
 }
 
-/* Where live runs are found, in the order in which it is tried: in a runtime directory of ours; else where anybody may have put
- * something under our name. -1: no more. */
+/* Where live runs are found, in this order: our own runtime directory, else places where others may have put something under our
+ * name. -1: no more. */
 static int candidate(unsigned index, char *ret, size_t cap)
 {
         static const char *const shared[] = { "/tmp/infprof-%u", "/dev/shm/infprof-%u" };
@@ -94,7 +94,7 @@ int infp_live_open_directory(char *ret, size_t cap, struct infp_err *err)
                         first = why;
                 }
         }
-        /* What lies in /tmp is not ours to remove: it is sticky. */
+        /* /tmp is sticky: we cannot remove what is there. */
         return infp_fail(err, r, "%s; set XDG_RUNTIME_DIR to your own directory with mode 0700", first.text);
 }
 
@@ -112,7 +112,7 @@ socklen_t infp_live_address(int dir_fd, const char *directory, const char *uuid,
 
         *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
         n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s.sock", directory, uuid);
-        if (n < 0 || (size_t) n >= sizeof(ret->sun_path)) /* 107 bytes is all that an address holds */
+        if (n < 0 || (size_t) n >= sizeof(ret->sun_path)) /* an address holds 107 bytes */
                 snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s.sock", dir_fd, uuid);
         return sizeof(*ret);
 }
@@ -128,7 +128,7 @@ void infp_live_remove(int dir_fd, const char *uuid)
         }
 }
 
-/* A recorder that was killed before it had its entry leaves a socket; one that begins just now has none yet, either. */
+/* A recorder killed before it had its entry leaves a socket; one that is just starting has no entry yet, either. */
 static void remove_orphan(int dir_fd, const char *name)
 {
         enum { LEFT_BEHIND_S = 60 };

@@ -1,4 +1,4 @@
-/* Making what a killed recorder left behind whole again. */
+/* Repairs what a killed recorder left behind. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 static const uint8_t end_marker[8] = { 0xff, 0xff, 0xff, 0xff };
 
-/* Cut, then end: a crash between the two leaves whole messages, which the next mender ends. */
+/* Cut first, then write the end mark: a crash in between leaves whole messages, which the next repair ends. */
 static int end_at(int dir_fd, const char *path, uint64_t good, struct infp_err *err)
 {
         infp_autoclose int fd = infp_store_open(dir_fd, path, O_WRONLY);
@@ -28,7 +28,7 @@ static int end_at(int dir_fd, const char *path, uint64_t good, struct infp_err *
         return r < 0 ? infp_fail_errno(err, r, "cannot mend %s", path) : 0;
 }
 
-/* Reads to the end of what is good. 0, or the error of reading itself (a broken message is none). */
+/* Reads to the end of the good part. 0, or an error of reading itself (a broken message is not one). */
 static int read_through(struct infp_segment *s, struct infp_err *err)
 {
         struct infp_batch batch;
@@ -180,7 +180,7 @@ static void mend_table(struct mending *m, const char *table)
         }
         if (dir)
                 closedir(dir);
-        unlinkat(m->run->fd, table, AT_REMOVEDIR); /* only when nothing is left in it */
+        unlinkat(m->run->fd, table, AT_REMOVEDIR); /* only if it is empty */
 }
 
 static void mend_tables(struct mending *m)
@@ -217,7 +217,7 @@ int infp_store_mend_run(struct infp_run *run, struct infp_mend *ret, struct infp
         *ret = (struct infp_mend){ 0 };
         if (run->state == INFP_RUN_RECORDING || infp_run_is_recording(run))
                 return infp_fail(err, -EBUSY, "run %s is being recorded: end its recorder first", run->info.uuid);
-        /* Two menders at once do the same, which does no harm. */
+        /* Two processes that repair at once do the same, which is harmless. */
         mend_tables(&m);
         remove_output_parts(&m);
         return m.r;

@@ -41,7 +41,7 @@ static int check_kind(int fd)
         return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) ? 0 : -ENODEV;
 }
 
-/* O_NONBLOCK: a FIFO with the name of a segment must not hold us. */
+/* O_NONBLOCK: a FIFO with the name of a segment must not block us. */
 static int open_one(int dir_fd, const char *name, int flags)
 {
         int fd = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -57,7 +57,7 @@ static int open_one(int dir_fd, const char *name, int flags)
         return fd;
 }
 
-/* Goes down all folders of a path without following a link: -1 where it has none; *path becomes the name in the last one. */
+/* Opens all folders of a path without following a link; -1: it has none. *path becomes the name in the last one. */
 static int open_folder(int dir_fd, const char **path, int *ret)
 {
         infp_autoclose int parent = -1;

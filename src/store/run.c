@@ -95,7 +95,7 @@ static int fail_to_make(struct infp_err *err, int r, const char *path)
         return infp_fail_errno(err, r, "cannot make directory %s", path);
 }
 
-/* mkdir -p. That a parent could not be made is the fault only when the directory then is not there. */
+/* mkdir -p. A parent that could not be made matters only if the directory does not exist in the end. */
 static int make_directories(const char *path, struct infp_err *err)
 {
         infp_autofree char *copy = strdup(path);
@@ -117,8 +117,8 @@ static int make_directories(const char *path, struct infp_err *err)
         return fail_to_make(err, r == -ENOENT && parent ? parent : r, path);
 }
 
-/* Anybody can lock what he can open, also for reading: hence a file that only its owner can. A reader tests the lock for a moment,
- * hence the wait. Where the file system has no locks, or no descriptor can be spared, the pid must do. */
+/* Any process that can open a file can lock it, even for reading: hence a file that only its owner can open. A reader tests the lock
+ * briefly, hence the wait. Without locks in the file system, or a descriptor to spare, the pid must do. */
 static int make_lock(struct infp_run *run)
 {
         unsigned limit;
@@ -196,7 +196,7 @@ int infp_run_save(struct infp_run *run, struct infp_err *err)
         if (text.failed)
                 return infp_fail(err, -ENOMEM, "not enough memory");
         r = infp_replace_file_at(run->fd, "run.json", text.data, text.size, 0666,
-                                 run->info.ended_unix_ns != 0); /* the recorder does not wait for the disk meanwhile */
+                                 run->info.ended_unix_ns != 0); /* the recorder does not wait for the disk */
         if (r < 0)
                 return infp_fail_errno(err, r, "cannot write %s/%s.infprof/run.json", run->output, run->info.uuid);
         return 0;
@@ -222,7 +222,7 @@ static bool process_is(int32_t pid, uint64_t start_ticks)
         rest = (struct infp_span){ .at = end + 1, .size = (size_t) (text + n - end - 1) };
         if (infp_span_words(rest, words, 20) < 20 || infp_span_u64(words[19], &ticks) < 0)
                 return false;
-        return ticks == start_ticks && !infp_span_is(words[0], "Z"); /* a zombie writes no more */
+        return ticks == start_ticks && !infp_span_is(words[0], "Z"); /* a zombie no longer writes */
 }
 
 static bool is_this_boot(const char *boot_id)

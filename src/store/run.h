@@ -12,7 +12,7 @@
 
 enum infp_run_state {
         INFP_RUN_RECORDING,   /* its recorder lives */
-        INFP_RUN_INTERRUPTED, /* its recorder is gone without an end: `recover` mends it */
+        INFP_RUN_INTERRUPTED, /* its recorder died: `recover` repairs it */
         INFP_RUN_ENDED,       /* ended, not yet finished */
         INFP_RUN_FINISHED,
 };
@@ -21,7 +21,8 @@ enum infp_run_state {
 struct infp_run_info {
         char uuid[37];
         char *command; /* masked, "" for the machine or an attached target */
-        /* mode pid: whom the user meant, one of these; and the masked command line of the first that was found, "" before. */
+        /* mode pid: what the user named, one of these; and the masked command line of the first process that was found, ""
+         * before. */
         char *target_name; /* regular expression */
         uint32_t target_port;
         int32_t *target_pids;
@@ -59,7 +60,7 @@ void infp_run_info_done(struct infp_run_info *info);
 /* How often the table has rows at least: the period of its slowest collector, or of the run. Never 0. */
 uint64_t infp_run_period_ns(const struct infp_run_info *info, const char *table);
 
-/* What was left out of the rows that were read, as sentences for the user; each once. */
+/* What readers left out, as sentences for the user, each once. */
 struct infp_run_notes {
         char **list;
         unsigned n;
@@ -70,10 +71,10 @@ struct infp_run {
         char *output;  /* path of the output directory as given */
         int output_fd; /* directory */
         int fd;        /* <uuid>.infprof */
-        int lock_fd;   /* the recorder's; -1: others do not hold it */
+        int lock_fd;   /* held by the recorder; -1 in other processes */
         enum infp_run_state state;
         struct infp_run_info info;
-        char *problem; /* why run.json could not be read, naming it; then info is what the directory says. NULL: it could */
+        char *problem; /* why run.json could not be read, with its path; info is then what the directory says */
         struct infp_run_notes notes;
 };
 
@@ -111,7 +112,7 @@ bool infp_run_is_recording(const struct infp_run *run);
 int infp_run_each(const char *output, int (*each)(void *context, const char *uuid), void *context,
                   struct infp_err *err);
 
-/* Readers call it from any thread, whenever they give less than what is there: nothing is left out silently. */
+/* Readers call it, from any thread, whenever they return less than there is: nothing is left out silently. */
 void infp_run_note(struct infp_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void infp_run_notes_done(struct infp_run_notes *notes);
 

@@ -106,7 +106,7 @@ static void put_text(struct infp_json *json, const char *key, const char *text)
         infp_json_member_str(json, key, text ? text : "");
 }
 
-/* Nanoseconds since 1970 pass 2^53, where many readers of JSON begin to round: they are texts. */
+/* Nanoseconds since 1970 exceed 2^53, where many JSON readers round: they are text. */
 static void put_ns(struct infp_json *json, const char *key, uint64_t v)
 {
         char text[24];
@@ -166,7 +166,7 @@ static void put_sampling(struct infp_json *json, const struct infp_run_sampling 
         infp_json_object_end(json);
 }
 
-/* Whom an attached run is about: by what the user named it, and who that was. */
+/* The target of an attached run: what the user named, and which process that was. */
 static void put_target(struct infp_json *json, const struct infp_run_info *info)
 {
         bool has_name = info->target_name && *info->target_name;
@@ -249,7 +249,7 @@ static char *get_text(struct reader *r, const char *key)
         return copy;
 }
 
-/* An integer, or one written as a text; absent and null are `otherwise`. */
+/* An integer, or one written as text; `otherwise` if absent or null. */
 static int64_t get_number(struct reader *r, const char *key, int64_t low, int64_t high, int64_t otherwise)
 {
         const json_t *value = json_object_get(r->object, key);

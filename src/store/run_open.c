@@ -114,7 +114,7 @@ static int read_entries(int output_fd, struct run_entry **ret)
         return n;
 }
 
-/* A descriptor, or the sentence why there is no run to be found there. */
+/* A descriptor, or the sentence why no run can be found there. */
 static int open_output(const char *output, struct infp_err *err)
 {
         int fd = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -273,7 +273,7 @@ static int keep_problem(struct infp_run *run, const char *uuid, const char *why)
         return 0;
 }
 
-/* A run whose run.json is missing or broken is still a run: its tables can be read and it can be recovered. */
+/* Without a valid run.json a run can still be read and recovered. */
 static int read_info(struct infp_run *run, const char *uuid, bool *ret_finished)
 {
         infp_autofree char *text = NULL;
@@ -288,7 +288,7 @@ static int read_info(struct infp_run *run, const char *uuid, bool *ret_finished)
                 snprintf(sentence, sizeof(sentence), "is broken: %s", why.text);
         if (r < 0)
                 r = keep_problem(run, uuid, sentence);
-        memcpy(run->info.uuid, uuid, sizeof(run->info.uuid)); /* the directory's name is what paths are made of */
+        memcpy(run->info.uuid, uuid, sizeof(run->info.uuid)); /* paths are built from the directory's name */
         return r;
 }
 
@@ -376,7 +376,7 @@ static int open_newest(const char *output, struct infp_run **ret, struct infp_er
                          "no run in %s: record one with `infprof record -- CMD`, or name a directory with -r", output);
 }
 
-/* The directory is <uuid>.infprof itself: whatever way led there, its real name counts. */
+/* The directory is <uuid>.infprof itself: its real name counts, not the path that led there. */
 static int open_itself(const char *path, const char *real, struct infp_run **ret, struct infp_err *err)
 {
         infp_autofree char *parent = strdup(real);

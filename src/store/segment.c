@@ -35,7 +35,7 @@ static void end_torn(struct infp_segment *s)
         s->is_end = s->is_torn = true;
 }
 
-/* Makes `size` bytes from offset on stand in memory. 1, 0 when the file ends before, or a negative errno. */
+/* Reads `size` bytes at offset into memory. 1, 0 when the file ends before, or a negative errno. */
 static int load(struct infp_segment *s, uint64_t size, struct infp_err *err)
 {
         uint64_t left = s->size - s->offset;
@@ -180,7 +180,7 @@ static bool find_sound(struct infp_segment *s)
         unsigned tries = 0;
 
         s->is_end = s->is_torn = false;
-        /* bound: bytes that look like messages again and again are somebody's mischief; all that follows counts as damaged */
+        /* bound: a file crafted to look like many messages; all that follows counts as damaged */
         for (s->offset += 8; tries < MOST_TRIES && s->offset + 8 <= s->size; s->offset += 8)
                 if (is_sound(s, &tries))
                         return true;
@@ -276,7 +276,7 @@ static int read_schema(struct infp_segment *s, struct infp_err *err)
         int r;
 
         if (s->size >= 8 && load(s, 8, err) == 1 && memcmp(here(s), "ARROW1\0\0", 8) == 0)
-                s->offset = 8; /* the file format: a stream between two magic words and an index that we do without */
+                s->offset = 8; /* the file format: a stream between two magic words, and an index that we do not need */
         r = read_message(s, &size, err);
         if (r == 0)
                 return s->error = infp_fail(err, -ENODATA, "%s holds nothing yet, or was cut before its first row",
@@ -418,7 +418,7 @@ static int take_records(struct infp_segment *s, struct infp_err *err)
         return 0;
 }
 
-/* 1; 0 at the end. *ret_size stays 0 when it is no message at all, or a damaged one. */
+/* 1; 0 at the end. *ret_size stays 0 if it is not a message, or a damaged one. */
 static int take_message(struct infp_segment *s, uint64_t *ret_size, struct infp_err *err)
 {
         int r = read_message(s, ret_size, err);
@@ -435,7 +435,7 @@ static int take_message(struct infp_segment *s, uint64_t *ret_size, struct infp_
         return 1;
 }
 
-/* The message at offset is damaged: goes on with the next sound one, or to the end. */
+/* The message at offset is damaged: skips to the next sound one, or to the end. */
 static void skip(struct infp_segment *s, const struct infp_err *why)
 {
         const uint64_t from = s->offset;
@@ -476,7 +476,7 @@ static int advance(struct infp_segment *s, struct infp_err *err)
                 uint64_t size = 0;
                 int r = take_message(s, &size, &why);
 
-                /* Sound messages that cannot be read are no damage: all of them are like that. */
+                /* Sound messages that cannot be read are not damage: all messages of the file are alike. */
                 if (r == -EBADMSG && !size && !was_broken)
                         skip(s, &why);
                 else if (r < 0)

@@ -1,4 +1,4 @@
-/* The inside of a segment's reader, for segment.c and mend.c. */
+/* Internals of a segment's reader, for segment.c and mend.c. */
 #pragma once
 
 #include "nanoarrow/nanoarrow_ipc.h"
@@ -16,7 +16,7 @@ struct infp_segment {
         struct infp_segment_damage damage;
         enum infp_arrow_sum sum; /* of the current message */
         uint64_t damaged_tail;   /* bytes of the damage that reaches to the end */
-        bool has_sums;           /* a message without one is damaged, then */
+        bool has_sums;           /* then a message without one is damaged */
         uint8_t *window;         /* what was read of the file: window_size bytes from window_at on */
         size_t window_cap, window_size;
         uint64_t window_at;

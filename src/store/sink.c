@@ -18,7 +18,7 @@
 
 #define DEFAULT_SEGMENT_BYTES (UINT64_C(64) << 20)
 #define DEFAULT_SYNC_NS (10 * INFP_NS_PER_S)
-#define PATIENCE_NS (2 * INFP_NS_PER_S) /* with the disk, at the end */
+#define PATIENCE_NS (2 * INFP_NS_PER_S) /* for the disk, at the end */
 
 struct store_table {
         const struct infp_table *table;
@@ -26,9 +26,9 @@ struct store_table {
         int fd;          /* -1: not made yet, or closed to save descriptors */
         bool exists;     /* its segment of the current number was made */
         bool is_changed; /* since it was last given to the syncer */
-        bool has_tail;   /* half a message that could not be cut off stands after `good` */
+        bool has_tail;   /* half a message that could not be cut off follows `good` */
         uint64_t good;   /* bytes of whole messages */
-        uint64_t used;   /* when it was last written, in batches */
+        uint64_t used;   /* when it was last written, counted in batches */
 };
 
 struct store {
@@ -89,7 +89,7 @@ static int lost(const struct store *s, const struct store_table *t, int r, uint3
                          remedy(r));
 }
 
-/* The descriptor that was not used for longest is closed; its segment is opened again when it is needed. */
+/* Closes the least recently used descriptor; its segment is reopened when needed. */
 static bool save_a_descriptor(struct store *s, const struct store_table *keep)
 {
         struct store_table *oldest = NULL;
@@ -127,7 +127,7 @@ static int open_segment(struct store *s, struct store_table *t)
         return 0;
 }
 
-/* Somebody removed the file under us: what goes into it now would be gone with our descriptor. */
+/* The file was removed while open: what is written now would be lost with our descriptor. */
 static bool was_removed(const struct store_table *t)
 {
         struct stat status;
@@ -135,7 +135,7 @@ static bool was_removed(const struct store_table *t)
         return t->fd >= 0 && fstat(t->fd, &status) == 0 && status.st_nlink == 0;
 }
 
-/* All of it or nothing: one write(2) where it goes well. */
+/* All or nothing: normally one write(2). */
 static int append(struct store *s, struct store_table *t)
 {
         int r = t->fd < 0 ? open_segment(s, t) : 0;
@@ -164,7 +164,7 @@ static struct store_table *find_table(struct store *s, const struct infp_table *
         return NULL;
 }
 
-/* Only notes the table: its folder is made with its first row. */
+/* Only notes the table: its folder is created with the first row. */
 static int begin_table(struct infp_sink *sink, const struct infp_table *table, struct infp_err *err)
 {
         struct store *s = store_of(sink);
@@ -226,8 +226,8 @@ static int sync_table(struct store *s, struct store_table *t, struct infp_err *e
         return infp_syncer_add(s->syncer, name_of(s, t, path, sizeof(path)), err);
 }
 
-/* Only begins it: what went wrong is said at one of the next calls, and holds until a pass went well. Where the disk is slower
- * than the interval, passes follow one another. */
+/* Only starts it: an error is reported by one of the next calls, and lasts until a pass succeeds. If the disk is slower than the
+ * interval, passes follow one another. */
 static int sync_tables(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, struct infp_err *err)
 {
         struct store *s = store_of(sink);
@@ -251,7 +251,7 @@ static int sync_tables(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, s
         return r;
 }
 
-/* A segment that never got a whole message is no segment. */
+/* A segment without a whole message is not kept. */
 static void remove_empty(struct store *s, struct store_table *t)
 {
         char path[96];

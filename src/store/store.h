@@ -7,7 +7,7 @@
 
 struct infp_store_options {
         uint64_t segment_bytes; /* wants_rotation beyond; 0 = 64 MiB */
-        uint64_t sync_ns;       /* what changed is brought to the disk every so often (begun by tick_end); 0 = 10 s */
+        uint64_t sync_ns;       /* how often changes are synced to disk (started by tick_end); 0 = 10 s */
 };
 
 /* A sink that writes into the run (borrowed until end). The first segments are numbered 1; a folder and its segment are made
@@ -25,7 +25,7 @@ struct infp_segment;
 /* path lies below dir_fd, links are not followed; with dir_fd AT_FDCWD it is the user's own word. -ENODATA: nothing whole is
  * in it yet (the recorder has just made it, or it was cut at once): read on without it. */
 int infp_segment_open(int dir_fd, const char *path, struct infp_segment **ret, struct infp_err *err);
-/* The same of a regular file that is open; takes fd, also on failure. path is for messages. */
+/* The same for a regular file that is open; takes fd, also on failure. path is for messages. */
 int infp_segment_open_fd(int fd, const char *path, struct infp_segment **ret, struct infp_err *err);
 struct infp_segment *infp_segment_close(struct infp_segment *segment);
 /* The table as the file describes it, owned by the segment: types, names, and kind, unit, quality, reset, help, keys of a file
@@ -59,6 +59,7 @@ struct infp_mend {
         unsigned n_empty, n_broken;               /* of the segments: removed, nothing was in them; set aside */
         uint64_t n_batches;                       /* kept in those that were mended */
         uint64_t bytes_cut;
-        uint64_t n_damaged, bytes_damaged; /* places in segments of which the rest is whole: `finish` leaves them out */
+        uint64_t n_damaged,
+                bytes_damaged; /* damaged places in segments that are otherwise whole: `finish` leaves them out */
 };
 int infp_store_mend_run(struct infp_run *run, struct infp_mend *ret, struct infp_err *err);

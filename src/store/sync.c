@@ -23,14 +23,14 @@ struct jobs {
         size_t n, cap;
 };
 
-/* Of the syncer and its thread: the last one frees it. The lock is for n_done, is_ended and is_orphan; before the end all
- * else is the thread's. */
+/* Shared by the syncer and its thread: the last one frees it. The lock protects n_done, is_ended and is_orphan; until the end the
+ * thread owns the rest. */
 struct pass {
         pthread_mutex_t lock;
         pthread_cond_t end; /* on CLOCK_MONOTONIC */
         pthread_t thread;
         int dir_fd;
-        struct jobs jobs; /* at the end: those for which there was no descriptor */
+        struct jobs jobs; /* at the end: files for which there was no descriptor */
         size_t n, n_done;
         int r; /* first error */
         struct job failed;
@@ -112,7 +112,7 @@ int infp_syncer_add(struct infp_syncer *syncer, const char *path, struct infp_er
         return 0;
 }
 
-/* EINVAL, EROFS: a file system that knows no such thing. */
+/* EINVAL, EROFS: the file system does not support it. */
 static int sync_one(const struct pass *pass, const struct job *job)
 {
         infp_autoclose int fd = infp_store_open(pass->dir_fd, job->path, O_WRONLY);
@@ -174,7 +174,7 @@ int infp_syncer_start(struct infp_syncer *syncer, struct infp_err *err)
         pass = make_pass();
         if (!pass)
                 return infp_fail(err, -ENOMEM, "not enough memory to bring %s to the disk", syncer->shown);
-        /* Opened anew: a duplicate would hold the lock of the run as well, beyond its end. */
+        /* Reopened: a duplicate would hold the run's lock past its end. */
         pass->dir_fd = openat(syncer->dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (pass->dir_fd < 0)
                 r = -errno;
@@ -247,7 +247,7 @@ int infp_syncer_wait(struct infp_syncer *syncer, uint64_t patience_ns, struct in
         uint64_t until = infp_clock_ns(CLOCK_MONOTONIC) + patience_ns;
         int first = 0;
 
-        /* Two passes: the one under way, then one over all the rest. */
+        /* Two passes: the current one, then one over all the rest. */
         for (unsigned i = 0; i < 2; i++) {
                 struct infp_err *own = first == 0 ? err : NULL;
                 size_t n_left;

@@ -13,7 +13,7 @@ static void fill_random(uint8_t *ret, size_t size)
 
         if (getrandom(ret, size, GRND_NONBLOCK) == (ssize_t) size)
                 return;
-        /* Before the kernel's pool is ready, early at boot: unique is enough, secret it need not be. */
+        /* Early at boot, before the kernel's pool is ready: it must be unique, not secret. */
         for (size_t i = 0; i < size; i++)
                 ret[i] = (uint8_t) infp_hash64(seed, sizeof(seed), i);
 }
