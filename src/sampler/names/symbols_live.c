@@ -2,21 +2,445 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/procfile.h"
+#include "base/sort.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "sampler/names/symbols_live_parts.h"
+#include "symbols/debug_file.h"
+#include "symbols/symbols.h"
+
+enum { MAX_FRAMES = 65536, MAX_PROCESSES = 32 };
+
+/* A frame to be named. */
+struct frame {
+        uint64_t frame, address, t_ns;
+        int32_t pid;
+        uint32_t object; /* of objects; UINT32_MAX: code made at run time */
+};
+
+/* A file that is not where its path says, or may be removed; its descriptor is ours. */
+struct object {
+        char *path, *build_id; /* build_id NULL: none */
+        int fd;
+        bool is_reachable; /* it was where its path says: `finish` names it while it is */
+};
+
+struct name {
+        uint64_t frame;
+        char *name, *file; /* file NULL: none */
+        int64_t line, function_line;
+        const char *from; /* constant */
+};
+
+/* Of the reading thread alone. */
+struct process {
+        int32_t pid;
+        int perf_map, jitdump; /* descriptors; -1 */
+        struct infp_jit_symbols *symbols;
+};
+struct reader {
+        int root_fd;
+        struct infp_symbols *symbols;
+        struct process processes[MAX_PROCESSES];
+        unsigned n_processes;
+        struct frame *waiting; /* code made at run time that has no name yet */
+        size_t n_waiting, cap_waiting;
+        struct frame *in_files; /* of objects, until they are read next */
+        size_t n_in_files, cap_in_files;
+};
+
+struct shared {
+        pthread_mutex_t lock;
+        pthread_cond_t news, done; /* on CLOCK_MONOTONIC */
+        unsigned n_refs;           /* the owner, and the thread */
+        bool is_ending, is_ended;
+        struct frame *frames; /* that were handed over, and not yet taken by the thread */
+        size_t n_frames, cap_frames;
+        struct object *objects; /* only added to */
+        size_t n_objects, cap_objects;
+        struct {
+                int32_t pid;
+                char *path;
+        } jitdumps[MAX_PROCESSES];
+        unsigned n_jitdumps;
+        struct name *names; /* that were found, and not yet put */
+        size_t n_names, cap_names;
+        int root_fd;
+};
+
+/* ---- the thread that reads files which name code ---- */
+
+enum { NICE = 10 };
+/* Of the recorder's memory, for all that is read of a file: what is larger is left without names. */
+static const uint64_t most_bytes = UINT64_C(32) << 20;
+/* A program goes on writing its map: names that are not there yet come with a later reading. */
+static const uint64_t again_ns = 10 * INFP_NS_PER_S;
+/* The table of symbols of a large library takes tens of milliseconds to read, whatever it is read for. */
+static const uint64_t files_again_ns = 60 * INFP_NS_PER_S;
+
+/* Gives a reference back; the last one frees all. */
+static void unref(struct shared *shared)
+{
+        bool is_last;
+
+        pthread_mutex_lock(&shared->lock);
+        is_last = --shared->n_refs == 0;
+        pthread_mutex_unlock(&shared->lock);
+        if (!is_last)
+                return;
+        for (size_t i = 0; i < shared->n_objects; i++) {
+                free(shared->objects[i].path);
+                free(shared->objects[i].build_id);
+                infp_close(shared->objects[i].fd);
+        }
+        for (size_t i = 0; i < shared->n_names; i++) {
+                free(shared->names[i].name);
+                free(shared->names[i].file);
+        }
+        for (unsigned i = 0; i < shared->n_jitdumps; i++)
+                free(shared->jitdumps[i].path);
+        free(shared->frames);
+        free(shared->objects);
+        free(shared->names);
+        infp_close(shared->root_fd);
+        pthread_cond_destroy(&shared->news);
+        pthread_cond_destroy(&shared->done);
+        pthread_mutex_destroy(&shared->lock);
+        free(shared);
+}
+
+static void put_name(struct shared *shared, uint64_t frame, const struct infp_symbol *symbol)
+{
+        struct name name = { .frame = frame,
+                             .name = strdup(symbol->name),
+                             .file = symbol->file ? strdup(symbol->file) : NULL,
+                             .line = symbol->line,
+                             .function_line = symbol->function_line,
+                             .from = symbol->from };
+
+        pthread_mutex_lock(&shared->lock);
+        if (name.name && INFP_MAKE_ROOM(shared->names, shared->n_names, shared->cap_names, 64)) {
+                shared->names[shared->n_names++] = name;
+                name = (struct name){ 0 };
+        }
+        pthread_mutex_unlock(&shared->lock);
+        free(name.name);
+        free(name.file);
+}
+
+/* The process's number in its own namespace, which is the one in its files' names. */
+static int32_t own_number(int root_fd, int32_t pid)
+{
+        char path[64], text[4096];
+        const char *at;
+        int32_t own = pid;
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", pid);
+        n = infp_read_at(root_fd, path, text, sizeof(text));
+        at = n > 0 ? strstr(text, "\nNSpid:") : NULL;
+        for (at = at ? at + 7 : NULL; at && (*at == ' ' || *at == '\t');) {
+                char *end;
+                const long number = strtol(at, &end, 10);
+
+                if (end == at)
+                        break;
+                own = (int32_t) number;
+                at = end;
+        }
+        return own;
+}
+
+static int open_root(int root_fd, int32_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "proc/%d/root", infp_proc_thread(root_fd, "proc/", pid));
+        return openat(root_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* /tmp is everybody's: another user could leave a file of wrong names there, or a link to what we alone may read. */
+static int open_map(int root, int proc_root, int32_t pid, const char *path)
+{
+        infp_autoclose int fd = infp_open_in_root(root, path);
+        const char *name = strrchr(path, '/');
+        const size_t size = strlen(name);
+        char link[64], found[PATH_MAX];
+        struct stat file, process;
+        ssize_t n = 0;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        if (fd >= 0)
+                n = readlink(link, found, sizeof(found));
+        if (n < (ssize_t) size || memcmp(found + n - size, name, size) != 0 || fstat(fd, &file) < 0)
+                return -1;
+        snprintf(link, sizeof(link), "proc/%d", pid);
+        if (file.st_uid != 0 && file.st_uid != geteuid() &&
+            (fstatat(proc_root, link, &process, 0) < 0 || process.st_uid != file.st_uid))
+                return -1;
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* A file stays readable by its descriptor when it, or the process, is gone. */
+static void open_files(const struct shared *shared, struct process *process, const char *jitdump)
+{
+        const int32_t own = own_number(shared->root_fd, process->pid);
+        infp_autoclose int root = open_root(shared->root_fd, process->pid);
+        char path[64];
+
+        if (process->perf_map < 0 && root >= 0) {
+                snprintf(path, sizeof(path), "/tmp/perf-%d.map", own);
+                process->perf_map = open_map(root, shared->root_fd, process->pid, path);
+        }
+        if (process->perf_map < 0) {
+                snprintf(path, sizeof(path), "/tmp/perf-%d.map", process->pid);
+                process->perf_map = open_map(shared->root_fd, shared->root_fd, process->pid, path);
+        }
+        if (process->jitdump < 0 && jitdump)
+                process->jitdump = infp_open_in_root(root >= 0 ? root : shared->root_fd, jitdump);
+}
+
+static void close_process(struct process *process)
+{
+        infp_close(process->perf_map);
+        infp_close(process->jitdump);
+        infp_jit_symbols_free(process->symbols);
+}
+
+/* The process, made when it is new. Those that came first give way. */
+static struct process *find_process(struct reader *reader, int32_t pid)
+{
+        struct process *process;
+
+        for (unsigned i = 0; i < reader->n_processes; i++)
+                if (reader->processes[i].pid == pid)
+                        return &reader->processes[i];
+        if (reader->n_processes == MAX_PROCESSES) {
+                close_process(&reader->processes[0]);
+                memmove(reader->processes, reader->processes + 1, (MAX_PROCESSES - 1) * sizeof(*reader->processes));
+                reader->n_processes--;
+        }
+        process = &reader->processes[reader->n_processes];
+        *process = (struct process){ .pid = pid, .perf_map = -1, .jitdump = -1 };
+        if (infp_jit_symbols_new(&process->symbols) < 0)
+                return NULL;
+        reader->n_processes++;
+        return process;
+}
+
+/* Copies the path: the list is changed by the other thread. */
+static char *jitdump_of(struct shared *shared, int32_t pid)
+{
+        char *ret = NULL;
+
+        pthread_mutex_lock(&shared->lock);
+        for (unsigned i = 0; i < shared->n_jitdumps; i++)
+                if (shared->jitdumps[i].pid == pid)
+                        ret = strdup(shared->jitdumps[i].path);
+        pthread_mutex_unlock(&shared->lock);
+        return ret;
+}
+
+static void wait_for_name(struct shared *shared, struct reader *reader, const struct frame *frame)
+{
+        struct process *process = find_process(reader, frame->pid);
+        infp_autofree char *jitdump = jitdump_of(shared, frame->pid);
+
+        if (!process)
+                return;
+        open_files(shared, process, jitdump);
+        if (INFP_MAKE_ROOM(reader->waiting, reader->n_waiting, reader->cap_waiting, 64))
+                reader->waiting[reader->n_waiting++] = *frame;
+}
+
+struct naming {
+        struct shared *shared;
+        const struct frame *frames;
+};
+
+static void take_name(void *context, size_t index, const struct infp_symbol *symbol)
+{
+        const struct naming *naming = context;
+
+        put_name(naming->shared, naming->frames[index].frame, symbol);
+}
+
+/* n frames of one object, by address. */
+static void name_in_file(struct shared *shared, struct reader *reader, const struct object *object,
+                         const struct frame *frames, size_t n)
+{
+        infp_autofree uint64_t *addresses = malloc(n * sizeof(*addresses));
+        struct naming naming = { shared, frames };
+
+        if (!addresses)
+                return;
+        for (size_t i = 0; i < n; i++)
+                addresses[i] = frames[i].address;
+        infp_symbols_all(reader->symbols, object->path, object->fd, object->build_id, addresses, n, take_name, &naming,
+                         NULL);
+}
+
+static int by_object(const void *left, const void *right)
+{
+        const struct frame *a = left, *b = right;
+
+        if (a->object != b->object)
+                return a->object < b->object ? -1 : 1;
+        return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static bool was_removed(int fd)
+{
+        struct stat status;
+
+        return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* One object after the other, so that the memory for it is that of one. What lies under its path is left to `finish`. */
+static void name_in_files(struct shared *shared, struct reader *reader)
+{
+        const size_t n = reader->n_in_files;
+        struct frame *all = reader->in_files;
+        size_t end, kept = 0;
+
+        infp_sort(all, n, sizeof(*all), by_object);
+        for (size_t i = 0; i < n; i = end) {
+                struct object object;
+
+                for (end = i + 1; end < n && all[end].object == all[i].object;)
+                        end++;
+                pthread_mutex_lock(&shared->lock);
+                object = shared->objects[all[i].object]; /* its texts stay */
+                pthread_mutex_unlock(&shared->lock);
+                if (!object.is_reachable || was_removed(object.fd)) {
+                        name_in_file(shared, reader, &object, all + i, end - i);
+                        continue;
+                }
+                memmove(all + kept, all + i, (end - i) * sizeof(*all));
+                kept += end - i;
+        }
+        reader->n_in_files = kept;
+}
+
+/* Reads on in all files, and names what waits; what has no name waits on. */
+static void name_waiting(struct shared *shared, struct reader *reader)
+{
+        size_t kept = 0;
+
+        for (unsigned i = 0; i < reader->n_processes && reader->n_waiting; i++) {
+                struct process *process = &reader->processes[i];
+
+                open_files(shared, process, NULL);
+                if (process->perf_map >= 0)
+                        infp_jit_symbols_read_perf_map(process->symbols, process->perf_map, NULL);
+                if (process->jitdump >= 0)
+                        infp_jit_symbols_read_jitdump(process->symbols, process->jitdump, NULL);
+        }
+        for (size_t i = 0; i < reader->n_waiting; i++) {
+                const struct frame *frame = &reader->waiting[i];
+                struct infp_symbol symbol;
+                bool is_named = false;
+
+                for (unsigned j = 0; j < reader->n_processes && !is_named; j++)
+                        is_named =
+                                reader->processes[j].pid == frame->pid &&
+                                infp_jit_symbols_at(reader->processes[j].symbols, frame->address, frame->t_ns, &symbol);
+                if (is_named)
+                        put_name(shared, frame->frame, &symbol);
+                else
+                        reader->waiting[kept++] = *frame;
+        }
+        reader->n_waiting = kept;
+}
+
+/* What was handed over, or nothing when it is time. True: the end was asked for. */
+static bool take_frames(struct shared *shared, uint64_t due_ns, struct frame **ret, size_t *ret_n)
+{
+        const struct timespec due = infp_timespec(due_ns);
+        bool is_ending;
+
+        pthread_mutex_lock(&shared->lock);
+        while (!shared->n_frames && !shared->is_ending)
+                if (pthread_cond_timedwait(&shared->news, &shared->lock, &due) == ETIMEDOUT)
+                        break;
+        *ret = INFP_TAKE(shared->frames);
+        *ret_n = shared->n_frames;
+        shared->n_frames = shared->cap_frames = 0;
+        is_ending = shared->is_ending;
+        pthread_mutex_unlock(&shared->lock);
+        return is_ending;
+}
+
+static void read_all(struct shared *shared, struct reader *reader)
+{
+        uint64_t due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns, files_due = due + files_again_ns;
+        bool is_ending = false;
+
+        while (!is_ending) {
+                struct frame *frames;
+                size_t n;
+
+                is_ending = take_frames(shared, due, &frames, &n);
+                for (size_t i = 0; i < n; i++)
+                        if (frames[i].object == UINT32_MAX)
+                                wait_for_name(shared, reader, &frames[i]);
+                        else if (INFP_MAKE_ROOM(reader->in_files, reader->n_in_files, reader->cap_in_files, 64))
+                                reader->in_files[reader->n_in_files++] = frames[i];
+                free(frames);
+                if (!is_ending && infp_clock_ns(CLOCK_MONOTONIC) < due)
+                        continue;
+                name_waiting(shared, reader);
+                if (is_ending || infp_clock_ns(CLOCK_MONOTONIC) >= files_due) {
+                        name_in_files(shared, reader);
+                        files_due = infp_clock_ns(CLOCK_MONOTONIC) + files_again_ns;
+                }
+                due = infp_clock_ns(CLOCK_MONOTONIC) + again_ns;
+        }
+}
+
+static void *read_names(void *context)
+{
+        struct shared *shared = context;
+        struct reader reader = { .root_fd = shared->root_fd };
+        const struct infp_symbols_options options = {
+                .root_fd = shared->root_fd, .most_bytes = most_bytes, .no_lines = true, .no_demangling = true
+        };
+
+        setpriority(PRIO_PROCESS, (id_t) gettid(), NICE);
+        if (infp_symbols_new(&options, &reader.symbols, NULL) == 0)
+                read_all(shared, &reader);
+        for (unsigned i = 0; i < reader.n_processes; i++)
+                close_process(&reader.processes[i]);
+        free(reader.waiting);
+        free(reader.in_files);
+        infp_symbols_free(reader.symbols);
+        pthread_mutex_lock(&shared->lock);
+        shared->is_ended = true;
+        pthread_cond_broadcast(&shared->done);
+        pthread_mutex_unlock(&shared->lock);
+        unref(shared);
+        return NULL;
+}
+
+/* ---- its owner, in the sampler's thread ---- */
 
 static const uint64_t look_ns = INFP_NS_PER_S;
 
 struct infp_symbols_live {
-        struct infp_live_shared *shared;
+        struct shared *shared;
         int (*put)(void *context, const struct infp_row *row);
         void *put_context;
         bool is_started, has_failed;
@@ -27,9 +451,9 @@ struct infp_symbols_live {
         char text[16384];
 };
 
-static struct infp_live_shared *new_shared(int root_fd)
+static struct shared *new_shared(int root_fd)
 {
-        struct infp_live_shared *shared = calloc(1, sizeof(*shared));
+        struct shared *shared = calloc(1, sizeof(*shared));
 
         if (!shared)
                 return NULL;
@@ -62,19 +486,19 @@ int infp_symbols_live_new(const struct infp_symbols_live_options *options, struc
 static void start(struct infp_symbols_live *live)
 {
         live->shared->n_refs++;
-        live->is_started = infp_thread_start(NULL, "infprof-names", 0, infp_live_main, live->shared) == 0;
+        live->is_started = infp_thread_start(NULL, "infprof-names", 0, read_names, live->shared) == 0;
         if (!live->is_started) {
                 live->shared->n_refs--;
                 live->has_failed = true;
         }
 }
 
-static void note_jitdump(struct infp_live_shared *shared, const struct infp_stack_nameless *nameless)
+static void note_jitdump(struct shared *shared, const struct infp_stack_nameless *nameless)
 {
         for (unsigned i = 0; i < shared->n_jitdumps; i++)
                 if (shared->jitdumps[i].pid == nameless->pid)
                         return;
-        if (shared->n_jitdumps == INFP_LIVE_MAX_PROCESSES)
+        if (shared->n_jitdumps == MAX_PROCESSES)
                 return;
         shared->jitdumps[shared->n_jitdumps].pid = nameless->pid;
         shared->jitdumps[shared->n_jitdumps].path = strdup(nameless->jitdump);
@@ -84,12 +508,12 @@ static void note_jitdump(struct infp_live_shared *shared, const struct infp_stac
 /* The number of the object, UINT32_MAX - 1 without room. */
 static uint32_t note_object(struct infp_symbols_live *live, const struct infp_stack_nameless *nameless)
 {
-        struct infp_live_shared *shared = live->shared;
+        struct shared *shared = live->shared;
         const char *build_id = nameless->build_id ? nameless->build_id : "";
         const uint64_t hash =
                 infp_hash64(nameless->object, strlen(nameless->object), infp_hash64(build_id, strlen(build_id), 3));
         const uint64_t *found = infp_map_get(&live->objects, hash);
-        struct infp_live_object object = { .fd = -1 };
+        struct object object = { .fd = -1 };
 
         if (found)
                 return (uint32_t) *found;
@@ -109,12 +533,10 @@ static uint32_t note_object(struct infp_symbols_live *live, const struct infp_st
 /* What finds no room, or no descriptor, is left without a name; finish counts those. */
 static void hand_over(struct infp_symbols_live *live, const struct infp_stack_nameless *nameless)
 {
-        struct infp_live_shared *shared = live->shared;
-        struct infp_live_frame frame = { nameless->frame, nameless->address, nameless->t_ns, nameless->pid,
-                                         UINT32_MAX };
+        struct shared *shared = live->shared;
+        struct frame frame = { nameless->frame, nameless->address, nameless->t_ns, nameless->pid, UINT32_MAX };
 
-        if (shared->n_frames >= INFP_LIVE_MAX_FRAMES ||
-            !INFP_MAKE_ROOM(shared->frames, shared->n_frames, shared->cap_frames, 64))
+        if (shared->n_frames >= MAX_FRAMES || !INFP_MAKE_ROOM(shared->frames, shared->n_frames, shared->cap_frames, 64))
                 return;
         if (nameless->kind == INFP_FRAME_JIT) {
                 if (nameless->jitdump)
@@ -148,7 +570,7 @@ static void take_new(struct infp_symbols_live *live, const struct infp_stacks *s
         pthread_mutex_unlock(&live->shared->lock);
 }
 
-static bool put_row(struct infp_symbols_live *live, const struct infp_live_name *name, uint64_t t_ns)
+static bool put_row(struct infp_symbols_live *live, const struct name *name, uint64_t t_ns)
 {
         struct infp_row *row = &live->row;
 
@@ -171,8 +593,8 @@ static bool put_row(struct infp_symbols_live *live, const struct infp_live_name 
 /* Those that find no room now are put by the next turn. */
 static void put_names(struct infp_symbols_live *live, uint64_t t_ns)
 {
-        struct infp_live_shared *shared = live->shared;
-        struct infp_live_name *names;
+        struct shared *shared = live->shared;
+        struct name *names;
         size_t n, done = 0;
 
         pthread_mutex_lock(&shared->lock);
@@ -206,7 +628,7 @@ void infp_symbols_live_turn(struct infp_symbols_live *live, const struct infp_st
 void infp_symbols_live_end(struct infp_symbols_live *live, const struct infp_stacks *stacks, uint64_t deadline_ns)
 {
         const struct timespec deadline = infp_timespec(deadline_ns);
-        struct infp_live_shared *shared = live->shared;
+        struct shared *shared = live->shared;
 
         take_new(live, stacks);
         if (!live->is_started)
@@ -228,7 +650,7 @@ struct infp_symbols_live *infp_symbols_live_free(struct infp_symbols_live *live)
         live->shared->is_ending = true;
         pthread_cond_signal(&live->shared->news);
         pthread_mutex_unlock(&live->shared->lock);
-        infp_live_unref(live->shared);
+        unref(live->shared);
         infp_map_done(&live->objects);
         free(live);
         return NULL;

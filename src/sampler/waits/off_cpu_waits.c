@@ -7,12 +7,327 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/time.h"
-#include "sampler/waits/off_cpu_parts.h"
 
-enum { STATE_TEXT = 96 };
+/* A stack that a wait has, or will have when infp_stacks has found it. */
+struct infp_off_cpu_place {
+        struct infp_off_cpu_wait *wait; /* NULL: none yet, or none any more */
+        struct infp_off_cpu_place *next, *previous;
+        int32_t pid, tid;
+        uint64_t t_ns;                    /* when it was read */
+        const char *state, *call, *wchan; /* as the reader says; NULL: not told */
+        bool is_found, is_orphan;         /* orphan: nobody wants it, infp_stacks still has it */
+        bool is_whole;                    /* the copy is as large as was asked for */
+        struct infp_stack_found found;
+};
+
+/* A sample of perf, kept until it is known whether its wait is long enough. */
+struct copy {
+        struct infp_perf_sample sample;
+        uint64_t kernel[INFP_PERF_MAX_KERNEL_FRAMES];
+        uint8_t stack[];
+};
+
+struct infp_off_cpu_wait {
+        struct infp_off_cpu_wait *next, *previous, **list; /* NULL: in none */
+        struct infp_off_cpu_wait *older;                   /* of closed ones: of the same thread */
+        int32_t pid, tid;
+        uint64_t out_ns, in_ns, told_ns; /* told: up to there it stands in rows */
+        bool is_preempted, is_over, has_row;
+        bool has_kernel;   /* its stack has the kernel's frames */
+        bool is_closing;   /* its place is being looked for */
+        const char *state; /* as the reader says; NULL: it does not */
+        struct copy *copy;
+        struct infp_off_cpu_place *place;
+};
+
+struct thread {
+        int32_t pid, tid;
+        bool has_records;                 /* perf sees it */
+        bool is_refused;                  /* there was no room for its wait, which is counted */
+        uint64_t in_ns, dead_ns, gone_ns; /* it got a CPU last; it ended, by perf; by the reader */
+        struct infp_off_cpu_wait *wait;   /* open */
+        struct infp_off_cpu_wait *closed; /* the newest */
+        struct copy *copy;                /* of the wait that begins with the next record */
+        struct infp_off_cpu_place *place; /* read, of a wait whose record is still to come */
+        uint32_t n_short[2];              /* by is_preempted */
+        uint64_t short_ns[2];
+};
+
+enum { STATE_TEXT = 96, MAX_STATES = 16384, MAX_PLACES = INFP_OFF_CPU_MAX_WAITS + INFP_OFF_CPU_MAX_THREADS };
 #define TELL_NS INFP_NS_PER_S        /* sums of short waits */
 #define LONG_NS (10 * INFP_NS_PER_S) /* of a wait that goes on there is a row so often */
 #define DEAD_NS (2 * INFP_NS_PER_S)  /* a thread that has ended still has its last switch before it */
+
+/* The one copy of a text; "blocked" when there are too many. */
+static const char *word_of(struct infp_off_cpu_waits *waits, const char *text)
+{
+        const char *word = infp_wall_word(&waits->words, text);
+
+        return word ? word : "blocked";
+}
+
+/* ---- copies ---- */
+
+/* NULL: no room; the sample is then taken without a stack. */
+static struct copy *new_copy(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
+{
+        struct copy *copy;
+
+        if (waits->n_copies >= INFP_OFF_CPU_MAX_COPIES || sample->n_kernel > INFP_PERF_MAX_KERNEL_FRAMES)
+                return NULL;
+        copy = malloc(sizeof(*copy) + sample->stack_size);
+        if (!copy)
+                return NULL;
+        waits->n_copies++;
+        copy->sample = *sample;
+        if (sample->n_kernel)
+                memcpy(copy->kernel, sample->kernel, sample->n_kernel * sizeof(copy->kernel[0]));
+        if (sample->stack_size)
+                memcpy(copy->stack, sample->stack, sample->stack_size);
+        copy->sample.kernel = copy->kernel;
+        copy->sample.stack = copy->stack;
+        return copy;
+}
+
+static void free_copy(struct infp_off_cpu_waits *waits, struct copy *copy)
+{
+        waits->n_copies -= copy != NULL;
+        free(copy);
+}
+
+/* ---- places ---- */
+
+static struct infp_off_cpu_place *new_place(struct infp_off_cpu_waits *waits)
+{
+        struct infp_off_cpu_place *place = waits->n_places < MAX_PLACES ? calloc(1, sizeof(*place)) : NULL;
+
+        if (!place)
+                return NULL;
+        waits->n_places++;
+        place->next = waits->places;
+        if (waits->places)
+                waits->places->previous = place;
+        waits->places = place;
+        return place;
+}
+
+static void free_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place)
+{
+        if (place->previous)
+                place->previous->next = place->next;
+        else
+                waits->places = place->next;
+        if (place->next)
+                place->next->previous = place->previous;
+        waits->n_places--;
+        free(place);
+}
+
+static void drop_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place)
+{
+        if (!place)
+                return;
+        place->wait = NULL;
+        if (place->is_found)
+                free_place(waits, place);
+        else
+                place->is_orphan = true;
+}
+
+/* ---- waits ---- */
+
+static struct infp_off_cpu_wait *new_wait(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
+{
+        struct infp_off_cpu_wait *wait = waits->n_waits < INFP_OFF_CPU_MAX_WAITS ? malloc(sizeof(*wait)) : NULL;
+
+        if (!wait)
+                return NULL;
+        *wait = (struct infp_off_cpu_wait){ .pid = pid, .tid = tid };
+        waits->n_waits++;
+        return wait;
+}
+
+static void link_wait(struct infp_off_cpu_wait **list, struct infp_off_cpu_wait *wait)
+{
+        wait->list = list;
+        wait->previous = NULL;
+        wait->next = *list;
+        if (*list)
+                (*list)->previous = wait;
+        *list = wait;
+}
+
+static void unlink_wait(struct infp_off_cpu_wait *wait)
+{
+        if (!wait->list)
+                return;
+        if (wait->previous)
+                wait->previous->next = wait->next;
+        else
+                *wait->list = wait->next;
+        if (wait->next)
+                wait->next->previous = wait->previous;
+        wait->list = NULL;
+}
+
+/* Of an open one too. */
+static void free_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
+{
+        unlink_wait(wait);
+        free_copy(waits, wait->copy);
+        drop_place(waits, wait->place);
+        free(wait);
+        waits->n_waits--;
+}
+
+/* The state of a wait by what the reader says. Where it did not come by in time: of an earlier wait with the very same stack, the
+ * kernel's frames included, since that waits for the same. */
+static const char *state_of(struct infp_off_cpu_waits *waits, const struct infp_off_cpu_wait *wait, uint64_t stack)
+{
+        const char *state = wait->state ? wait->state : wait->place->state;
+        const uint64_t *learned;
+
+        if (wait->is_preempted)
+                return word_of(waits, "runnable");
+        if (!wait->has_kernel)
+                return state ? state : word_of(waits, "blocked");
+        learned = infp_map_get(&waits->states, stack);
+        if (state) {
+                if (!learned && waits->states.n < MAX_STATES)
+                        infp_map_put(&waits->states, stack, (uint64_t) (uintptr_t) state);
+                return state;
+        }
+        return learned ? (const char *) (uintptr_t) *learned : word_of(waits, "blocked");
+}
+
+/* The row up to until_ns, if its stack is known; of one that is over it is the last: the wait is freed. */
+static void tell_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait, uint64_t until_ns)
+{
+        struct infp_off_cpu_place *place = wait->place;
+
+        if (!place) /* there was no room for one */
+                waits->n_refused += wait->is_over;
+        if (place && !place->is_found) {
+                place->wait = wait;
+                return;
+        }
+        if (place && until_ns > wait->told_ns) {
+                struct infp_stack_found found = place->found;
+
+                if (!found.stack)
+                        infp_stacks_extend(waits->stacks, &found, INFP_FRAME_UNKNOWN,
+                                           wait->is_preempted ? "[waits for a CPU]" : "[no stack was read]");
+                found.t_ns = wait->told_ns;
+                found.samples = !wait->has_row;
+                infp_stacks_put(waits->stacks, &found, (double) (until_ns - wait->told_ns) / 1e9,
+                                state_of(waits, wait, found.stack));
+                waits->n_taken += !wait->has_row;
+                wait->has_row = true;
+                wait->told_ns = until_ns;
+        }
+        if (wait->is_over)
+                free_wait(waits, wait);
+}
+
+/* Its stack is known: frames of the reader go below it, and a wait that is over and waits for it becomes a row. */
+static void found_place(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place,
+                        const struct infp_stack_found *found)
+{
+        struct infp_stack_found *own = &place->found;
+
+        place->is_found = true;
+        if (place->is_orphan) {
+                free_place(waits, place);
+                return;
+        }
+        *own = *found;
+        own->mode = INFP_STACK_OFF_CPU;
+        own->cpu = -1;
+        if (place->call)
+                infp_stacks_extend(waits->stacks, own, INFP_FRAME_KERNEL, place->call);
+        if (place->wchan)
+                infp_stacks_extend(waits->stacks, own, INFP_FRAME_KERNEL, place->wchan);
+        /* One that is closed is told with the others at the end of the turn. */
+        if (place->wait && place->wait->list == &waits->telling && !place->wait->is_closing)
+                tell_wait(waits, place->wait, place->wait->in_ns);
+}
+
+/* It has none. */
+static void found_nothing(struct infp_off_cpu_waits *waits, struct infp_off_cpu_place *place)
+{
+        struct infp_stack_found found = { .cpu = -1 };
+
+        infp_stacks_thread(waits->stacks, place->pid, place->tid, &found);
+        found.stack = found.depth = 0;
+        found_place(waits, place, &found);
+}
+
+static void on_found(void *context, uint64_t cookie, const struct infp_stack_found *found)
+{
+        found_place(context, (struct infp_off_cpu_place *) (uintptr_t) cookie, found);
+}
+
+/* Sees to it that it has a place: by perf's copy, the reader's, or without a stack. */
+static void find_stack(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
+{
+        struct copy *copy = wait->copy;
+        struct infp_off_cpu_place *place = wait->place;
+
+        if (!copy && place)
+                return;
+        place = new_place(waits);
+        if (!place)
+                return;
+        if (wait->place && !wait->state)
+                wait->state = wait->place->state;
+        drop_place(waits, wait->place);
+        wait->place = place;
+        wait->copy = NULL;
+        place->wait = wait;
+        place->pid = wait->pid;
+        place->tid = wait->tid;
+        wait->has_kernel = copy && copy->sample.n_kernel;
+        wait->is_closing = true; /* found at once: the caller reports it */
+        if (copy)
+                infp_stacks_take(waits->stacks, &copy->sample, INFP_STACK_OFF_CPU, on_found, waits,
+                                 (uint64_t) (uintptr_t) place);
+        else
+                found_nothing(waits, place);
+        wait->is_closing = false;
+        free_copy(waits, copy);
+}
+
+static void free_thread(struct infp_off_cpu_waits *waits, struct thread *thread)
+{
+        if (thread->wait)
+                free_wait(waits, thread->wait);
+        free_copy(waits, thread->copy);
+        drop_place(waits, thread->place);
+        free(thread);
+}
+
+/* ---- cost ---- */
+
+bool infp_off_cpu_is_costly(struct infp_off_cpu_cost *cost, uint64_t n_switches, double cpu_s, uint64_t now_ns)
+{
+        static const double cheap = 0.05, news = 1.5;
+        const struct infp_off_cpu_cost last = *cost;
+        const uint64_t ns = now_ns - last.looked_ns;
+
+        if (last.looked_ns && ns < INFP_NS_PER_S)
+                return false;
+        cost->looked_ns = now_ns;
+        cost->looked_switches = n_switches;
+        cost->looked_cpu_s = cpu_s;
+        if (!last.looked_ns)
+                return false;
+        cost->rate = (double) (n_switches - last.looked_switches) * 1e9 / (double) ns;
+        cost->share = (cpu_s - last.looked_cpu_s) * 1e9 / (double) ns;
+        if (cost->share <= cheap || cost->share <= news * cost->said_share)
+                return false;
+        cost->said_share = cost->share;
+        return true;
+}
 
 void infp_off_cpu_waits_init(struct infp_off_cpu_waits *waits, struct infp_stacks *stacks, uint64_t least_ns)
 {
@@ -21,16 +336,16 @@ void infp_off_cpu_waits_init(struct infp_off_cpu_waits *waits, struct infp_stack
 
 /* ---- threads ---- */
 
-static struct infp_off_cpu_thread *find_thread(const struct infp_off_cpu_waits *waits, int32_t tid)
+static struct thread *find_thread(const struct infp_off_cpu_waits *waits, int32_t tid)
 {
         const uint64_t *value = infp_map_get(&waits->threads, (uint64_t) tid);
 
-        return value ? (struct infp_off_cpu_thread *) (uintptr_t) *value : NULL;
+        return value ? (struct thread *) (uintptr_t) *value : NULL;
 }
 
-static struct infp_off_cpu_thread *get_thread(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
+static struct thread *get_thread(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
 {
-        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
+        struct thread *thread = find_thread(waits, tid);
 
         if (thread) {
                 thread->pid = pid;
@@ -49,10 +364,9 @@ static struct infp_off_cpu_thread *get_thread(struct infp_off_cpu_waits *waits, 
 
 /* ---- records ---- */
 
-static void begin_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thread *thread, uint64_t t_ns,
-                       bool is_preempted)
+static void begin_wait(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns, bool is_preempted)
 {
-        struct infp_off_cpu_wait *wait = infp_off_cpu_wait_new(waits, thread->pid, thread->tid);
+        struct infp_off_cpu_wait *wait = new_wait(waits, thread->pid, thread->tid);
         struct infp_off_cpu_place *place = thread->place;
 
         thread->wait = wait;
@@ -69,12 +383,12 @@ static void begin_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thr
         if (place && place->t_ns >= t_ns && !is_preempted)
                 wait->place = place;
         else
-                infp_off_cpu_place_drop(waits, place);
-        infp_off_cpu_wait_link(&waits->open, wait);
+                drop_place(waits, place);
+        link_wait(&waits->open, wait);
 }
 
 /* It is over: short ones are summed, the rest is told at the end of the turn, when all that was read during it is known. */
-static void end_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thread *thread, uint64_t t_ns)
+static void end_wait(struct infp_off_cpu_waits *waits, struct thread *thread, uint64_t t_ns)
 {
         struct infp_off_cpu_wait *wait = thread->wait;
         const uint64_t spent_ns = t_ns > wait->out_ns ? t_ns - wait->out_ns : 0;
@@ -84,13 +398,13 @@ static void end_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_threa
                 thread->n_short[wait->is_preempted]++;
                 thread->short_ns[wait->is_preempted] += spent_ns;
                 waits->n_short++;
-                infp_off_cpu_wait_free(waits, wait);
+                free_wait(waits, wait);
                 return;
         }
         wait->in_ns = t_ns;
         wait->is_over = true;
-        infp_off_cpu_wait_unlink(wait);
-        infp_off_cpu_wait_link(&waits->closed, wait);
+        unlink_wait(wait);
+        link_wait(&waits->closed, wait);
         wait->older = thread->closed;
         thread->closed = wait;
 }
@@ -98,7 +412,7 @@ static void end_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_threa
 void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in,
                       bool is_preempted)
 {
-        struct infp_off_cpu_thread *thread = get_thread(waits, pid, tid);
+        struct thread *thread = get_thread(waits, pid, tid);
 
         waits->n_refused += !thread && !is_in;
         if (!thread || thread->dead_ns)
@@ -109,14 +423,14 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
                 if (thread->wait)
                         end_wait(waits, thread, t_ns);
                 thread->in_ns = t_ns;
-                infp_off_cpu_copy_free(waits, thread->copy); /* of a switch whose record was lost */
+                free_copy(waits, thread->copy); /* of a switch whose record was lost */
                 thread->copy = NULL;
                 return;
         }
         thread->is_refused = false;
         if (thread->wait) { /* when it got its CPU was lost: so is the wait */
                 waits->n_lost++;
-                infp_off_cpu_wait_free(waits, thread->wait);
+                free_wait(waits, thread->wait);
                 thread->wait = NULL;
         }
         waits->n_switches++;
@@ -126,17 +440,17 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
 
 void infp_off_cpu_moved(struct infp_off_cpu_waits *waits, const struct infp_perf_sample *sample)
 {
-        struct infp_off_cpu_thread *thread = get_thread(waits, sample->pid, sample->tid);
+        struct thread *thread = get_thread(waits, sample->pid, sample->tid);
 
         if (!thread || thread->dead_ns)
                 return;
-        infp_off_cpu_copy_free(waits, thread->copy);
-        thread->copy = infp_off_cpu_copy_new(waits, sample);
+        free_copy(waits, thread->copy);
+        thread->copy = new_copy(waits, sample);
 }
 
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid)
 {
-        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
+        struct thread *thread = find_thread(waits, tid);
 
         if (!thread || !thread->dead_ns)
                 return;
@@ -153,14 +467,14 @@ static void on_read(void *context, uint64_t cookie, const struct infp_stack_foun
         struct infp_off_cpu_place *place = (struct infp_off_cpu_place *) (uintptr_t) cookie;
         struct infp_off_cpu_waits *waits = context;
 
-        infp_off_cpu_place_found(waits, place, found);
+        found_place(waits, place, found);
         if (found->is_truncated && place->is_whole && waits->enlarge)
                 waits->enlarge(waits->enlarge_context, place->tid);
 }
 
 static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
 {
-        struct infp_off_cpu_place *place = infp_off_cpu_place_new(waits);
+        struct infp_off_cpu_place *place = new_place(waits);
         char text[STATE_TEXT];
 
         if (!place)
@@ -170,17 +484,17 @@ static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, c
         place->tid = message->tid;
         place->is_whole = message->is_whole;
         infp_wall_state(&message->moment, text, sizeof(text));
-        place->state = infp_off_cpu_word(waits, text);
+        place->state = word_of(waits, text);
         infp_wall_call_name(&message->moment, text, sizeof(text));
-        place->call = *text ? infp_off_cpu_word(waits, text) : NULL;
-        place->wchan = *message->moment.wchan ? infp_off_cpu_word(waits, message->moment.wchan) : NULL;
+        place->call = *text ? word_of(waits, text) : NULL;
+        place->wchan = *message->moment.wchan ? word_of(waits, message->moment.wchan) : NULL;
         if (message->moment.has_registers && message->stack_size) {
                 const struct infp_perf_sample sample = infp_wall_sample(message);
 
                 infp_stacks_take(waits->stacks, &sample, INFP_STACK_OFF_CPU, on_read, waits,
                                  (uint64_t) (uintptr_t) place);
         } else {
-                infp_off_cpu_place_unread(waits, place);
+                found_nothing(waits, place);
         }
         return place;
 }
@@ -194,7 +508,7 @@ static void read_of_wait(struct infp_off_cpu_waits *waits, struct infp_off_cpu_w
                 wait->place = read_place(waits, message);
         } else if (!wait->state) { /* perf has its stack */
                 infp_wall_state(&message->moment, text, sizeof(text));
-                wait->state = infp_off_cpu_word(waits, text);
+                wait->state = word_of(waits, text);
         }
 }
 
@@ -204,7 +518,7 @@ static bool is_during(const struct infp_off_cpu_wait *wait, uint64_t t_ns)
 }
 
 /* The wait in which the thread was read: the open one, one that has just ended, or one whose begin is still to come. */
-static void place_moment(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thread *thread,
+static void place_moment(struct infp_off_cpu_waits *waits, struct thread *thread,
                          const struct infp_wall_message *message)
 {
         struct infp_off_cpu_wait *wait = thread->wait;
@@ -219,7 +533,7 @@ static void place_moment(struct infp_off_cpu_waits *waits, struct infp_off_cpu_t
                 read_of_wait(waits, wait, message);
         if (wait || t_ns <= thread->in_ns)
                 return;
-        infp_off_cpu_place_drop(waits, thread->place);
+        drop_place(waits, thread->place);
         thread->place = read_place(waits, message);
         if (thread->has_records)
                 return;
@@ -229,7 +543,7 @@ static void place_moment(struct infp_off_cpu_waits *waits, struct infp_off_cpu_t
 
 static void take_moment(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
 {
-        struct infp_off_cpu_thread *thread = get_thread(waits, message->pid, message->tid);
+        struct thread *thread = get_thread(waits, message->pid, message->tid);
 
         if (!thread || thread->dead_ns)
                 return;
@@ -244,7 +558,7 @@ static void take_moment(struct infp_off_cpu_waits *waits, const struct infp_wall
 /* Of those that perf sees the record is still to come, and with it what is older. */
 static void take_gone(struct infp_off_cpu_waits *waits, int32_t tid)
 {
-        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
+        struct thread *thread = find_thread(waits, tid);
 
         if (!thread || thread->dead_ns)
                 return;
@@ -265,8 +579,7 @@ void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_
 
 /* ---- rows ---- */
 
-static void tell_short(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thread *thread, bool is_preempted,
-                       uint64_t t_ns)
+static void tell_short(struct infp_off_cpu_waits *waits, struct thread *thread, bool is_preempted, uint64_t t_ns)
 {
         struct infp_stack_found found = { .cpu = -1 };
         char text[STATE_TEXT];
@@ -281,23 +594,23 @@ static void tell_short(struct infp_off_cpu_waits *waits, struct infp_off_cpu_thr
         snprintf(text, sizeof(text), "[waits below %llu us]", (unsigned long long) waits->least_ns / 1000);
         infp_stacks_extend(waits->stacks, &found, INFP_FRAME_UNKNOWN, text);
         infp_stacks_put(waits->stacks, &found, (double) thread->short_ns[is_preempted] / 1e9,
-                        infp_off_cpu_word(waits, is_preempted ? "runnable" : "blocked"));
+                        word_of(waits, is_preempted ? "runnable" : "blocked"));
         thread->n_short[is_preempted] = 0;
         thread->short_ns[is_preempted] = 0;
 }
 
 static void tell_closed(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
 {
-        infp_off_cpu_wait_unlink(wait);
-        infp_off_cpu_wait_link(&waits->telling, wait);
-        infp_off_cpu_wait_find(waits, wait);
-        infp_off_cpu_wait_tell(waits, wait, wait->in_ns);
+        unlink_wait(wait);
+        link_wait(&waits->telling, wait);
+        find_stack(waits, wait);
+        tell_wait(waits, wait, wait->in_ns);
 }
 
 /* What it has is told now: after its end nobody knows its name. */
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid)
 {
-        struct infp_off_cpu_thread *thread = find_thread(waits, tid);
+        struct thread *thread = find_thread(waits, tid);
 
         if (!thread || thread->dead_ns)
                 return;
@@ -318,7 +631,7 @@ static void tell_sums(struct infp_off_cpu_waits *waits, uint64_t now_ns, bool is
         const uint64_t t_ns = waits->told_ns ? waits->told_ns : now_ns;
 
         for (size_t i = 0; i < waits->threads.cap; i++) {
-                struct infp_off_cpu_thread *thread = (void *) (uintptr_t) waits->threads.slots[i].value;
+                struct thread *thread = (void *) (uintptr_t) waits->threads.slots[i].value;
 
                 if (!waits->threads.slots[i].key)
                         continue;
@@ -328,7 +641,7 @@ static void tell_sums(struct infp_off_cpu_waits *waits, uint64_t now_ns, bool is
                         infp_off_cpu_exit(waits, thread->gone_ns, thread->tid); /* its last record was lost */
                 if (!is_end && (!thread->dead_ns || now_ns - thread->dead_ns < DEAD_NS))
                         continue;
-                infp_off_cpu_thread_free(waits, thread);
+                free_thread(waits, thread);
                 infp_map_delete(&waits->threads, waits->threads.slots[i].key);
                 i--; /* another one may have moved here */
         }
@@ -343,7 +656,7 @@ static void tell_all_closed(struct infp_off_cpu_waits *waits)
                 wait = wait->next;
         while (wait) {
                 struct infp_off_cpu_wait *previous = wait->previous;
-                struct infp_off_cpu_thread *thread = find_thread(waits, wait->tid);
+                struct thread *thread = find_thread(waits, wait->tid);
 
                 if (thread)
                         thread->closed = NULL; /* all of them are told */
@@ -358,9 +671,9 @@ void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns)
                 next = wait->next;
                 /* What waits for long does not need a copy of its stack any more. */
                 if (wait->copy && now_ns > wait->out_ns && now_ns - wait->out_ns > waits->least_ns)
-                        infp_off_cpu_wait_find(waits, wait);
+                        find_stack(waits, wait);
                 if (now_ns > wait->told_ns && now_ns - wait->told_ns > LONG_NS)
-                        infp_off_cpu_wait_tell(waits, wait, now_ns);
+                        tell_wait(waits, wait, now_ns);
         }
         tell_all_closed(waits);
         if (now_ns - waits->told_ns < TELL_NS)
@@ -372,7 +685,7 @@ void infp_off_cpu_turn(struct infp_off_cpu_waits *waits, uint64_t now_ns)
 void infp_off_cpu_end(struct infp_off_cpu_waits *waits, uint64_t now_ns)
 {
         for (size_t i = 0; i < waits->threads.cap; i++) {
-                struct infp_off_cpu_thread *thread = (void *) (uintptr_t) waits->threads.slots[i].value;
+                struct thread *thread = (void *) (uintptr_t) waits->threads.slots[i].value;
 
                 if (waits->threads.slots[i].key && thread->wait)
                         end_wait(waits, thread, now_ns);
@@ -381,11 +694,29 @@ void infp_off_cpu_end(struct infp_off_cpu_waits *waits, uint64_t now_ns)
         tell_sums(waits, now_ns, true);
 }
 
+static void free_waits(struct infp_off_cpu_waits *waits, struct infp_off_cpu_wait *wait)
+{
+        while (wait) {
+                struct infp_off_cpu_wait *next = wait->next;
+
+                free_copy(waits, wait->copy);
+                free(wait);
+                wait = next;
+        }
+}
+
 void infp_off_cpu_waits_done(struct infp_off_cpu_waits *waits)
 {
         for (size_t i = 0; i < waits->threads.cap; i++)
                 if (waits->threads.slots[i].key)
-                        infp_off_cpu_thread_free(waits, (void *) (uintptr_t) waits->threads.slots[i].value);
+                        free_thread(waits, (void *) (uintptr_t) waits->threads.slots[i].value);
         infp_map_done(&waits->threads);
-        infp_off_cpu_places_done(waits);
+        free_waits(waits, waits->open);
+        free_waits(waits, waits->closed);
+        free_waits(waits, waits->telling);
+        while (waits->places)
+                free_place(waits, waits->places);
+        infp_wall_words_done(&waits->words);
+        infp_map_done(&waits->states);
+        waits->open = waits->closed = waits->telling = NULL;
 }

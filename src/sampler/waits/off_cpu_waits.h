@@ -16,7 +16,7 @@ struct infp_off_cpu_waits {
         uint64_t least_ns;                           /* shorter waits are told in sums, without stacks */
         void (*enlarge)(void *context, int32_t tid); /* a stack was larger than its copy; may be NULL */
         void *enlarge_context;
-        struct infp_map threads;           /* tid -> struct sleeper */
+        struct infp_map threads;           /* tid -> struct thread */
         struct infp_map words;             /* hash -> text */
         struct infp_map states;            /* stack -> text: what those who wait there wait for */
         struct infp_off_cpu_wait *open;    /* a thread waits */
