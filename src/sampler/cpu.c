@@ -1,7 +1,7 @@
 /* Samples of what runs, by the clock of the CPU: infp_stacks makes rows of them by itself. */
 #include <errno.h>
 
-#include "sampler/modes.h"
+#include "sampler/mode.h"
 
 struct cpu {
         const struct infp_mode_context *context;

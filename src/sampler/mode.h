@@ -1,4 +1,4 @@
-/* A way of sampling (cpu, wall, off-cpu): a file with one const record, and its line in modes.c. All functions are called by the
+/* A way of sampling (cpu, wall, off-cpu): a file with one const record, and its word in sampler.c. All functions are called by the
  * sampler's reading thread; a mode that may wait for something does that in a thread of its own, which wakes the reader. */
 #pragma once
 
@@ -65,5 +65,6 @@ struct infp_sampler_mode {
         void (*close)(void *state); /* also of a state whose open failed */
 };
 
-/* modes.c: ended by NULL. */
-extern const struct infp_sampler_mode *const infp_sampler_modes[];
+extern const struct infp_sampler_mode infp_sampler_mode_cpu;
+extern const struct infp_sampler_mode infp_sampler_mode_wall;
+extern const struct infp_sampler_mode infp_sampler_mode_off_cpu;

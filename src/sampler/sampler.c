@@ -1,6 +1,9 @@
 #include "sampler/sampler.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -8,13 +11,520 @@
 
 #include "base/debug.h"
 #include "base/fd.h"
+#include "base/human.h"
 #include "base/mem.h"
+#include "base/rights.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "sampler/sampler_inner.h"
+#include "collect/target.h"
+#include "sampler/mode.h"
+#include "sampler/names/symbols_live.h"
+#include "sampler/sampler_tree.h"
+
+enum { SAMPLER_MODES = 8, SAMPLER_ROOTS = 256 };
+
+struct infp_sampler {
+        struct infp_sampler_options options;
+        struct infp_mode_context context;
+        struct infp_perf *perf; /* NULL: not allowed, or nobody wants it */
+        struct infp_stacks *stacks;
+        struct infp_symbols_live *live; /* names that cannot wait for the end of the recording */
+        struct infp_rowring *ring;
+        struct infp_emit *emit;
+        struct infp_perf_handler stacks_handler, handler; /* theirs, and ours in front of it */
+
+        struct sampler_mode {
+                const struct infp_sampler_mode *mode;
+                void *state;
+                uint64_t due_ns;
+        } modes[SAMPLER_MODES];
+        unsigned n_modes;
+
+        /* Why something is missing, found before the thread began. */
+        struct infp_err perf_err;
+        const char *perf_fix;
+
+        pthread_t thread;
+        pthread_mutex_t lock;
+        pthread_cond_t done; /* on CLOCK_MONOTONIC */
+        bool is_started;
+        /* Under the lock. */
+        pid_t launch_pid; /* 0: nothing is asked for */
+        pid_t roots[SAMPLER_ROOTS];
+        size_t n_roots;
+        bool has_roots, is_stopping, is_ended;
+        uint64_t stop_ns;
+
+        uint64_t row_ns, start_ns, n_lost, patience_ns;
+        uint64_t woken_at; /* bytes that the recorder had taken when it was woken for a burst */
+        bool is_woken, said_skipped, said_refused;
+        struct pollfd *fds;
+        unsigned n_fds; /* of perf, after two of our own */
+};
+
+/* ---- rows that the sampler writes of itself, and their way to the recorder ---- */
+
+static const uint64_t wait_ns = 200 * 1000; /* for room in the ring, again and again */
+
+static void wake_recorder(const struct infp_sampler *sampler)
+{
+        const uint64_t one = 1;
+
+        (void) !write(sampler->options.wake_fd, &one, sizeof(one));
+}
+
+/* As the collectors' threads do it: at each quarter of the ring. */
+static void wake_for_burst(struct infp_sampler *sampler)
+{
+        const uint64_t taken = infp_rowring_taken(sampler->ring), used = infp_rowring_written(sampler->ring) - taken;
+        const size_t size = infp_rowring_size(sampler->ring);
+
+        if (used <= size / 4 || (sampler->is_woken && taken - sampler->woken_at < size / 8))
+                return;
+        sampler->is_woken = true;
+        sampler->woken_at = taken;
+        wake_recorder(sampler);
+}
+
+/* Waiting is better than losing as long as the kernel has room for what comes meanwhile. */
+static int put(void *context, const struct infp_row *row)
+{
+        struct infp_sampler *sampler = context;
+
+        wake_for_burst(sampler);
+        while (sampler->patience_ns >= wait_ns && infp_rowring_size(sampler->ring) - infp_rowring_used(sampler->ring) <
+                                                          infp_rowring_size(sampler->ring) / 8) {
+                const struct timespec pause = infp_timespec(wait_ns);
+
+                clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+                sampler->patience_ns -= wait_ns;
+                wake_for_burst(sampler);
+        }
+        return infp_rowring_put(sampler->ring, row);
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct infp_sampler *sampler, const char *format, ...)
+{
+        char text[640];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        if (sampler->options.notice)
+                sampler->options.notice(sampler->options.notice_context, text);
+}
+
+static void source(struct infp_sampler *sampler, const char *instance, enum infp_source_state state, const char *reason,
+                   const char *fix)
+{
+        sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_emit_source(sampler->emit, NULL, -1, instance, state, reason, fix);
+}
+
+static void explain_limits(struct infp_sampler *sampler)
+{
+        static const char no_kernel[] = "kernel.perf_event_paranoid does not permit kernel stacks: kernel frames, and "
+                                        "time in the kernel, are not sampled",
+                          fix[] = "sysctl kernel.perf_event_paranoid=1, or setcap cap_perfmon+ep infprof";
+        const uint32_t asked = sampler->options.stack_bytes, got = infp_perf_stack_bytes(sampler->perf);
+        char text[256];
+
+        if (!infp_perf_may(sampler->perf).kernel) {
+                source(sampler, "kernel", INFP_DENIED, no_kernel, fix);
+                say(sampler, "%s (%s would help)", no_kernel, fix);
+        }
+        if (got >= asked)
+                return;
+        snprintf(text, sizeof(text),
+                 "only %u KiB per CPU may be locked for perf buffers: %u instead of %u bytes of each stack are copied",
+                 infp_perf_ring_bytes(sampler->perf) / 1024, got, asked);
+        source(sampler, "locked memory", INFP_DENIED, text, "ulimit -l 8192");
+        say(sampler, "%s (ulimit -l 8192 would help)", text);
+}
+
+/* Rows of `sources` for what may not be done here. */
+static void explain_perf(struct infp_sampler *sampler)
+{
+        if (sampler->perf) {
+                source(sampler, NULL, INFP_OK, NULL, NULL);
+                explain_limits(sampler);
+                return;
+        }
+        if (!sampler->perf_err.text[0]) /* nobody needs them */
+                source(sampler, NULL, INFP_OK, NULL, NULL);
+        else
+                source(sampler, "perf", INFP_DENIED, sampler->perf_err.text, sampler->perf_fix);
+}
+
+static void explain_skipped(struct infp_sampler *sampler, const struct infp_perf_counts *perf)
+{
+        char text[256];
+
+        if (!perf->n_skipped || sampler->said_skipped)
+                return;
+        sampler->said_skipped = true;
+        snprintf(text, sizeof(text), "%s threads of the target are not sampled: %s", infp_count(perf->n_skipped).text,
+                 perf->was_late ? "the machine is too busy to open all perf events in time"
+                                : "there are not enough file descriptors for all perf events");
+        source(sampler, "threads", perf->was_late ? INFP_LATE : INFP_DENIED, text,
+               perf->was_late ? NULL : "ulimit -n 65536, or give infprof CAP_PERFMON");
+        say(sampler, "%s%s", text, perf->was_late ? "" : ", the busiest are (ulimit -n 65536 would help)");
+}
+
+static void explain_refused(struct infp_sampler *sampler, const struct infp_perf_refused *refused)
+{
+        const char *fix = infp_rights_fix(INFP_MAY_SAMPLE);
+        char text[256];
+
+        if (!refused->pid || sampler->said_refused)
+                return;
+        sampler->said_refused = true;
+        snprintf(text, sizeof(text),
+                 "process %d (%s) may not be sampled: it is another user's, or its program took more rights at its "
+                 "start "
+                 "(setuid, setgid, file capabilities)",
+                 refused->pid, refused->name);
+        source(sampler, "perf", INFP_DENIED, text, fix);
+        say(sampler, "%s; %s", text, fix);
+}
+
+static void put_one(struct infp_sampler *sampler, const struct infp_sampler_mode *mode,
+                    const struct infp_stack_counts *stacks, const struct infp_mode_counts *counts, uint64_t now_ns)
+{
+        struct infp_row *row = infp_emit_begin(sampler->emit, &infp_table_sampler, now_ns);
+
+        infp_row_str(row, INFP_SAMPLER_MODE, infp_stack_mode_name(mode->mode));
+        infp_row_str(row, INFP_SAMPLER_METHOD, counts->method);
+        if (counts->rate_hz > 0)
+                infp_row_f64(row, INFP_SAMPLER_RATE, counts->rate_hz);
+        if (counts->has_wanted)
+                infp_row_i64(row, INFP_SAMPLER_WANTED, (int64_t) counts->wanted);
+        infp_row_i64(row, INFP_SAMPLER_TAKEN, (int64_t) stacks->taken);
+        infp_row_i64(row, INFP_SAMPLER_LOST, (int64_t) counts->lost);
+        infp_row_i64(row, INFP_SAMPLER_THROTTLED, (int64_t) counts->throttled);
+        infp_row_i64(row, INFP_SAMPLER_DROPPED, (int64_t) stacks->dropped);
+        infp_row_i64(row, INFP_SAMPLER_TRUNCATED, (int64_t) stacks->truncated);
+        infp_row_i64(row, INFP_SAMPLER_INCOMPLETE, (int64_t) stacks->incomplete);
+        infp_row_i64(row, INFP_SAMPLER_FRAMES, (int64_t) stacks->frames);
+        infp_row_i64(row, INFP_SAMPLER_GUESSED_FRAMES, (int64_t) stacks->guessed_frames);
+        infp_row_i64(row, INFP_SAMPLER_SKIPPED_THREADS, (int64_t) counts->skipped_threads);
+        infp_row_i64(row, INFP_SAMPLER_OWN_CPU_NS, (int64_t) counts->own_cpu_ns);
+        if (counts->has_torn)
+                infp_row_i64(row, INFP_SAMPLER_TORN, (int64_t) counts->torn);
+        sampler->emit->put(sampler->emit->context,
+                           row); /* no commit: cells without a value are explained by the method */
+}
+
+static void put_counts(struct infp_sampler *sampler, uint64_t now_ns)
+{
+        struct infp_perf_counts perf = { 0 };
+        struct infp_stacks_counts stacks;
+
+        infp_stacks_counts(sampler->stacks, &stacks);
+        if (sampler->perf) {
+                infp_perf_counts(sampler->perf, &perf);
+                explain_skipped(sampler, &perf);
+                explain_refused(sampler, &perf.refused);
+        }
+        for (unsigned i = 0; i < sampler->n_modes; i++) {
+                const struct sampler_mode *own = &sampler->modes[i];
+                struct infp_mode_counts counts = { 0 };
+
+                if (own->mode->counts)
+                        own->mode->counts(own->state, &counts);
+                if (!counts.method) {
+                        counts.method = infp_perf_method_name(perf.method);
+                        counts.lost = perf.n_lost;
+                        counts.throttled = perf.n_throttled;
+                        counts.skipped_threads = perf.n_skipped;
+                        counts.has_wanted = perf.has_clock && counts.rate_hz > 0;
+                        counts.wanted = (uint64_t) ((double) perf.clock_ns * counts.rate_hz / (double) INFP_NS_PER_S);
+                }
+                if (i == 0) /* what all share */
+                        counts.own_cpu_ns += infp_clock_ns(CLOCK_THREAD_CPUTIME_ID) + stacks.helper_cpu_ns;
+                put_one(sampler, own->mode, &stacks.modes[own->mode->mode], &counts, now_ns);
+        }
+}
+
+/* ---- the thread that reads: it takes what the kernel has written, has stacks made of it, and writes each second how that goes ---- */
+
+static const uint64_t drain_ns = 200 * INFP_NS_PER_MS; /* what is not much waits so long */
+static const uint64_t row_ns = INFP_NS_PER_S;
+static const uint64_t end_ns = 2 * INFP_NS_PER_S;   /* for tables that are still being built at the end */
+static const uint64_t names_ns = 2 * INFP_NS_PER_S; /* for names that have to be found by then */
+static const uint64_t turn_patience_ns = 50 * INFP_NS_PER_MS, end_patience_ns = INFP_NS_PER_S;
+enum { TREE_ROUNDS = 4, TREE_PROCESSES = 65536 };
+
+/* The events as one handler: infp_stacks first, then the modes. */
+#define EACH_MODE(sampler, own) \
+        for (struct sampler_mode *own = (sampler)->modes; own < (sampler)->modes + (sampler)->n_modes; own++)
+
+static void on_sample(void *context, const struct infp_perf_sample *sample)
+{
+        struct infp_sampler *sampler = context;
+
+        if (sampler->options.cpu_hz > 0 || sample->is_switch) /* else the clock is there for --wall alone */
+                sampler->stacks_handler.sample(sampler->stacks_handler.context, sample);
+        EACH_MODE(sampler, own)
+        {
+                if (sample->is_switch && own->mode->moved)
+                        own->mode->moved(own->state, sample);
+                if (!sample->is_switch && own->mode->sample)
+                        own->mode->sample(own->state, sample);
+        }
+}
+
+static void on_mapping(void *context, const struct infp_perf_mapping *mapping)
+{
+        const struct infp_sampler *sampler = context;
+
+        sampler->stacks_handler.mapping(sampler->stacks_handler.context, mapping);
+}
+
+static void on_name(void *context, uint64_t t_ns, int32_t pid, int32_t tid, const char *name, bool is_exec)
+{
+        struct infp_sampler *sampler = context;
+
+        sampler->stacks_handler.name(sampler->stacks_handler.context, t_ns, pid, tid, name, is_exec);
+        EACH_MODE(sampler, own)
+        if (is_exec && own->mode->exec)
+                own->mode->exec(own->state, t_ns, pid);
+}
+
+static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+{
+        struct infp_sampler *sampler = context;
+
+        sampler->stacks_handler.fork(sampler->stacks_handler.context, t_ns, pid, tid, parent_pid, parent_tid);
+        EACH_MODE(sampler, own)
+        if (own->mode->fork)
+                own->mode->fork(own->state, t_ns, pid, tid, parent_pid, parent_tid);
+}
+
+static void on_end(void *context, uint64_t t_ns, int32_t pid, int32_t tid)
+{
+        struct infp_sampler *sampler = context;
+
+        EACH_MODE(sampler, own)
+        if (own->mode->exit)
+                own->mode->exit(own->state, t_ns, pid, tid);
+        sampler->stacks_handler.exit(sampler->stacks_handler.context, t_ns, pid, tid);
+}
+
+static void on_run(void *context, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in, bool is_preempted)
+{
+        struct infp_sampler *sampler = context;
+
+        EACH_MODE(sampler, own)
+        if (own->mode->run)
+                own->mode->run(own->state, t_ns, pid, tid, is_in, is_preempted);
+}
+
+/* Those that cannot take part leave the list. */
+static void open_modes(struct infp_sampler *sampler)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < sampler->n_modes; i++) {
+                struct sampler_mode own = sampler->modes[i];
+                struct infp_err err = { "" };
+                const int r = own.mode->open ? own.mode->open(own.state, &sampler->context, &err) : 0;
+
+                if (r >= 0) {
+                        sampler->modes[n++] = own;
+                        continue;
+                }
+                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                infp_emit_source(sampler->emit, NULL, -1, infp_stack_mode_name(own.mode->mode), infp_source_state_of(r),
+                                 err.text, NULL);
+                if (sampler->perf || r == -ENOTSUP) /* that perf is refused was said */
+                        say(sampler, "%s", err.text);
+                if (own.mode->close)
+                        own.mode->close(own.state);
+                free(own.state);
+        }
+        sampler->n_modes = n;
+}
+
+/* Children that were born while we looked have inherited events, or are found by the next look. */
+static void attach(struct infp_sampler *sampler, const pid_t *roots, size_t n_roots)
+{
+        infp_autofree int32_t *pids = calloc(TREE_PROCESSES, sizeof(*pids));
+        struct infp_err err = { "" };
+        size_t n = 0, n_before;
+        int r = 0;
+
+        if (!pids || !sampler->perf)
+                return;
+        for (unsigned round = 0; round < TREE_ROUNDS && r >= 0; round++) {
+                n_before = n;
+                n = infp_sampler_tree(roots, n_roots, pids, TREE_PROCESSES);
+                if (round && n == n_before)
+                        break;
+                r = infp_perf_attach(sampler->perf, pids, n, &err);
+        }
+        if (r < 0 && r != -EMFILE && r != -ENFILE && r != -ETIME) { /* of skipped threads the counts tell */
+                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                infp_emit_source(sampler->emit, NULL, -1, "perf", infp_source_state_of(r), err.text, NULL);
+                say(sampler, "%s", err.text);
+        }
+        for (size_t i = 0; i < n; i++)
+                infp_stacks_seed(sampler->stacks, pids[i]);
+}
+
+/* What the recorder's thread asks for. Returns true when the end was asked for. */
+static bool take_requests(struct infp_sampler *sampler)
+{
+        pid_t roots[SAMPLER_ROOTS], launch_pid;
+        struct infp_err err = { "" };
+        bool has_roots, is_stopping;
+        size_t n_roots;
+        int r = 0;
+
+        pthread_mutex_lock(&sampler->lock);
+        launch_pid = sampler->launch_pid;
+        has_roots = sampler->has_roots;
+        n_roots = sampler->n_roots;
+        memcpy(roots, sampler->roots, n_roots * sizeof(*roots));
+        sampler->has_roots = false;
+        is_stopping = sampler->is_stopping;
+        pthread_mutex_unlock(&sampler->lock);
+        if (has_roots)
+                attach(sampler, roots, n_roots);
+        if (!launch_pid)
+                return is_stopping;
+        if (sampler->perf)
+                r = infp_perf_launch(sampler->perf, launch_pid, &err);
+        if (r < 0) {
+                sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+                infp_emit_source(sampler->emit, NULL, -1, "perf", infp_source_state_of(r), err.text, NULL);
+                say(sampler, "%s", err.text);
+        }
+        pthread_mutex_lock(&sampler->lock);
+        sampler->launch_pid = 0;
+        pthread_cond_broadcast(&sampler->done);
+        pthread_mutex_unlock(&sampler->lock);
+        return is_stopping;
+}
+
+static void attach_machine(struct infp_sampler *sampler)
+{
+        struct infp_err err = { "" };
+
+        if (!sampler->perf || infp_perf_attach_machine(sampler->perf, &err) >= 0)
+                return;
+        sampler->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_emit_source(sampler->emit, NULL, -1, "perf", INFP_DENIED, err.text, "setcap cap_perfmon+ep infprof");
+        say(sampler, "%s", err.text);
+}
+
+static void drain(struct infp_sampler *sampler, bool all)
+{
+        if (!sampler->perf)
+                return;
+        infp_perf_drain(sampler->perf, &sampler->handler, all);
+        if (infp_perf_lost(sampler->perf) == sampler->n_lost)
+                return;
+        sampler->n_lost = infp_perf_lost(sampler->perf);
+        infp_stacks_lost(sampler->stacks);
+}
+
+static void turn(struct infp_sampler *sampler)
+{
+        uint64_t now;
+
+        sampler->patience_ns = turn_patience_ns;
+        sampler->is_woken = false;
+        drain(sampler, false);
+        now = infp_clock_ns(CLOCK_MONOTONIC);
+        infp_stacks_turn(sampler->stacks, now);
+        infp_symbols_live_turn(sampler->live, sampler->stacks, now);
+        EACH_MODE(sampler, own)
+        if (own->mode->turn)
+                own->due_ns = own->mode->turn(own->state, now);
+        if (now < sampler->row_ns)
+                return;
+        put_counts(sampler, now);
+        sampler->row_ns += row_ns;
+        if (sampler->row_ns <= now)
+                sampler->row_ns = now + row_ns;
+}
+
+/* Until a ring has something, somebody has, or it is time. */
+static void wait_for_news(struct infp_sampler *sampler)
+{
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        uint64_t due = sampler->perf ? now + drain_ns : UINT64_MAX, count;
+        struct timespec timeout;
+
+        due = due < sampler->row_ns ? due : sampler->row_ns;
+        EACH_MODE(sampler, own)
+        if (own->mode->turn && own->due_ns < due)
+                due = own->due_ns;
+        timeout = infp_timespec(due > now ? due - now : 0);
+        sampler->fds[0] = (struct pollfd){ .fd = sampler->context.wake_fd, .events = POLLIN };
+        sampler->fds[1] = (struct pollfd){ .fd = infp_stacks_wake_fd(sampler->stacks), .events = POLLIN };
+        if (ppoll(sampler->fds, sampler->n_fds + 2, &timeout, NULL) > 0 && sampler->fds[0].revents)
+                (void) !read(sampler->context.wake_fd, &count, sizeof(count));
+}
+
+static void end(struct infp_sampler *sampler)
+{
+        uint64_t now;
+
+        if (sampler->perf)
+                infp_perf_stop(sampler->perf);
+        sampler->patience_ns = end_patience_ns;
+        drain(sampler, true);
+        now = infp_clock_ns(CLOCK_MONOTONIC);
+        EACH_MODE(sampler, own)
+        if (own->mode->end)
+                own->mode->end(own->state, now);
+        infp_stacks_end(sampler->stacks, now + end_ns);
+        infp_symbols_live_end(sampler->live, sampler->stacks, infp_clock_ns(CLOCK_MONOTONIC) + names_ns);
+        put_counts(sampler, infp_clock_ns(CLOCK_MONOTONIC));
+}
+
+static void *read_events(void *context)
+{
+        struct infp_sampler *sampler = context;
+
+        sampler->handler = (struct infp_perf_handler){
+                .context = sampler,
+                .sample = on_sample,
+                .mapping = on_mapping,
+                .name = on_name,
+                .fork = on_fork,
+                .exit = on_end,
+                .run = on_run,
+        };
+        explain_perf(sampler);
+        open_modes(sampler);
+        if (infp_target_mode(sampler->options.env->target) == INFP_MODE_HOST)
+                attach_machine(sampler);
+        sampler->row_ns = infp_clock_ns(CLOCK_MONOTONIC) + row_ns;
+        while (!take_requests(sampler)) {
+                wait_for_news(sampler);
+                turn(sampler);
+        }
+        end(sampler);
+        pthread_mutex_lock(&sampler->lock);
+        sampler->is_ended = true;
+        pthread_cond_broadcast(&sampler->done);
+        pthread_mutex_unlock(&sampler->lock);
+        wake_recorder(sampler);
+        return NULL;
+}
+
+/* ---- the session's side ---- */
 
 enum { RING_BYTES = 8 << 20 }; /* touched only as far as rows wait in it */
 static const uint64_t patience_ns = 5 * INFP_NS_PER_S;
+
+/* The first stands for the thread that reads: its CPU time is that one's. */
+static const struct infp_sampler_mode *const modes[] = { &infp_sampler_mode_cpu, &infp_sampler_mode_wall,
+                                                         &infp_sampler_mode_off_cpu };
 
 /* Which modes are asked for, and what they want of perf. 1: something; 0: nothing; -ENOMEM. */
 static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *perf, struct infp_err *err)
@@ -23,7 +533,7 @@ static int choose_modes(struct infp_sampler *sampler, struct infp_perf_options *
 
         sampler->n_modes = 0;
         *perf = (struct infp_perf_options){ .stack_bytes = sampler->options.stack_bytes };
-        for (const struct infp_sampler_mode *const *mode = infp_sampler_modes; *mode; mode++) {
+        for (const struct infp_sampler_mode *const *mode = modes; mode < modes + INFP_COUNT(modes); mode++) {
                 struct sampler_mode *own = &sampler->modes[sampler->n_modes];
 
                 if (!(*mode)->is_wanted(&sampler->options))
@@ -51,9 +561,9 @@ static void fall_back(struct infp_sampler *sampler)
         if (is_next)
                 options->wall_hz =
                         options->cpu_hz < INFP_SAMPLER_DEFAULT_WALL_HZ ? options->cpu_hz : INFP_SAMPLER_DEFAULT_WALL_HZ;
-        infp_sampler_say(sampler, "%s%s%s%s%s", sampler->perf_err.text, sampler->perf_fix ? " (" : "",
-                         sampler->perf_fix ? sampler->perf_fix : "", sampler->perf_fix ? " would help)" : "",
-                         is_next ? "; what threads wait for is sampled instead, as --wall does" : "");
+        say(sampler, "%s%s%s%s%s", sampler->perf_err.text, sampler->perf_fix ? " (" : "",
+            sampler->perf_fix ? sampler->perf_fix : "", sampler->perf_fix ? " would help)" : "",
+            is_next ? "; what threads wait for is sampled instead, as --wall does" : "");
 }
 
 static void free_modes(struct infp_sampler *sampler)
@@ -99,12 +609,12 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 .env = sampler->options.env,
                 .max_depth = sampler->options.max_depth,
                 .cache_directory = sampler->options.cache_directory,
-                .put = infp_sampler_put,
+                .put = put,
                 .put_context = sampler,
         };
         const struct infp_symbols_live_options live = {
                 .root_fd = sampler->options.env->root_fd,
-                .put = infp_sampler_put,
+                .put = put,
                 .put_context = sampler,
         };
         unsigned n_rings;
@@ -115,7 +625,7 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         sampler->emit = malloc(sizeof(*sampler->emit));
         if (!sampler->emit || infp_rowring_new(RING_BYTES, &sampler->ring) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
-        infp_emit_init(sampler->emit, infp_sampler_put, sampler);
+        infp_emit_init(sampler->emit, put, sampler);
         sampler->emit->collector = "sampler";
         INFP_TRY(open_perf(sampler, err));
         n_rings = sampler->perf ? infp_perf_rings(sampler->perf) : 0;
@@ -145,7 +655,7 @@ int infp_sampler_start(const struct infp_sampler_options *options, struct infp_s
         infp_cond_init(&sampler->done);
         r = make_parts(sampler, &own);
         if (r >= 0) {
-                r = infp_thread_start(&sampler->thread, "infprof-sampler", 0, infp_sampler_main, sampler);
+                r = infp_thread_start(&sampler->thread, "infprof-sampler", 0, read_events, sampler);
                 sampler->is_started = r == 0;
                 if (r < 0)
                         infp_fail_errno(&own, r, "cannot start the sampler's thread");

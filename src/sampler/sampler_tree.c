@@ -1,4 +1,5 @@
-/* Who descends from whom, by one look at the process table. */
+#include "sampler/sampler_tree.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "collect/process_stat.h"
-#include "sampler/sampler_inner.h"
 
 struct pair {
         int32_t pid, ppid;

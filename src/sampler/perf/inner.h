@@ -58,22 +58,11 @@ struct infp_perf {
 
 enum { PERF_INHERITED = UINT32_MAX };
 
-/* event.c */
-void infp_perf_attribute(const struct infp_perf *perf, enum perf_kind kind, struct perf_event_attr *ret);
-int infp_perf_event(struct perf_event_attr *attr, pid_t pid, int cpu, int output_fd); /* a descriptor or -errno */
-int infp_perf_probe(struct infp_perf *perf, const char **ret_fix, struct infp_err *err);
-/* The sentence for what perf_event_open answered. Returns r. */
-int infp_perf_explain(int r, const char **ret_fix, struct infp_err *err);
-int infp_perf_refused(int r, struct infp_err *err); /* the same with the fix in the sentence */
-
-/* rings.c */
-int infp_perf_map_rings(struct infp_perf *perf, const char **ret_fix, struct infp_err *err);
-void infp_perf_unmap_rings(struct infp_perf *perf);
-
-/* groups.c: events of one thread (or of a tree that will inherit them, or with pid -1 of all CPUs). */
+/* front.c. The sentence for what perf_event_open answered, with the fix. Returns r. */
+int infp_perf_refused(int r, struct infp_err *err);
+/* Events of one thread (or of a tree that will inherit them, or with pid -1 of all CPUs). */
 int infp_perf_group_open(struct infp_perf *perf, pid_t pid, bool on_exec, unsigned *ret_group);
 void infp_perf_group_close(struct infp_perf *perf, unsigned group);
-void infp_perf_groups_read(struct infp_perf *perf, bool all);
 void infp_perf_groups_reap(struct infp_perf *perf);
 
 /* threads.c */

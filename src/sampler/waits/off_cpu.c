@@ -7,7 +7,7 @@
 #include "base/human.h"
 #include "base/time.h"
 #include "collect/target.h"
-#include "sampler/modes.h"
+#include "sampler/mode.h"
 #include "sampler/waits/off_cpu_waits.h"
 #include "sampler/waits/wall_reader.h"
 

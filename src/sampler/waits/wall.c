@@ -1,5 +1,5 @@
 #include "base/human.h"
-#include "sampler/modes.h"
+#include "sampler/mode.h"
 
 #include <errno.h>
 #include <stdio.h>
