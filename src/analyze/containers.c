@@ -120,7 +120,7 @@ static int add_name(void *context, const struct infp_batch *batch, const int *at
         return infp_cell_keep(&use->runtime, batch, at[3], row);
 }
 
-/* Of each resource some and full; interrupts have only full. */
+/* `some` and `full` of each resource; interrupts have only `full`. */
 static const char *const pressure_columns[] = { "vPressureCpuSome",    "vPressureCpuFull",
                                                 "vPressureMemorySome", "vPressureMemoryFull",
                                                 "vPressureIoSome",     "vPressureIoFull",
@@ -140,7 +140,7 @@ static int add_pressure(void *context, const struct infp_batch *batch, const int
         return 0;
 }
 
-/* Those resources of which there is anything. */
+/* Keeps the resources that have values. */
 static int read_pressure(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
                          struct infp_err *err)
 {
@@ -231,7 +231,7 @@ static double last_of(const struct infp_container_use *use, enum infp_container_
 
 double infp_container_cpus_allowed(const struct infp_container_use *use, double machine_cpus)
 {
-        /* fmin takes no notice of what is not a number. */
+        /* fmin ignores NAN. */
         return fmin(fmin(last_of(use, INFP_CONTAINER_CPU_LIMIT), last_of(use, INFP_CONTAINER_PROCESSORS)),
                     machine_cpus);
 }
@@ -242,7 +242,7 @@ double infp_container_memory_peak(const struct infp_container_use *use)
                                *used = &use->stat[INFP_CONTAINER_MEMORY];
         double seen = used->n ? used->max : NAN;
 
-        /* The kernel's own peak is of all its life: of this range only when it has risen in it. */
+        /* The kernel's peak covers the container's whole life: it belongs to this range only if it rose in it. */
         if (peak->n && peak->last > peak->first)
                 return fmax(peak->last, seen);
         return seen;
@@ -252,7 +252,7 @@ double infp_container_memory_allowed(const struct infp_container_use *use, doubl
 {
         double limit = last_of(use, INFP_CONTAINER_MEMORY_LIMIT);
 
-        /* A limit beyond the machine's memory limits nothing. */
+        /* A limit above the machine's memory has no effect. */
         *ret_is_limit = limit > 0 && !(limit > machine_bytes);
         return *ret_is_limit ? limit : machine_bytes;
 }

@@ -1,5 +1,5 @@
-/* Containers of a range: use beside limits, throttling, and how long tasks waited (pressure), of them and of the machine. Memory
- * grows with the number of containers, up to a bound. */
+/* Containers in a range: use against limits, throttling, and how long tasks waited (pressure), for each of them and for the
+ * machine. Memory grows with the number of containers, up to a bound. */
 #pragma once
 
 #include <stdbool.h>
@@ -61,21 +61,21 @@ struct infp_containers {
         unsigned n_pressure;
 };
 
-/* A run without these tables has none: 0. Of an error ret_table says what could not be read. */
+/* 0 also for a run without these tables. On error ret_table is the table that cannot be read. */
 int infp_containers_read(struct infp_run *run, const struct infp_scan_options *options, struct infp_containers *ret,
                          const char **ret_table, struct infp_err *err);
 void infp_containers_done(struct infp_containers *containers);
 
 /* The increase of a counter in its base unit (seconds, bytes); NAN without two samples. */
 double infp_container_total(const struct infp_container_use *use, enum infp_container_figure figure);
-double infp_container_seconds(const struct infp_container_use *use); /* between its first and last row; NAN: one row */
+double infp_container_seconds(
+        const struct infp_container_use *use); /* between its first and last row; NAN if there is one row */
 /* Share of periods in which it was throttled, 0..1; NAN: it has no quota, or did not run. */
 double infp_container_throttled(const struct infp_container_use *use);
 /* CPUs used on average, and what it was allowed: its quota or its CPUs, else what `machine_cpus` says; NAN: not known. */
 double infp_container_cpus(const struct infp_container_use *use);
 double infp_container_cpus_allowed(const struct infp_container_use *use, double machine_cpus);
-/* The most memory that it used in the range, and the limit that holds; where there is none `machine_bytes` is what it is set
- * against: *ret_is_limit false. */
+/* Peak memory in the range, and the limit that applies; without one, `machine_bytes` and *ret_is_limit false. */
 double infp_container_memory_peak(const struct infp_container_use *use);
 double infp_container_memory_allowed(const struct infp_container_use *use, double machine_bytes, bool *ret_is_limit);
 /* Share of the time in which tasks waited, 0..1. */

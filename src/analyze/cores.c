@@ -61,7 +61,7 @@ static void find_columns(struct infp_cores *cores, const struct infp_table *tabl
                 cores->columns[i] = infp_table_find(table, infp_cores_columns[i]);
 }
 
-/* The core by its number, made at its place when it is new; NULL without memory. */
+/* The core with this number; a new one is inserted in order. NULL without memory. */
 static struct infp_core *core_of(struct infp_cores *cores, int64_t number)
 {
         unsigned at = cores->n, sorted_cap = cores->cap;
@@ -102,7 +102,7 @@ static void find_dominant(struct infp_cores *cores, unsigned n_loads)
         cores->n_dominated++;
 }
 
-/* All rows of one moment are there: the cores that were there at the moment before as well are compared. */
+/* All rows of one moment have been read: compares the cores that were also there at the moment before. */
 static void end_interval(struct infp_cores *cores)
 {
         unsigned n = 0;
@@ -120,7 +120,7 @@ static void end_interval(struct infp_cores *cores)
                 infp_stat_add_value(&cores->disparity, disparity, 1);
         find_dominant(cores, n);
         for (unsigned i = 0; i < cores->n; i++) {
-                /* A core that was offline begins anew when it is back. */
+                /* A core that was offline starts over when it is back. */
                 if (!cores->cores[i].is_seen)
                         cores->cores[i].t_ns = 0;
                 cores->cores[i].has_load = cores->cores[i].is_seen = false;

@@ -38,7 +38,7 @@ struct infp_cores {
         const struct infp_table *table;
 };
 
-/* What it looks at: the parts of the time, then the key; ended by NULL. */
+/* The columns it reads: the parts of the time, then the key; ended by NULL. */
 extern const char *const infp_cores_columns[];
 
 int infp_cores_add(struct infp_cores *cores, const struct infp_batch *batch, uint32_t row);

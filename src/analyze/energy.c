@@ -15,19 +15,19 @@ enum { DOMAIN, SOURCE, JOULES, PART_OF, SAME_AS, IS_COUNTED, QUALITY, MEASURED }
 static const char *const columns[] = { "domain",     "eSource",  "eJoules",    "ePartOf", "eSameAs",
                                        "eIsCounted", "eQuality", "eMeasuredS", NULL };
 
-/* The readings around the borders are needed too; energy is read each 30 s at least. */
+/* The readings just outside the range are needed too; energy is read at least every 30 s. */
 static const uint64_t margin_ns = UINT64_C(61000000000);
 
 struct track {
         struct infp_energy_domain domain;
         uint64_t t_ns;    /* of the reading before; 0: none */
         double at;        /* its joules */
-        double counted_s; /* seconds that they cover; NAN: a run of an older version does not say */
+        double counted_s; /* seconds that they cover; NAN in runs of older versions */
         double idle_j, idle_s;
         double tokens_j, tokens_s;  /* of the time in which tokens were counted */
         uint64_t first_ns, last_ns; /* covered in the range */
         bool has;                   /* a row in the range */
-        bool is_new;                /* its last row says what it is in the range */
+        bool is_new;                /* its last row describes it in the range */
 };
 
 struct tracks {
@@ -81,7 +81,7 @@ void infp_energy_done(struct infp_energy *energy)
         energy->n = 0;
 }
 
-/* Replaces *ret by the cell, NULL when it is empty. */
+/* Replaces *ret by the cell; NULL if the cell is empty. */
 static int keep_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
 {
         size_t size;
@@ -122,7 +122,7 @@ struct interval {
         double joules, seconds;
 };
 
-/* The part of it that lies in a time, as if it had been even. False: none does. */
+/* The part of it within a time, assuming constant power. False: no part. */
 static bool part_of(const struct interval *interval, uint64_t t0, uint64_t t1, struct interval *ret)
 {
         double share;
@@ -138,7 +138,7 @@ static bool part_of(const struct interval *interval, uint64_t t0, uint64_t t1, s
         return true;
 }
 
-/* Tokens are counted from page to page of an engine, which rarely begin and end with the range. */
+/* Tokens are counted between scrapes of an engine, which rarely coincide with the ends of the range. */
 static void take_tokens_interval(const struct tracks *tracks, struct track *t, const struct interval *interval)
 {
         struct interval part;
@@ -149,7 +149,7 @@ static void take_tokens_interval(const struct tracks *tracks, struct track *t, c
         t->tokens_s += part.seconds;
 }
 
-/* Where nothing was counted the meter was away or set anew, or the battery was not in use. */
+/* Nothing was counted where the meter was missing or reset, or the battery was not in use. */
 static void take_interval(const struct reading *r, struct track *t, const struct energy_reading *reading)
 {
         const struct infp_baseline *baseline = r->baseline;
@@ -263,7 +263,7 @@ static int add_gpu_row(void *context, const struct infp_batch *batch, const int 
         return at[G_SOURCE] < 0 ? 0 : keep_text(&t->domain.source, batch, at[G_SOURCE], row);
 }
 
-/* What stands at the supply of the machine holds its GPUs as well. */
+/* A meter at the machine's supply includes its GPUs. */
 static const struct track *meter_of_all(const struct tracks *tracks)
 {
         for (unsigned i = 0; i < tracks->n; i++) {
@@ -278,7 +278,7 @@ static const struct track *meter_of_all(const struct tracks *tracks)
         return NULL;
 }
 
-/* psys is all of a laptop and half of a server: nobody says whether a GPU is in it. */
+/* psys is a whole laptop but half a server, and nothing documents whether a GPU is included. */
 static bool counts_platform(const struct tracks *tracks)
 {
         for (unsigned i = 0; i < tracks->n; i++)
@@ -287,7 +287,7 @@ static bool counts_platform(const struct tracks *tracks)
         return false;
 }
 
-/* The sensor of a card that the machine's own meters show too ("amdgpu/PPT", eSameAs) never counts. */
+/* A card's sensor that the machine's meters also show ("amdgpu/PPT", eSameAs) never counts. */
 static int count_gpus(struct tracks *tracks)
 {
         const struct track *all = meter_of_all(tracks);
@@ -306,7 +306,7 @@ static int count_gpus(struct tracks *tracks)
         return 0;
 }
 
-/* The GPUs after the others: which of them count depends on these. */
+/* GPUs come last: whether they count depends on the other domains. */
 static int read_domains(struct infp_run *run, const struct infp_energy_options *options,
                         const struct infp_baseline *baseline, struct tracks *tracks, const char **ret_table,
                         struct infp_err *err)
@@ -335,7 +335,7 @@ static void add_tokens(struct infp_energy *e, const struct track *t)
         e->tokens_s = fmin(isnan(e->tokens_s) ? INFINITY : e->tokens_s, t->tokens_s);
 }
 
-/* GPUs, and whatever is not one, apart: a part of a meter that counts is in the total, under its name. */
+/* GPUs and the rest, separately: a part of a meter that counts is in the total under that meter's name. */
 static void add_to_side(struct infp_energy *e, const struct infp_energy_domain *d, double idle)
 {
         if (d->is_gpu) {
@@ -367,7 +367,7 @@ static void add_up(struct infp_energy *e, struct track *t)
         e->t0 = !e->t0 || t->first_ns < e->t0 ? t->first_ns : e->t0;
         e->t1 = t->last_ns > e->t1 ? t->last_ns : e->t1;
         e->baseline_s = fmin(e->baseline_s, t->idle_s);
-        /* Of one unknown the whole is unknown. */
+        /* One unknown makes the sum unknown. */
         e->idle_watts += d->idle_watts;
         e->idle_joules += fmin(idle, d->joules);
         e->dynamic_joules += fmax(d->joules - idle, 0);
@@ -403,7 +403,7 @@ static int conclude(struct infp_energy *e, struct tracks *tracks, struct infp_er
         return 0;
 }
 
-/* While a command waited for its baseline nobody made tokens for it. */
+/* A command that waits for its baseline makes no tokens. */
 static void set_tokens_time(struct tracks *tracks, const struct infp_energy_options *options,
                             const struct infp_baseline *baseline)
 {
@@ -460,7 +460,7 @@ void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_
         const double whole = e->has_host ? e->joules - e->gpu_inside_joules : NAN;
         const double idle = isnan(e->idle_joules) ? 0 : e->idle_joules - e->gpu_inside_idle_joules;
 
-        /* CPU time says nothing of a GPU. */
+        /* CPU time does not measure a GPU. */
         e->split_joules = isnan(e->dynamic_joules) ? whole : whole - idle;
         e->machine_cpu_s = machine_cpu_s;
         e->tree_joules = infp_energy_share(e, tree_cpu_s);
@@ -471,10 +471,10 @@ void infp_energy_split(struct infp_energy *e, double tree_cpu_s, double machine_
         /* Clocks of processes and ticks of the machine do not agree to the last digit. */
         e->residual_joules = whole - idle - e->tree_joules - e->others_joules;
         if (fabs(e->residual_joules) < rounding * e->joules)
-                e->residual_joules = 0; /* of the sums above, and no joules */
+                e->residual_joules = 0; /* rounding of the sums above */
 }
 
-/* Tokens by the engines' own counters, else by what clients saw: whichever the report shows. */
+/* Tokens by the engines' own counters, else by what clients saw: as the report shows. */
 static double per(double joules, double n)
 {
         return n > 0 ? joules / n : NAN;
@@ -511,7 +511,7 @@ static struct infp_energy_tokens by_requests(const struct infp_energy *e, const 
 {
         return (struct infp_energy_tokens){ .from = INFP_TOKENS_REQUESTS,
                                             .generated = (double) requests->output_tokens,
-                                            /* None at all: the server does not report them. */
+                                            /* 0: the server does not report them. */
                                             .prompt = requests->prompt_tokens ? (double) requests->prompt_tokens : NAN,
                                             .requests = (double) requests->n_ok,
                                             .joules = e->joules,

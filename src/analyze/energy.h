@@ -37,16 +37,16 @@ struct infp_energy_tokens {
 struct infp_energy {
         struct infp_energy_domain *list; /* those that were measured in the range, in the order of their appearance */
         unsigned n;
-        bool has_rows;                 /* something could be read, be it a counter that never moved */
+        bool has_rows;                 /* something was read, even if its counter never moved */
         double joules, seconds, watts; /* of the machine: over the domains that count; NAN without any */
         bool is_estimated;             /* some of it was integrated from power */
-        bool has_host;                 /* something else than GPUs is in it */
+        bool has_host;                 /* includes more than GPUs */
         bool is_interpolated;          /* a border lies between two readings */
         uint64_t t0, t1;               /* first and last moment that is covered */
 
         struct infp_baseline baseline;
-        double baseline_s;       /* of it, covered by whole intervals between readings */
-        bool baseline_is_before; /* the command had not begun; else it is the first seconds of what ran already */
+        double baseline_s;       /* seconds of it that whole intervals between readings cover */
+        bool baseline_is_before; /* the command had not begun; else the first seconds of a target that already ran */
         double idle_watts;       /* of the machine; NAN: not measured; likewise the next two */
         double idle_joules, dynamic_joules;
 
@@ -72,18 +72,19 @@ struct infp_energy_options {
         uint64_t tokens_t0, tokens_t1; /* the time in which tokens were counted; 0: the range */
 };
 
-/* A run without energy has none: 0, and n is 0. Of an error ret_table says what could not be read. */
+/* 0 with n 0 for a run without energy. On error ret_table is the table that cannot be read. */
 int infp_energy_read(struct infp_run *run, const struct infp_energy_options *options, struct infp_energy *ret,
                      const char **ret_table, struct infp_err *err);
-/* CPU seconds in the range: of the target's tree (NAN: there is none) and of the whole machine. */
+/* CPU seconds in the range, of the target's tree (NAN without one) and of the whole machine. */
 void infp_energy_split(struct infp_energy *energy, double tree_cpu_s, double machine_cpu_s);
-/* Of one that used so much CPU time; NAN: not known. */
+/* Joules of a process that used this much CPU time; NAN if unknown. */
 double infp_energy_share(const struct infp_energy *energy, double cpu_s);
 void infp_energy_done(struct infp_energy *energy);
 
-/* From the first to the last page that the engines' tokens are counted between; 0, 0 where there are none: what
- * the options of infp_energy_read want. */
+/* The first and last scrape between which the engines' tokens are counted, for the options of infp_energy_read; 0, 0 without
+ * any. */
 void infp_energy_tokens_span(const struct infp_report_engines *engines, uint64_t *ret_t0, uint64_t *ret_t1);
-/* The figures per token: joules of the time in which tokens were counted. requests may be NULL; theirs are of the range. */
+/* The figures per token: joules of the time in which tokens were counted. requests may be NULL; requests count over the whole
+ * range. */
 void infp_energy_per_token(struct infp_energy *energy, const struct infp_report_engines *engines,
                            const struct infp_requests *requests);

@@ -38,9 +38,9 @@ enum { SCRAPE_ENGINE, SCRAPE_OK, SCRAPE_REASON, SCRAPE_RESTARTS, SCRAPE_N };
 struct state {
         uint64_t row_t_ns, scrape_t_ns; /* of its last row; 0: none yet */
         double last[INFP_ENGINE_COUNTERS];
-        double restarts;   /* NAN: none said yet */
-        bool has_come;     /* a page, be it before the range */
-        uint64_t n_failed; /* in the range, since the last page that came */
+        double restarts;   /* NAN: not yet known */
+        bool has_come;     /* it answered, perhaps before the range */
+        uint64_t n_failed; /* in the range, since the last answer */
         double down_s;
 };
 
@@ -69,7 +69,7 @@ void infp_engines_done(struct infp_report_engines *engines)
         *engines = (struct infp_report_engines){ 0 };
 }
 
-/* Number of the engine with the id, made when it is new. -ENOMEM. */
+/* The place of the engine with this id, added if it is new. -ENOMEM. */
 static int engine_of(struct reading *r, uint64_t id, unsigned *ret)
 {
         struct infp_report_engines *engines = r->engines;
@@ -112,7 +112,7 @@ static int take_about(struct reading *r, const struct infp_batch *batch, const i
         return infp_cell_keep(&e->model, batch, c[ABOUT_MODEL], row);
 }
 
-/* It answers: what failed before is judged. -ENOMEM. */
+/* It answers: classifies the failures before. -ENOMEM. */
 static int end_failures(struct infp_report_engine *e, struct state *state)
 {
         if (state->n_failed && state->has_come) {
@@ -142,7 +142,7 @@ static void take_failure(struct infp_report_engine *e, struct state *state, uint
         state->down_s += s;
 }
 
-/* A page that came, or did not. */
+/* A scrape, answered or failed. */
 static int take_scrape(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row)
 {
         const uint64_t t_ns = (uint64_t) infp_batch_i64(batch, 0, row);
@@ -175,7 +175,7 @@ static int take_scrape(struct reading *r, const struct infp_batch *batch, const 
         return ret;
 }
 
-/* Adds what came since the engine's row before. has_past: there was one; counts: this one lies in the range. */
+/* Adds the increase since the engine's previous row. has_past: there is one; counts: this row is in the range. */
 static void take_counter(double *total, double *last, double now, bool has_past, bool counts)
 {
         if (isnan(now))
@@ -183,7 +183,7 @@ static void take_counter(double *total, double *last, double now, bool has_past,
         if (has_past && counts) {
                 if (isnan(*total))
                         *total = 0;
-                /* Earlier pages did not have it: it began at 0. */
+                /* Earlier scrapes lack it: it started at 0. */
                 *total += isnan(*last) ? now : infp_increase_f64(INFP_RESET_ZERO, *last, now, 0);
         }
         *last = now;
@@ -235,7 +235,7 @@ static int take_row(struct reading *r, const struct infp_batch *batch, const int
         return 0;
 }
 
-/* A run may be another program's: a column of another type is none. Numbers may be of any. */
+/* Another program may have written the run: a column of an unexpected type is ignored. Numbers may have any numeric type. */
 static int find_column(const struct infp_table *table, const char *name, enum infp_type type)
 {
         const int at = infp_table_find(table, name);
@@ -244,7 +244,7 @@ static int find_column(const struct infp_table *table, const char *name, enum in
         return at >= 0 && (found == type || (type == INFP_F64 && found != INFP_STR && found != INFP_ID64)) ? at : -1;
 }
 
-/* What the columns hold; numbers where nothing is said. */
+/* The types of the columns; numbers by default. */
 static enum infp_type type_of(const char *name)
 {
         static const char *const ids[] = { "id", "engine" }, *const texts[] = { "url", "make", "version", "model",
@@ -259,7 +259,7 @@ static enum infp_type type_of(const char *name)
         return INFP_F64;
 }
 
-/* Every row of the table up to the end of the range: what was before its start is needed for the first difference. */
+/* Reads every row up to the end of the range: the first difference needs the rows before its start. */
 static int read_table(struct reading *reading, struct infp_run *run, const char *table, const char *const *columns,
                       const struct infp_scan_options *range,
                       int (*take)(struct reading *r, const struct infp_batch *batch, const int *c, uint32_t row),
@@ -277,7 +277,7 @@ static int read_table(struct reading *reading, struct infp_run *run, const char 
                 return r;
         for (unsigned i = 0; columns[i]; i++)
                 c[i] = find_column(infp_scan_table(scan), columns[i], type_of(columns[i]));
-        r = !infp_scan_table(scan)->plain; /* a plain table has no times */
+        r = !infp_scan_table(scan)->plain; /* plain tables have no times */
         while (r > 0 && (r = infp_scan_next(scan, &batch, err)) > 0)
                 for (uint32_t row = 0; row < batch.n_rows && r > 0; row++)
                         if (take(reading, &batch, c, row) < 0)
@@ -309,7 +309,7 @@ static void share_out(struct infp_report_engines *engines)
                 }
 }
 
-/* Engines of which the range knows nothing are left out. */
+/* Drops engines without a scrape in the range. */
 static void drop_silent(struct infp_report_engines *engines)
 {
         unsigned n = 0;

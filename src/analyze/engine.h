@@ -38,23 +38,23 @@ struct infp_report_engine {
         int64_t number;                     /* in the run, from 0 */
         char *url, *make, *version, *model; /* NULL: not known */
 
-        uint64_t n_ok, n_failed; /* pages that came and that did not */
+        uint64_t n_ok, n_failed; /* scrapes answered and failed */
         /* Of those that did not: before the first that came of the whole run, as it started, and after the last of the range, as
          * it had ended; both 0 where none came. The rest lies between good pages. */
         uint64_t n_failed_before, n_failed_after, n_failed_between;
         double down_s, down_between_s; /* times that ended with a page that did not come */
-        char *reason, *reason_between; /* of the last failure, of the last one between good pages; NULL */
+        char *reason, *reason_between; /* of the last failure; of the last one between answered scrapes; or NULL */
         uint64_t n_restarts;
         /* Rows whose totals of requests or tokens were below those of the row before. More than new starts: several processes answer
          * in turn, and each fall counts the whole of a counter again. */
         uint64_t n_falls;
 
-        double seconds;  /* between pages that came: what rates divide by; 0: fewer than two */
+        double seconds;  /* between answered scrapes, the divisor of rates; 0: fewer than two */
         uint64_t t0, t1; /* the first and the last of them */
-        /* Increase in the range; NAN: the engine does not say. */
+        /* Increase in the range; NAN: the engine does not report it. */
         double counters[INFP_ENGINE_COUNTERS];
-        struct infp_stat gauges[INFP_ENGINE_GAUGES]; /* n 0: the engine does not say */
-        bool counts_at_end; /* generated tokens are counted when a request ends: only the live counter moves before */
+        struct infp_stat gauges[INFP_ENGINE_GAUGES]; /* n 0: the engine does not report it */
+        bool counts_at_end; /* counts generated tokens when a request ends; only the live counter moves before that */
 
         /* What it observed, from its own clock: sums, counts and buckets; borrowed of `window`. */
         const struct infp_window_metric *metrics;
@@ -67,16 +67,16 @@ struct infp_report_engines {
         struct infp_engine_window window;
 };
 
-/* scan: range and catalog. A run without engines has none: 0. Of an error ret_table says what could not be read. */
+/* scan: range and catalog. 0 also for a run without engines. On error ret_table is the table that cannot be read. */
 int infp_engines_read(struct infp_run *run, const struct infp_scan_options *scan, struct infp_report_engines *ret,
                       const char **ret_table, struct infp_err *err);
 void infp_engines_done(struct infp_report_engines *engines);
 
 /* Increase by second; NAN without either. */
 double infp_engine_rate(const struct infp_report_engine *engine, enum infp_engine_counter counter);
-/* One counter's increase by another's: hits by queries. NAN when there was none of the latter. */
+/* One counter's increase divided by another's: hits by queries. NAN if the latter did not increase. */
 double infp_engine_share(const struct infp_report_engine *engine, enum infp_engine_counter part,
                          enum infp_engine_counter of);
-/* Of all engines in the range; NAN: none of them says. ret_n: how many do. Generated tokens by the exact counter, also where it
- * moves only when requests end. */
+/* Of all engines in the range; NAN if none reports it; ret_n: how many do. Generated tokens are those of the exact counter,
+ * even where it moves only when requests end. */
 double infp_engines_total(const struct infp_report_engines *engines, enum infp_engine_counter counter, unsigned *ret_n);

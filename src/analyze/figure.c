@@ -135,7 +135,7 @@ static double difference(const struct infp_column *c, double before, double valu
                                                           : infp_increase_f64(c->reset, before, value, 0);
 }
 
-/* A mean of nothing is no value: the line is lifted there. */
+/* No observations, no mean: the line has a gap. */
 static int take_mean(struct reading *r, uint64_t t_ns, double value, double per, uint64_t raw, uint64_t per_raw)
 {
         int done = 0;
@@ -172,7 +172,7 @@ static int take(struct reading *r, uint64_t t_ns, double counted_s, double value
         else if (seconds > 0) {
                 const double by = mode == INFP_FIGURE_RATE ? seconds : 1;
 
-                /* What came in a gap came somewhere in it: its rate is true, its place is not. */
+                /* What was counted over a gap is somewhere in it: the rate is right, the place is not known. */
                 done = add_point(r, t_ns, difference(r->column, r->last, value, r->last_raw, raw) * r->factor / by, by,
                                  is_gap || r->is_after_gap);
                 r->is_after_gap = false;
@@ -186,7 +186,7 @@ static int take(struct reading *r, uint64_t t_ns, double counted_s, double value
         return done;
 }
 
-/* False: the row has none. */
+/* False: the row has no value. */
 static bool read_value(const struct infp_batch *batch, int at, uint32_t row, const struct infp_column *c,
                        double *ret_value, uint64_t *ret_raw)
 {

@@ -30,7 +30,7 @@ struct infp_figure_series {
                 uint64_t t_ns;
                 double value;  /* in the base unit */
                 double weight; /* in a mean: seconds of a rate, observations of a mean; else 1 */
-                bool is_first; /* after a gap of more than two periods: no line leads here */
+                bool is_first; /* after a gap of more than two periods: no line to this point */
         } * points;
         size_t n;
         uint64_t left_out; /* samples after the bound */
@@ -61,7 +61,7 @@ void infp_figure_done(struct infp_figure *figure);
 /* Of its points by their weights; NAN without points. */
 double infp_figure_mean(const struct infp_figure_series *series);
 
-/* Calls for each name that could be drawn. */
+/* Calls back with each name that can be drawn. */
 int infp_figure_names(struct infp_run *run, const struct infp_catalog *catalog,
                       void (*each)(void *context, const char *table, const char *name), void *context,
                       struct infp_err *err);

@@ -79,7 +79,7 @@ void infp_gpus_done(struct infp_gpus *gpus)
         *gpus = (struct infp_gpus){ 0 };
 }
 
-/* The first word that there was stays. */
+/* Keeps the first text. */
 static int keep_text(char **ret, const struct infp_batch *batch, int column, uint32_t row)
 {
         size_t size;
@@ -162,7 +162,7 @@ static int add_reasons(struct infp_gpu *gpu, const struct infp_batch *batch, int
 
 struct reading {
         struct infp_gpus *gpus;
-        const char *table; /* of the GPUs, also while that of their processes is read */
+        const char *table; /* of the GPUs, also while reading the table of their processes */
 };
 
 static int add_row(void *context, const struct infp_batch *batch, const int *at, uint32_t row)

@@ -1,5 +1,5 @@
-/* What the GPUs did in a range, of every maker: a pure function over the tables nvidia, amdgpu, intel and their processes,
- * which share their columns. Joules are analyze/energy.h's business. */
+/* GPUs of all makers in a range: a pure function over the tables nvidia, amdgpu, intel and those of their processes, which
+ * share their columns. For joules see analyze/energy.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -53,13 +53,13 @@ struct infp_gpu {
         uint64_t first_t_ns, last_t_ns;
         uint64_t n_rows;
         struct infp_stat stat[INFP_GPU_FIGURES];
-        /* Why its clocks were not higher when it was looked at. */
+        /* Why its clocks were not higher at a sample. */
         struct infp_gpu_reason {
                 char *text;
                 uint64_t n;
         } * reasons;
         unsigned n_reasons;
-        uint64_t n_asked;                   /* samples that said why, or that there was no reason */
+        uint64_t n_asked;                   /* samples with a reason, or with `none` */
         struct infp_gpu_process *processes; /* the target's first, then by memory */
         unsigned n_processes;
 };
@@ -73,7 +73,7 @@ struct infp_gpus {
 /* The tables, ended by NULL, in the order of makers. */
 extern const char *const infp_gpu_tables[];
 
-/* A run without these tables has none: 0. Of an error ret_table says what could not be read. */
+/* 0 also for a run without these tables. On error ret_table is the table that cannot be read. */
 int infp_gpus_read(struct infp_run *run, const struct infp_scan_options *options, struct infp_gpus *ret,
                    const char **ret_table, struct infp_err *err);
 void infp_gpus_done(struct infp_gpus *gpus);

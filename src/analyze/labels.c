@@ -41,7 +41,7 @@ static bool is_filename(const struct infp_label_mark *mark)
         return !strcmp(mark->source, "output") && !strncmp(mark->tag, filename, FILENAME_SIZE);
 }
 
-/* Marks are few, but come from outside: the room doubles up to the bound. */
+/* Marks are few but come from outside: the array doubles, up to the bound. */
 static int add(struct infp_labels *labels, struct infp_label_mark *mark)
 {
         if (labels->n == INFP_LABELS_MAX) {
@@ -84,7 +84,7 @@ static int take_mark(void *context, const struct infp_batch *batch, const int *a
         return r;
 }
 
-/* A label whose time stands in its line may be written after later ones. */
+/* A label that brings its own time may be written after later ones. */
 static int by_time(const void *a, const void *b)
 {
         const struct infp_label_mark *x = a, *y = b;
@@ -184,7 +184,7 @@ static const char *const tree_columns[] = {
         [SWAP] = "tree_swap_bytes",     NULL,
 };
 
-/* By the CPU clocks, else by the ticks of 10 ms. False: the row does not say. */
+/* By the CPU clocks, else by ticks of 10 ms. False: the row has neither. */
 static bool read_cpu(const struct infp_batch *batch, const int *at, uint32_t row, uint64_t *ret_ns)
 {
         static const int64_t ns_per_tick = 10000000;

@@ -27,7 +27,7 @@ struct infp_labels {
         char *filename;      /* what the command called its results ("measure_label-filename: ..."); NULL */
 };
 
-/* All marks in the range of `options`. A run without the table has none. */
+/* All marks in the range of `options`. 0 also for a run without the table. */
 int infp_labels_read(struct infp_run *run, const struct infp_scan_options *options, struct infp_labels *ret,
                      struct infp_err *err);
 void infp_labels_done(struct infp_labels *labels);
@@ -58,7 +58,7 @@ struct infp_spans {
 /* One span for each pair of neighbours of the labels. */
 int infp_spans_between(const struct infp_labels *labels, struct infp_spans *ret, struct infp_err *err);
 int infp_spans_of_range(const struct infp_range *range, struct infp_spans *ret, struct infp_err *err);
-/* Fills them. n_cpus NAN: the CPU share stays unknown. Of an error ret_table says what could not be read. */
+/* Fills them. n_cpus NAN: the CPU share stays unknown. On error ret_table is the table that cannot be read. */
 int infp_spans_read(struct infp_run *run, const struct infp_catalog *catalog, double n_cpus, struct infp_spans *spans,
                     const char **ret_table, struct infp_err *err);
 void infp_spans_done(struct infp_spans *spans);

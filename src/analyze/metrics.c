@@ -30,7 +30,7 @@ static int out_of_memory(struct infp_err *err)
         return infp_fail(err, -ENOMEM, "no memory for the report");
 }
 
-/* One that is being read: its instances, and for each column of the scan's batches its number among the metrics of one. */
+/* A table being read: its instances, and for each column of the batches its number among an instance's metrics. */
 struct reading {
         struct infp_instances instances;
         unsigned first, n_each; /* metrics: n_each for each instance, from `first` on */
@@ -110,7 +110,7 @@ static void take_row(const struct reading *reading, struct infp_report_metric *m
                                 batch, i, row);
 }
 
-/* Column by column: the values of one lie side by side. */
+/* Column by column, since values of a column are adjacent in memory. */
 static void take_columns(const struct reading *reading, struct infp_report_metric *metrics,
                          const struct infp_batch *batch)
 {

@@ -14,12 +14,12 @@ struct infp_report_metric {
         size_t prefix_size;        /* of the name: "container0_" */
         bool is_share;             /* shown in percent, whatever its unit */
         double factor;             /* value x factor is in the base unit */
-        struct infp_column column; /* its name, unit and help are not to be used */
+        struct infp_column column; /* do not use its name, unit and help */
         struct infp_stat stat;
 };
 
-/* Appends the metrics of the table, with the rows in the range of `wanted`, whose catalog must be set and hold the table. Only
- * the columns that are needed are read, once. When it fails none are appended. */
+/* Appends the metrics of the table over the range of `wanted`, whose catalog must be set and hold the table. Reads only the
+ * needed columns, once. Appends nothing on failure. */
 int infp_metrics_read(struct infp_run *run, const struct infp_table *known, const struct infp_scan_options *wanted,
                       struct infp_report_metric **metrics, unsigned *n, struct infp_err *err);
 void infp_metrics_done(struct infp_report_metric *metrics, unsigned n);

@@ -4,7 +4,7 @@
 #include "analyze/stat.h"
 #include "query/scan.h"
 
-enum { INFP_PROGRAM_SPANS = 64 }; /* names that are told apart */
+enum { INFP_PROGRAM_SPANS = 64 }; /* distinct names that are kept */
 
 struct infp_program_span {
         char *name;
@@ -15,10 +15,10 @@ struct infp_program_span {
 struct infp_program_spans {
         struct infp_program_span *list; /* by their time in all, the most first */
         unsigned n;
-        uint64_t n_rows, n_left_out; /* spans that began in the range; of them those of further names */
+        uint64_t n_rows, n_left_out; /* spans that began in the range; those with further names */
 };
 
-/* Of the range of `options`. Without such a table: none. */
+/* Of the range of `options`; none without such a table. */
 int infp_program_spans_read(struct infp_run *run, const struct infp_scan_options *options,
                             struct infp_program_spans *ret, struct infp_err *err);
 void infp_program_spans_done(struct infp_program_spans *spans);

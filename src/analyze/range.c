@@ -20,7 +20,7 @@ enum { MAX_LISTED = 10, SECONDS_PER_DAY = 86400 };
 
 static const int64_t ns_per_s = 1000000000;
 
-/* Takes digits off the text; false when there is not exactly `digits` of them. */
+/* Reads exactly `digits` digits; false otherwise. */
 static bool take_number(const char **text, unsigned digits, int *ret)
 {
         *ret = 0;
@@ -182,7 +182,7 @@ static void list_tag(struct marks *marks, const char *tag, size_t size)
                 infp_str_putc(&marks->tags, (unsigned char) tag[i] < ' ' || tag[i] == 0x7f ? '?' : tag[i]);
 }
 
-/* As the report shows it, or as the program wrote it: a backslash is recorded as two. */
+/* As the report shows it, or as the program wrote it: one backslash is recorded as two. */
 static bool is_tag(const char *text, size_t size, const char *wanted)
 {
         const size_t wanted_size = strlen(wanted);
@@ -244,7 +244,7 @@ static int take_named(void *context, const struct infp_batch *batch, const int *
         return 0;
 }
 
-/* A load, and the moment at which the first engine was ready, have names without being marks. 1: found. */
+/* Loads, and the moment when the first engine was ready, have names though they are not marks. 1: found. */
 static int find_name(struct infp_run *run, const char *text, bool is_end, uint64_t *ret, struct infp_err *err)
 {
         static const char *const columns[] = { "load", "end_ns", NULL };
@@ -343,7 +343,7 @@ int infp_baseline_find(struct infp_run *run, struct infp_baseline *ret, struct i
         return 0;
 }
 
-/* A command begins after the time in which the idle power was measured: that is no part of what it took. */
+/* A command begins after the idle power was measured, so its range starts there. */
 static int skip_baseline(struct infp_run *run, struct infp_range *range, struct infp_err *err)
 {
         struct infp_baseline baseline;
@@ -352,7 +352,7 @@ static int skip_baseline(struct infp_run *run, struct infp_range *range, struct 
         if (!run->info.mode || strcmp(run->info.mode, "run"))
                 return 0;
         r = infp_baseline_find(run, &baseline, err);
-        /* Marks that cannot be read are no reason to show nothing else: who reads them next says so. */
+        /* Unreadable marks must not hide the rest; the next reader reports them. */
         if (r < 0 && r != -ENOMEM) {
                 if (err)
                         *err->text = 0;
@@ -372,7 +372,7 @@ static double seconds_after(uint64_t t, uint64_t start)
 int infp_range_find(struct infp_run *run, const char *from, const char *to, uint64_t skip_ns, struct infp_range *ret,
                     struct infp_err *err)
 {
-        uint64_t recorded; /* the first moment: a user who names the baseline's marks means it */
+        uint64_t recorded; /* the first moment: the marks of the baseline can be named */
 
         *ret = (struct infp_range){ 0 };
         INFP_TRY(find_ends(run, ret, err));

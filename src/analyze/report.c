@@ -39,7 +39,7 @@ void infp_report_done(struct infp_report *report)
         *report = (struct infp_report){ 0 };
 }
 
-/* A table that cannot be read is noted, once, and the others go on: 0. Without memory nothing goes on. */
+/* Notes once that a table cannot be read, and lets the others go on: 0. -ENOMEM ends all. */
 static int pass(struct infp_report *report, const char *table, int r, struct infp_err *err)
 {
         struct infp_report_broken *more;
@@ -91,7 +91,7 @@ static int take_host(void *context, const struct infp_batch *batch, const int *a
         return 0;
 }
 
-/* `host` is written once and at each change: the last value at or before the end of the range is the one that held. */
+/* `host` has a row at the start and at each change: the last value up to the end of the range applies. */
 static int read_host(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         static const char *const names[] = { "vEffectiveCpus", "vCgroupMemoryLimit", "vNumProcessors", NULL };
@@ -109,7 +109,7 @@ static int take_anchor(void *context, const struct infp_batch *batch, const int 
         return 0;
 }
 
-/* A recorder that ends in order writes a last anchor of the clock, whatever became of its run.json later (recover, finish). */
+/* A recorder that ends normally writes a last anchor of the clock, whatever recover and finish later write to run.json. */
 static int find_end(struct infp_report *report, struct infp_run *run, struct infp_err *err)
 {
         static const char *const names[] = { "reason", NULL };
@@ -123,7 +123,7 @@ static int find_end(struct infp_report *report, struct infp_run *run, struct inf
         return r;
 }
 
-/* The sample at the end comes before its time: it is not late, and says nothing about the others. */
+/* The sample at the end comes before its time and does not count as late. */
 static int take_tick(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_report_ticks *ticks = context;
@@ -250,7 +250,7 @@ static int read_metrics(struct infp_report *report, struct infp_run *run, const 
         return 0;
 }
 
-/* After the host: it says how many CPUs there are. */
+/* After `host`, which has the number of CPUs. */
 static int read_spans(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
@@ -271,7 +271,7 @@ static int read_spans(struct infp_report *report, struct infp_run *run, const st
 enum { STREAM, OFFSET, LENGTH };
 static const char *const output_columns[] = { "stream", "offset", "length", NULL };
 
-/* The file is the run's, whatever the range: rows before and after it count too. */
+/* The file belongs to the whole run: rows outside the range count too. */
 static int take_output(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_report *report = context;
@@ -341,7 +341,7 @@ static bool has_values(const struct infp_report_metric *metrics, unsigned n)
         return false;
 }
 
-/* Something went wrong, and nothing went well. */
+/* Fails if nothing could be read. */
 static int fail_if_empty(const struct infp_report *report, struct infp_err *err)
 {
         if (!report->n_broken || has_values(report->metrics, report->n_metrics) ||
@@ -354,7 +354,7 @@ static int fail_if_empty(const struct infp_report *report, struct infp_err *err)
 static int find_times(struct infp_report *report, struct infp_run *run, const struct infp_report_options *options,
                       struct infp_err *err)
 {
-        /* Instead of a clock that cannot be read. */
+        /* Used if the clock cannot be read. */
         struct infp_anchor start = { run->info.started_t_ns, run->info.started_unix_ns };
         struct infp_run_clock clock;
         int r;
@@ -426,8 +426,8 @@ double infp_report_tree_rss_most(const struct infp_report *report)
         return fmax(most, peak->stat.max * peak->factor);
 }
 
-/* The increase in the range, in the base unit. The counters of something that began with the run begin with it, so that over
- * the whole run what the first row already holds counts as well. */
+/* The increase in the range, in the base unit. Counters of something that began with the run start at 0: over the whole run
+ * the value of the first row counts too. */
 static double increase(const struct infp_report *report, const struct infp_report_metric *m, bool began_with_run)
 {
         const bool from_zero = began_with_run && report->range.t0 == report->range.start;
@@ -441,7 +441,7 @@ static double increase(const struct infp_report *report, const struct infp_repor
         return ((isnan(total) ? 0 : total) + (from_zero ? m->stat.first : 0)) * m->factor;
 }
 
-/* A tree that was attached to, and the machine's, had a life before. */
+/* An attached tree and the machine had counts before the run. */
 static double tree_seconds(const struct infp_report *report, const char *name)
 {
         return increase(report, infp_report_find(report, name), !strcmp(report->run->info.mode, "run"));
@@ -477,7 +477,7 @@ bool infp_report_tree_unseen(const struct infp_report *report)
         return processes && !processes->stat.n && user && user->stat.has_last;
 }
 
-/* Of the tree's CPU time; where all processes were recorded, of what all CPUs had to give. */
+/* Share of the tree's CPU time; if all processes were recorded, of the time of all CPUs. */
 static void find_shares(struct infp_report *report)
 {
         const double whole = report->processes.beyond_tree ? report->wall_s * report->n_cpus : report->tree_cpu_s;
@@ -496,7 +496,7 @@ static void find_tree_cpu(struct infp_report *report)
                 report->tree_cpu_s = report->tree_user_s + report->tree_system_s;
 }
 
-/* Over all CPUs what was not idle: niced work and interrupts too. */
+/* All CPU time that was not idle, with nice and interrupts. */
 static void split_energy(struct infp_report *report)
 {
         static const char *const more[] = { "vCpuNice", "vCpuTimeIntSrvc", "vCpuTimeSoftIntSrvc" };
@@ -511,7 +511,7 @@ static void split_energy(struct infp_report *report)
         infp_energy_per_token(&report->energy, &report->engines, report->requests);
 }
 
-/* `limits` has those of the target; `host`, of infprof, stands in where there is none. */
+/* `limits` has the target's; `host` has infprof's, the fallback. */
 static void set_limits(struct infp_report *report)
 {
         const struct infp_report_metric *cpus = infp_report_find(report, "lEffectiveCpus"),
@@ -524,7 +524,7 @@ static void set_limits(struct infp_report *report)
                 report->memory_limit_bytes = memory && memory->stat.n ? memory->stat.last : NAN;
 }
 
-/* What follows from the metrics, when all tables have been read. */
+/* Derives figures from the metrics, after all tables were read. */
 static void find_figures(struct infp_report *report)
 {
         set_limits(report);

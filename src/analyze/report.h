@@ -1,5 +1,5 @@
 /* What happened in a run, or in a part of it: a pure function over scans. Memory grows with the number of metrics and cores,
- * not with the length of the run. How it looks is view/report/report.h's business. */
+ * not with the length of the run. view/report/report.h prints it. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,15 +26,14 @@ struct infp_report {
         const struct infp_run *run; /* borrowed */
         struct infp_range range;
         bool is_part; /* of the run: a range was asked for */
-        bool is_cut;  /* its recorder died; the run is not recorded any more */
+        bool is_cut;  /* its recorder died before the end */
         int64_t from_unix_ns, to_unix_ns;
         double wall_s; /* of the range */
 
-        /* CPU of the target's tree within the range; NAN when it was not measured. What was waited for is in it. */
+        /* CPU of the target's tree in the range, with that of children waited for; NAN if not measured. */
         double tree_cpu_s, tree_user_s, tree_system_s;
         bool tree_is_fine; /* by CPU clocks (ns), not by ticks of 10 ms */
-        /* Of the target, on average over the range; where that was not recorded, of infprof itself. NAN: unknown; likewise the next
-         * two. */
+        /* Of the target, averaged over the range; of infprof itself if that was not recorded. NAN if unknown, as the next two. */
         double effective_cpus;
         double memory_limit_bytes;
         double n_cpus;
@@ -75,7 +74,7 @@ struct infp_report {
         struct infp_program_spans program_spans;
 
         struct infp_requests *requests; /* that arrived in the range; NULL: none were recorded */
-        /* Tables that could not be read, and why. What had been read of them is not used. */
+        /* Tables that could not be read, and why. None of their rows is used. */
         struct infp_report_broken {
                 char *table, *message;
         } * broken;
@@ -99,12 +98,12 @@ double infp_report_mean(const struct infp_report *report, const char *name);
 double infp_report_total(const struct infp_report *report, const char *name);
 double infp_report_max(const struct infp_report *report, const char *name);
 
-/* The most memory that the tree was seen to have at once: at a sample, or of one of its processes between two, where the kernel's
- * own peak rose within the range. At least that much. */
+/* A lower bound of the tree's peak memory: the largest sample, or a process's peak between samples if the kernel's own peak
+ * rose within the range. */
 double infp_report_tree_rss_most(const struct infp_report *report);
 
-/* The tree was sampled, and never was there a process: all that it did lies between two samples. Its gauges then have no value,
- * and counters that stayed at 0 say nothing. */
+/* The tree was sampled but never had a process: it lived between two samples. Its gauges have no value, and counters at 0
+ * mean nothing. */
 bool infp_report_tree_unseen(const struct infp_report *report);
 
 /* What infprof itself cost in the range; NAN where it was not measured. */

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* By the base name of the object or the name of the function, as far as it goes: "libgomp-1a2b.so.1" of a wheel is stripped. */
+/* By a prefix of the object's base name or of the function's name: a wheel's "libgomp-1a2b.so.1" is stripped. */
 static const struct {
         enum infp_busy_kind kind;
         const char *object, *function;
@@ -17,7 +17,7 @@ static const struct {
         { INFP_BUSY_OPENMP, "libgomp", NULL },
         { INFP_BUSY_OPENMP, "libiomp5", NULL },
         { INFP_BUSY_OPENMP, "libomp", NULL },
-        { INFP_BUSY_OPENMP, NULL, "OpenMP wait " }, /* of symbols/object.c: told by its code */
+        { INFP_BUSY_OPENMP, NULL, "OpenMP wait " }, /* recognised by its code: symbols/object.c */
         { INFP_BUSY_OPENMP, NULL, "gomp_barrier_wait" },
         { INFP_BUSY_OPENMP, NULL, "gomp_team_barrier_wait" },
         { INFP_BUSY_OPENMP, NULL, "gomp_simple_barrier_wait" },
@@ -62,8 +62,8 @@ static enum infp_busy_kind kind_of(const struct infp_flame_function *f)
         return INFP_BUSY_KINDS;
 }
 
-/* Of a stack by its innermost frames: what the kernel does for who polls is polling, and who polls may be a barrier. `kinds` are
- * those of the functions. */
+/* The kind of a stack, by its innermost frames: the kernel's work for a polling caller is polling, and the caller of
+ * sched_yield may be a barrier. `kinds`: of the functions. */
 static enum infp_busy_kind kind_of_stack(const struct infp_flame *flame, const uint8_t *kinds, uint32_t node)
 {
         enum infp_busy_kind ret = INFP_BUSY_KINDS;

@@ -1,6 +1,6 @@
-/* Where the time of a run went, by functions: of its stacks, if it has any. And what CPU time went to besides work: waiting that uses
- * a CPU (threads that spin at a barrier, or poll with sched_yield until others are done), and whether one thread was busy all the
- * time, which more CPUs do not make faster. Samples: all figures but runnable_s are estimates. */
+/* Where the time of a run went, by functions, from its stacks. Also busy waiting (threads that spin at a barrier or poll with
+ * sched_yield), and whether one thread was always busy, which more CPUs cannot speed up. All figures but runnable_s are
+ * estimates from samples. */
 #pragma once
 
 #include "analyze/profile/flame.h"
@@ -8,7 +8,7 @@
 #include "analyze/profile/strings.h"
 
 enum infp_busy_kind {
-        INFP_BUSY_OPENMP, /* barriers of the runtimes of OpenMP, which do nothing else that takes long */
+        INFP_BUSY_OPENMP, /* barriers of OpenMP runtimes, which do nothing else for long */
         INFP_BUSY_GGML,   /* the barrier of llama.cpp's own threads */
         INFP_BUSY_YIELD,  /* sched_yield */
         INFP_BUSY_LOCK,   /* spin locks, of programs and of the kernel */
@@ -16,12 +16,12 @@ enum infp_busy_kind {
 };
 
 struct infp_busy {
-        double seconds; /* of all samples; 0: there are none */
+        double seconds; /* of all samples; 0: no samples */
         double waited_s[INFP_BUSY_KINDS];
         double thread_s; /* of the thread that had most */
         int64_t tid;
         bool has_waits;    /* mode off-cpu was recorded */
-        double runnable_s; /* then: how long threads were ready to run and had no CPU, by the kernel's switches */
+        double runnable_s; /* then: how long threads were runnable without a CPU, by the kernel's context switches */
 };
 
 enum { INFP_REPORT_FUNCTIONS_MODES = 4 };
@@ -34,7 +34,7 @@ struct infp_report_functions {
         struct infp_strings strings; /* of the flames */
 };
 
-/* Modes cpu, wall and off-cpu; of an imported profile the only one. No stacks: n 0. */
+/* Modes cpu, wall and off-cpu; of an imported profile its only mode. n is 0 without stacks. */
 int infp_report_functions_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_report_functions *ret,
                                struct infp_err *err);
 void infp_report_functions_done(struct infp_report_functions *functions);

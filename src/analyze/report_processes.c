@@ -42,7 +42,7 @@ void infp_uses_done(struct infp_uses *uses)
         *uses = (struct infp_uses){ 0 };
 }
 
-/* 1: found or made; 0: there is no room for one more. */
+/* 1: found or added; 0: no room. */
 static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct infp_use **ret)
 {
         const uint64_t *number = infp_map_get(&uses->map, id);
@@ -63,7 +63,7 @@ static int find_use(struct infp_uses *uses, uint64_t id, int64_t unix_ns, struct
         return 1;
 }
 
-/* Returns what came since the row before; NAN for the first one. */
+/* Returns the increase since the previous row; NAN for the first row. */
 static double count(struct infp_use_counter *counter, uint64_t v)
 {
         double ret = NAN;
@@ -128,7 +128,7 @@ static int add_row(void *context, const struct infp_batch *batch, const int *at,
                             : 0;
 }
 
-/* The entity table is streamed: with every command line of a day it would not fit into memory. */
+/* Streamed: all command lines of a day would not fit into memory. */
 int infp_uses_scan_processes(struct infp_run *run, const struct infp_report_processes_options *options,
                              const char *const *wanted, infp_scan_row *take, void *context, struct infp_err *err)
 {
@@ -163,8 +163,8 @@ static double seconds(const struct infp_use_counter *counter, bool is_new, doubl
         return counter->has ? (double) (counter->more + (is_new ? counter->first : 0)) * factor : NAN;
 }
 
-/* What a process used before the range is not of it. The ticks may say less than the clock by one each; they say more where
- * the clock of an ended process could not be read any more. */
+/* CPU time before the range does not count. Ticks can lag the clock by one each; they exceed it if the clock of an ended
+ * process could no longer be read. */
 static void conclude(struct infp_use *use)
 {
         const double ns = seconds(&use->ns, use->is_new, 1e-9), cs = seconds(&use->cs, use->is_new, 1e-2);
@@ -251,7 +251,7 @@ static void choose(struct infp_uses *uses, struct infp_report_processes *ret)
         ret->beyond_tree = uses->beyond_tree;
 }
 
-/* The last word about each of those that were chosen. */
+/* The latest name and command line of each chosen process. */
 static int take_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_report_processes *ret = context;

@@ -22,17 +22,17 @@ struct infp_report_processes {
         struct infp_report_process list[INFP_REPORT_BUSIEST + 1];
         unsigned n, n_seen;
         uint64_t n_rows_left_out; /* of those beyond the bound */
-        bool beyond_tree; /* others than the target's were recorded: the shares are of all CPUs, else of the tree */
+        bool beyond_tree; /* processes outside the target were recorded: shares are of all CPUs, else of the tree */
 };
 
 struct infp_report_processes_options {
         const struct infp_scan_options *scan; /* range and catalog */
         int64_t from_unix_ns;                 /* the range's start */
         bool tree_is_new;                     /* the tree began with the range */
-        int64_t late_ns; /* what is seen first so long after its start was attached to: its past is not ours; 0: none is */
+        int64_t late_ns; /* a process first seen this long after its start was attached to, and its earlier CPU time does not count; 0: never */
 };
 
-/* A run without such a table has none: 0. Of an error ret_table says what could not be read. The shares are left to the caller. */
+/* 0 also for a run without such a table. On error ret_table is the table that cannot be read. The caller fills the shares. */
 int infp_report_processes_read(struct infp_run *run, const struct infp_report_processes_options *options,
                                struct infp_report_processes *ret, const char **ret_table, struct infp_err *err);
 void infp_report_processes_done(struct infp_report_processes *processes);
@@ -62,7 +62,7 @@ struct infp_uses {
 };
 
 struct infp_report;
-/* Whose past belongs to the range. */
+/* Which processes' earlier CPU time counts. */
 struct infp_report_processes_options infp_uses_options(const struct infp_report *report,
                                                        const struct infp_scan_options *scan);
 
@@ -71,14 +71,14 @@ struct infp_report_processes_options infp_uses_options(const struct infp_report 
 typedef int infp_uses_row(void *context, const struct infp_use *use, const struct infp_batch *batch, const int *at,
                           uint32_t row, double more_s);
 
-/* A run without such a table has none: 0. more_columns: read as well, ended by NULL; may be NULL, as `row`. Of an error ret_table says
- * what could not be read. */
+/* 0 also for a run without such a table. more_columns: read as well, ended by NULL; may be NULL, as `row`. On error ret_table
+ * is the table that cannot be read. */
 int infp_uses_read(struct infp_run *run, const struct infp_report_processes_options *options,
                    const char *const *more_columns, infp_uses_row *row, void *context, struct infp_uses *ret,
                    const char **ret_table, struct infp_err *err);
 void infp_uses_done(struct infp_uses *uses);
 
-/* Descending, what is not known last. */
+/* Descending, NAN last. */
 int infp_uses_compare(double a, double b);
 /* The rows of the entity table `process`. */
 int infp_uses_scan_processes(struct infp_run *run, const struct infp_report_processes_options *options,

@@ -63,7 +63,7 @@ static void count_kind(struct infp_requests_kind *kinds, unsigned *n, struct tex
         kinds[(*n)++].n = 1;
 }
 
-/* Beyond the bound they are not told apart: NULL. */
+/* NULL beyond the bound. */
 static struct infp_requests_load *find_load(struct infp_requests *requests, struct text name)
 {
         struct infp_requests_load *load;
@@ -80,7 +80,7 @@ static struct infp_requests_load *find_load(struct infp_requests *requests, stru
         return load;
 }
 
-/* The time of one output token; negative: not known, or there is one token alone. */
+/* Time per output token; negative if unknown, or with a single token. */
 static double tpot_ns(const struct seen *seen)
 {
         if (seen->output < 2 || seen->first_ns < 0 || seen->last_ns < seen->first_ns)
@@ -88,7 +88,7 @@ static double tpot_ns(const struct seen *seen)
         return (double) (seen->last_ns - seen->first_ns) / (double) (seen->output - 1);
 }
 
-/* What is not known is not within a goal. A single token has no time between tokens. */
+/* An unknown value misses a goal. A single token has no time between tokens. */
 static bool is_good(const struct infp_requests_goals *goals, const struct seen *seen)
 {
         const double tpot = tpot_ns(seen);
@@ -231,7 +231,7 @@ void infp_requests_add_row(struct infp_requests *requests, const struct infp_row
         add(requests, &seen);
 }
 
-/* What is read, by the one place that spells it. */
+/* The columns that are read. */
 static const unsigned cells[] = {
         INFP_REQUESTS_OK,     INFP_REQUESTS_SEND_NS,       INFP_REQUESTS_FIRST_NS,      INFP_REQUESTS_LAST_NS,
         INFP_REQUESTS_END_NS, INFP_REQUESTS_PROMPT_TOKENS, INFP_REQUESTS_CACHED_TOKENS, INFP_REQUESTS_OUTPUT_TOKENS,
@@ -276,7 +276,7 @@ static void add_batch(struct infp_requests *requests, const struct infp_batch *b
         add(requests, &seen);
 }
 
-/* A run of another version may lack a column, or have it in another type: then it says nothing. */
+/* A run of another version may lack a column or have it with another type: then it is absent. */
 static void find_columns(const struct infp_table *table, int columns[INFP_REQUESTS_N])
 {
         for (unsigned i = 0; i < INFP_REQUESTS_N; i++)
@@ -319,7 +319,7 @@ double infp_requests_duration_s(const struct infp_requests *requests)
         return requests->n ? (double) (requests->last_t_ns - requests->first_t_ns) / 1e9 : NAN;
 }
 
-/* The largest is known: no bucket reaches beyond it. */
+/* The largest gap is known exactly: no bucket reaches beyond it. */
 static bool gap_quantile(const struct infp_log_histogram *gaps, uint64_t max_ns, double q, struct infp_quantile *ret)
 {
         const double max = (double) max_ns / 1e9;

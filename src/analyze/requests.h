@@ -29,12 +29,12 @@ struct infp_requests_kind {
 
 struct infp_requests {
         struct infp_requests_goals goals;
-        uint64_t n, n_ok, n_failed;            /* the rest was cut off by the end of its load */
+        uint64_t n, n_ok, n_failed;            /* the rest was cut off when its load ended */
         uint64_t n_good;                       /* ok and within the goals */
         uint64_t first_t_ns, last_t_ns;        /* first arrival, last end; n > 0 */
-        uint64_t n_counted;                    /* ok, and the server told their tokens */
+        uint64_t n_counted;                    /* ok, and the server reported their tokens */
         uint64_t prompt_tokens, output_tokens; /* of these */
-        uint64_t n_cached, cached_tokens;      /* of those that tell this as well */
+        uint64_t n_cached, cached_tokens;      /* of those that also report this */
         uint64_t n_streams, n_pieces,
                 piece_tokens; /* ok streams with text whose tokens are known; pieces, tokens in them */
         struct infp_samples send, ttft, tpot, e2e; /* send: of all that were sent */
@@ -44,7 +44,7 @@ struct infp_requests {
         double gap_sum_s;
         uint64_t n_broken; /* rows whose gaps could not be read */
         struct infp_requests_kind failures[INFP_REQUESTS_KINDS], finishes[INFP_REQUESTS_KINDS];
-        unsigned n_failures, n_finishes; /* when more would be needed the last counts as all others */
+        unsigned n_failures, n_finishes; /* the last one counts all others */
         struct infp_requests_load {
                 char name[64];
                 uint64_t n, n_ok, output_tokens, first_t_ns, last_t_ns, gap_max_ns;
@@ -57,13 +57,13 @@ struct infp_requests {
 
 /* A row of table `requests`. */
 void infp_requests_add_row(struct infp_requests *requests, const struct infp_row *row);
-/* Adds the requests that arrived in the range. -ENOENT: the run has no such table. */
+/* Adds the requests that arrived in the range. -ENOENT: no such table. */
 int infp_requests_read(struct infp_run *run, const struct infp_scan_options *options, struct infp_requests *requests,
                        struct infp_err *err);
 void infp_requests_done(struct infp_requests *requests);
 
 double infp_requests_duration_s(const struct infp_requests *requests); /* first arrival to last end; NAN: none */
-/* ITL in seconds. False: no two pieces. */
+/* ITL in seconds. False: no request had two pieces. */
 bool infp_requests_itl(const struct infp_requests *requests, double q, struct infp_quantile *ret);
 bool infp_requests_load_itl(const struct infp_requests_load *load, double q, struct infp_quantile *ret);
 double infp_requests_itl_mean_s(const struct infp_requests *requests); /* exact; NAN: none */

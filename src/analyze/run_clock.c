@@ -43,7 +43,7 @@ int infp_run_clock_read(struct infp_run *run, struct infp_run_clock *ret, struct
         return r;
 }
 
-/* The newest anchor at or before the moment, as the recorder stamps `time`; before the first one, that. */
+/* By the newest anchor at or before the moment, as the recorder stamps `time`; by the first one before it. */
 int64_t infp_run_clock_unix_ns(const struct infp_run_clock *clock, uint64_t t_ns)
 {
         unsigned at = 0;

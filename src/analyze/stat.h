@@ -27,7 +27,7 @@ struct infp_stat {
         double total_f64;   /* of a float counter */
 };
 
-/* Takes row `row` of `column`; an absent value says nothing. */
+/* Takes row `row` of `column`; an absent value is skipped. */
 void infp_stat_add(struct infp_stat *stat, const struct infp_batch *batch, unsigned column, uint32_t row);
 void infp_stat_add_value(struct infp_stat *stat, double value, double weight);
 
@@ -37,8 +37,8 @@ double infp_stat_sample_std(const struct infp_stat *stat); /* with n - 1, as pan
 double infp_stat_total(const struct infp_stat *stat,
                        const struct infp_column *column); /* of a counter; NAN before two samples */
 
-/* A tree without a process, before the first and after the last one, has no memory and no threads; older versions wrote 0
- * there. What it used stays, and so does its peak. processes: the column tree_processes, -1 without it. */
+/* A tree without a process has no memory and no threads; older versions recorded 0 for them. Counters and peaks still hold.
+ * processes: the column tree_processes, -1 without it. */
 bool infp_stat_is_of_nobody(const struct infp_batch *batch, const struct infp_column *column, int processes,
                             uint32_t row);
 
@@ -56,6 +56,6 @@ struct infp_samples {
 
 void infp_samples_add(struct infp_samples *samples, uint64_t ns);
 void infp_samples_done(struct infp_samples *samples);
-/* In seconds: linear between the two closest ranks, as numpy's percentile does (low = high = estimate); coarse: the bucket. False:
- * there are none. Sorts, hence not const. */
+/* In seconds, linear between the two closest ranks as numpy's percentile (low = high = estimate); coarse: by the bucket.
+ * False without values. Sorts, hence not const. */
 bool infp_samples_quantile(struct infp_samples *samples, double q, struct infp_quantile *ret);

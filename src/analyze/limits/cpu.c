@@ -7,11 +7,10 @@
 
 static const double cpu_reached = 0.9, cpu_near = 0.7, machine_full = 0.9, waited_reached = 0.25, ready_near = 0.1;
 static const double throttled_reached = 0.05, waiting_reached = 0.25, waiting_near = 0.05;
-/* How often a second it lost a CPU that it would have kept: of a task that sleeps, never; of two tasks that share a CPU, each with
- * each slice (3 to 20 ms). */
+/* Preemptions a second. A task that sleeps has none; two tasks that share a CPU are preempted at each slice (3 to 20 ms). */
 static const double put_off_reached = 20, put_off_near = 1, wanted_reached = 0.1, wanted_near = 0.02; /* CPUs */
 
-/* quota: NAN: not known. False: neither it nor its periods are. */
+/* quota: NAN if unknown. False: neither it nor its periods are known. */
 static bool set_throttled(struct infp_limit *limit, double share, double held, double seconds, double quota)
 {
         char words[40] = "";
@@ -76,7 +75,7 @@ static double total_of(const struct infp_report *report, const char *column)
         return m && m->stat.n ? infp_stat_total(&m->stat, &m->column) : NAN;
 }
 
-/* The target's own and those of all groups above it; runs of older versions have the containers alone. */
+/* The target's group and all groups above it; runs of older versions have only containers. */
 void infp_limit_throttling(const struct infp_report *report, struct infp_limit *limit)
 {
         const struct infp_report_metric *groups = infp_report_find(report, "lGroups"),
@@ -94,7 +93,7 @@ void infp_limit_throttling(const struct infp_report *report, struct infp_limit *
                 find_in_containers(report, limit);
 }
 
-/* One busy thread can use no more than one CPU, be there a hundred. */
+/* One busy thread uses at most one CPU, however many there are. */
 static bool is_one_thread(const struct infp_report *report, double used, double allowed)
 {
         return allowed >= 2 && used >= 0.9 && used <= 1.05 && report->processes.n &&
@@ -106,7 +105,7 @@ static bool is_thread_full(const struct infp_report *report, double allowed)
         return allowed >= 2 && report->functions.busy.thread_s / report->wall_s >= cpu_reached;
 }
 
-/* By samples, else by processes that have no more threads; else that is a guess. */
+/* By samples, else by processes with a single thread; otherwise it is a guess. */
 static void find_one_thread(const struct infp_report *report, struct infp_limit *limit, double used, double allowed)
 {
         const struct infp_busy *busy = &report->functions.busy;
@@ -131,13 +130,13 @@ static void find_one_thread(const struct infp_report *report, struct infp_limit 
         limit->is_estimated = thread >= cpu_reached || limit->state == INFP_LIMIT_NEAR;
 }
 
-/* The switches of a process are those of its first thread alone (/proc/PID/status): of worker threads they say nothing. */
+/* /proc/PID/status counts the switches of a process's first thread only, not of its workers. */
 static bool has_more_threads(const struct infp_report *report)
 {
         return infp_report_mean(report, "tree_threads") > infp_report_mean(report, "tree_processes");
 }
 
-/* What the target could have. Runs of older versions have only infprof's own, as the recording began, and containers. */
+/* What the target may use. Runs of older versions have only infprof's own limits when the recording began, and containers. */
 static double cpus_allowed(const struct infp_report *report)
 {
         const struct infp_report_metric *of_target = infp_report_find(report, "lEffectiveCpus");
@@ -171,7 +170,7 @@ static double waited_share(const struct infp_report *report)
         const struct infp_busy *busy = &report->functions.busy;
         const double share = busy->seconds > 0 ? infp_busy_waited_s(busy) / busy->seconds : 0;
 
-        return share >= waiting_near ? share : 0; /* less changes no verdict */
+        return share >= waiting_near ? share : 0; /* less does not change the verdict */
 }
 
 void infp_limit_waiting(const struct infp_report *report, struct infp_limit *limit)
@@ -251,8 +250,8 @@ void infp_limit_cpu(const struct infp_report *report, struct infp_limit *limit)
                                          "the target's CPU time was not measured");
                 return;
         }
-        /* What it waited is known of a control group of its own. Else that the machine was full says nothing of a target that
-         * sleeps; that it lost CPUs again and again while they were all in use shows one that wanted more. */
+        /* A control group of its own measures how long it waited. Otherwise a full machine proves nothing about a target that
+         * sleeps, but a target that is preempted again and again while all CPUs are in use wants more. */
         if (share < cpu_reached && own_wait >= waited_reached)
                 infp_limit_set(limit, INFP_LIMIT_REACHED, own_wait,
                                "at least one task of the target waited for a CPU %.0f %% of the time, while it used "

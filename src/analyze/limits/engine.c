@@ -1,5 +1,5 @@
-/* The engines' queue and KV cache: of several, the one that is worst off. What an engine says is input: a number that cannot be
- * is none. */
+/* The engines' queue and KV cache; of several engines the worst. Values of an engine are input: an impossible number is
+ * ignored. */
 #include <math.h>
 #include <stdio.h>
 
@@ -48,7 +48,7 @@ static void find_cache(const struct infp_report_engine *e, struct infp_limit *ca
                                "the engine preempted %.0f request%s because the cache was full", pushed,
                                pushed == 1 ? "" : "s");
         } else if (cache->state == INFP_LIMIT_REACHED)
-                return; /* what another pushed out is not made good by this one */
+                return; /* another engine's preemptions stand, whatever this one's cache does */
         else if (!isnan(fill) && (cache->state == INFP_LIMIT_NOT_CHECKED || fill > cache->share))
                 infp_limit_set(cache, infp_limit_state_of(fill, INFINITY, cache_near), fill, "peaked at %.0f %% full",
                                100 * fill);
@@ -71,5 +71,5 @@ void infp_limit_engine(const struct infp_report *report, struct infp_limit *queu
                 find_queue(&report->engines.list[i], queue);
                 find_cache(&report->engines.list[i], cache, &most_pushed);
         }
-        queue->share = NAN; /* requests are no share */
+        queue->share = NAN; /* a number of requests is not a share */
 }

@@ -13,7 +13,7 @@ static bool is_gpu(const struct infp_report_metric *m, const char *column)
                (!strcmp(m->table, "nvidia") || !strcmp(m->table, "amdgpu") || !strcmp(m->table, "intel"));
 }
 
-/* All who used it are known, and the target is none of them. A pid that another namespace counts may be the target's. */
+/* All its processes are known, and none is the target's. A pid of another namespace may be the target's. */
 static bool is_of_others(const struct infp_report *report, const struct infp_report_metric *m)
 {
         if (!strcmp(report->run->info.mode, "host"))
@@ -43,7 +43,7 @@ static void set_busy(const struct infp_report *report, const struct infp_report_
                        others ? " for programs other than the target" : "");
 }
 
-/* Of two, the one that says more: a state that is worse, else the higher share. */
+/* The worse of two: by state, then by share. */
 static bool is_worse(const struct infp_limit *a, const struct infp_limit *than)
 {
         return a->state != than->state ? a->state < than->state : a->share > than->share;
@@ -80,7 +80,7 @@ static const char *reason_of(const struct infp_report *report, const struct infp
         return ret;
 }
 
-/* The room of one GPU says nothing of another that was not measured. */
+/* Headroom on one GPU proves nothing about another that was not measured. */
 static void add_unmeasured(const struct infp_report *report, const char *column, struct infp_limit *limit)
 {
         const struct infp_gpu *without = NULL;

@@ -85,7 +85,7 @@ bool infp_limit_is_host(const struct infp_report *report)
         return !strcmp(report->run->info.mode, "host");
 }
 
-/* Nobody but the target is in it, so that its figures are the target's. */
+/* Only the target is in it, so its figures are the target's. */
 static bool is_own(const struct infp_container_use *use)
 {
         const struct infp_stat *others = &use->stat[INFP_CONTAINER_OTHERS];
@@ -101,7 +101,7 @@ double infp_limit_own_waited(const struct infp_report *report, enum infp_contain
                 const struct infp_container_use *use = &report->containers.list[i];
 
                 if (use->is_target && is_own(use))
-                        most = fmax(most, infp_container_waited(use, figure)); /* NAN says nothing to it */
+                        most = fmax(most, infp_container_waited(use, figure)); /* fmax ignores NAN */
         }
         return most;
 }
@@ -191,8 +191,7 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
         infp_limit_starved(report, &found[INFP_LIMIT_QUEUE], &found[INFP_LIMIT_CPU]);
         for (int state = INFP_LIMIT_REACHED; state <= INFP_LIMIT_NOT_CHECKED; state++)
                 for (unsigned i = 0; i < INFP_LIMIT_RESOURCES; i++)
-                        if ((int) found[i].state == state &&
-                            *found[i].text) /* a finding of samples, if there are any */
+                        if ((int) found[i].state == state && *found[i].text) /* samples may give no finding */
                                 ret->list[ret->n++] = found[i];
         write_headline(report, ret);
 }

@@ -19,7 +19,7 @@
 
 struct infp_report;
 
-/* In the order in which they are told: a cause before what follows from it. */
+/* In the order of the report: a cause before its effect. */
 enum infp_limit_resource {
         INFP_LIMIT_THROTTLING,
         INFP_LIMIT_MEMORY,
@@ -38,14 +38,14 @@ struct infp_limit {
         enum infp_limit_resource resource;
         enum infp_limit_state state;
         double share;      /* of its limit, or of the time, 0..1; NAN: neither */
-        bool is_estimated; /* rests on a guess, which the text names */
+        bool is_estimated; /* rests on a guess, as the text says */
         char text[320];    /* the figures, or why it was not checked; no full stop */
 };
 
 struct infp_limits {
         struct infp_limit
                 list[INFP_LIMIT_RESOURCES]; /* reached, near, free, not checked; within each in the order above */
-        unsigned n;                         /* 0: a load without a recording */
+        unsigned n;                         /* 0: a load or an import */
         char headline[1024];                /* plain words, whole sentences */
 };
 
@@ -53,5 +53,5 @@ void infp_limits_find(const struct infp_report *report, struct infp_limits *ret)
 const char *infp_limit_resource_name(enum infp_limit_resource resource); /* "CPU" */
 const char *infp_limit_state_name(enum infp_limit_state state);  /* JSON: "limited", "near", "room", "not checked" */
 const char *infp_limit_state_words(enum infp_limit_state state); /* for people: "headroom" for "room" */
-/* The memory of GPUs that are not there: what the limit before it says of the GPU. People read it once. */
+/* The limit before says the same of the GPU itself: a missing GPU is reported once. */
 bool infp_limit_repeats(const struct infp_limits *limits, unsigned i);

@@ -1,4 +1,4 @@
-/* Memory and I/O: what the target's own control groups say, else what the machine says beside what the target did. */
+/* Memory and I/O: by the target's own control groups, else by the machine's figures and what the target did. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,10 +6,10 @@
 #include "base/mem.h"
 
 static const double memory_waited_reached = 0.1, memory_near = 0.9, major_faults_reached = 10;
-static const double swap_near = 1 << 20; /* less is what the kernel puts out of the way at any time */
+static const double swap_near = 1 << 20; /* the kernel swaps out less than this even without need */
 static const double io_some_reached = 0.25, io_full_reached = 0.1, io_near = 0.05, iowait_near = 0.2;
 static const double io_mostly = 0.5; /* of what went through the machine's disks */
-/* The longest that what was moved can have taken: pages one by one, from a slow disk. */
+/* An upper bound for the time: pages one by one from a slow disk. */
 static const double slow_page_bytes = 4096, slow_page_s = 0.01;
 
 struct size {
@@ -106,7 +106,7 @@ void infp_limit_memory(const struct infp_report *report, struct infp_limit *limi
                 infp_limit_set_unchecked(limit, report, collectors, "vMemoryPercent", "memory was not measured");
 }
 
-/* Nobody measured how long the target waited: only what it moved, and how long tasks of the whole machine waited. */
+/* How long the target waited was not measured: only what it moved, and how long tasks of the whole machine waited. */
 static void find_io_by_machine(const struct infp_report *report, struct infp_limit *limit, double some, double full)
 {
         const double moved = infp_report_total(report, "tree_read_bytes") +

@@ -75,7 +75,7 @@ static int add_levels(struct infp_flame_builder *b, uint32_t stack_node, uint32_
         return 0;
 }
 
-/* The node of the tree for a stack below `start`; what is known of its callers is not walked again. */
+/* The node of the tree for a stack below `start`; known callers are not walked again. */
 static int add_stack(struct infp_flame_builder *b, uint32_t start, uint32_t stack_node, uint32_t *ret,
                      struct infp_err *err)
 {
@@ -167,7 +167,7 @@ static int add_sum(struct infp_flame_builder *b, uint32_t i, struct infp_err *er
         return count_self(b, sum, err);
 }
 
-/* A sample counts once for a function, however many frames of it were guessed. last[function]: the sum that counted last. */
+/* A sample counts once for a function, however many of its frames are guessed. last[function]: the last sum that counted. */
 static void count_guessed(struct infp_flame_builder *b, uint32_t i, uint32_t *last)
 {
         const struct infp_profile *s = b->profile;
@@ -190,7 +190,7 @@ static int add_sums(struct infp_flame_builder *b, struct infp_err *err)
 {
         const struct infp_profile *s = b->profile;
         double squares = 0;
-        /* Of functions of frames alone: groups come later. */
+        /* Functions of frames only: groups are added later. */
         infp_autofree uint32_t *last = calloc((size_t) b->flame->n_functions + 1, sizeof(*last));
         infp_autofree bool *frames = calloc((size_t) s->n_frames + 1, sizeof(*frames));
         infp_autofree bool *guessed = NULL, *folded = NULL;

@@ -34,9 +34,10 @@ struct infp_flame_options {
         enum infp_flame_by by;
         bool reverse;    /* leaf first: who calls it */
         bool no_inlined; /* compiled functions alone */
-        /* Mode wall, without moments: waits of threads that did little else (95 %) are in no node and no sum but infp_flame.folded. */
+        /* Mode wall, without moments: threads that waited at least 95 % of the time are only in infp_flame.folded, in no node
+         * and no other sum. */
         bool fold_waiting;
-        bool no_numbers; /* by process and thread: those of one name are one, whatever their pid or tid: for differences */
+        bool no_numbers; /* by process and thread: merge those of one name, whatever their pid or tid (for differences) */
         int64_t process;    /* pid; 0: all */
         uint32_t n_buckets; /* for moments; 0: none */
 };
@@ -101,7 +102,7 @@ struct infp_flame {
         uint64_t t0, t1;  /* of the run that was looked at */
         uint64_t samples; /* in the tree */
         double weight;
-        double effective_samples;   /* as many samples of equal weight would say as much */
+        double effective_samples;   /* as many samples of equal weight would be worth as much */
         uint64_t all_samples;       /* of the mode in that time, also those that the filter leaves out */
         uint64_t truncated_samples; /* their outermost node is the function "[truncated]" */
         uint64_t cut_samples;       /* of those: the run lost a part of the stack (a torn or broken table) */
@@ -125,10 +126,11 @@ int infp_flame_make(struct infp_profile *profile, const char *mode, const struct
                     struct infp_flame *ret, struct infp_err *err);
 int infp_flame_read(struct infp_run *run, const struct infp_flame_options *options, struct infp_flame *ret,
                     struct infp_err *err);
-/* Consumes both: the tree that has the nodes of either, nodes of `newer`'s numbers with `base`. Modes must be the same: -EINVAL. */
+/* Consumes both. The result has the nodes of either run: the numbers of `newer`, and those of `older` in `base`. -EINVAL if
+ * their modes differ. */
 int infp_flame_diff(struct infp_flame *older, struct infp_flame *newer, struct infp_flame *ret, struct infp_err *err);
-/* Of a difference: one run has more stacks cut short than the other, by more than 5 points and more than chance makes (95 %). Cut
- * stacks have other outermost frames, so trees of both say less than their functions. */
+/* Of a difference: one run has significantly (95 %) more incomplete stacks than the other, by more than 5 points. Incomplete
+ * stacks start at other frames, so compare functions rather than trees. */
 bool infp_flame_cuts_differ(const struct infp_flame *flame);
 void infp_flame_done(struct infp_flame *flame);
 

@@ -1,5 +1,5 @@
-/* Waits of threads that do little else are folded: idle threads of a pool can be nine tenths of what --wall sees, and hide the rest.
- * Samples of these threads while they ran stay. */
+/* Folds the waits of threads that do little else: idle threads of a pool can be nine tenths of what --wall samples, and hide
+ * the rest. Samples of these threads while they ran stay. */
 #include <stdlib.h>
 
 #include "analyze/profile/flame_parts.h"

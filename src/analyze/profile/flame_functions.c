@@ -49,7 +49,7 @@ static int place_of(struct infp_flame_builder *b, uint32_t function, int64_t lin
         return 0;
 }
 
-/* Where the function begins is what its symbol says, else the least line that was seen. */
+/* A function begins at the line of its symbol, else at the least line seen. */
 static void locate(struct infp_flame_builder *b, uint32_t function, const struct infp_profile_level *level)
 {
         struct infp_flame_function *f = &b->flame->functions[function];

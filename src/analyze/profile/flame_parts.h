@@ -4,7 +4,7 @@
 #include "analyze/profile/flame.h"
 #include "analyze/profile/profile.h"
 
-enum { INFP_FLAME_DEEPEST = 16384 }; /* nodes above another; what is deeper belongs to the node there */
+enum { INFP_FLAME_DEEPEST = 16384 }; /* the deepest node; what is deeper belongs to it */
 
 struct infp_flame_memory {
         struct infp_strings strings;
@@ -38,15 +38,15 @@ static inline bool infp_flame_has(const struct infp_flame_builder *builder, cons
         return builder->has_all || sum->mode == builder->mode;
 }
 
-/* flame_functions.c: places of all levels; of what stands for no function. */
+/* flame_functions.c: places of all levels; of groups, which are not functions. */
 int infp_flame_name_levels(struct infp_flame_builder *builder, struct infp_err *err);
 int infp_flame_group(struct infp_flame_builder *builder, const char *name, uint32_t *ret_place, struct infp_err *err);
 /* Of a process, thread, state or mode by options->by; none: INFP_PROFILE_NONE. */
 int infp_flame_group_of(struct infp_flame_builder *builder, const struct infp_profile_sum *sum, uint32_t *ret_place,
                         struct infp_err *err);
 
-/* flame_folded.c: which sums are waits of threads that did little else (new[n_sums], to free), counted in flame->folded. NULL: none
- * are, or nothing else would be left. -ENOMEM. */
+/* flame_folded.c: which sums are waits of threads that did little else (an array of n_sums, to free); counted in
+ * flame->folded. NULL: none, or nothing else would be left. -ENOMEM. */
 int infp_flame_fold(struct infp_flame_builder *builder, bool **ret, struct infp_err *err);
 
 /* flame_tree.c */

@@ -1,4 +1,4 @@
-/* Functions of a flame graph, by what they have of themselves or with what they call. */
+/* Functions of a flame graph, by self or total. */
 #pragma once
 
 #include "analyze/profile/flame.h"
@@ -10,8 +10,8 @@ struct infp_flame_share {
 };
 struct infp_flame_share infp_flame_share(const struct infp_flame *flame, double weight);
 
-/* What a function has in the newer run of a difference less what it has in the older one, in points of percent; the interval is
- * Newcombe's (1998, method 10), from those of both shares. */
+/* The change of a function's share from the older to the newer run, in percentage points; the interval is Newcombe's (1998,
+ * method 10), from those of both shares. */
 struct infp_flame_change {
         struct infp_flame_share before, now, points;
 };

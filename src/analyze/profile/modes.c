@@ -1,4 +1,4 @@
-/* Which samples of a run: those of one mode, for weights of different modes add up to nothing. */
+/* Chooses the samples of one mode: weights of different modes do not add up. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 enum { MODE, PROCESS };
 static const struct infp_profile_column columns[] = { [MODE] = { "mode", INFP_STR } };
 
-/* A mode's text, or the empty one of rows that name none. */
+/* A mode's text; "" for rows without one. */
 static const char *mode_text(const struct infp_profile *s, uint32_t mode)
 {
         const char *text = infp_profile_str(s, mode);
@@ -58,7 +58,7 @@ static void name_modes(const struct infp_profile_reader *reader, char *ret, size
                                        mode_text(reader->profile, reader->modes[i]));
 }
 
-/* The place of the mode to look at among those seen. */
+/* The place of the chosen mode among those seen. */
 static int choose(const struct infp_profile_reader *reader, uint32_t *ret, struct infp_err *err)
 {
         const char *asked = reader->options->mode ? reader->options->mode : "cpu";

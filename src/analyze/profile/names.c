@@ -26,13 +26,13 @@ static const struct infp_profile_column symbol_columns[] = {
         [FROM] = { "sFrom", INFP_STR },
 };
 
-/* Rows of table symbols of the frames in question: lists, for a later set of a frame replaces an earlier one. */
+/* Rows of table symbols for the wanted frames, as lists: a later set of a frame replaces an earlier one. */
 struct rows {
         struct row {
                 struct infp_profile_level is;
                 uint32_t next;
                 uint8_t level;
-        } * rows; /* 0 is no row */
+        } * rows; /* 0: no row */
         uint32_t n, cap, free;
         uint32_t *first; /* of each frame */
 };
@@ -95,7 +95,7 @@ static int take(struct rows *rows, uint32_t *ret, struct infp_err *err)
         return 0;
 }
 
-/* Puts the row where its level belongs; the last of a level wins. */
+/* Puts the row at its level; the last one of a level wins. */
 static int keep(struct rows *rows, uint32_t frame, const struct row *is, struct infp_err *err)
 {
         uint32_t before = 0, at = rows->first[frame];
@@ -151,7 +151,7 @@ static int read_symbols(struct infp_profile_reader *reader, struct infp_profile_
         return r;
 }
 
-/* What stands for a function that nobody names. */
+/* The text for a function without a name. */
 static int unnamed(struct infp_profile *s, const struct infp_profile_frame *frame, uint32_t *ret, struct infp_err *err)
 {
         const char *object = infp_profile_str(s, frame->object);

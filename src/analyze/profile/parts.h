@@ -4,7 +4,7 @@
 #include "analyze/profile/profile.h"
 #include "query/scan.h"
 
-/* A column that is wanted: where the table lacks it, or has it as something else, every row is without. */
+/* A wanted column: if the table lacks it, or has it with another type, it is absent in every row. */
 struct infp_profile_column {
         const char *name;
         enum infp_type type;
@@ -50,7 +50,7 @@ int infp_profile_text(struct infp_profile_reader *reader, const struct infp_prof
 int infp_profile_room(void *array, uint32_t *cap, uint32_t n, size_t size, struct infp_err *err);
 int infp_profile_no_memory(struct infp_err *err);
 
-/* What is true of a stack when it is of one of its frames: by node; the caller frees. NULL: no memory. */
+/* Whether any frame of a stack has a property, by node; the caller frees. NULL: no memory. */
 bool *infp_profile_spread(const struct infp_profile *profile, const bool *of_frame);
 int infp_profile_filter(struct infp_profile *profile, const char *filter, struct infp_err *err); /* filter.c */
 

@@ -27,7 +27,7 @@ enum {
 struct infp_profile_level {
         uint32_t name, mangled, file;
         int64_t line, function_line; /* 0: not known */
-        bool is_unnamed;             /* the name says where, not what: "[libfoo.so+0x1200]", "[libfoo.so]" */
+        bool is_unnamed;             /* a place instead of a name: "[libfoo.so+0x1200]", "[libfoo.so]" */
 };
 
 struct infp_profile_frame {
@@ -43,7 +43,7 @@ struct infp_profile_node {
         uint32_t parent; /* INFP_PROFILE_NONE: the outermost that is known */
         uint32_t frame;
         uint16_t depth;
-        bool is_cut; /* callers of its outermost are missing, though samples do not say so */
+        bool is_cut; /* its outermost callers are missing, though its samples do not say so */
 };
 
 struct infp_profile_process {
@@ -108,7 +108,7 @@ struct infp_profile {
         char mode[64];
         const char *
                 unit; /* of weights: "seconds", "bytes", what the mode says after its slash, or "samples" where rows have none */
-        uint64_t t0, t1;                /* asked for; t1 just after the last sample where no end was */
+        uint64_t t0, t1;                /* as asked; t1 just after the last sample if no end was given */
         uint64_t first_t_ns, last_t_ns; /* samples */
         uint64_t samples;               /* in the sums */
         uint64_t all_samples;           /* with those that the filter leaves out */
@@ -116,12 +116,12 @@ struct infp_profile {
         double weight;
 };
 
-/* A filter that is no regular expression is -EINVAL in words. */
+/* -EINVAL with a sentence if the filter is not a valid regular expression. */
 int infp_profile_read(struct infp_run *run, const struct infp_profile_options *options, struct infp_profile *ret,
                       struct infp_err *err);
 void infp_profile_done(struct infp_profile *profile);
 
-/* Its outer frames are missing, as it says itself or as the run has lost them. */
+/* Its outermost frames are missing: cut by the sampler, or lost with a part of the run. */
 static inline bool infp_profile_is_truncated(const struct infp_profile *profile, const struct infp_profile_sum *sum)
 {
         return sum->is_truncated || sum->node == INFP_PROFILE_NONE || profile->nodes[sum->node].is_cut;

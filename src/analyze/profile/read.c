@@ -1,4 +1,4 @@
-/* Samples of stacks to sums, and who they are of. */
+/* Adds samples up by stack, thread, state and mode. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static const struct infp_profile_column sample_columns[] = {
         [IS_TRUNCATED] = { "is_truncated", INFP_BOOL },
 };
 
-/* What a hash stands for is in the arrays: 64 bits do not meet by chance. */
+/* The arrays hold what is hashed; 64 bits do not collide by chance. */
 static uint64_t hash_of(const void *parts, size_t size, uint64_t seed)
 {
         return infp_hash64(parts, size, seed);
@@ -54,7 +54,7 @@ static int process_of(struct infp_profile_reader *reader, uint64_t id, uint32_t 
         return 0;
 }
 
-/* key: the id, or what stands for it where there is none. */
+/* key: the id, or a hash in its place. */
 static int thread_of(struct infp_profile_reader *reader, uint64_t key, const struct infp_profile_thread *is,
                      uint32_t *ret, struct infp_err *err)
 {
@@ -219,7 +219,7 @@ static int add_row(struct infp_profile_reader *reader, const struct infp_profile
         return reader->options->keeps_times ? add_time(reader, t_ns, i, (uint64_t) n, weight, err) : 0;
 }
 
-/* Rows without any weight stand for themselves. */
+/* Without weights each sample counts as one. */
 static void weigh_by_samples(struct infp_profile *s)
 {
         s->unit = "samples";

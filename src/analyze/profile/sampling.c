@@ -28,7 +28,7 @@ static const char *const columns[] = {
 };
 enum { N_COLUMNS = COUNTERS + N_COUNTERS };
 
-/* Counters are sums since the sampling began: what a range has is the last row in it less the last row before. */
+/* Counters are sums since sampling began: a range has the last row in it minus the last row before it. */
 struct counted {
         double before[N_COUNTERS + 1], last[N_COUNTERS + 1]; /* the last one: own CPU, ns */
 };
@@ -60,7 +60,7 @@ static int mode_of(struct infp_sampling *s, struct counted *counted, const char 
         return (int) s->n++;
 }
 
-/* -E2BIG: there is no room for its mode. */
+/* -E2BIG: too many modes. */
 static int add_row(struct infp_sampling *s, struct counted *counted, const struct infp_batch *batch, const int *at,
                    uint32_t row, uint64_t t0)
 {

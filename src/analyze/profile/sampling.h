@@ -1,4 +1,4 @@
-/* How well stacks were sampled: table `sampler`, summed up for each mode. */
+/* How well stacks were sampled: table `sampler`, by mode. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@ enum { INFP_SAMPLING_MODES = 16 };
 
 struct infp_sampling_mode {
         char mode[64], method[192]; /* "" not known */
-        double rate_hz;             /* the last; NAN: not known, likewise all below */
+        double rate_hz;             /* the last; NAN if unknown, as all below */
         double wanted, taken, lost, throttled, dropped, truncated, incomplete, frames, guessed_frames;
         double skipped_threads; /* most at one time */
         double own_cpu_s;
@@ -21,6 +21,6 @@ struct infp_sampling {
         unsigned n;
 };
 
-/* Within [t0, t1); t1 0: no end. A run without the table has n 0. */
+/* Within [t0, t1); t1 0: no end. n is 0 for a run without the table. */
 int infp_sampling_read(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp_sampling *ret, struct infp_err *err);
 const struct infp_sampling_mode *infp_sampling_find(const struct infp_sampling *sampling, const char *mode); /* NULL */

@@ -1,4 +1,4 @@
-/* Texts by number, each once. Number 0 is no text. Texts stay where they are until done. */
+/* Texts by number, each stored once. Number 0 is no text. Pointers are valid until done. */
 #pragma once
 
 #include <stddef.h>
