@@ -10,7 +10,7 @@ static bool needs_quotes(const char *text, size_t size, char separator)
 {
         if (!size)
                 return true;
-        /* A reader may strip blanks at the ends of bare fields. */
+        /* Some readers strip blanks at the ends of unquoted fields. */
         if (text[0] == ' ' || text[size - 1] == ' ')
                 return true;
         for (size_t i = 0; i < size; i++)
@@ -19,7 +19,7 @@ static bool needs_quotes(const char *text, size_t size, char separator)
         return false;
 }
 
-/* To a spreadsheet, which computes it: a text that begins so and is not a number. */
+/* Spreadsheets compute texts that begin like this and are not numbers. */
 static bool is_formula(const char *text, size_t size)
 {
         double number;
@@ -86,7 +86,7 @@ static int put_batch(struct infp_out *out, const struct infp_batch *batch, char 
                                 infp_str_putc(&out->text, separator);
                         put_cell(out, batch, i, row, separator);
                 }
-                /* An empty line is no row to many readers. */
+                /* Many readers skip empty lines. */
                 if (width == 1 && !infp_batch_has(batch, 0, row))
                         infp_str_puts(&out->text, "\"\"");
                 infp_str_putc(&out->text, '\n');

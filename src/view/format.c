@@ -36,7 +36,7 @@ void infp_out_init(struct infp_out *out, int fd, const char *path)
         out->colour = !(no_color && *no_color) && !(term && !strcmp(term, "dumb"));
 }
 
-/* Formats for programs leave a name as it is, and a terminal would do what stands in it. */
+/* Formats for programs write names as they are, and a terminal would obey escape sequences in them. */
 static void tame_for_terminal(struct infp_out *out)
 {
         struct infp_str tame = { 0 };

@@ -18,13 +18,13 @@ struct infp_out {
         bool colour;    /* a terminal, and NO_COLOR is not set */
         unsigned width; /* of the terminal; 0 = unbounded */
         bool is_tame; /* what is put is escaped already: line ends and colours in it are ours (view/report/lines.c, table.c) */
-        bool is_csv_safe; /* csv, tsv: no text is a formula to a spreadsheet */
+        bool is_csv_safe; /* csv, tsv: quote texts that a spreadsheet takes for formulas */
         bool is_listing;  /* table: the last column is a help text, which goes on below; what is absent is left blank */
 };
 
 void infp_out_init(struct infp_out *out, int fd, const char *path);
-/* Writes what waits. 0, also when the reader went away (EPIPE: out->error says so to a producer that wants to stop), or the
- * first error with the path in `err`. */
+/* Writes what is buffered. 0 (also when the reader went away: out->error is then -EPIPE, for a producer that wants to stop),
+ * or the first error with the path in `err`. */
 int infp_out_flush(struct infp_out *out, struct infp_err *err); /* when much is waiting, and at the end */
 /* Flushes only when much is waiting; an error stays in out->error. */
 void infp_out_drain(struct infp_out *out);
@@ -59,7 +59,7 @@ int64_t infp_unix_ms(int64_t unix_ns);
 void infp_text_tame(struct infp_str *out, const char *text, size_t size);
 /* The same, but line ends and tabs stay. */
 void infp_text_tame_lines(struct infp_str *out, const char *text, size_t size);
-/* Columns of the terminal: $COLUMNS, else what it says, else 80. */
+/* Columns of the terminal: $COLUMNS, else as it reports, else 80. */
 unsigned infp_terminal_width(int fd);
 /* Columns that a UTF-8 text takes on a terminal: 2 for East Asian wide characters and emoji, 0 for combining marks. */
 unsigned infp_text_width(const char *text, size_t size);

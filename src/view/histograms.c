@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-/* Where the columns of the tables are; found by name, since the view knows no collector. */
+/* Where the columns of the tables are; found by name, since view may not include collectors. */
 struct places {
         int series, value;                   /* of samples */
         int owner, part, le, metric, labels; /* of series */
@@ -106,7 +106,7 @@ static void put_labels(struct infp_str *out, const char *text, size_t size)
         json_decref(labels);
 }
 
-/* Names are looked for from the end: the buckets of a histogram follow each other on a page. */
+/* Searches names from the end: the buckets of a histogram are adjacent on a page. */
 static uint32_t name_of(struct infp_histograms *h, const struct places *at, const struct infp_batch *series)
 {
         const uint32_t from = (uint32_t) h->texts.size;
@@ -231,13 +231,13 @@ int infp_histograms_refresh(struct infp_histograms *h, const struct infp_last *l
 {
         const int r = refresh(h, last, samples);
 
-        /* Half a plan shows nothing, and is made anew. */
+        /* Drops half a plan; it is made again. */
         if (r < 0)
                 h->n_buckets = h->samples_changes = h->series_changes = 0;
         return r;
 }
 
-/* Counts are whole numbers but for decayed ones, and stand as such. */
+/* Counts are written as whole numbers, except decayed ones. */
 static void put_count(struct infp_json *json, double value)
 {
         if (value >= 0 && value < 9007199254740992.0 && value == floor(value))

@@ -23,8 +23,7 @@ const char *infp_markup_reference(char c)
         }
 }
 
-/* U+202A to U+202E and U+2066 to U+2069 turn the text around that they stand in: a name would read as another. XML knows no U+FFFE
- * and U+FFFF. */
+/* U+202A to U+202E and U+2066 to U+2069 reverse text, so that a name can read as another. XML forbids U+FFFE and U+FFFF. */
 static bool is_forbidden(const char *text, unsigned length, bool keeps_lines)
 {
         const unsigned char *c = (const unsigned char *) text;

@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-/* What stands for a character between tags and within quotes ("&lt;"); NULL: it stands for itself. */
+/* The escape of a character between tags and within quotes ("&lt;"); NULL: none needed. */
 const char *infp_markup_reference(char c);
 
 /* Text between tags or within quotes, at most so many bytes of it and an ellipsis: & < > " ' as references; what is not UTF-8, what XML

@@ -63,7 +63,7 @@ struct infp_prom *infp_prom_free(struct infp_prom *prom)
         return NULL;
 }
 
-/* Index of the family, or -ENOMEM. */
+/* The index of the family, or -ENOMEM. */
 static int family_of(struct infp_prom *prom, const struct infp_table *table, const struct infp_column *column)
 {
         struct family *families, *f;
@@ -205,8 +205,8 @@ static int spill(struct family *f)
         return 0;
 }
 
-/* The column of a time series that says when its row is; -1: it is another table. There the columns of all things stand in one
- * row: labels of one are not those of another, and columns of one name are told apart by their own names. */
+/* The column with the time of a time series' row; -1: another table. A time series has the columns of all instances in one
+ * row: labels are not shared between them, and columns with the same Prometheus name are distinguished by their own names. */
 static int tick_of(const struct infp_table *table)
 {
         return table->plain ? infp_table_find(table, "timestamp") : -1;
@@ -250,8 +250,8 @@ static uint64_t hash_of_labels(const struct infp_prom *prom, const struct infp_t
         return infp_hash64(prom->labels.size ? prom->labels.data : "", prom->labels.size, hash);
 }
 
-/* Labels that people can read need not tell two things apart (two services of one name): then the ids stand beside them, for
- * a page with a sample twice is refused whole. */
+/* Readable labels can be equal for two instances (two services of one name): then the ids are added, since Prometheus refuses
+ * a whole page with a duplicate sample. */
 static int tell_apart(struct infp_prom *prom, const struct infp_batch *batch, uint32_t row)
 {
         const struct infp_table *table = batch->table;

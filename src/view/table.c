@@ -56,7 +56,7 @@ static bool is_text(const struct infp_column *column)
         return column->type == INFP_STR || column->type == INFP_BOOL;
 }
 
-/* A query's author chose it. Holds until the next call. */
+/* The author of a query chose the name. Valid until the next call. */
 static const char *name_of(struct state *s, const struct infp_table *table, unsigned column)
 {
         const char *name = infp_table_column(table, column)->name;
@@ -135,7 +135,7 @@ static int take_row(struct state *s, const struct infp_batch *batch, uint32_t ro
         return 0;
 }
 
-/* The other columns keep their widths, and the help text has what they leave. False: they do not fit themselves. */
+/* The other columns keep their widths, and the help text gets the rest. False: those alone do not fit. */
 static bool lay_out_help(const struct infp_out *out, struct state *s, const struct infp_table *table, uint64_t total)
 {
         const unsigned last = s->n_columns - 1;
@@ -148,7 +148,7 @@ static bool lay_out_help(const struct infp_out *out, struct state *s, const stru
         return true;
 }
 
-/* Takes columns off the widest text column until the line fits, or finds that it cannot. */
+/* Narrows the widest text column until the line fits, or fails. */
 static void lay_out(struct infp_out *out, struct state *s, const struct infp_table *table)
 {
         uint64_t total = 0;
@@ -246,7 +246,7 @@ static void put_cell(struct infp_out *out, const struct state *s, const struct c
                 infp_str_puts(&out->text, PLAIN);
 }
 
-/* The last cell of a listing's row, broken at blanks; a word that is wider than the room stands out. */
+/* The last cell of a listing's row, wrapped at blanks; a word wider than the room overflows. */
 static void put_help(struct infp_out *out, const struct state *s, const struct cell *cell, bool is_below)
 {
         const char *at = s->texts.data + cell->at, *end = at + cell->size;

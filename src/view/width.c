@@ -1,4 +1,4 @@
-/* How wide a text is on a terminal. Own tables, since wcwidth() follows the locale and knows nothing in "C". */
+/* The width of a text on a terminal. Own tables, since wcwidth() follows the locale and fails in "C". */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ struct range {
         uint32_t first, last;
 };
 
-/* Combining marks and joiners that take no column: the blocks that names and texts really hold. */
+/* Combining marks and joiners, which take no column: the blocks that occur in names and texts. */
 static const struct range zero_wide[] = {
         { 0x0300, 0x036F }, { 0x0483, 0x0489 }, { 0x0591, 0x05BD }, { 0x0610, 0x061A }, { 0x064B, 0x065F },
         { 0x06D6, 0x06DC }, { 0x093C, 0x093C }, { 0x0941, 0x0948 }, { 0x094D, 0x094D }, { 0x0E31, 0x0E31 },

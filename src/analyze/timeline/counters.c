@@ -1,5 +1,6 @@
-/* Counters and gauges that programs keep themselves (table `counters`): a panel a name, a series a process. Rows come with changes: a
- * gauge holds until the next one, a counter that does not move has a rate of 0, from its first row to its last. */
+/* Counters and gauges that programs keep themselves (table `counters`): a panel per name, a series per process. Rows are
+ * written on change: a gauge holds until its next row, and a counter without rows has a rate of 0 between its first and last
+ * row. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct counters {
         const struct infp_grid *grid;
         struct counter *list;
         unsigned n;
-        uint64_t n_left_out; /* rows of those that there is no room for */
+        uint64_t n_left_out; /* rows of counters beyond the bound */
 };
 
 static void counters_done(struct counters *counters)
@@ -42,7 +43,7 @@ static void counters_done(struct counters *counters)
         free(counters->list);
 }
 
-/* 1: found or made; 0: there is no room. */
+/* 1: found or added; 0: no room. */
 static int find(struct counters *counters, const struct infp_batch *batch, const int *at, uint32_t row,
                 struct counter **ret)
 {
@@ -73,7 +74,7 @@ static int find(struct counters *counters, const struct infp_batch *batch, const
         return failed || !(*ret)->name ? -ENOMEM : 1;
 }
 
-/* A level stands from one change to the next: the mean of a bucket is over time, not over changes. */
+/* A level holds until the next change: the mean of a bucket is over time, not over changes. */
 static void hold(const struct infp_grid *grid, struct infp_track *track, uint64_t from, uint64_t to)
 {
         for (int at; from < to && (at = infp_grid_bucket(grid, from)) >= 0;) {
@@ -88,7 +89,7 @@ static void take_level(const struct infp_grid *grid, struct infp_track *track, u
 {
         if (track->has_last && t_ns > track->last_t_ns)
                 hold(grid, track, track->last_t_ns, t_ns);
-        /* However short it stood: as long as a nanosecond. */
+        /* At least a nanosecond, however short it held. */
         infp_bucket_add(&track->buckets[bucket], value, 1e-9);
 }
 
@@ -146,7 +147,7 @@ static const char *unit_of(const struct counter *counter)
         return counter->is_counter ? "/s" : "";
 }
 
-/* Of a counter all buckets from its first to its last one have a value. */
+/* Gives a counter a value in each bucket from its first to its last. */
 static void settle(struct counter *counter)
 {
         const double factor = !strcmp(unit_of(counter), "%") && counter->is_counter ? 100 : 1;

@@ -1,4 +1,4 @@
-/* From tables that were read to panels: the named ones, then a panel for each other metric that moved. */
+/* Makes panels from the tables: the named ones, then one for each other metric that changed. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@ struct drawing {
         const struct infp_report *report;
         struct infp_tracked *tracked;
         unsigned n;
-        bool **used; /* by table, column: some panel shows it */
+        bool **used; /* by table and column: a panel shows it */
 };
 
 /* An instance of one of the tables of a panel. */
@@ -63,7 +63,7 @@ static char *name_of(const struct chosen *chosen, bool has_several)
         return r < 0 ? NULL : ret;
 }
 
-/* The track of a panel's series; NULL: there is nothing of it. */
+/* The track of a panel's series; NULL without values. */
 static const struct infp_track *track_of(const struct chosen *chosen, const struct infp_panel_series *series,
                                          const struct infp_column **ret_column)
 {
@@ -82,7 +82,7 @@ static const struct infp_track *track_of(const struct chosen *chosen, const stru
         return NULL;
 }
 
-/* 1: added; 0: there is nothing of it. `name` NULL: the series' own. */
+/* 1: added; 0: no values. `name` NULL: the series' own. */
 static int add_series(struct drawing *drawing, struct infp_timeline_panel *panel, const struct chosen *chosen,
                       const struct infp_panel_series *series, const char *name, const char *instance)
 {
@@ -136,7 +136,7 @@ static double limit_of(const struct drawing *drawing, const struct chosen *chose
                scale_of(limit->scale, drawing->report);
 }
 
-/* What the report knows besides: the CPUs and the memory that the target was allowed. */
+/* Limits from the report: the CPUs and the memory that the target may use. */
 static int add_report_limits(const struct drawing *drawing, struct infp_timeline_panel *panel, const char *id)
 {
         const struct infp_report *report = drawing->report;
@@ -200,7 +200,7 @@ static int draw_each(struct drawing *drawing, const struct infp_panel *def, cons
         return 0;
 }
 
-/* One line when it is the same for all; of a few that differ one each. */
+/* One line if all have the same limit; a line each for a few that differ. */
 static int add_limits_across(struct drawing *drawing, const struct infp_panel *def, struct infp_timeline_panel *panel,
                              const struct chosen *chosen, unsigned n)
 {
@@ -237,7 +237,7 @@ static int draw_across(struct drawing *drawing, const struct infp_panel *def, co
 
                 if (!name)
                         return -ENOMEM;
-                /* The first of the columns that says something of it. */
+                /* The first column that has values. */
                 for (unsigned i = 0, has = 0; i < INFP_PANEL_SERIES && def->series[i].column && !has; i++) {
                         const int r = add_series(drawing, panel, &chosen[k], &def->series[i], name, name);
 
@@ -261,7 +261,7 @@ static void mark_used(struct drawing *drawing, const struct infp_panel *def, con
         }
 }
 
-/* Of many interfaces, disks and containers most never do anything: a line at 0 is not worth its place. The first one stays. */
+/* Most interfaces, disks and containers are idle: a line at 0 is left out, except the first. */
 static bool is_idle(const struct drawing *drawing, const struct infp_tracked *tracked, unsigned instance)
 {
         const int rank =
@@ -300,7 +300,7 @@ static int draw(struct drawing *drawing, const struct infp_panel *def)
                                                : draw_each(drawing, def, chosen, n);
 }
 
-/* What a plain metric is drawn in: its base unit, seconds in a second as a share. */
+/* The unit of a plain metric: its base unit; seconds per second as a share. */
 static const char *unit_of(const struct infp_column *c)
 {
         const bool is_rate = c->kind == INFP_COUNTER;

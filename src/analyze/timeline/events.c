@@ -62,7 +62,7 @@ static void mark_done(struct infp_timeline_mark *mark)
         free(mark->process);
 }
 
-/* Programs can mark each token; what a person or a captured line says is kept before that. */
+/* Programs can mark each token; marks by a person or a captured line have priority. */
 static bool is_of_program(const struct infp_timeline_mark *mark)
 {
         return mark->source && (!strcmp(mark->source, "api") || !strcmp(mark->source, "python"));
@@ -74,7 +74,7 @@ struct marks {
         uint64_t stride, n_of_programs;
 };
 
-/* Every second of the programs' marks goes. */
+/* Drops every second mark of programs. */
 static void thin(struct marks *marks)
 {
         struct infp_timeline *timeline = marks->timeline;
@@ -166,7 +166,7 @@ int infp_timeline_marks(struct infp_timeline_reading *reading, struct infp_err *
         struct infp_scan_options of_marks = *reading->scan;
         int r;
 
-        /* A recording takes marks some ms before it calls itself started. */
+        /* A recording takes marks some ms before its start time. */
         if (of_marks.t0 == reading->run->info.started_t_ns)
                 of_marks.t0 = 0;
         reading->table = "marks";

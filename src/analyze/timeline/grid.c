@@ -1,4 +1,4 @@
-/* Buckets: how samples of any rate come onto one grid. */
+/* Buckets: puts samples of any rate on one grid. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ int infp_track_between(struct infp_track *track, const struct infp_grid *grid, u
         const int at = infp_grid_bucket(grid, t_ns), before = infp_grid_bucket(grid, from);
 
         INFP_TRY(have_buckets(track, grid));
-        /* Buckets without a reading of their own, of a source that is slower than the grid. */
+        /* Fills buckets without a reading, for a source slower than the grid. */
         for (int i = before + 1; before >= 0 && i < at; i++)
                 infp_bucket_add(&track->buckets[i], value, weight);
         if (at >= 0)

@@ -1,4 +1,4 @@
-/* Which metrics stand together in a panel. Columns that a run does not have are left out, and panels without any. */
+/* Which metrics share a panel. Columns that a run lacks are left out, and panels without any column. */
 #include <math.h>
 #include <string.h>
 

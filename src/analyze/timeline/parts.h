@@ -14,7 +14,7 @@ struct infp_track {
         double last, last_per, last_counted_s;
 };
 
-/* A level at t; the last one holds up to here when it is not older than gap_ns. */
+/* A level at t; the previous one holds until t unless it is older than gap_ns. */
 int infp_track_level(struct infp_track *track, const struct infp_grid *grid, uint64_t t_ns, double value,
                      uint64_t gap_ns);
 /* A value of the time from `from` to t. */
@@ -37,13 +37,13 @@ enum infp_panel_shape {
 
 enum { INFP_PANEL_SERIES = 10, INFP_PANEL_LIMITS = 4, INFP_PANEL_TABLES = 3 };
 
-/* The one place that says which metrics stand together. A metric is named by its column; unit, kind and help are the column's. */
+/* The table of which metrics share a panel. A metric is named by its column, which also gives unit, kind and help. */
 struct infp_panel {
         const char *id, *group, *title;
         const char *tables[INFP_PANEL_TABLES]; /* alike; NULL ends */
         enum infp_panel_shape shape;
-        unsigned least, most; /* instances for which it is made; most 0: however many */
-        unsigned shown;       /* so many of them */
+        unsigned least, most; /* made for this many instances; most 0: no maximum */
+        unsigned shown;       /* how many of them it shows */
         const char *unit, *kind;
         double max;
         const char *note;
@@ -67,11 +67,11 @@ struct infp_panel_table {
         const char *number;       /* label column with its number */
         const char *label[2];     /* label columns with its name: the first that has a text */
         const char *entity;       /* table that has them, by the first key; NULL: the table itself */
-        bool absent_is_new;       /* a counter that comes later than its row began at 0 */
+        bool absent_is_new;       /* a counter that is absent at first began at 0 */
 };
 const struct infp_panel_table *infp_panel_table_of(const char *table); /* NULL */
 
-/* A table that was read: its instances, each with a track a column and one a ratio. */
+/* A table that was read: its instances, each with a track per column and per ratio. */
 struct infp_tracked {
         const struct infp_table *table; /* of the catalog */
         const struct infp_panel_table *about;
@@ -103,7 +103,7 @@ struct infp_tracked_options {
         const struct infp_scan_options *scan;
         const struct infp_grid *grid;
 };
-/* -ENOENT: the run has no such table, or no row of it in the range. */
+/* -ENOENT: no such table, or no row of it in the range. */
 int infp_tracked_read(const struct infp_tracked_options *options, const struct infp_table *known, bool is_whole,
                       struct infp_tracked *ret, struct infp_err *err);
 void infp_tracked_done(struct infp_tracked *tracked);
@@ -116,7 +116,7 @@ struct infp_timeline_panel *infp_timeline_add_panel(struct infp_timeline *timeli
 struct infp_timeline_series *infp_timeline_add_series(struct infp_timeline_panel *panel);
 void infp_timeline_panel_done(struct infp_timeline_panel *panel);
 
-/* Each reads its tables. -ENOENT: the run has none. Of an error ret_table says what could not be read. */
+/* Each reads its tables. -ENOENT: the run has none. On error reading->table is the table that cannot be read. */
 struct infp_timeline_reading {
         struct infp_run *run;
         const struct infp_scan_options *scan; /* range and catalog */
@@ -132,7 +132,7 @@ int infp_timeline_spans(struct infp_timeline_reading *reading, struct infp_err *
 int infp_timeline_counters(struct infp_timeline_reading *reading, struct infp_err *err);
 int infp_timeline_gaps(struct infp_timeline_reading *reading, struct infp_err *err);
 
-/* Names of processes by their ids, for lanes and marks; what is not asked for is not kept. */
+/* Names of processes by their ids, for lanes and marks; others are not kept. */
 struct infp_process_name {
         uint64_t id;
         char *text; /* "serve (12)"; NULL: not known */

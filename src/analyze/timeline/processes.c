@@ -11,9 +11,9 @@
 
 enum { MOST_SPARKS = 16384, MOST_LISTED = 3 * INFP_TIMELINE_PROCESSES, COMMAND_BYTES = 1000 };
 
-/* A process that does nothing has a row each minute. */
+/* An idle process has a row per minute. */
 static const uint64_t silence_ns = 60 * INFP_NS_PER_S;
-/* Those outside the target are read no more often. */
+/* Processes outside the target are read at most this often. */
 static const uint64_t others_ns = INFP_NS_PER_S;
 
 struct cell {
@@ -21,7 +21,7 @@ struct cell {
 };
 
 struct seen {
-        struct cell *cells; /* NULL: one of too many */
+        struct cell *cells; /* NULL beyond the bound */
         uint64_t first_t_ns, last_t_ns, end_t_ns;
         int64_t pid, ppid;
         float rss;
@@ -75,7 +75,7 @@ static void cover(const struct gathering *g, struct cell *cells, uint64_t from, 
         }
 }
 
-/* Until a row came nothing had changed: what the row says happened since the tick before it. */
+/* Rows are written on change: what a row reports happened since the tick before it. */
 static void take(const struct gathering *g, struct seen *seen, uint64_t t_ns, uint64_t period_ns, double more_s)
 {
         uint64_t from = seen->last_t_ns;
@@ -125,7 +125,7 @@ static int take_row(void *context, const struct infp_use *use, const struct infp
         return 0;
 }
 
-/* Pids of all that was seen, and where a row does not say it the first parent's. */
+/* Pids of all processes seen, and the first parent of those whose rows lack one. */
 static const char *const pid_columns[] = { "id", "pId", "pFirstParentId", NULL };
 
 static int take_pid(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
@@ -143,8 +143,8 @@ static int take_pid(void *context, const struct infp_batch *batch, const int *at
         return 0;
 }
 
-/* The number of a process's parent, -1: it was not seen. Pids are used again: of several the one that was there first before
- * the child's last row, and newest of those. */
+/* The number of a process's parent; -1 if not seen. Pids are reused: takes the newest process that appeared before the
+ * child's last row. */
 static int64_t parent_of(const struct gathering *g, size_t number)
 {
         const struct seen *child = &g->seen[number];
@@ -163,7 +163,7 @@ struct choice {
         bool is_listed;
 };
 
-/* The busiest, then the parents of all that is chosen. */
+/* The busiest, then their parents. */
 static unsigned choose(const struct gathering *g, struct choice *choices)
 {
         infp_autofree bool *is_chosen = calloc(g->n + 1, sizeof(*is_chosen));
@@ -232,7 +232,7 @@ static int list(struct infp_timeline *timeline, struct gathering *g, struct choi
         return fill_spark(g, seen, p);
 }
 
-/* A parent that is to be listed, and is not yet. */
+/* A chosen parent that is not yet listed. */
 static bool waits(const struct choice *choices, unsigned n, int64_t parent)
 {
         for (unsigned i = 0; parent >= 0 && i < n; i++)
@@ -241,7 +241,7 @@ static bool waits(const struct choice *choices, unsigned n, int64_t parent)
         return false;
 }
 
-/* Parents before their children, the busiest first. A parent that was not chosen (there is no room) is none. */
+/* Parents before their children, the busiest first. A parent that was not chosen, for want of room, does not count. */
 static int list_all(struct infp_timeline *timeline, struct gathering *g, struct choice *choices, unsigned n)
 {
         timeline->processes = calloc(n + 1, sizeof(*timeline->processes));
@@ -259,7 +259,7 @@ static int list_all(struct infp_timeline *timeline, struct gathering *g, struct 
                         else
                                 INFP_TRY(list(timeline, g, &choices[i]));
                 }
-                /* Pids that name each other, after one was used again, are no tree: then one has no parent. */
+                /* After a pid was reused two processes can name each other as parent: then one has no parent. */
                 if (timeline->n_processes == before && waiting)
                         waiting->parent = -1;
         }

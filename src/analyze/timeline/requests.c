@@ -1,4 +1,5 @@
-/* Requests for a scatter: all of them, or of each of many slices of time the first, the slowest two ways, and a failed one. */
+/* Requests for a scatter plot: all of them, or from each slice of time the first one, the slowest by TTFT and by end-to-end
+ * time, and a failed one. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void gathering_done(struct gathering *g)
         free(g->slices);
 }
 
-/* The number of a name, the last one standing for all that there is no room for. */
+/* The number of a name; the last number stands for all names beyond the bound. */
 static int name_number(char ***names, unsigned *n, const char *text, size_t size, unsigned *ret)
 {
         char **more;

@@ -1,5 +1,5 @@
-/* The longest spans, in lanes: one a thread, where what lies within another stands below it; what overlaps without lying within
- * (begun here, ended elsewhere) gets another lane of the thread. */
+/* The longest spans, in lanes: one per thread, nested spans below their parents. Spans that overlap without nesting (begun
+ * here, ended elsewhere) get another lane of the thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static int by_place(const void *a, const void *b)
                 return x->tid > y->tid ? 1 : -1;
         if (x->t_ns != y->t_ns)
                 return x->t_ns > y->t_ns ? 1 : -1;
-        /* What lies around another comes before it; an open one lies around all. */
+        /* An enclosing span comes first; an open one encloses all. */
         if ((x->duration_ns < 0) != (y->duration_ns < 0))
                 return x->duration_ns < 0 ? -1 : 1;
         if (x->duration_ns != y->duration_ns)
@@ -140,7 +140,7 @@ struct lane {
         unsigned depth;
 };
 
-/* Whether the span fits into the lane: beside or within what is there. */
+/* Whether the span fits into the lane, beside or within others. */
 static bool enter(struct lane *lane, const struct infp_timeline_span *span, uint64_t t1, unsigned *ret_depth)
 {
         const uint64_t end = end_of(span, t1);
@@ -185,7 +185,7 @@ static const char *name_of(const struct infp_process_name *names, unsigned n, ui
         return NULL;
 }
 
-/* Those without a lane go. */
+/* Drops spans without a lane. */
 static void drop_unplaced(struct infp_timeline *timeline)
 {
         unsigned n = 0;

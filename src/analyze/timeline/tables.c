@@ -1,4 +1,4 @@
-/* One pass over a table: a track for each number of each instance, and for each ratio of two counters. */
+/* Reads a table in one pass: a track for each number of each instance, and for each ratio of two counters. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,14 +41,14 @@ static int by_label(struct infp_tracked_instance *instances, unsigned n, uint64_
         return -1;
 }
 
-/* A container without a name is called by the first 12 digits of its id, as everywhere. */
+/* A container without a name is called by the first 12 digits of its id. */
 static void shorten_id(char *text)
 {
         if (strlen(text) >= 32 && strspn(text, "0123456789abcdef") == strlen(text))
                 text[12] = 0;
 }
 
-/* The last word about each thing that is one of the instances. */
+/* The latest name of each instance. */
 static int take_name(void *context, const struct infp_batch *batch, const int *at, uint32_t row)
 {
         struct infp_tracked *tracked = context;
@@ -111,7 +111,7 @@ static void sort_instances(struct infp_tracked *tracked, const struct infp_grid 
 
         if (!about || tracked->n_instances < 2)
                 return;
-        /* The mean is wanted many times: it stands where a plain column has no use for it. */
+        /* The mean is needed many times: it is kept in a member that plain columns do not use. */
         for (unsigned i = 0; column >= 0 && i < tracked->n_instances; i++) {
                 struct infp_track *track = &tracked->instances[i].columns[column];
                 const double mean = infp_buckets_mean(track->buckets, grid->n);
@@ -121,7 +121,7 @@ static void sort_instances(struct infp_tracked *tracked, const struct infp_grid 
         infp_sort_r(tracked->instances, tracked->n_instances, sizeof(*tracked->instances), rank, tracked);
 }
 
-/* Instances whose panels are drawn, and those of which every number is kept. The rest is counted. */
+/* How many instances have panels, and how many keep every number. The rest is counted. */
 enum { MOST_INSTANCES = 64, MOST_WHOLE = 12 };
 
 void infp_tracked_done(struct infp_tracked *tracked)
@@ -207,7 +207,7 @@ static int want_all(struct infp_tracked *tracked)
         return 0;
 }
 
-/* The names of all that is read, keys and labels as well; ended by NULL. NULL without memory. */
+/* The names of all columns to read, with keys and labels; ended by NULL. NULL without memory. */
 static const char **names_of(const struct infp_tracked *tracked)
 {
         const struct infp_panel_table *about = tracked->about;
@@ -298,7 +298,7 @@ static int new_instance(struct pass *pass)
         return 0;
 }
 
-/* 1: its number in *ret; 0: there is no room for one more. */
+/* 1: its number in *ret; 0: no room. */
 static int find_instance(struct pass *pass, const struct infp_batch *batch, uint32_t row, unsigned *ret)
 {
         struct infp_tracked *tracked = pass->tracked;
@@ -337,7 +337,7 @@ static double increase(const struct infp_column *c, uint64_t raw_before, uint64_
         return infp_increase_f64(c->reset, before, value, 0);
 }
 
-/* The counter's row before was one in which it did not exist yet. */
+/* The counter did not exist in the previous row. */
 static bool begins_now(const struct pass *pass, const struct infp_track *track,
                        const struct infp_tracked_instance *instance, uint64_t t_ns)
 {
@@ -416,7 +416,7 @@ static int take_ratio(const struct pass *pass, struct infp_tracked_instance *ins
         if (track->has_last && t_ns > track->last_t_ns && t_ns - track->last_t_ns <= tracked->gap_ns) {
                 more = increase(c, track->last_u64, raw, track->last, value) * c->unit->factor;
                 n = increase(per, track->last_per_u64, raw_per, track->last_per, value_per) * per->unit->factor;
-                /* Nothing happened: there is no mean of nothing. */
+                /* No events, no mean. */
                 if (n > 0)
                         r = infp_track_between(track, pass->options->grid, t_ns, t_ns, more / n, n);
         }
@@ -462,7 +462,7 @@ int infp_tracked_read(const struct infp_tracked_options *options, const struct i
         infp_cleanup(infp_tracked_done) struct infp_tracked tracked = {
                 .table = known,
                 .about = infp_panel_table_of(known->name),
-                /* Two periods, and half of one that a reading may come late. */
+                /* Two periods, and half a period for late readings. */
                 .gap_ns = infp_run_period_ns(&options->run->info, known->name) * 5 / 2,
                 .is_whole = is_whole,
         };

@@ -142,7 +142,7 @@ char *infp_timeline_text(const struct infp_batch *batch, int column, uint32_t ro
         return ret;
 }
 
-/* When the first tick of the range was due: samples then lie in the middle of their buckets, not at an edge. */
+/* When the first tick of the range was due, so that samples are in the middle of their buckets, not at an edge. */
 static int find_phase(struct infp_timeline_reading *reading, uint64_t *ret, struct infp_err *err)
 {
         static const char *const names[] = { "deadline_ns", NULL };
@@ -194,7 +194,7 @@ static bool has_panel(const char *table)
         return false;
 }
 
-/* A table that cannot be read is noted and the others go on: 0. */
+/* Notes that a table cannot be read; 0, so that the others go on. */
 static int pass(struct infp_timeline *timeline, const char *table, int r, struct infp_err *err)
 {
         if (r >= 0 || r == -ENOENT)

@@ -84,10 +84,10 @@ struct infp_timeline {
         struct infp_timeline_process {
                 uint64_t id;
                 int64_t pid, ppid; /* -1: not known */
-                int parent;        /* index, -1: none of the list */
+                int parent;        /* index; -1: not listed */
                 char *name, *cmdline;
                 int64_t start_unix_ns;         /* 0: not known */
-                uint64_t first_t_ns, end_t_ns; /* of its rows; end 0: it was there at the end */
+                uint64_t first_t_ns, end_t_ns; /* of its rows; end 0: alive at the end */
                 double cpu_s, rss_max;         /* NAN: not measured */
                 float *cpu,
                         *rss; /* percent of a core, bytes; as spark; NAN: not measured; NULL: of a parent without rows */
@@ -137,12 +137,12 @@ struct infp_timeline {
         unsigned n_notes;
 };
 
-/* Of the report's range; the report is borrowed for the call. A table that cannot be read is noted. */
+/* Over the report's range; borrows the report. A table that cannot be read gives a note. */
 int infp_timeline_make(struct infp_run *run, const struct infp_report *report, struct infp_timeline *ret,
                        struct infp_err *err);
 void infp_timeline_done(struct infp_timeline *timeline);
 
-/* Something that the reader of the page should know. 0 or -ENOMEM. */
+/* Adds a note for the reader of the page. 0 or -ENOMEM. */
 int infp_timeline_note(struct infp_timeline *timeline, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Joins each k neighbouring buckets of all panels into one. */

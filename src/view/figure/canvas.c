@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The series' colours differ in brightness too, so that they can be told apart without colour (after Okabe and Ito). */
+/* The series' colours also differ in brightness, for readers who cannot see colours (after Okabe and Ito). */
 const uint32_t infp_ink_light[INFP_INKS] = {
         [INFP_INK_PAPER] = 0xffffff,      [INFP_INK_TEXT] = 0x1d232a,       [INFP_INK_SOFT] = 0x556270,
         [INFP_INK_GRID] = 0xe1e5ea,       [INFP_INK_SERIES] = 0x0064d9,     [INFP_INK_SERIES + 1] = 0xc35500,

@@ -1,4 +1,4 @@
-/* What a figure is drawn with, whatever it becomes: SVG text, or pixels by cairo. Coordinates are pixels from the top left. */
+/* Drawing of a figure as SVG text, or as pixels by cairo. Coordinates are pixels from the top left. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "view/format.h"
 
-/* By meaning, not by value: an SVG follows the reader's dark scheme. */
+/* Inks by meaning, not by value: an SVG follows the reader's dark scheme. */
 enum infp_ink {
         INFP_INK_PAPER,
         INFP_INK_TEXT,
-        INFP_INK_SOFT, /* lesser text */
+        INFP_INK_SOFT, /* secondary text */
         INFP_INK_GRID,
         INFP_INK_SERIES, /* + number of the series, modulo INFP_INKS_SERIES */
         INFP_INKS_SERIES = 8,

@@ -1,4 +1,4 @@
-/* Figures as PNG, by libcairo where it is: dlopen'ed, since few servers have it and an SVG needs nothing. */
+/* Figures as PNG, by libcairo: loaded at run time, since few servers have it and an SVG needs nothing. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
@@ -54,7 +54,7 @@ struct cairo {
 };
 
 enum { MOST_PIXELS = 32767 }; /* on a side: cairo's own bound */
-enum { SCALE = 2 };           /* pixels for a pixel: screens are fine, and text stays sharp */
+enum { SCALE = 2 };           /* pixels per unit, so that text is sharp on fine screens */
 
 static int load(struct cairo *c, struct infp_err *err)
 {
@@ -157,7 +157,7 @@ static void box(struct infp_canvas *canvas, double x, double y, double width, do
         c->fill(c->context);
 }
 
-/* An invalid UTF-8 text would end all drawing; a control character is a box at best. */
+/* Invalid UTF-8 would stop all drawing; a control character is a box at best. */
 static void text(struct infp_canvas *canvas, double x, double y, double size, enum infp_text_anchor anchor,
                  unsigned ink, const char *string)
 {
@@ -194,7 +194,7 @@ static int end(struct infp_canvas *canvas, struct infp_err *err)
         }
         if (c && c->surface)
                 c->surface_destroy(c->surface);
-        free(c); /* the library stays: it keeps fonts for the next figure */
+        free(c); /* the library stays loaded: it caches fonts */
         canvas->state = NULL;
         return r;
 }

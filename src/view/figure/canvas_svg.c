@@ -1,4 +1,4 @@
-/* Figures as SVG: text stays text, each string escaped; reads in light and dark; no script, nothing from elsewhere. */
+/* Figures as SVG: text stays text, escaped; for light and dark; no script and no external resources. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "view/figure/canvas.h"
 #include "view/markup.h"
 
-/* What is left after taming is UTF-8 without control characters: XML forbids but U+FFFE and U+FFFF of it. */
+/* Tamed text is UTF-8 without control characters; of that XML forbids only U+FFFE and U+FFFF. */
 static void put_escaped(struct infp_str *out, const char *text)
 {
         infp_autostr struct infp_str tame = { 0 };

@@ -13,7 +13,7 @@
 enum { LEFT = 84, RIGHT = 24, HEAD = 64, BELOW = 40, LEGEND = 22 };
 
 struct frame {
-        double left, top, width, height; /* of what is drawn in, without axes */
+        double left, top, width, height; /* of the drawing area, without axes */
         double x0, x1, y0, y1;           /* values at its edges */
 };
 
@@ -67,7 +67,7 @@ double infp_figure_step(double extent, unsigned n, bool is_bytes)
         power = pow(10, floor(log10(step)));
         step /= power;
         step = (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power * scale;
-        return is_bytes ? fmax(1, step) : step; /* there is no half a byte */
+        return is_bytes ? fmax(1, step) : step; /* bytes have no fractions */
 }
 
 static bool is_rate(const struct infp_figure *figure, const struct infp_figure_series *series)
@@ -127,8 +127,8 @@ struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const
         return fine;
 }
 
-/* Metrics over time. Where there are more samples than pixels, each pixel shows the least, the largest and the mean of its own: a
- * spike of one sample is never lost. */
+/* Metrics over time. With more samples than pixels, each pixel shows the minimum, maximum and mean of its samples: a spike of
+ * one sample is never lost. */
 enum { Y_PARTS = 5, X_PARTS = 8, MARK_APART = 3, MARK_LEAST = 40, MARK_MOST = 180 }; /* MARK_: pixels */
 
 static bool is_share(const struct infp_figure *figure, const struct infp_figure_series *series)
@@ -146,7 +146,7 @@ static void find_extent(const struct infp_figure *figure, const unsigned *member
                         low = fmin(low, figure->list[members[k]].points[i].value);
                         high = fmax(high, figure->list[members[k]].points[i].value);
                 }
-        /* From 0, unless what is to be seen would then be a flat line far above it. A share is part of a whole. */
+        /* From 0, unless the curve would then be a flat line far above it. Shares always start at 0. */
         if (low >= 0 && (low < 0.6 * high || is_share(figure, &figure->list[members[0]])))
                 low = 0;
         if (!(high > low)) {
@@ -166,7 +166,7 @@ static void draw_axes(struct infp_canvas *canvas, const struct infp_figure *figu
         const double y_step = infp_figure_step(f->y1 - f->y0, Y_PARTS, !strcmp(series->base, "bytes"));
         const double x_step = infp_figure_step(f->x1 - f->x0, infp_figure_parts(f->width, 70, X_PARTS), false);
 
-        const double y_first = ceil(f->y0 / y_step - 1e-9) * y_step; /* 0 is among them, if it is in sight */
+        const double y_first = ceil(f->y0 / y_step - 1e-9) * y_step; /* 0 is a tick if it is visible */
 
         for (unsigned i = 0; i <= 2 * Y_PARTS && y_first + i * y_step <= f->y1 + y_step / 1e6; i++) {
                 const double v = y_first + i * y_step, y = frame_y(f, v);
@@ -206,7 +206,7 @@ static void draw_all(struct infp_canvas *canvas, const struct infp_figure *figur
         canvas->kind->line(canvas, points, n, ink, 1.6, series->quality == INFP_ESTIMATED);
 }
 
-/* A stretch without gaps: means as a line, least and largest as an area around it. */
+/* A stretch without gaps: means as a line, minimum to maximum as an area. */
 static void draw_stretch(struct infp_canvas *canvas, const struct infp_figure *figure,
                          const struct infp_figure_series *series, const struct frame *f, unsigned ink, size_t from,
                          size_t to, double *points)
@@ -235,7 +235,7 @@ static void draw_stretch(struct infp_canvas *canvas, const struct infp_figure *f
                 n++;
                 i = k;
         }
-        for (size_t i = 0; i < n; i++) { /* along the largest and back along the least */
+        for (size_t i = 0; i < n; i++) { /* along the maxima and back along the minima */
                 highs[2 * (n + i)] = lows[2 * (n - 1 - i)];
                 highs[2 * (n + i) + 1] = lows[2 * (n - 1 - i) + 1];
         }
@@ -283,7 +283,7 @@ static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *fi
         put_line_of_text(canvas, LEFT + 26, y, 12, INFP_INK_TEXT, text);
 }
 
-/* A line each, as far as they can be told apart, with the tag where there is room for one. */
+/* A line per mark where they do not overlap, with its tag where there is room. */
 static void draw_marks(struct infp_canvas *canvas, const struct infp_figure *figure, const struct frame *f)
 {
         double last = -INFINITY, free_from = -INFINITY;
@@ -326,7 +326,7 @@ static void draw_lines(struct infp_canvas *canvas, const struct infp_figure *fig
         }
 }
 
-/* How often a metric had which value: one count a sample. */
+/* A histogram of a metric's values: one count per sample. */
 enum { MOST_BINS = 60, FEWEST_BINS = 8, COUNT_PARTS = 4 };
 
 static int compare(const void *a, const void *b)
@@ -442,7 +442,7 @@ static unsigned group(const struct infp_figure *figure, bool is_histogram, unsig
         return n;
 }
 
-/* What is drawn in keeps its height however many series there are. */
+/* The drawing area keeps its height, however many series there are. */
 static double panel_height(const struct infp_figure_look *look, unsigned n)
 {
         return look->height + (look->is_histogram ? 0 : (n - 1) * LEGEND);

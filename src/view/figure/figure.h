@@ -25,8 +25,8 @@ struct infp_figure_text {
 };
 struct infp_figure_text infp_figure_value(const struct infp_figure *figure, const struct infp_figure_series *series,
                                           double v);
-/* Of an axis: with as many digits as tell it from the next. */
+/* For an axis: with enough digits to differ from the next tick. */
 struct infp_figure_text infp_figure_tick(const struct infp_figure *figure, const struct infp_figure_series *series,
                                          double v, double step);
-/* What is told after the name: ", rate" and the like, or "". */
+/* Added to the name: ", rate" and the like, or "". */
 const char *infp_figure_how(const struct infp_figure *figure, const struct infp_figure_series *series);

@@ -1,4 +1,4 @@
-/* The page around a flame graph: what the browser is told, what reads without script, and the data. */
+/* The page of a flame graph: its head, what reads without script, and the data. */
 #include "view/flame/html.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "view/flame/words.h"
 #include "view/html/parts.h"
 
-enum { TOP = 25 }; /* functions that stand in the page itself */
+enum { TOP = 25 }; /* functions in the page's own table */
 
 static void put_text(struct infp_str *out, const struct infp_str *text)
 {
@@ -76,7 +76,7 @@ static void put_cell(struct infp_str *out, const struct infp_flame *flame, uint6
         infp_str_printf(out, "</td><td>%.1f %%</td><td>%.1f to %.1f</td>", share.percent, share.low, share.high);
 }
 
-/* For readers without script, and for browsers that cannot unpack the rest: the script takes it away. */
+/* For readers without script and browsers that cannot unpack the data; the script removes it. */
 static void put_plain(struct infp_str *out, const struct infp_flame *flame)
 {
         infp_autostr struct infp_str nothing = { 0 };
@@ -152,7 +152,7 @@ static void put_colours(struct infp_json *json)
         }
 }
 
-/* What the script must know of the enums here. */
+/* Enums of C that the script needs. */
 static void put_constants(struct infp_json *json)
 {
         static const struct {

@@ -1,4 +1,4 @@
-/* Names of looks, and the sentences that both pictures say. */
+/* Names of looks, and sentences that page and picture share. */
 #include "view/flame/look.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ int infp_flame_theme_by_name(const char *name)
         for (unsigned i = 0; i < INFP_FLAME_THEMES; i++)
                 if (!strcmp(themes[i], name))
                         return (int) i;
-        /* Words that people and other tools have for them. */
+        /* Other names for them. */
         if (!strcmp(name, "monochrome"))
                 return INFP_FLAME_MONO;
         return -ENOENT;
@@ -217,7 +217,7 @@ bool infp_flame_doubt(struct infp_str *out, const struct infp_flame *flame, cons
         }
 }
 
-enum { LONGEST_NAME = 2000 }; /* of longer ones nothing is taken out: it is not worth the time */
+enum { LONGEST_NAME = 2000 }; /* longer names stay as they are: shortening takes too long */
 
 /* A "(" after a blank begins no parameters: "name (guessed)". A "<" at the beginning or after a dot belongs to a name of Python, Java or
  * Rust: "<module> (app.py:3)", "Main.<init>". */
@@ -226,7 +226,7 @@ static bool is_list(const char *text, const char *open)
         return *open == '(' ? open == text || open[-1] != ' ' : open > text && open[-1] != '.';
 }
 
-/* Innermost pairs without another pair in them. True: some were taken out. */
+/* Removes innermost pairs. True: some were removed. */
 static bool take_out(char *text, char opening, char closing)
 {
         char *open = NULL;

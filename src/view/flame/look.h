@@ -1,4 +1,4 @@
-/* How a flame graph looks and what is said above it: for html.h and svg.h. All zero is a good look. */
+/* How a flame graph looks, and the text above it: for html.h and svg.h. All zero is a good look. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +9,17 @@ enum infp_flame_theme {
         INFP_FLAME_COLD,
         INFP_FLAME_RAINBOW,
         INFP_FLAME_MONO,
-        INFP_FLAME_HEAT, /* by the share that functions have of themselves (infp_flame_heat) */
+        INFP_FLAME_HEAT, /* by the self share of functions (infp_flame_heat) */
         INFP_FLAME_THEMES,
 };
 const char *infp_flame_theme_name(enum infp_flame_theme theme); /* "kind" "hot" "cold" "rainbow" "mono" "heat" */
 int infp_flame_theme_by_name(const char *name);                 /* or -ENOENT */
 
 struct infp_flame_look {
-        const char *title; /* NULL: by the mode, "CPU flame graph" */
-        const char *
-                subtitle; /* what was recorded, in one line: command, pid, duration, rate; NULL: only what the tree says */
-        const char *base; /* of a difference: what the older run recorded, in one line; NULL: not known */
-        const char *const
-                *notes; /* sentences on what limits its truth, beyond those that the tree's own counters give */
+        const char *title;        /* NULL: by the mode, "CPU flame graph" */
+        const char *subtitle;     /* what was recorded, in one line: command, pid, duration, rate; NULL: not known */
+        const char *base;         /* of a difference: what the older run recorded, in one line; NULL: not known */
+        const char *const *notes; /* further sentences on its accuracy, after those from the tree's own counters */
         unsigned n_notes;
         enum infp_flame_theme theme;
         double min_width_percent; /* frames with less than this share of all are not drawn at first; 0: all that are a pixel wide */

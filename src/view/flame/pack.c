@@ -52,7 +52,7 @@ static int by_text(const void *a, const void *b)
         return strcmp(((const struct reference *) a)->text, ((const struct reference *) b)->text);
 }
 
-/* Of all strings, each once and sorted: how many bytes it shares with the one before, how many more it has, and those. */
+/* All strings, each once and sorted: how many bytes it shares with the previous one, how many more it has, and those bytes. */
 static int put_strings(struct pack *pack)
 {
         const struct infp_flame *flame = pack->flame;
@@ -119,7 +119,7 @@ static void put_functions(struct pack *pack)
                 put(pack, infp_flame_shade(&flame->functions[i]));
 }
 
-/* Depth first, siblings in their order: then a parent is told by how many levels a node goes up from the one before. */
+/* Depth first, siblings in order: a parent is then coded as levels up from the previous node. */
 static int find_order(struct pack *pack)
 {
         const struct infp_flame *flame = pack->flame;
@@ -143,7 +143,7 @@ static int find_order(struct pack *pack)
                         break;
                 node = flame->nodes[node].next_sibling;
         }
-        /* All nodes hang on the root, or the tree was made wrongly. */
+        /* All nodes must hang on the root. */
         return n == flame->n_nodes ? 0 : -EINVAL;
 }
 
@@ -218,7 +218,7 @@ static int put_moments(struct pack *pack)
         return 0;
 }
 
-/* Whether samples weigh differently: then their weights must be told. */
+/* Whether samples differ in weight, so that weights must be written. */
 static bool weighs_differently(const struct infp_flame *flame)
 {
         const double each = flame->samples ? flame->weight / (double) flame->samples : 0;

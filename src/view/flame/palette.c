@@ -106,7 +106,7 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
         const bool is_by_kind = theme == INFP_FLAME_BY_KIND || (unsigned) theme >= INFP_FLAME_THEMES;
         const unsigned at = class < INFP_FLAME_CLASSES ? class : (unsigned) INFP_FRAME_UNKNOWN;
         const struct shades *shades = is_by_kind ? &classes[at].light : &themes[theme];
-        /* Where the hue does not name the class it may spread over all shades. */
+        /* Without classes the hue may spread over all shades. */
         const double across =
                 is_by_kind ? (shade / 3) / 3.0 : (shade * 5 % INFP_FLAME_SHADES) / (INFP_FLAME_SHADES - 1.0);
         const double depth = (shade % 3) / 2.0;
@@ -138,7 +138,7 @@ int infp_flame_change_step(uint64_t k, uint64_t n, uint64_t before_k, uint64_t b
         const double scale = is_normalised && before_n ? (double) n / (double) before_n : 1;
         const double now = (double) k, before = (double) before_k * scale;
         const double larger = fmax(now, before);
-        /* Both numbers are Poisson's: the difference's variance is their sum. */
+        /* Both are Poisson distributed: the variance of the difference is their sum. */
         const double sigma = sqrt(now + before * scale);
         double share;
 

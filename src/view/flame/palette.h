@@ -24,7 +24,7 @@ uint32_t infp_flame_colour(enum infp_flame_theme theme, unsigned class, unsigned
 /* Theme heat: the shade of a function by its self time in percent of all, 0 the hottest; it has more than infp_flame_heat_above percent. */
 unsigned infp_flame_heat(double percent);
 double infp_flame_heat_above(unsigned heat);
-/* Of a difference: -INFP_FLAME_STEPS (much less, blue) to INFP_FLAME_STEPS (much more, red); 0: no certain change. */
+/* Of a difference: -INFP_FLAME_STEPS (much less, blue) to INFP_FLAME_STEPS (much more, red); 0: no significant change. */
 uint32_t infp_flame_change_colour(int step, bool is_dark);
 /* The step of k of n samples against `before_k` of `before_n`: 0 when chance alone may have made it (95 %). Scaled: shares are
  * compared, else numbers. */

@@ -128,7 +128,7 @@ static unsigned colour_of(const struct picture *picture, uint32_t index)
                infp_flame_shade(function);
 }
 
-/* Bytes; of a name that is a book the first page. */
+/* Bytes of a long name. */
 static size_t fitting(const char *name, unsigned letters)
 {
         return infp_text_fit(name, strnlen(name, 2000), letters, NULL);
@@ -139,7 +139,7 @@ static bool is_fitting(const char *name, unsigned letters)
         return fitting(name, letters) == strlen(name);
 }
 
-/* As much of the name as there is room for, of the short one where the whole has none; nothing below three letters. */
+/* The name, or the short name, cut to the room; nothing below three letters. */
 static void put_label(struct infp_str *out, const struct picture *picture, uint32_t index, double x, double width)
 {
         const char *name = index ? picture->flame->functions[picture->flame->nodes[index].function].name : "all";
@@ -172,7 +172,7 @@ static void put_frame(const struct picture *picture, uint32_t index, double x, d
         picture->frames->n_drawn++;
         if (depth + 1 > picture->frames->rows)
                 picture->frames->rows = depth + 1;
-        /* One group a frame, moved to its row, so that all within has the same y. */
+        /* One group per frame, moved to its row, so that its parts have the same y. */
         infp_str_printf(out, "<g transform=\"translate(0 %d)\">",
                         (picture->look->has_root_below ? -1 : 1) * (int) depth * ROW);
         put_title(out, picture, index);
@@ -210,7 +210,7 @@ static void put_frames(struct picture *picture)
                         node = flame->nodes[node].first_child ? flame->nodes[node].first_child
                                                               : next_after(flame, node);
                 } else if (flame->base && !flame->nodes[node].total_samples)
-                        /* Within what is gone all is gone: only counted. */
+                        /* Everything below a frame that is gone is gone too: only counted. */
                         node = flame->nodes[node].first_child ? flame->nodes[node].first_child
                                                               : next_after(flame, node);
                 else
@@ -457,7 +457,7 @@ static void put_body(struct sheet *sheet)
         put_note(sheet);
 }
 
-/* The whole in words, for those who do not see it, and how far it can be trusted. */
+/* The picture in words for readers who do not see it, with its accuracy. */
 static void put_about(struct infp_str *out, const struct sheet *sheet)
 {
         infp_autostr struct infp_str text = { 0 };

@@ -16,7 +16,7 @@
 
 enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64 };
 
-/* Of a guess the share, where it is not all. */
+/* The share that is guessed, unless all is. */
 static void put_name(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
 {
         if (is_short)
@@ -48,7 +48,7 @@ static unsigned room_of(unsigned width)
         return width > FIGURES_WIDTH + NARROWEST ? width - FIGURES_WIDTH : UINT_MAX;
 }
 
-/* For want of room by the short name, then by that alone: a whole name says more than half of a file's. */
+/* Falls back to the short name, then to that without its file: a whole name is worth more than half a path. */
 static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
 {
         for (unsigned i = 0; i < 3; i++) {
@@ -107,7 +107,8 @@ static void put_change(struct infp_out *out, const struct infp_flame *flame, con
         infp_report_end(out);
 }
 
-/* Nearly every stack passes it, or every stack of a process or of its threads, and it does nothing itself: its total says nothing. */
+/* Nearly every stack, or every stack of a process or thread, passes through it, and it has no self time: its total is of no
+ * interest. */
 static bool is_passage(const struct infp_flame *flame, const struct infp_flame_function *f)
 {
         static const char *const beginnings[] = { "_start",
@@ -271,7 +272,7 @@ static void put_taken(struct infp_str *out, const struct infp_sampling_mode *s)
         infp_str_puts(out, ". ");
 }
 
-/* The kernel gives each thread a whole period of its own before its first sample (docs/cpu.md). */
+/* Each thread runs a whole period before its first sample (docs/cpu.md). */
 static void put_unseen(struct infp_str *out, const struct infp_sampling_mode *s, bool is_nothing_lost)
 {
         if (is_nothing_lost && s->rate_hz > 0 && s->taken < 0.9 * s->wanted && s->wanted - s->taken >= 10)
@@ -324,7 +325,7 @@ static void put_ends(struct infp_str *out, const struct infp_flame *f)
         infp_str_puts(out, ". ");
 }
 
-/* Of those: where a larger copy would not have helped. */
+/* Of those: a larger stack copy would not have helped. */
 static void put_incomplete(struct infp_str *out, const struct infp_sampling_mode *s)
 {
         if (!(s->taken > 0 && s->incomplete > 0))
@@ -357,7 +358,7 @@ static void put_names(struct infp_str *out, const struct infp_flame *f, const st
         }
 }
 
-/* Python's functions are in no stack of native code but where the interpreter names them for perf. */
+/* Native stacks contain Python functions only if the interpreter names them for perf. */
 static void put_python(struct infp_str *out, const struct infp_flame *f)
 {
         uint64_t evaluated = 0;
@@ -477,7 +478,7 @@ void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *s
                            "its threads lived shorter than a period (a higher rate, --cpu=999, shows them)");
 }
 
-/* Functions as JSON: the names of the mission's report (name, samples, percent, file, line) by self, and all that we know besides. */
+/* Functions as JSON: the members of the mission's report (name, samples, percent, file, line) by self, and further ones. */
 static void put_part_json(struct infp_json *json, const char *key, const struct infp_flame *flame, uint64_t samples,
                           double weight)
 {
@@ -588,7 +589,7 @@ static void put_sampling_json(struct infp_json *json, const struct infp_sampling
         infp_json_object_end(json);
 }
 
-/* Waits of threads that did little else: they are in no list and no total. */
+/* Folded waits of threads that did little else, which are in no list and no total. */
 static void put_folded_json(struct infp_json *json, const struct infp_flame_folded *folded)
 {
         infp_json_key(json, "folded");

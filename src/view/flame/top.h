@@ -15,7 +15,7 @@ struct infp_flame_top_view {
         double seconds;                       /* of the range */
 };
 
-/* Two tables, and how far they can be trusted. 0 or -ENOMEM. */
+/* Two tables and their accuracy. 0 or -ENOMEM. */
 int infp_flame_top_text(struct infp_out *out, const struct infp_flame_top_view *view);
 int infp_flame_top_json(struct infp_out *out, const struct infp_flame_top_view *view);
 
@@ -24,7 +24,7 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                          unsigned width);
 /* The first by self time, without intervals: what a short report shows of them. */
 int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, uint32_t most, unsigned width);
-/* Waits of threads that did little else, which are in none of the tables: a sentence, "" when nothing is folded. */
+/* A sentence about folded waits of threads that did little else, which are in none of the tables; "" without any. */
 void infp_flame_top_folded(struct infp_str *out, const struct infp_flame *flame);
 /* What such a table has: as infp_flame_top, but by total functions that nearly all samples pass and that do nothing themselves (main,
  * _start) are left out: *ret_passages of them stand after the list. ret has room for infp_flame_top_room(most). */
@@ -42,7 +42,7 @@ int infp_flame_top_members(struct infp_json *json, const struct infp_flame_top_v
 void infp_sampling_words(struct infp_str *out, const struct infp_flame *flame,
                          const struct infp_sampling_mode *sampling);
 
-/* Why a run has none: `refused` (what `sources` has of the sampler's instance perf) or NULL; else by how many the clock of the
- * kernel asks for. */
+/* Why a run has no samples: `refused` (the row of `sources` for instance perf of the sampler) or NULL; else by how many
+ * samples the CPU clock called for. */
 void infp_sampling_none(struct infp_str *out, const struct infp_sampling_mode *sampling,
                         const struct infp_absence *refused);

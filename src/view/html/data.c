@@ -15,7 +15,7 @@
 
 /* The values of a series. They are most of the page, so each has only the digits that a picture shows: a four-hundredth of the
  * series' range or better, in the shortest text. */
-/* Twice as many as a chart is pixels high, at least. */
+/* At least twice the height of a chart in pixels. */
 static const double steps_of_range = 400;
 
 static bool range_of(const struct infp_bucket_stat *buckets, unsigned n, double *ret_low, double *ret_high)
@@ -40,7 +40,7 @@ static int places_of(double low, double high)
         return size > 0 ? -(int) floor(log10(size / steps_of_range)) : 0;
 }
 
-/* value x 10^places as a whole number, then the point is put back: no text of a float is parted anywhere. */
+/* value x 10^places as a whole number, with the point inserted afterwards. */
 static void put_number(struct infp_str *out, double value, int places)
 {
         char digits[32];
@@ -107,7 +107,7 @@ static void put_array(struct infp_json *json, const char *key, const struct infp
         infp_str_putc(out, ']');
 }
 
-/* Whether min, max and mean are one number, but for the few buckets of a grid of samples where one came early. */
+/* Whether min, max and mean are equal, except in the few buckets where a sample came early. */
 static bool is_plain(const struct infp_bucket_stat *buckets, unsigned n, bool is_downsampled)
 {
         unsigned n_wide = 0;
@@ -159,7 +159,7 @@ void infp_html_series(struct infp_json *json, const struct infp_timeline_series 
 
 enum { MACHINE_BYTES = 256 * 1024, COARSENED_AT_MOST = 4 };
 
-/* What of each list of the report goes into the page. */
+/* How much of each list of the report goes into the page. */
 enum { INSTANCES = 8, CONTAINERS = 32, ABSENCES = 250, GPUS = 32, LABELS = 200 };
 
 static unsigned bounded(unsigned n, unsigned most)
@@ -193,7 +193,7 @@ static void put_text(struct infp_json *json, const char *key, const char *text)
         infp_json_member_str(json, key, text && *text ? text : NULL);
 }
 
-/* What was known of the machine when the recording began, from the run's own file. */
+/* The static record of the machine, from the run's own file. */
 static void put_machine(struct infp_json *json, const struct infp_report *report)
 {
         infp_autofree char *text = NULL;
@@ -220,7 +220,7 @@ static bool is_of_many(const struct infp_report_metric *metric)
         return metric->prefix_size && number >= INSTANCES;
 }
 
-/* Cuts a list, and notes it. */
+/* Cuts a list and adds a note. */
 static int cut(struct infp_timeline *timeline, unsigned *n, unsigned most, const char *what)
 {
         const unsigned given = *n;
@@ -232,8 +232,8 @@ static int cut(struct infp_timeline *timeline, unsigned *n, unsigned most, const
                                   given, what);
 }
 
-/* The report with lists of a length that a page bears; the members are the report's own, but for the array of metrics, which the
- * caller frees. */
+/* The report with its lists cut for the page. Its members are the report's own, except the array of metrics, which the caller
+ * frees. */
 static int bound_report(struct infp_report *report, struct infp_timeline *timeline)
 {
         const struct infp_report given = *report;

@@ -36,7 +36,7 @@ static void put_spark(struct infp_json *json, const char *key, const float *valu
         infp_json_array_end(json);
 }
 
-/* To a two-hundredth of the most: a sparkline is 30 pixels high. */
+/* To 1/200 of the maximum: a sparkline is 30 pixels high. */
 static double step_of(const float *values, unsigned n)
 {
         double most = 0;
@@ -100,7 +100,7 @@ static void put_request_member(struct infp_json *json, const struct infp_timelin
                 infp_json_u64(json, r->load);
                 break;
         case FAILURE:
-                /* Of one that came whole there is none. */
+                /* A request that ended well has none. */
                 infp_html_number(json, r->ok == 1 ? NAN : r->failure, 1);
                 break;
         }
@@ -157,7 +157,7 @@ static void put_marks(struct infp_json *json, const struct infp_timeline *timeli
         infp_json_array_end(json);
 }
 
-/* The number of a text among those before, for columns in which few texts come often. */
+/* The number of a text, for columns with few distinct texts. */
 struct texts {
         const char **list;
         unsigned n;

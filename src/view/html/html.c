@@ -1,4 +1,4 @@
-/* The frame of the page: what the browser is told, and what reads without script. */
+/* The frame of the page: its head, and what reads without script. */
 #include "view/html/html.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void put_moment(struct infp_str *out, int64_t unix_ns)
                                 tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
-/* The command, else whom it was attached to, else the machine. */
+/* The command, else the attached process, else the machine. */
 static const char *target_of(const struct infp_run_info *info)
 {
         if (info->command && *info->command)
@@ -43,7 +43,7 @@ static const char *target_of(const struct infp_run_info *info)
         return info->hostname && *info->hostname ? info->hostname : "the machine";
 }
 
-/* Nothing but what is in the page may run or be asked for. */
+/* The policy: the page runs nothing and requests nothing but what it contains. */
 void infp_html_head(struct infp_str *out, const char *title, const struct infp_html_own *own)
 {
         infp_str_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -8,8 +8,7 @@
 /* infp_markup_text, whole and with its lines. */
 void infp_html_text(struct infp_str *out, const char *text);
 
-/* A page that asks nothing of anybody, up to its <body>: report and flame graph have the same head around a script and a style of
- * their own. */
+/* A self-contained page up to its <body>: report and flame graph share the head and have their own script and style. */
 struct infp_html_own {
         const char *script_hash, *style_hash; /* "sha256-..." */
         const char *style;

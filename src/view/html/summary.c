@@ -33,7 +33,7 @@ static void put_limits(struct infp_str *out, const struct infp_limits *limits)
                                 classes[l->state], infp_limit_resource_name(l->resource),
                                 infp_limit_state_words(l->state));
                 infp_html_text(out, l->text);
-                infp_str_puts(out, "</span></li>"); /* of a guess the text says that it is one */
+                infp_str_puts(out, "</span></li>"); /* the text says where it is a guess */
         }
         infp_str_puts(out, "\n</ul>\n");
 }
@@ -227,7 +227,7 @@ void infp_html_summary(struct infp_str *out, const struct infp_report *report)
         put_memory(out, report);
         put_gpus(out, report);
         put_energy(out, report);
-        if (report->is_part) /* what a whole run took is in the header */
+        if (report->is_part) /* the header has the duration of a whole run */
                 put_card(out, "Took", seconds(report->wall_s).text, "of a longer run");
         infp_str_puts(out, "\n</dl></section>\n");
 }

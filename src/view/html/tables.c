@@ -87,7 +87,7 @@ static int put_functions(struct infp_str *out, const struct infp_flame *flame, b
         return 0;
 }
 
-/* How far it can be trusted, and what draws all of it. */
+/* The accuracy, and the command for the flame graph. */
 static void put_notes(struct infp_str *out, const struct infp_report *report, const struct infp_flame *flame)
 {
         infp_autostr struct infp_str words = { 0 };

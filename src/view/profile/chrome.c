@@ -24,7 +24,7 @@ struct slice {
         uint64_t begin, end;
 };
 
-/* One thread at a time: its samples stand together. */
+/* One thread at a time, with its samples together. */
 struct writer {
         const struct infp_profile *profile;
         struct infp_out *out;
@@ -259,7 +259,7 @@ static int put_tracks(struct writer *w)
         for (uint32_t i = 0; i < s->n_times; i++)
                 w->order[i] = (struct order){ w->tracks[s->sums[s->times[i].sum].thread], i };
         infp_sort(w->order, s->n_times, sizeof(*w->order), by_track);
-        /* bound: more is refused with an error */
+        /* bound: more is an error */
         for (uint32_t i = 0; i < s->n_times && !w->out->error && !w->failed && w->n_all <= MOST_SLICES; i++) {
                 if (w->order[i].track != track) {
                         close_to(w, track, 0);

@@ -23,7 +23,7 @@ static unsigned line_end(const char *text)
         return at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9) ? 3 : 0;
 }
 
-/* A name whose last word is a number gets "_" before it: readers take "stage 2 7" for two counts. */
+/* A name whose last word is a number gets "_" before that word: readers take "stage 2 7" for two counts. */
 static void bind_number(struct infp_str *out, size_t begin)
 {
         size_t at = out->size;

@@ -6,7 +6,7 @@
 #include "analyze/profile/profile.h"
 #include "view/format.h"
 
-/* What formats say of the run beside its stacks. */
+/* About the run, for formats that have room for it. */
 struct infp_profile_about {
         const char *name;      /* of the profile: the command, or the run */
         const char *run;       /* uuid */
@@ -20,7 +20,7 @@ int infp_folded_write(struct infp_out *out, const struct infp_flame *flame, stru
 /* pprof's profile.proto, gzip. */
 int infp_pprof_write(struct infp_out *out, const struct infp_profile *profile, const struct infp_profile_about *about,
                      struct infp_err *err);
-/* The rest want stacks with times. */
+/* The others need stacks with times. */
 int infp_speedscope_write(struct infp_out *out, const struct infp_profile *profile,
                           const struct infp_profile_about *about, struct infp_err *err);
 int infp_chrome_write(struct infp_out *out, const struct infp_profile *profile, const struct infp_profile_about *about,

@@ -1,5 +1,5 @@
-/* What was absent, in the text report: each fact once, what a user of an inference server asks for first. Without `all` long
- * lists are cut, and of what nobody misses only the names are told. */
+/* What was absent, in the text report: each fact once, the most wanted first. Without `all` long lists are cut, and minor
+ * facts are names only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@ enum { WHOLE_LIST = 5, PART_OF_LIST = 3, NAMES_MOST = 8, FACTS_MOST = 12 };
 /* By their collector. */
 static const char *const topics[] = { "energy", "engine", "containers" };
 enum {
-        RANK_TARGET, /* there was nobody to record */
+        RANK_TARGET, /* there was no process to record */
         RANK_TOPICS,
         RANK_TROUBLE = RANK_TOPICS + INFP_COUNT(topics), /* denied, broken, late */
-        RANK_FIX,                                        /* something can be done */
-        RANK_BARE,                                       /* the machine or its kernel has it not */
+        RANK_FIX,                                        /* there is a fix */
+        RANK_BARE,                                       /* the machine or its kernel lacks it */
         RANK_NOT_ASKED,
         RANKS,
 };
@@ -53,7 +53,7 @@ static unsigned rank_of(const struct infp_absence *a)
         return *a->fix ? RANK_FIX : RANK_BARE;
 }
 
-/* A place that was looked at unasked, in vain; what a section above has told already. */
+/* A default place without anything, or what a section above reports already. */
 static bool is_silent(const struct infp_report *report, const struct infp_absence *a)
 {
         const struct infp_absence *energy = infp_report_energy_absence(report);
@@ -124,7 +124,7 @@ static void put_names(struct infp_str *text, const struct facts *facts, unsigned
         }
 }
 
-/* Bytes of a name that stands in a list: "cCpuTime, "; 0: no such. The last one of a list has no comma. */
+/* Bytes of a name in a list: "cCpuTime, "; 0: not a name. The last one has no comma. */
 static size_t item_at(const char *text, bool *ret_is_last)
 {
         const size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
@@ -189,7 +189,7 @@ static bool is_shown(const struct facts *facts, unsigned rank)
         return facts->all || (rank < RANK_BARE && facts->n_shown < FACTS_MOST);
 }
 
-/* Of facts that are not told the first name each. */
+/* The first name of each fact that is not reported. */
 static void put_rest(struct infp_out *out, struct facts *facts, const struct infp_str *names, unsigned n)
 {
         infp_autostr struct infp_str text = { 0 };

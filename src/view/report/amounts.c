@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "view/report/parts.h"
 
-/* Lines of two figures below a title, which stands there only if there is a line. */
+/* Lines of two figures below a title, which is printed only if there is a line. */
 struct pairs {
         struct infp_out *out;
         const char *title, *a, *b;
@@ -44,7 +44,7 @@ static void put_tree_pair(struct pairs *pairs, const struct infp_report *report,
                           is_unseen && isnan(b) ? "not seen" : second.text);
 }
 
-/* Counters that stayed at 0 while no process was seen, not even at its end, say nothing. */
+/* Counters at 0 mean nothing if no process was ever seen. */
 static void put_tree_counters(struct pairs *pairs, const struct infp_report *report, const char *label,
                               const char *name, const char *other)
 {
@@ -79,7 +79,7 @@ void infp_report_memory(struct infp_out *out, const struct infp_report *report)
                                  infp_report_bytes(report->memory_limit_bytes).text);
 }
 
-/* Of the tree; where there is none, of the machine. */
+/* Of the tree, else of the machine. */
 void infp_report_memory_short(struct infp_out *out, const struct infp_report *report)
 {
         const bool is_tree = !isnan(infp_report_tree_rss_most(report));
@@ -100,7 +100,7 @@ void infp_report_memory_short(struct infp_out *out, const struct infp_report *re
                          is_tree ? "RSS" : "used by the machine", limit);
 }
 
-/* Times that the kernel adds up over requests look like too much of a second when several are under way at once. */
+/* The kernel sums times over requests, so concurrent requests can exceed a second per second. */
 static void put_disk_note(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const names[] = { "vDiskReadTime", "vDiskWriteTime", "vDiskWeightedIOTime",

@@ -16,7 +16,7 @@ static const char *const tokens_from[] = {
         [INFP_TOKENS_REQUESTS] = "the client's requests",
 };
 
-/* What the collector says of itself as a whole, else of one of its domains. NULL: nothing. */
+/* What `sources` has for the collector as a whole, else for one of its domains; or NULL. */
 static const struct infp_absence *why(const struct infp_report *report)
 {
         const struct infp_absence *ret = NULL;
@@ -45,7 +45,7 @@ static void put_names(struct infp_str *text, const struct infp_energy *e)
                         infp_str_printf(text, "%s%s", n++ ? ", " : "", e->list[i].name);
 }
 
-/* One line why, and what would help. */
+/* One line with the reason and the fix. */
 static void put_absence(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_absence *a = why(report);

@@ -1,5 +1,4 @@
-/* Engines in the report: what servers say of themselves, for people (engine_json.c: for programs). Client-side times are
- * requests.c's. */
+/* Engines in the report: the servers' own metrics, as text and JSON. For times at the client see requests.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 
 enum { NAME_WIDTH = 12, CELL_WIDTH = 12, SHOWN_SHORT = 4 /* of `known`: up to end to end */ };
 
-/* Names that people use, in the order in which they ask. What stands here not is shown after under its own name. */
+/* Common names, in the order of interest. Other metrics follow under their own names. */
 static const struct {
         const char *stem, *label;
 } known[] = {
@@ -148,7 +147,7 @@ static void put_metrics(struct infp_out *out, const struct infp_report_engine *e
                                  "between the bounds below them");
 }
 
-/* The address stands above already. */
+/* The address is already above. */
 static const char *without_url(const char *reason, const char *url)
 {
         const size_t n = url ? strlen(url) : 0;
@@ -156,7 +155,7 @@ static const char *without_url(const char *reason, const char *url)
         return n && strncmp(reason, url, n) == 0 && strncmp(reason + n, ": ", 2) == 0 ? reason + n + 2 : reason;
 }
 
-/* That there is no page while a server starts, and when it has ended, is normal. */
+/* Failed scrapes while a server starts, and after it ended, are normal. */
 static void put_failures(struct infp_str *text, const struct infp_report_engine *e)
 {
         infp_str_printf(text, "%s ok", infp_count(e->n_ok).text);
@@ -195,8 +194,8 @@ static void put_scrapes(struct infp_out *out, const struct infp_report_engine *e
         infp_report_line(out, "scrapes", "%s", text.data ? text.data : "");
 }
 
-/* A start that is a tenth of the range stands in every average of it. An engine is found when it listens, so that pages may not
- * have been missing before. */
+/* A start of a tenth of the range affects every average. An engine is found when it listens, so there may be no failed
+ * scrapes before. */
 static void put_start(struct infp_out *out, const struct infp_report *report, const struct infp_report_engine *e)
 {
         const uint64_t t0 = report->range.t0, t1 = report->range.t1;
@@ -239,7 +238,7 @@ static void put_some(struct infp_str *text, const struct infp_report_engine *e, 
                 infp_str_printf(text, "; %s %s", infp_human(e->counters[counter], "none", "", false).text, words);
 }
 
-/* A line when there is anything to say. */
+/* Prints a line if it is not empty. */
 static void put_text(struct infp_out *out, const char *label, const struct infp_str *text)
 {
         if (text->size)
@@ -313,7 +312,7 @@ static void put_cache(struct infp_out *out, const struct infp_report_engine *e)
                                  infp_human(e->counters[INFP_ENGINE_SPEC_DRAFTED], "none", "", false).text);
 }
 
-/* As the makers write it. What is not here is called as it is stored. */
+/* As the makers write it; other names as stored. */
 const char *infp_report_make_name(const char *make)
 {
         static const char *const names[][2] = {
@@ -337,8 +336,8 @@ static const char *last_part(const char *path, const char *end)
         return end;
 }
 
-/* Of a path its last part; "org/name" is no path. Hugging Face's cache keeps org/name in the directory models--org--name, and
- * the files in one below it that is named by a hash. */
+/* The last part of a path; "org/name" is not a path. Hugging Face's cache has org/name in the directory models--org--name,
+ * with the files in a directory below that is named by a hash. */
 static void put_model(struct infp_str *text, const char *model)
 {
         static const char snapshots[] = "/snapshots/", cached[] = "models--";
@@ -376,7 +375,7 @@ static void put_title(struct infp_out *out, const struct infp_report_engine *e)
         infp_report_title(out, title.data ? title.data : "");
 }
 
-/* What would help where it does not answer now: the section on what is absent does not repeat it. */
+/* The fix for an engine that does not answer now; the section on what is absent does not repeat it. */
 static void put_fix(struct infp_out *out, const struct infp_report *report, const struct infp_report_engine *e)
 {
         for (unsigned i = 0; i < report->absences.n; i++) {

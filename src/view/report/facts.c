@@ -1,4 +1,4 @@
-/* What the text report says is worth knowing. */
+/* Notes of the text report. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static void say_network(struct facts *facts, const struct infp_report *report)
         }
 }
 
-/* Shorter than a period: between two samples it came and went. */
+/* Shorter than a period: it lived between two samples. */
 static void say_unseen(struct facts *facts, const struct infp_report *report)
 {
         infp_autostr struct infp_str text = { 0 };

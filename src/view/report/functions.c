@@ -18,7 +18,7 @@ const char *infp_report_mode_title(const char *mode)
         return "Functions of the imported profile";
 }
 
-/* Asked for, and not one was taken: nothing is said of a target that did not run. */
+/* Samples were wanted but none was taken; no line for a target that did not run. */
 static void put_none(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");

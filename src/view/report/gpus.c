@@ -1,4 +1,4 @@
-/* GPUs in the report. What a GPU does not report is left out, never 0; its joules are those of the section on energy. */
+/* GPUs in the report. What a GPU does not report is left out, never 0; its joules are as in section energy. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const struct {
         { INFP_GPU_HELD_RELIABILITY, "the board's reliability limit", "reliability" },
         { INFP_GPU_HELD_SYNC_BOOST, "another GPU of its group", "sync_boost" },
 };
-static const double never = 0.0005; /* less than a tenth of a per cent */
+static const double never = 0.0005; /* less than 0.1 % */
 
 static const struct infp_energy_domain *energy_of(const struct infp_report *report, const struct infp_gpu *gpu)
 {

@@ -13,7 +13,7 @@ static const char *const states[] = {
         [INFP_RUN_FINISHED] = "finished",
 };
 
-/* A number of things that was computed as a double. */
+/* A count that was computed as a double. */
 static void put_count(struct infp_json *json, const char *key, double v)
 {
         infp_json_key(json, key);
@@ -210,7 +210,7 @@ static void put_self(struct infp_json *json, const struct infp_report *report)
         infp_json_object_end(json);
 }
 
-/* What the figures mean, in the file itself. */
+/* Notes on the figures, for readers of the file. */
 static void put_statistics(struct infp_json *json, const struct infp_report *report)
 {
         infp_json_key(json, "statistics");

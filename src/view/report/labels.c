@@ -1,4 +1,4 @@
-/* What happened between labels: one span in full, or all neighbours a pair of lines each; both as JSON. */
+/* What happened between labels: one span in full, or two lines for each pair of neighbours; both as JSON. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ static void put_pair(struct infp_out *out, const struct infp_report *report, uns
         infp_report_end(out);
 }
 
-/* Of labels in the output whose own time was not used. */
+/* Labels in the output whose own time was not used. */
 static void put_unplaced(struct infp_out *out, const struct infp_labels *labels)
 {
         unsigned n = 0;
@@ -357,7 +357,7 @@ static void set_count(struct infp_builder *b, unsigned column, uint64_t v)
         infp_builder_set(b, column, (union infp_cell){ .u64 = v }, NULL, 0);
 }
 
-/* Mean and std, and after them least and most where wanted. */
+/* Mean and std, then min and max if wanted. */
 static void set_stat(struct infp_builder *b, unsigned column, const struct infp_stat *stat, bool ends)
 {
         infp_builder_set_f64(b, column, infp_stat_mean(stat));

@@ -1,4 +1,4 @@
-/* What limited the run: first in the report, since it is what people ask first. */
+/* What limited the run: first in the report, as people ask it first. */
 #include <string.h>
 
 #include "base/json.h"
@@ -35,7 +35,7 @@ static void put_names(struct infp_out *out, const struct infp_limits *limits, co
         infp_report_line(out, label, "%s", text);
 }
 
-/* Without what the sentences after the first advise. */
+/* The first sentence, without the advice after it. */
 static size_t first_sentence(const char *text)
 {
         const char *end = strstr(text, ". ");

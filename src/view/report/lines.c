@@ -1,5 +1,5 @@
-/* Lines for people, the one place where the text reports write. What stands in a line may come from a stranger's program, so
- * all of it is escaped here (infp_text_tame), and only infp_report_end ends a line. */
+/* Lines of the text reports, which write nowhere else. Their text may come from a stranger's program, so all of it is escaped
+ * here (infp_text_tame), and only infp_report_end ends a line. */
 #include <stdarg.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@ static unsigned rank_of(const char *table)
         return i;
 }
 
-/* What never changed says little; the sections above hold what matters of it. */
+/* Constant metrics are left out; the sections above have those that matter. */
 static bool is_quiet(const struct infp_report_metric *m)
 {
         return !m->stat.n || m->stat.min == m->stat.max;
@@ -35,7 +35,7 @@ static bool is_one_of(const char *const *names, size_t n, const char *name)
         return false;
 }
 
-/* The kernel counts more than a hundred things of the machine: those that a person asks for first are shown unasked. */
+/* Of more than a hundred kernel counters of the machine, the most wanted are shown by default. */
 static bool is_detail(const struct infp_report_metric *m)
 {
         static const char *const tables[] = { "cpu", "cpu_clock", "disk", "mem", "net" };
@@ -120,7 +120,7 @@ struct listing {
         const struct infp_report_metric *last;
 };
 
-/* Names of a keyed table begin with its instance in the time series: said once, above them. */
+/* In the time series names of a keyed table begin with the instance: printed once, above them. */
 static void put_group(struct infp_out *out, const struct listing *listing, const struct infp_report_metric *m)
 {
         const struct infp_report_metric *last = listing->last;

@@ -10,7 +10,7 @@ struct human infp_report_seconds(double v);
 struct human infp_report_joules(double v);
 struct human infp_report_watts(double v);
 
-/* Lines (lines.c). What stands in them may come from outside: it is escaped there, line ends too. */
+/* Lines (lines.c). Their text may come from outside: it is escaped there, line ends too. */
 void infp_report_put(struct infp_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void infp_report_end(struct infp_out *out);                      /* of the line */
 void infp_report_style(struct infp_out *out, const char *style); /* SGR, "1": bold, "0": plain; where colours may be */
@@ -36,7 +36,7 @@ void infp_report_energy(struct infp_out *out, const struct infp_report *report);
 void infp_report_energy_short(struct infp_out *out, const struct infp_report *report);
 void infp_report_gpus(struct infp_out *out, const struct infp_report *report);
 void infp_report_gpus_short(struct infp_out *out, const struct infp_report *report);
-/* What that section says in place of figures; NULL: it has figures, or says nothing. */
+/* What that section prints in place of figures; NULL: it has figures, or is empty. */
 const struct infp_absence *infp_report_energy_absence(const struct infp_report *report);
 void infp_report_engines(struct infp_out *out, const struct infp_report *report);
 void infp_report_engines_short(struct infp_out *out, const struct infp_report *report);
@@ -64,7 +64,7 @@ void infp_report_absences(struct infp_out *out, const struct infp_report *report
 void infp_report_all_absences(struct infp_out *out, const struct infp_report *report);
 
 struct infp_json;
-/* Of the object that report --json is, which the caller begins and ends. */
+/* Members of the object of report --json, which the caller begins and ends. */
 void infp_report_json_members(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_program_spans(struct infp_json *json, const struct infp_report *report);
 void infp_report_json_spans(struct infp_json *json, const struct infp_report *report);

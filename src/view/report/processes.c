@@ -8,7 +8,7 @@
 
 enum { NAME_WIDTH = 15 };
 
-/* Without the program's directory, which says less than the arguments. */
+/* Without the program's directory: the arguments matter more. */
 static const char *from_program(const char *command)
 {
         const char *ret = command;

@@ -19,12 +19,12 @@ struct infp_report_section {
 extern const struct infp_report_section infp_report_sections[]; /* ended by name NULL */
 
 enum infp_report_size {
-        INFP_REPORT_SHORT, /* what is asked first, in about 40 lines */
+        INFP_REPORT_SHORT, /* the main points, in about 40 lines */
         INFP_REPORT_FULL,  /* every section */
-        INFP_REPORT_ALL,   /* every metric, not only what the run was about and what is asked first of a machine */
+        INFP_REPORT_ALL,   /* every metric, not only those of the target and the main ones of the machine */
 };
-/* Plain words and units that people read, cut to out->width (80 columns where that is 0). sections: names, ended by NULL, of those
- * to print in whole; none: as `size` has it. */
+/* Text for people, wrapped at out->width (80 columns if that is 0). sections: names, ended by NULL, of those to print in
+ * full; without any: by `size`. */
 void infp_report_text(struct infp_out *out, const struct infp_report *report, enum infp_report_size size,
                       char *const *sections);
 void infp_report_json(struct infp_out *out, const struct infp_report *report);

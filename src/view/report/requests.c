@@ -1,4 +1,4 @@
-/* Requests as clients saw them: in the report, and as what `load` says at its end. */
+/* Requests as clients saw them: in the report, and as the summary of `load`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,7 +147,7 @@ static void put_load_name(struct infp_out *out, const char *name)
         }
 }
 
-/* Where a load had phases, each is a load of its own. */
+/* Each phase of a load is a load of its own. */
 static void put_loads(struct infp_out *out, struct infp_requests *requests)
 {
         if (requests->n_loads < 2)
@@ -201,7 +201,7 @@ static void put_goodput(struct infp_out *out, const struct infp_requests *reques
                                  infp_number(duration > 0 ? (double) requests->n_good / duration : 0).text, text);
 }
 
-/* What the figures mean, and where they are less than they look. */
+/* What the figures mean, and their limits. */
 static void put_notes(struct infp_out *out, struct infp_requests *requests)
 {
         const double pieces = requests->n_pieces ? (double) requests->piece_tokens / (double) requests->n_pieces : NAN;
@@ -284,7 +284,7 @@ static void json_times(struct infp_json *json, struct infp_requests *requests, c
         infp_json_member_f64(json, key, max_of(requests, times) * 1e3);
 }
 
-/* [low, high] of each percentile: between them it lies. */
+/* [low, high]: the bounds of each percentile. */
 static void json_bounds(struct infp_json *json, struct infp_requests *requests)
 {
         struct infp_quantile at;
@@ -348,7 +348,7 @@ static void json_kinds(struct infp_json *json, const char *key, const struct inf
         infp_json_object_end(json);
 }
 
-/* A sentence each: what the server said. */
+/* The server's messages, one each. */
 static void json_examples(struct infp_json *json, const struct infp_requests *requests)
 {
         infp_json_key(json, "failure_examples");

@@ -1,4 +1,4 @@
-/* The report for people. Figures that were measured, in plain words; nothing is guessed. */
+/* The report for people: measured figures in plain words. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static void put_state(struct infp_out *out, const struct infp_report *report)
         infp_report_end(out);
 }
 
-/* What a captured command wrote, and what is gone of it. */
+/* How much a captured command wrote, and how much of it was removed. */
 static void put_output(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_output *output = &report->output;
@@ -165,7 +165,7 @@ static void put_head(struct infp_out *out, const struct infp_report *report)
         put_output(out, report);
 }
 
-/* A server's command line may fill a screen: of it a line. */
+/* A server's command line may fill a screen: shows one line of it. */
 static void put_head_short(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_run_info *info = &report->run->info;
@@ -192,7 +192,7 @@ bool infp_report_is_host(const struct infp_report *report)
         return strcmp(report->run->info.mode, "host") == 0;
 }
 
-/* A tick of 10 ms is much of a short interval; over the run the error is one tick. */
+/* A tick of 10 ms is a large part of a short interval; over the run the error is one tick. */
 static void put_steps(struct infp_out *out, const struct infp_report *report)
 {
         const uint32_t period = report->run->info.period_ms;
@@ -205,7 +205,7 @@ static void put_steps(struct infp_out *out, const struct infp_report *report)
                 report->tree_is_fine ? "CPU clocks (ns); user and system: ticks of 10 ms%s" : "ticks of 10 ms%s", step);
 }
 
-/* The machine has no tree. A mean is a rate of seconds a second. */
+/* The machine has no tree. The mean is a rate: seconds per second. */
 static void put_machine_cpu(struct infp_out *out, const struct infp_report *report)
 {
         static const char *const parts[][2] = { { "user", "vCpuTimeUserMode" },
@@ -299,7 +299,7 @@ static void put_core(struct infp_out *out, const struct infp_core *core)
         infp_report_end(out);
 }
 
-/* Of a big machine the busiest cores, and the mean of the rest. */
+/* On big machines: the busiest cores, and the mean of the rest. */
 static void put_busiest(struct infp_out *out, const struct infp_cores *cores)
 {
         double below = INFINITY, rest = 0;
@@ -421,7 +421,7 @@ const struct infp_report_section infp_report_sections[] = {
 };
 // clang-format on
 
-/* A load or an import recorded nothing of a machine. */
+/* Loads and imports record no machine. */
 static bool has_machine(const struct infp_report *report)
 {
         return strcmp(report->run->info.mode, "load") && strcmp(report->run->info.mode, "import");
@@ -454,7 +454,7 @@ static void put_chosen(struct infp_out *out, const struct infp_report *report, e
         }
 }
 
-/* The lines from this section on, and the last of them; of a load or an import there may be none to put. */
+/* Prints the one-line sections from this one on; returns the last. Loads and imports may have none. */
 static const struct infp_report_section *put_lines(struct infp_out *out, const struct infp_report *report,
                                                    const struct infp_report_section *section)
 {

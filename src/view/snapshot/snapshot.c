@@ -26,7 +26,7 @@ static void put_time(struct infp_json *json, const struct infp_batch *batch, uns
                 infp_json_null(json);
 }
 
-/* What stands behind each value of a row on one line. */
+/* The part after each value of a row on one line. */
 struct ending {
         char text[40];
         size_t size;
@@ -44,7 +44,7 @@ static struct ending ending_of(const struct infp_batch *batch, uint32_t row)
         return ret;
 }
 
-/* The same text as by the long way, for less: of 50 containers these are 3,000 members at each tick. */
+/* A fast path with the same result: 50 containers have 3,000 members per tick. */
 static void put_timed_line(struct infp_json *json, const char *name, const struct infp_batch *batch, unsigned i,
                            uint32_t row, const struct ending *ending)
 {
@@ -101,7 +101,7 @@ static const struct infp_table *find_table(const struct infp_last *last, const c
         return NULL;
 }
 
-/* The attributes of the thing that an id names, without the id: a hash means nothing to a reader of one file. */
+/* The attributes of the entity, without its id: a hash means nothing to a reader of one file. */
 static bool put_entity(struct infp_json *json, const struct infp_last *last, const char *name, uint64_t id)
 {
         const struct infp_table *table = name && *name ? find_table(last, name) : NULL;
@@ -135,7 +135,7 @@ static void put_row(struct infp_json *json, const struct infp_last *last, const 
         }
 }
 
-/* The row as it stands in the list is left with its keeper. */
+/* Leaves the text of the row with its keeper. */
 static void put_and_keep(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
                          uint32_t index)
 {
@@ -156,8 +156,8 @@ static void put_and_keep(struct infp_json *json, const struct infp_last *last, c
         last->keep(last->context, table, index, out->data + from, out->size - from);
 }
 
-/* Rows that are carried forward look the same at each tick, down to the time of their reading: of 500 processes on a quiet
- * machine that is nearly all of the file, and making it anew took as much time as reading the processes. */
+/* Rows carried forward are the same at each tick, including their time: with 500 processes on a quiet machine that is nearly
+ * the whole file, and writing it again took as long as reading the processes. */
 static void put_kept_list(struct infp_json *json, const struct infp_last *last, const struct infp_table *table)
 {
         infp_json_array(json);
@@ -194,9 +194,9 @@ static void put_list(struct infp_json *json, const struct infp_last *last, const
         infp_json_array_end(json);
 }
 
-/* Tables of which one instance stands for all: "vllm" is the first engine, "containers" the container of the target, as the
- * mission nests them. What there is beyond the first stands in a list beside its values. */
-/* The values plainly: the row's time is said once. */
+/* Tables whose first instance has the section to itself, as the mission nests them: "vllm" is the first engine, "containers"
+ * the target's container. Further instances are in a list beside its values. */
+/* Plain values; the row's time is written once. */
 static void put_flat(struct infp_json *json, const struct infp_last *last, const struct infp_table *table,
                      const struct infp_batch *batch, uint32_t row)
 {
@@ -299,8 +299,8 @@ static bool number_of(const struct infp_last *last, const struct infp_table *tab
         return true;
 }
 
-/* Things may have a number of their own in the run (engines in the order in which they were named): the lowest leads, and goes on
- * doing so while it is silent. False: they have none. */
+/* Entities may have a number in the run (engines, in order of appearance): the lowest leads, even while it has no rows.
+ * False: no numbers. */
 static bool find_numbered(const struct infp_last *last, const struct infp_table *table,
                           struct infp_snapshot_memory *memory, int64_t *ret_row)
 {
@@ -324,7 +324,7 @@ static bool find_numbered(const struct infp_last *last, const struct infp_table 
         return memory->has_lead;
 }
 
-/* The number of the row that has the BOOL column; -1: none has. */
+/* The row whose BOOL column is true; -1: none. */
 static int64_t find_marked(const struct infp_last *last, const struct infp_table *table)
 {
         const int column = infp_table_find(table, table->lead_by);
@@ -337,7 +337,7 @@ static int64_t find_marked(const struct infp_last *last, const struct infp_table
         return -1;
 }
 
-/* The number of the leading row; -1: it is not there. */
+/* The leading row; -1: absent. */
 static int64_t find_lead(const struct infp_last *last, const struct infp_table *table,
                          struct infp_snapshot_memory *memory)
 {
@@ -345,13 +345,13 @@ static int64_t find_lead(const struct infp_last *last, const struct infp_table *
 
         if (row >= 0)
                 return row;
-        /* `memory` knows one table of this kind: that with histograms. */
+        /* `memory` is for one table of this kind: the one with histograms. */
         if (table->histograms && table->keys[0].key && find_numbered(last, table, memory, &row))
                 return row;
         return last->first ? last->first(last->context, table) : 0;
 }
 
-/* One row: those after it are not wanted here, and there may be many. */
+/* A batch of one row, without the many that may follow. */
 static bool row_of(const struct infp_last *last, const struct infp_table *table, uint32_t index, struct infp_batch *ret)
 {
         return last->row ? last->row(last->context, table, index, ret) : last->rows(last->context, table, index, ret);
@@ -439,7 +439,7 @@ static bool is_first_of_section(const struct infp_last *last, unsigned index)
         return true;
 }
 
-/* Only what does not work; what is not said here is well. */
+/* Only sources that do not work. */
 static void put_sources(struct infp_json *json, const struct infp_last *last)
 {
         const struct infp_table *table = &infp_table_sources;

@@ -22,8 +22,8 @@ void infp_snapshot_put(struct infp_str *out, const struct infp_last *last, int64
 
 /* What stays from one snapshot to the next. */
 struct infp_snapshot_memory {
-        struct infp_histograms *histograms; /* NULL: made anew each time */
-        bool has_lead;                      /* the thing of the lowest number that has ever had a row */
+        struct infp_histograms *histograms; /* NULL: made each time */
+        bool has_lead;                      /* the entity with the lowest number that ever had a row */
         uint64_t lead;
         int64_t lead_number;
 };
@@ -39,7 +39,7 @@ struct infp_snapshot_options {
         mode_t mode;           /* of the files */
         const char *uuid;      /* of the run, borrowed */
         uint64_t limit_bytes;  /* of all files together; 0 = INFP_SNAPSHOT_LIMIT */
-        void (*notice)(void *context, const char *text); /* says once that the limit was reached; may be NULL */
+        void (*notice)(void *context, const char *text); /* called once when the limit is reached; may be NULL */
         void *context;
 };
 

@@ -10,7 +10,7 @@
 
 static const char cache_prefix[] = "vCpuCache";
 
-/* A machine that says nothing of itself has no row. */
+/* Without a row of `host` all is null. */
 static void put_cell(struct infp_json *json, const struct infp_batch *row, unsigned column)
 {
         if (row->n_rows)
@@ -84,7 +84,7 @@ void infp_static_json(struct infp_str *out, const char *uuid, const struct infp_
 static const char *const makers[INFP_STATIC_MAKERS] = { "nvidia", "amdgpu", "intel" };
 static const char driver_table[] = "nvidia_driver", record_end[] = "\n}\n";
 
-/* Names of the record, and of the columns that hold them. */
+/* Names in the record, and their columns. */
 static const struct {
         const char *name, *column;
 } members[] = {
