@@ -1,7 +1,6 @@
 #include "collect/listen.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +13,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/procfile.h"
 
 enum { BUFFER = 256 * 1024, LISTENING = 0x0A, PATH_LISTENS = 1 << 16 };
@@ -129,29 +129,25 @@ static int number_of(const struct infp_listen *listen, const char *link)
 int infp_listen_open(const struct infp_env *env, int32_t pid, const struct infp_listen *listen)
 {
         char path[64], link[64];
-        int fd, found = -ENOENT;
-        struct dirent *entry;
-        DIR *directory;
+        infp_autoclose int fd = -1;
+        int found = -ENOENT;
+        struct infp_names names;
+        const char *name;
 
         /* An ended leader shows no descriptors, but its threads do. */
         snprintf(path, sizeof(path), "proc/%" PRId32 "/fd", infp_proc_thread(env->root_fd, "proc/", pid));
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT ? -ENOENT : -EACCES;
-        directory = fdopendir(fd);
-        if (!directory) {
-                infp_close(fd);
-                return -EACCES;
-        }
-        while (found < 0 && (entry = readdir(directory))) {
-                ssize_t size = readlinkat(fd, entry->d_name, link, sizeof(link) - 1);
+        infp_names_begin(&names, fd);
+        while (found < 0 && (name = infp_names_next(&names))) {
+                ssize_t size = readlinkat(fd, name, link, sizeof(link) - 1);
 
                 if (size <= 0)
                         continue;
                 link[size] = 0;
                 found = number_of(listen, link);
         }
-        closedir(directory);
         return found;
 }
 

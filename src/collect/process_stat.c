@@ -1,8 +1,12 @@
 #include "collect/process_stat.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/fd.h"
 
 /* Fields after the name, as proc(5) numbers them less 3. The last ones came with Linux 3.3 and 3.5. */
 enum stat_field {
@@ -154,4 +158,15 @@ int infp_process_stat_parse(const char *text, size_t size, struct infp_process *
         ret->comm_size = (uint8_t) name_size;
         fill(ret, state, f);
         return 0;
+}
+
+int infp_process_stat_read(int root_fd, int32_t pid, struct infp_process *ret)
+{
+        char path[32], text[1024];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%" PRId32 "/stat", pid);
+        n = infp_read_at(root_fd, path, text, sizeof(text));
+        *ret = (struct infp_process){ 0 };
+        return n < 0 ? (int) n : infp_process_stat_parse(text, (size_t) n, ret);
 }

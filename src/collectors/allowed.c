@@ -1,6 +1,5 @@
 #include "collectors/allowed.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/names.h"
 #include "base/number.h"
 
 static void find(const struct infp_cgroups *cgroups, const struct infp_cgroup_paths *paths,
@@ -106,26 +106,20 @@ static bool add_thread(const struct infp_env *env, int32_t pid, int32_t tid, str
 bool infp_allowed_affinity(const struct infp_env *env, int32_t pid, struct infp_cpus *ret)
 {
         char path[48];
-        /* getdents64 itself: opendir allocates. */
-        _Alignas(struct dirent64) char buffer[8192];
+        struct infp_names names;
+        const char *name;
+        uint64_t tid;
         infp_autoclose int fd = -1;
         bool any = add_thread(env, pid, pid, ret);
-        ssize_t n;
 
         if (!pid)
                 return any;
         snprintf(path, sizeof(path), "proc/%d/task", (int) pid);
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        while (fd >= 0 && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-                        uint64_t tid;
-
-                        if (!infp_parse_u64(entry->d_name, strlen(entry->d_name), &tid) && tid <= INT32_MAX &&
-                            (int32_t) tid != pid)
-                                any |= add_thread(env, pid, (int32_t) tid, ret);
-                        at += entry->d_reclen;
-                }
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                if (!infp_parse_u64(name, strlen(name), &tid) && tid <= INT32_MAX && (int32_t) tid != pid)
+                        any |= add_thread(env, pid, (int32_t) tid, ret);
         return any;
 }
 

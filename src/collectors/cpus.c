@@ -1,11 +1,11 @@
 #include "collectors/cpus.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/names.h"
 #include "base/number.h"
 
 static void add(struct infp_cpus *cpus, uint64_t cpu)
@@ -61,31 +61,20 @@ void infp_cpus_add(struct infp_cpus *to, const struct infp_cpus *cpus)
         }
 }
 
-static void add_entry(struct infp_cpus *cpus, const char *name)
-{
-        uint64_t cpu;
-
-        if (!strncmp(name, "cpu", 3) && !infp_parse_u64(name + 3, strlen(name + 3), &cpu) && cpu < INFP_CPUS_MAX)
-                add(cpus, cpu);
-}
-
 int infp_cpus_list(struct infp_cpus *cpus, int root_fd)
 {
         infp_autoclose int fd = openat(root_fd, "sys/devices/system/cpu", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* getdents64 itself: opendir allocates. */
-        _Alignas(struct dirent64) char buffer[8192];
-        ssize_t n;
+        struct infp_names names;
+        const char *name;
+        uint64_t cpu;
 
         memset(cpus, 0, sizeof(*cpus));
         if (fd < 0)
                 return -errno;
-        while ((n = getdents64(fd, buffer, sizeof(buffer))) > 0) {
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-
-                        add_entry(cpus, entry->d_name);
-                        at += entry->d_reclen;
-                }
-        }
-        return n < 0 ? -errno : 0;
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                if (!strncmp(name, "cpu", 3) && !infp_parse_u64(name + 3, strlen(name + 3), &cpu) &&
+                    cpu < INFP_CPUS_MAX)
+                        add(cpus, cpu);
+        return names.n < 0 ? -errno : 0;
 }

@@ -1,5 +1,4 @@
 /* Temperature of the CPU: its package's thermal zone, else its own sensors of hwmon, else the zones of a system on a chip. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "record/processes.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/procfile.h"
 #include "base/time.h"
 #include "collect/collector.h"
@@ -19,13 +19,7 @@
 
 bool infp_process_look(int root_fd, pid_t pid, struct infp_process *ret)
 {
-        char path[32], text[1024];
-        ssize_t n;
-
-        snprintf(path, sizeof(path), "proc/%d/stat", (int) pid);
-        n = infp_read_at(root_fd, path, text, sizeof(text));
-        *ret = (struct infp_process){ 0 };
-        if (n <= 0 || infp_process_stat_parse(text, (size_t) n, ret) < 0)
+        if (infp_process_stat_read(root_fd, pid, ret) < 0)
                 return false;
         /* A main thread that ended before the others is a zombie, too. */
         return (ret->state != 'Z' && ret->state != 'X') || ret->n_threads > 1;
@@ -33,25 +27,18 @@ bool infp_process_look(int root_fd, pid_t pid, struct infp_process *ret)
 
 int infp_process_each(int root_fd, bool (*each)(void *context, const struct infp_process *process), void *context)
 {
-        int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *proc = fd < 0 ? NULL : fdopendir(fd);
-        struct dirent *entry;
-        bool goes_on = true;
+        infp_autoclose int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct infp_process process;
+        struct infp_names names;
+        const char *name;
 
-        if (!proc) {
-                int r = -errno;
-
-                infp_close(fd);
-                return r;
-        }
-        while (goes_on && (entry = readdir(proc))) {
-                struct infp_process process;
-
-                if (isdigit((unsigned char) entry->d_name[0]) &&
-                    infp_process_look(root_fd, atoi(entry->d_name), &process))
-                        goes_on = each(context, &process);
-        }
-        closedir(proc);
+        if (fd < 0)
+                return -errno;
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                if (isdigit((unsigned char) *name) && infp_process_look(root_fd, atoi(name), &process) &&
+                    !each(context, &process))
+                        break;
         return 0;
 }
 

@@ -3,7 +3,6 @@
  * The same bytes pass a device-mapper or md device and the disk under it, and the kernel counts them at both: a device is
  * left out of the sum when a whole disk under it is in the list. Some kernels leave names without numbers before the next one
  * on a line: the last name owns the numbers. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "collectors/container/state.h"
 #include "collectors/fields.h"
 
@@ -171,17 +171,14 @@ static bool number_of(const struct infp_env *env, const char *disk, uint32_t ret
 static void each(const struct infp_env *env, const char *path, void (*entry)(void *context, const char *name),
                  void *context)
 {
-        int fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-        struct dirent *e;
+        infp_autoclose int fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct infp_names names;
+        const char *name;
 
-        if (!stream)
-                infp_close(fd);
-        while (stream && (e = readdir(stream)))
-                if (e->d_name[0] != '.')
-                        entry(context, e->d_name);
-        if (stream)
-                closedir(stream);
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                if (name[0] != '.')
+                        entry(context, name);
 }
 
 struct lower_walk {

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/number.h"
 #include "base/sort.h"
 
@@ -344,21 +345,17 @@ static int add_battery(struct energy *e, int root_fd, const char *name)
         return add(e, &d, name);
 }
 
-/* A sum over the names in a directory, whatever their order. getdents64 itself: opendir allocates. */
+/* A sum over the names in a directory, whatever their order. */
 static uint64_t names_hash(int root_fd, const char *path)
 {
         infp_autoclose int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _Alignas(struct dirent64) char buffer[8192];
+        struct infp_names names;
+        const char *name;
         uint64_t sum = 0;
-        ssize_t n;
 
-        while (fd >= 0 && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-
-                        sum += infp_hash64(entry->d_name, strlen(entry->d_name), 1);
-                        at += entry->d_reclen;
-                }
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                sum += infp_hash64(name, strlen(name), 1);
         return sum;
 }
 

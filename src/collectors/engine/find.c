@@ -205,41 +205,33 @@ static int check_network(const struct infp_env *env, int32_t pid, struct infp_er
         return infp_fail(err, -ENETUNREACH, "process %" PRId32 " has a network of its own (a container)", pid);
 }
 
-static bool read_stat(const struct infp_env *env, int32_t pid, struct infp_process *ret)
-{
-        char path[64], text[1024];
-        ssize_t size;
-
-        snprintf(path, sizeof(path), "proc/%" PRId32 "/stat", pid);
-        size = infp_read_at(env->root_fd, path, text, sizeof(text));
-        return size > 0 && !infp_process_stat_parse(text, (size_t) size, ret);
-}
-
 /* 0: it has ended. */
 static uint64_t process_id(const struct infp_env *env, int32_t pid)
 {
-        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+        struct infp_process process;
 
-        return process && read_stat(env, pid, process) ? infp_process_id(env->boot_id, pid, process->start_ticks) : 0;
+        return infp_process_stat_read(env->root_fd, pid, &process) < 0
+                       ? 0
+                       : infp_process_id(env->boot_id, pid, process.start_ticks);
 }
 
 uint64_t infp_engine_cpu_ticks(const struct infp_env *env, int32_t pid)
 {
-        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+        struct infp_process process;
 
-        return process && read_stat(env, pid, process) ? process->utime + process->stime : 0;
+        return infp_process_stat_read(env->root_fd, pid, &process) < 0 ? 0 : process.utime + process.stime;
 }
 
 static bool descends(const struct infp_env *env, int32_t pid, int32_t from)
 {
-        infp_autofree struct infp_process *process = calloc(1, sizeof(*process));
+        struct infp_process process;
 
-        for (unsigned i = 0; process && pid > 1 && i < GENERATIONS_MAX; i++) {
+        for (unsigned i = 0; pid > 1 && i < GENERATIONS_MAX; i++) {
                 if (pid == from)
                         return true;
-                if (!read_stat(env, pid, process))
+                if (infp_process_stat_read(env->root_fd, pid, &process) < 0)
                         return false;
-                pid = process->ppid;
+                pid = process.ppid;
         }
         return false;
 }

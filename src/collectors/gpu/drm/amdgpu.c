@@ -1,5 +1,4 @@
 /* GPUs of AMD: what their driver amdgpu shows in sysfs. A thread of its own: a file may wait for the card's firmware. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/procfile.h"
 #include "base/time.h"
 #include "collectors/gpu/bounds.h"
@@ -194,16 +194,12 @@ static void read_kfd(struct drm *drm, const struct infp_env *env)
         struct amdgpu *amdgpu = (struct amdgpu *) drm;
         infp_autoclose int fd =
                 amdgpu->n_nodes ? openat(env->root_fd, PROCESSES, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        _Alignas(struct dirent64) char buffer[4096];
-        ssize_t n;
+        struct infp_names names;
+        const char *name;
 
-        while (fd >= 0 && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-
-                        read_process(amdgpu, fd, entry->d_name);
-                        at += entry->d_reclen;
-                }
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                read_process(amdgpu, fd, name);
 }
 
 /* What changes rarely, or is expensive for the firmware: read each 10 s. */

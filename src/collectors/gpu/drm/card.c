@@ -1,7 +1,6 @@
 #include "collectors/gpu/drm/card.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -13,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/number.h"
 #include "base/procfile.h"
 #include "base/sort.h"
@@ -69,22 +69,18 @@ static int compare(const void *a, const void *b)
 static int list_cards(int root_fd, unsigned numbers[GPU_CARDS])
 {
         infp_autoclose int fd = openat(root_fd, CARDS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _Alignas(struct dirent64) char buffer[8192];
+        struct infp_names names;
+        const char *name;
+        unsigned number;
         int n_numbers = 0;
-        ssize_t n;
 
         if (fd < 0)
                 return errno == EMFILE || errno == ENFILE ? -errno : 0;
-        while ((n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-                        unsigned number;
-
-                        /* bound: minors of DRM cards: the kernel has 64 */
-                        if (card_number(entry->d_name, &number) && n_numbers < GPU_CARDS)
-                                numbers[n_numbers++] = number;
-                        at += entry->d_reclen;
-                }
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                /* bound: minors of DRM cards: the kernel has 64 */
+                if (card_number(name, &number) && n_numbers < GPU_CARDS)
+                        numbers[n_numbers++] = number;
         infp_sort(numbers, (size_t) n_numbers, sizeof(*numbers), compare);
         return n_numbers;
 }
@@ -149,19 +145,18 @@ static void close_card(struct gpu_card *card)
 static void find_hwmon(struct gpu_card *card)
 {
         infp_autoclose int fd = openat(card->place_fd[GPU_DEVICE], "hwmon", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _Alignas(struct dirent64) char buffer[2048];
-        ssize_t n = fd >= 0 ? getdents64(fd, buffer, sizeof(buffer)) : 0;
+        struct infp_names names;
+        const char *entry;
 
-        for (ssize_t at = 0; at < n && card->place_fd[GPU_HWMON] < 0;) {
-                const struct dirent64 *entry = (const void *) (buffer + at);
+        infp_names_begin(&names, fd);
+        while (card->place_fd[GPU_HWMON] < 0 && (entry = infp_names_next(&names))) {
                 char path[300], name[64];
 
-                at += entry->d_reclen;
-                if (strncmp(entry->d_name, "hwmon", 5))
+                if (strncmp(entry, "hwmon", 5))
                         continue;
-                snprintf(path, sizeof(path), "%s/name", entry->d_name);
+                snprintf(path, sizeof(path), "%s/name", entry);
                 if (infp_gpu_read_line(fd, path, name, sizeof(name)) == 0 && !strcmp(name, card->driver))
-                        card->place_fd[GPU_HWMON] = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                        card->place_fd[GPU_HWMON] = openat(fd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         }
 }
 

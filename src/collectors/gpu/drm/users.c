@@ -1,7 +1,6 @@
 #include "collectors/gpu/drm/users.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/procfile.h"
 #include "base/rights.h"
 #include "base/sort.h"
@@ -91,21 +91,16 @@ static bool to_number(const char *name, int32_t *ret)
 static void list_all(struct gpu_users *users, int root_fd)
 {
         infp_autoclose int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        _Alignas(struct dirent64) char buffer[8192];
+        struct infp_names names;
+        const char *name;
+        int32_t pid;
         bool is_sorted = true;
         size_t n_pids = 0;
-        ssize_t n;
 
-        while (fd >= 0 && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-                        int32_t pid;
-
-                        at += entry->d_reclen;
-                        if (!to_number(entry->d_name, &pid) || pid <= 0 || !take_pid(users, &n_pids, pid))
-                                continue;
+        infp_names_begin(&names, fd);
+        while ((name = infp_names_next(&names)))
+                if (to_number(name, &pid) && pid > 0 && take_pid(users, &n_pids, pid))
                         is_sorted &= n_pids < 2 || users->merged[n_pids - 2].pid < pid;
-                }
         swap_lists(users, n_pids);
         if (!is_sorted)
                 infp_sort(users->looked, n_pids, sizeof(*users->looked), infp_compare_i32);
@@ -176,23 +171,20 @@ static int look_at(struct gpu_users *users, const struct infp_env *env, const st
 {
         char path[64];
         infp_autoclose int fd = -1;
-        _Alignas(struct dirent64) char buffer[4096];
+        struct infp_names names;
+        const char *name;
         int n_links = 0;
-        ssize_t n;
 
         snprintf(path, sizeof(path), "proc/%" PRId32 "/fd", pid);
         fd = openat(env->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return errno == EACCES || errno == EPERM ? -EACCES : 0;
+        infp_names_begin(&names, fd);
         /* bound: one process must not hold up all others */
-        while (n_links < LINKS_OF_ONE && (n = getdents64(fd, buffer, sizeof(buffer))) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct dirent64 *entry = (const void *) (buffer + at);
-
-                        take_descriptor(users, env, cards, fd, pid, entry->d_name);
-                        at += entry->d_reclen;
-                        n_links++;
-                }
+        while (n_links < LINKS_OF_ONE && (name = infp_names_next(&names))) {
+                take_descriptor(users, env, cards, fd, pid, name);
+                n_links++;
+        }
         return n_links;
 }
 
@@ -442,15 +434,12 @@ struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, i
 /* Another process may have the pid by now: then nothing that is known holds. False: it has ended. */
 static bool know(const struct infp_env *env, struct gpu_user *user)
 {
-        struct infp_process process = { 0 };
-        char file[64], text[1024];
-        ssize_t n;
+        struct infp_process process;
+        const int r = infp_process_stat_read(env->root_fd, user->pid, &process);
 
-        snprintf(file, sizeof(file), "proc/%" PRId32 "/stat", user->pid);
-        n = infp_read_at(env->root_fd, file, text, sizeof(text));
-        if (n == -ENOENT || n == -ESRCH)
+        if (r == -ENOENT || r == -ESRCH)
                 return false;
-        if (n <= 0 || infp_process_stat_parse(text, (size_t) n, &process) < 0)
+        if (r < 0)
                 return true;
         if (user->is_known && user->start_ticks == process.start_ticks)
                 return true;

@@ -40,13 +40,9 @@ void infp_nvidia_who_begin(struct nvidia *nvidia, const struct infp_env *env)
 /* Name and start are read at each sample: a name changes at exec, and the pid may have a new owner. */
 static void look_at_who(const struct infp_env *env, struct nvidia_who *who)
 {
-        char path[32], text[1024];
-        struct infp_process process = { 0 };
-        ssize_t n;
+        struct infp_process process;
 
-        snprintf(path, sizeof(path), "proc/%u/stat", who->pid);
-        n = infp_read_at(env->root_fd, path, text, sizeof(text));
-        if (n <= 0 || infp_process_stat_parse(text, (size_t) n, &process) < 0) {
+        if (infp_process_stat_read(env->root_fd, (int32_t) who->pid, &process) < 0) {
                 who->is_known = false;
                 return;
         }
