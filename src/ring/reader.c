@@ -262,6 +262,13 @@ static uint32_t start_of(struct infp_ring *ring, const struct infp_wire_chunk *c
         return seen->offset;
 }
 
+/* Whether a pass reads it. To be asked again when its turn comes: meanwhile it may have become one of those that stay. */
+static bool is_for_passes(const struct infp_wire_chunk *chunk, uint64_t stamp)
+{
+        return (stamp & 7) != INFP_WIRE_FREE && (stamp & 7) != INFP_WIRE_CLAIMING &&
+               __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) != INFP_WIRE_STAY;
+}
+
 /* 1: it is to be looked at again, since it was claimed meanwhile; 0; -ENOMEM. */
 static int take_once(struct infp_ring *ring, uint32_t index)
 {
@@ -274,7 +281,7 @@ static int take_once(struct infp_ring *ring, uint32_t index)
         const uint64_t thread_start = atomic_load_explicit(&chunk->thread_start, memory_order_relaxed);
         uint32_t from;
 
-        if (state == INFP_WIRE_FREE || state == INFP_WIRE_CLAIMING)
+        if (!is_for_passes(chunk, stamp))
                 return 0;
         from = start_of(ring, chunk, seen, generation);
         if (state > INFP_WIRE_SEALED || used > ROOM || used % 8 || used < from) {
@@ -311,8 +318,7 @@ static bool has_news(const struct infp_ring *ring, uint32_t index)
         const struct ring_seen *seen = &ring->seen[index];
         const uint64_t stamp = atomic_load_explicit(&chunk->stamp, memory_order_acquire);
 
-        if ((stamp & 7) == INFP_WIRE_FREE || (stamp & 7) == INFP_WIRE_CLAIMING ||
-            __atomic_load_n(&chunk->class, __ATOMIC_RELAXED) == INFP_WIRE_STAY)
+        if (!is_for_passes(chunk, stamp))
                 return false;
         return seen->generation != (stamp >> 3) + 1 ||
                seen->offset != atomic_load_explicit(&chunk->used, memory_order_acquire);

@@ -113,6 +113,7 @@ static void fence(void)
         atomic_thread_fence(memory_order_release);
 #endif
 }
+
 /* Makes chunk `i`, whose stamp was read as `stamp`, an empty one of ours. */
 static bool take(uint32_t i, uint64_t stamp, enum infp_wire_class class, uint32_t tid, uint64_t now_ns)
 {

@@ -223,6 +223,34 @@ static void test_late(void **state)
         in_child(directory, check_late);
 }
 
+/* Between two turns of one pass of the reader a chunk of values becomes one of stacks: that is no damage. */
+static void check_between_turns(void)
+{
+        infp_metric *metric = infp_gauge("gauge", NULL, NULL);
+        uint64_t stack[100] = { 0 }, n = 0;
+        struct infp_ring *consumer;
+
+        infp_writer_config.bytes = 2 * 1024 * 1024;
+        CHECK_EQUAL(infp_enable(), 0);
+        consumer = open_reader(true);
+        for (unsigned i = 0; i < 60000; i++)
+                infp_set(metric, i);
+        CHECK_EQUAL(infp_ring_read(consumer, false, put_nothing, &n, NULL), 1);
+        for (stack[0] = 1; ring_head()->refused_stacks == 0; stack[0]++)
+                send(stack, 100, 1, 0);
+        while (infp_ring_read(consumer, false, put_nothing, &n, NULL) > 0)
+                ;
+        CHECK(ring_head()->evicted_chunks > 0);
+        CHECK_EQUAL(infp_ring_counts(consumer)->broken, 0);
+        infp_ring_close(consumer);
+}
+
+static void test_between_turns(void **state)
+{
+        (void) state;
+        in_child(directory, check_between_turns);
+}
+
 /* More than there is room for: the first are all there, later ones have no id and are counted, and marks have their part. */
 static void check_full(void)
 {
@@ -520,7 +548,7 @@ int main(void)
                 cmocka_unit_test(test_once),    cmocka_unit_test(test_python),    cmocka_unit_test(test_bounds),
                 cmocka_unit_test(test_late),    cmocka_unit_test(test_full),      cmocka_unit_test(test_threads),
                 cmocka_unit_test(test_fork),    cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_absent),
-                cmocka_unit_test(test_garbage), cmocka_unit_test(test_elsewhere),
+                cmocka_unit_test(test_garbage), cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_between_turns),
         };
 
         return cmocka_run_group_tests(tests, setup, teardown);
