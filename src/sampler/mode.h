@@ -52,10 +52,9 @@ struct infp_sampler_mode {
         void (*sample)(void *state, const struct infp_perf_sample *sample);
         void (*moved)(void *state, const struct infp_perf_sample *sample);
         void (*run)(void *state, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in, bool is_preempted);
-        void (*fork)(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid);
-        void (*exec)(void *state, uint64_t t_ns,
-                     int32_t pid); /* it runs another program now: also a command that we started */
-        void (*exit)(void *state, uint64_t t_ns, int32_t pid, int32_t tid);
+        void (*fork)(void *state, int32_t pid, int32_t tid);
+        void (*exec)(void *state, int32_t pid); /* it runs another program now: also a command that we started */
+        void (*exit)(void *state, uint64_t t_ns, int32_t tid);
         /* Behind each reading of the buffers, and when it is due. Returns when it wants to be called next at the latest (CLOCK_MONOTONIC);
          * UINT64_MAX: when there is something. */
         uint64_t (*turn)(void *state, uint64_t now_ns);

@@ -289,7 +289,7 @@ static void on_name(void *context, uint64_t t_ns, int32_t pid, int32_t tid, cons
         sampler->stacks_handler.name(sampler->stacks_handler.context, t_ns, pid, tid, name, is_exec);
         EACH_MODE(sampler, own)
         if (is_exec && own->mode->exec)
-                own->mode->exec(own->state, t_ns, pid);
+                own->mode->exec(own->state, pid);
 }
 
 static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
@@ -299,7 +299,7 @@ static void on_fork(void *context, uint64_t t_ns, int32_t pid, int32_t tid, int3
         sampler->stacks_handler.fork(sampler->stacks_handler.context, t_ns, pid, tid, parent_pid, parent_tid);
         EACH_MODE(sampler, own)
         if (own->mode->fork)
-                own->mode->fork(own->state, t_ns, pid, tid, parent_pid, parent_tid);
+                own->mode->fork(own->state, pid, tid);
 }
 
 static void on_end(void *context, uint64_t t_ns, int32_t pid, int32_t tid)
@@ -308,7 +308,7 @@ static void on_end(void *context, uint64_t t_ns, int32_t pid, int32_t tid)
 
         EACH_MODE(sampler, own)
         if (own->mode->exit)
-                own->mode->exit(own->state, t_ns, pid, tid);
+                own->mode->exit(own->state, t_ns, tid);
         sampler->stacks_handler.exit(sampler->stacks_handler.context, t_ns, pid, tid);
 }
 

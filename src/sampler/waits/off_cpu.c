@@ -25,7 +25,6 @@ static const double switch_s = 0.9e-6, stack_s = 3.6e-6;
 
 struct off_cpu {
         const struct infp_mode_context *context;
-        struct infp_wall_reader *reader;
         struct infp_off_cpu_waits waits;
         bool has_stacks;
         struct infp_off_cpu_cost cost;
@@ -43,20 +42,6 @@ static void ask(const struct infp_sampler_options *options, struct infp_perf_opt
         ret->switch_stack_bytes = options->stack_bytes < SWITCH_STACK_BYTES ? options->stack_bytes : SWITCH_STACK_BYTES;
 }
 
-static void wake(void *context)
-{
-        const struct off_cpu *off_cpu = context;
-
-        off_cpu->context->wake(off_cpu->context);
-}
-
-static void enlarge(void *context, int32_t tid)
-{
-        const struct off_cpu *off_cpu = context;
-
-        infp_wall_reader_enlarge(off_cpu->reader, tid);
-}
-
 static void say_no_stacks(const struct off_cpu *off_cpu)
 {
         off_cpu->context->emit->t_ns = infp_clock_ns(CLOCK_MONOTONIC);
@@ -72,11 +57,11 @@ static int open_off_cpu(void *state, const struct infp_mode_context *context, st
         const struct infp_sampler_options *options = context->options;
         struct off_cpu *off_cpu = state;
         struct infp_wall_reader_options reader = {
-                .env = options->env,
+                .context = context,
                 .rate_hz = STATES_HZ,
                 .stack_bytes = options->env->is_live ? options->stack_bytes : 0,
-                .wake = wake,
-                .wake_context = off_cpu,
+                .take = infp_off_cpu_take,
+                .take_context = &off_cpu->waits,
         };
 
         if (infp_target_mode(options->env->target) == INFP_MODE_HOST)
@@ -92,9 +77,7 @@ static int open_off_cpu(void *state, const struct infp_mode_context *context, st
                 say_no_stacks(off_cpu);
         }
         infp_off_cpu_waits_init(&off_cpu->waits, context->stacks, LEAST_US * UINT64_C(1000));
-        off_cpu->waits.enlarge = enlarge;
-        off_cpu->waits.enlarge_context = off_cpu;
-        return infp_wall_reader_start(&reader, &off_cpu->reader, err);
+        return infp_wall_reader_start(&reader, &off_cpu->waits.reader, err);
 }
 
 static void moved(void *state, const struct infp_perf_sample *sample)
@@ -111,45 +94,26 @@ static void run(void *state, uint64_t t_ns, int32_t pid, int32_t tid, bool is_in
         infp_off_cpu_run(&off_cpu->waits, t_ns, pid, tid, is_in, is_preempted);
 }
 
-static void forked(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+static void forked(void *state, int32_t pid, int32_t tid)
 {
         struct off_cpu *off_cpu = state;
 
-        (void) t_ns;
-        (void) parent_pid;
-        (void) parent_tid;
-        infp_wall_reader_hint(off_cpu->reader, pid);
+        infp_wall_reader_hint(off_cpu->waits.reader, pid);
         infp_off_cpu_fork(&off_cpu->waits, pid, tid);
 }
 
-static void executed(void *state, uint64_t t_ns, int32_t pid)
+static void executed(void *state, int32_t pid)
 {
         struct off_cpu *off_cpu = state;
 
-        (void) t_ns;
-        infp_wall_reader_hint(off_cpu->reader, pid);
+        infp_wall_reader_hint(off_cpu->waits.reader, pid);
 }
 
-static void take(void *context, const struct infp_wall_message *message)
-{
-        struct off_cpu *off_cpu = context;
-
-        infp_off_cpu_take(&off_cpu->waits, message);
-}
-
-/* True: there may be more. */
-static bool take_messages(struct off_cpu *off_cpu)
-{
-        return infp_wall_reader_drain(off_cpu->reader, take, off_cpu);
-}
-
-static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
+static void exited(void *state, uint64_t t_ns, int32_t tid)
 {
         struct off_cpu *off_cpu = state;
 
-        (void) pid;
-        while (take_messages(off_cpu)) /* after its end nobody knows its name */
-                ;
+        infp_wall_reader_drain(off_cpu->waits.reader, true); /* after its end nobody knows its name */
         infp_off_cpu_exit(&off_cpu->waits, t_ns, tid);
 }
 
@@ -180,7 +144,7 @@ static void watch_cost(struct off_cpu *off_cpu)
 static uint64_t turn(void *state, uint64_t now_ns)
 {
         struct off_cpu *off_cpu = state;
-        const bool has_more = take_messages(off_cpu);
+        const bool has_more = infp_wall_reader_drain(off_cpu->waits.reader, false);
 
         infp_off_cpu_turn(&off_cpu->waits, now_ns);
         watch_cost(off_cpu);
@@ -191,9 +155,8 @@ static void end(void *state, uint64_t now_ns)
 {
         struct off_cpu *off_cpu = state;
 
-        infp_wall_reader_stop(off_cpu->reader);
-        while (take_messages(off_cpu))
-                ;
+        infp_wall_reader_stop(off_cpu->waits.reader);
+        infp_wall_reader_drain(off_cpu->waits.reader, true);
         infp_off_cpu_end(&off_cpu->waits, now_ns);
 }
 
@@ -202,7 +165,7 @@ static void count(void *state, struct infp_mode_counts *ret)
         const struct off_cpu *off_cpu = state;
         struct infp_wall_reader_counts counts;
 
-        infp_wall_reader_counts(off_cpu->reader, &counts);
+        infp_wall_reader_counts(off_cpu->waits.reader, &counts);
         ret->method = off_cpu->has_stacks ? "perf events of switches" : "perf records of switches, and reading /proc";
         ret->lost = off_cpu->waits.n_lost + off_cpu->waits.n_refused + infp_perf_lost_switches(off_cpu->context->perf);
         ret->has_torn = true;
@@ -214,7 +177,7 @@ static void close_off_cpu(void *state)
 {
         struct off_cpu *off_cpu = state;
 
-        off_cpu->reader = infp_wall_reader_free(off_cpu->reader);
+        off_cpu->waits.reader = infp_wall_reader_free(off_cpu->waits.reader);
         infp_off_cpu_waits_done(&off_cpu->waits);
 }
 

@@ -468,8 +468,8 @@ static void on_read(void *context, uint64_t cookie, const struct infp_stack_foun
         struct infp_off_cpu_waits *waits = context;
 
         found_place(waits, place, found);
-        if (found->is_truncated && place->is_whole && waits->enlarge)
-                waits->enlarge(waits->enlarge_context, place->tid);
+        if (found->is_truncated && place->is_whole)
+                infp_wall_reader_enlarge(waits->reader, place->tid);
 }
 
 static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
@@ -567,8 +567,10 @@ static void take_gone(struct infp_off_cpu_waits *waits, int32_t tid)
                 infp_off_cpu_exit(waits, thread->gone_ns, tid);
 }
 
-void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
+void infp_off_cpu_take(void *context, const struct infp_wall_message *message)
 {
+        struct infp_off_cpu_waits *waits = context;
+
         if (message->kind == INFP_WALL_MESSAGE_MOMENT)
                 take_moment(waits, message);
         else if (message->kind == INFP_WALL_MESSAGE_ROUND)

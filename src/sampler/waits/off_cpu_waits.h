@@ -6,16 +6,15 @@
 
 #include "base/map.h"
 #include "sampler/stacks/stack.h"
-#include "sampler/waits/wall_message.h"
+#include "sampler/waits/wall_reader.h"
 
 struct infp_off_cpu_wait;
 struct infp_off_cpu_place;
 
 struct infp_off_cpu_waits {
         struct infp_stacks *stacks;
-        uint64_t least_ns;                           /* shorter waits are told in sums, without stacks */
-        void (*enlarge)(void *context, int32_t tid); /* a stack was larger than its copy; may be NULL */
-        void *enlarge_context;
+        uint64_t least_ns;                 /* shorter waits are told in sums, without stacks */
+        struct infp_wall_reader *reader;   /* NULL: nobody reads larger copies of stacks */
         struct infp_map threads;           /* tid -> struct thread */
         struct infp_map words;             /* hash -> text */
         struct infp_map states;            /* stack -> text: what those who wait there wait for */
@@ -43,7 +42,7 @@ void infp_off_cpu_run(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t p
 void infp_off_cpu_fork(struct infp_off_cpu_waits *waits, int32_t pid, int32_t tid);
 void infp_off_cpu_exit(struct infp_off_cpu_waits *waits, uint64_t t_ns, int32_t tid);
 /* What the reader reports. */
-void infp_off_cpu_take(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message);
+void infp_off_cpu_take(void *waits, const struct infp_wall_message *message);
 
 /* What recording costs the target. Zeroed at first. */
 struct infp_off_cpu_cost {

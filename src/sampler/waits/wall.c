@@ -17,7 +17,6 @@ enum { REASON = 256 };
 
 struct wall {
         const struct infp_mode_context *context;
-        struct infp_wall_reader *reader;
         struct infp_wall_rows rows;
         uint64_t mappings_ns;
         uint64_t slow_ns; /* since when the rate has been reduced; 0: it is not */
@@ -37,32 +36,18 @@ static void ask(const struct infp_sampler_options *options, struct infp_perf_opt
                 ret->hz = INFP_SAMPLER_DEFAULT_HZ;
 }
 
-static void wake(void *context)
-{
-        const struct wall *wall = context;
-
-        wall->context->wake(wall->context);
-}
-
-static void enlarge(void *context, int32_t tid)
-{
-        const struct wall *wall = context;
-
-        infp_wall_reader_enlarge(wall->reader, tid);
-}
-
 static int open_wall(void *state, const struct infp_mode_context *context, struct infp_err *err)
 {
         const struct infp_sampler_options *options = context->options;
         struct wall *wall = state;
         const struct infp_wall_reader_options reader = {
-                .env = options->env,
+                .context = context,
                 .rate_hz = options->wall_hz,
                 .stack_bytes = !options->env->is_live                                 ? 0
                                : options->stack_bytes < INFP_SAMPLER_FAST_STACK_BYTES ? options->stack_bytes
                                                                                       : INFP_SAMPLER_FAST_STACK_BYTES,
-                .wake = wake,
-                .wake_context = wall,
+                .take = infp_wall_rows_take,
+                .take_context = &wall->rows,
         };
 
         if (infp_target_mode(options->env->target) == INFP_MODE_HOST)
@@ -70,59 +55,38 @@ static int open_wall(void *state, const struct infp_mode_context *context, struc
                                  "--wall reads the threads of a target: give a command, or --pid, --name or --port");
         wall->context = context;
         infp_wall_rows_init(&wall->rows, context->stacks);
-        wall->rows.enlarge = enlarge;
-        wall->rows.enlarge_context = wall;
-        return infp_wall_reader_start(&reader, &wall->reader, err);
+        return infp_wall_reader_start(&reader, &wall->rows.reader, err);
 }
 
 static void sample(void *state, const struct infp_perf_sample *sample)
 {
         struct wall *wall = state;
 
-        infp_wall_reader_hint(wall->reader, sample->pid);
+        infp_wall_reader_hint(wall->rows.reader, sample->pid);
         infp_wall_rows_ran(&wall->rows, sample);
 }
 
-static void forked(void *state, uint64_t t_ns, int32_t pid, int32_t tid, int32_t parent_pid, int32_t parent_tid)
+static void forked(void *state, int32_t pid, int32_t tid)
 {
         struct wall *wall = state;
 
-        (void) t_ns;
         (void) tid;
-        (void) parent_pid;
-        (void) parent_tid;
-        infp_wall_reader_hint(wall->reader, pid);
+        infp_wall_reader_hint(wall->rows.reader, pid);
 }
 
-static void executed(void *state, uint64_t t_ns, int32_t pid)
+static void executed(void *state, int32_t pid)
+{
+        struct wall *wall = state;
+
+        infp_wall_reader_hint(wall->rows.reader, pid);
+}
+
+static void exited(void *state, uint64_t t_ns, int32_t tid)
 {
         struct wall *wall = state;
 
         (void) t_ns;
-        infp_wall_reader_hint(wall->reader, pid);
-}
-
-static void take(void *context, const struct infp_wall_message *message)
-{
-        struct wall *wall = context;
-
-        infp_wall_rows_take(&wall->rows, message);
-}
-
-/* True: there may be more. */
-static bool take_messages(struct wall *wall)
-{
-        return infp_wall_reader_drain(wall->reader, take, wall);
-}
-
-static void exited(void *state, uint64_t t_ns, int32_t pid, int32_t tid)
-{
-        struct wall *wall = state;
-
-        (void) t_ns;
-        (void) pid;
-        while (take_messages(wall)) /* after its end nobody knows its name */
-                ;
+        infp_wall_reader_drain(wall->rows.reader, true); /* after its end nobody knows its name */
         infp_wall_rows_exited(&wall->rows, tid);
 }
 
@@ -191,9 +155,9 @@ static uint64_t turn(void *state, uint64_t now_ns)
                 wall->mappings_ns = now_ns;
                 infp_stacks_lost(wall->context->stacks);
         }
-        if (take_messages(wall))
+        if (infp_wall_reader_drain(wall->rows.reader, false))
                 return now_ns;
-        infp_wall_reader_counts(wall->reader, &counts);
+        infp_wall_reader_counts(wall->rows.reader, &counts);
         wall->context->emit->t_ns = now_ns;
         say_refused(wall, &counts.refused);
         if (counts.wanted)
@@ -206,9 +170,8 @@ static void end(void *state, uint64_t now_ns)
         struct wall *wall = state;
 
         (void) now_ns;
-        infp_wall_reader_stop(wall->reader);
-        while (take_messages(wall))
-                ;
+        infp_wall_reader_stop(wall->rows.reader);
+        infp_wall_reader_drain(wall->rows.reader, true);
         infp_wall_rows_end(&wall->rows);
 }
 
@@ -217,7 +180,7 @@ static void count(void *state, struct infp_mode_counts *ret)
         struct infp_wall_reader_counts counts;
         struct wall *wall = state;
 
-        infp_wall_reader_counts(wall->reader, &counts);
+        infp_wall_reader_counts(wall->rows.reader, &counts);
         *ret = (struct infp_mode_counts){
                 .method = "reading /proc",
                 .rate_hz = counts.rate_hz,
@@ -234,7 +197,7 @@ static void close_wall(void *state)
 {
         struct wall *wall = state;
 
-        wall->reader = infp_wall_reader_free(wall->reader);
+        wall->rows.reader = infp_wall_reader_free(wall->rows.reader);
         infp_wall_rows_done(&wall->rows);
 }
 

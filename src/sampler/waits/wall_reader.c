@@ -65,7 +65,7 @@ static struct infp_wall_message *begin(struct infp_wall_reader *reader, uint32_t
         while (!(message = infp_byte_ring_begin(&reader->queue, sizeof(*message) + stack_bytes, 0))) {
                 if (reader->is_stopped) /* whom to wake is not there any more, if we hung in a read until now */
                         return NULL;
-                reader->options.wake(reader->options.wake_context);
+                reader->options.context->wake(reader->options.context);
                 if (wait_until(reader, infp_clock_ns(CLOCK_MONOTONIC) + ROOM_NAP_NS))
                         return NULL;
         }
@@ -193,7 +193,7 @@ static void run_round(struct infp_wall_reader *reader)
 
         reader->n_whole = 0;
         take_hints(reader, t_ns);
-        if (infp_wall_threads_refresh(threads, reader->options.env, t_ns) < 0)
+        if (infp_wall_threads_refresh(threads, reader->options.context->options->env, t_ns) < 0)
                 return;
         for (uint32_t i = 0; i < threads->n_processes; i++)
                 read_process(reader, &threads->processes[i]);
@@ -204,7 +204,7 @@ static void run_round(struct infp_wall_reader *reader)
         message->period_ns = reader->period_ns;
         message->n_threads = threads->n_threads;
         commit(reader, message);
-        reader->options.wake(reader->options.wake_context);
+        reader->options.context->wake(reader->options.context);
         atomic_fetch_add(&reader->wanted, threads->n_threads);
         atomic_store(&reader->n_threads, threads->n_threads);
         atomic_store(&reader->own_cpu_ns, infp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
@@ -284,7 +284,7 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
         if (r < 0)
                 infp_fail(err, r, "no memory for what is read of threads");
         if (r == 0)
-                r = infp_wall_threads_open(&reader->threads, options->env, err);
+                r = infp_wall_threads_open(&reader->threads, options->context->options->env, err);
         if (r == 0)
                 r = start_thread(reader, err);
         if (r < 0) {
@@ -326,24 +326,23 @@ struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader)
         return NULL;
 }
 
-bool infp_wall_reader_drain(struct infp_wall_reader *reader,
-                            void (*take)(void *context, const struct infp_wall_message *message), void *context)
+bool infp_wall_reader_drain(struct infp_wall_reader *reader, bool all)
 {
-        for (unsigned i = 0; i < INFP_WALL_MESSAGES_A_TURN; i++) {
+        for (unsigned i = 0; all || i < INFP_WALL_MESSAGES_A_TURN; i++) {
                 const struct infp_wall_message *message = infp_byte_ring_next(&reader->queue);
 
                 if (!message)
                         return false;
-                take(context, message);
+                reader->options.take(reader->options.take_context, message);
         }
         return true;
 }
 
 void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid)
 {
-        _Atomic uint8_t *doublings = &reader->doublings[tid % TIDS];
+        _Atomic uint8_t *doublings = reader ? &reader->doublings[tid % TIDS] : NULL;
 
-        if (atomic_load_explicit(doublings, memory_order_relaxed) < MAX_DOUBLINGS)
+        if (doublings && atomic_load_explicit(doublings, memory_order_relaxed) < MAX_DOUBLINGS)
                 atomic_fetch_add_explicit(doublings, 1, memory_order_relaxed);
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "collect/env.h"
+#include "sampler/mode.h"
 #include "sampler/waits/wall_message.h"
 
 enum {
@@ -13,13 +13,15 @@ enum {
         INFP_WALL_MAX_STACK_BYTES = 256 * 1024,
 };
 
+typedef void infp_wall_take_fn(void *context, const struct infp_wall_message *message);
+
 struct infp_wall_reader_options {
-        const struct infp_env *env; /* with target */
+        const struct infp_mode_context *context; /* its environment has a target; it is woken when something was told */
         double rate_hz;
         uint32_t stack_bytes; /* copied of each stack at first; of one that goes on, more; 0: none */
         uint32_t reads_per_s; /* at most; where that is not enough there are fewer rounds; 0: INFP_WALL_READS_PER_S */
-        void (*wake)(void *context); /* something was told; any thread */
-        void *wake_context;
+        infp_wall_take_fn *take; /* what was told, in order, when infp_wall_reader_drain is called */
+        void *take_context;
 };
 
 struct infp_wall_reader;
@@ -29,10 +31,9 @@ int infp_wall_reader_start(const struct infp_wall_reader_options *options, struc
 void infp_wall_reader_stop(struct infp_wall_reader *reader);
 struct infp_wall_reader *infp_wall_reader_free(struct infp_wall_reader *reader); /* NULL is fine; returns NULL */
 
-/* Gives what was told to `take`, in order, at most INFP_WALL_MESSAGES_A_TURN messages. True: there may be more. */
-bool infp_wall_reader_drain(struct infp_wall_reader *reader,
-                            void (*take)(void *context, const struct infp_wall_message *message), void *context);
-/* The copy of this thread's stack was too small: the next one is larger, if it may. */
+/* Gives all that was told to `take`; else at most INFP_WALL_MESSAGES_A_TURN messages. True: there may be more. */
+bool infp_wall_reader_drain(struct infp_wall_reader *reader, bool all);
+/* The copy of this thread's stack was too small: the next one is larger, if it may. reader NULL is fine. */
 void infp_wall_reader_enlarge(struct infp_wall_reader *reader, int32_t tid);
 
 /* A process of the target that may be new: it is read from the next round on, before the target's own scan has found it. Cheap

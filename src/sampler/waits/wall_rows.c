@@ -141,7 +141,7 @@ static void on_found(void *context, uint64_t cookie, const struct infp_stack_fou
         run->found.t_ns = run->t_ns;
         run->is_found = true;
         if (found->is_truncated && run->is_whole)
-                rows->enlarge(rows->enlarge_context, run->tid);
+                infp_wall_reader_enlarge(rows->reader, run->tid);
         if (run->call)
                 infp_stacks_extend(rows->stacks, &run->found, INFP_FRAME_KERNEL, run->call);
         if (run->wchan)
@@ -276,8 +276,10 @@ static void forget(struct infp_wall_rows *rows, int32_t tid)
         infp_wall_rows_exited(rows, tid);
 }
 
-void infp_wall_rows_take(struct infp_wall_rows *rows, const struct infp_wall_message *message)
+void infp_wall_rows_take(void *context, const struct infp_wall_message *message)
 {
+        struct infp_wall_rows *rows = context;
+
         switch (message->kind) {
         case INFP_WALL_MESSAGE_MOMENT:
                 take_moment(rows, message);

@@ -4,17 +4,16 @@
 
 #include "base/map.h"
 #include "sampler/stacks/stack.h"
-#include "sampler/waits/wall_message.h"
+#include "sampler/waits/wall_reader.h"
 
 struct infp_wall_run;
 
 struct infp_wall_rows {
         struct infp_stacks *stacks;
-        void (*enlarge)(void *context, int32_t tid); /* a stack was larger than its copy */
-        void *enlarge_context;
-        struct infp_map open;    /* tid -> the run that holds now */
-        struct infp_map running; /* tid -> where it last ran, as perf saw it */
-        struct infp_map words;   /* hash -> text: states, kernel functions */
+        struct infp_wall_reader *reader; /* NULL: nobody reads larger copies of stacks */
+        struct infp_map open;            /* tid -> the run that holds now */
+        struct infp_map running;         /* tid -> where it last ran, as perf saw it */
+        struct infp_map words;           /* hash -> text: states, kernel functions */
         struct infp_wall_run *all, *free;
         uint64_t n_rounds, round_ns, period_ns, weight_ns, flushed_ns;
         uint64_t n_runs, n_refused; /* moments for which there was no room */
@@ -23,7 +22,7 @@ struct infp_wall_rows {
 void infp_wall_rows_init(struct infp_wall_rows *rows, struct infp_stacks *stacks);
 void infp_wall_rows_done(struct infp_wall_rows *rows); /* not before infp_stacks_end: stacks may still be found */
 
-void infp_wall_rows_take(struct infp_wall_rows *rows, const struct infp_wall_message *message);
+void infp_wall_rows_take(void *rows, const struct infp_wall_message *message);
 /* A sample of the CPU's clock: where running threads are. */
 void infp_wall_rows_ran(struct infp_wall_rows *rows, const struct infp_perf_sample *sample);
 /* The thread has ended, as perf says; when the reader says so it is forgotten too. */
