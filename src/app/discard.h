@@ -2,5 +2,5 @@
 
 #include "store/run.h"
 
-/* Removes all that a run has written: its tables, its directory, its static record and snapshots. What is not there is no error. */
+/* Removes the files of a run: its tables, directory, static record and snapshots. Missing files are no error. */
 void infp_discard_run(struct infp_run *run);

@@ -67,7 +67,7 @@ void infp_findings_add(struct infp_findings *findings, const char *group, const 
         };
 }
 
-/* What was found beside files: engines that answer, GPUs, the control group in which we are. */
+/* Findings beyond files: engines that answer, GPUs, our control group. */
 static void put_text(struct infp_str *out, const char *before, const struct infp_batch *batch, unsigned cell,
                      uint32_t row)
 {
@@ -109,7 +109,7 @@ static void add_engine(struct infp_findings *findings, const struct infp_last *l
                         (long long) infp_batch_i64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_SERIES_COUNT, row),
                         infp_fixed(infp_batch_f64(scrapes, INFP_FIXED_COLUMNS + INFP_SCRAPES_MS, row), 1).text);
         }
-        if (!ok) { /* the reason names the address itself */
+        if (!ok) { /* the reason includes the address */
                 infp_str_clear(&text);
                 put_text(&text, "", scrapes, INFP_SCRAPES_REASON, row);
         }
@@ -128,7 +128,7 @@ static void find_engines(struct infp_findings *findings, const struct infp_one_s
                         add_engine(findings, last, &batch, row, n++);
 }
 
-/* "NVIDIA H100 80GB HBM3, 79.65 GiB, at 0000:18:00.0". One that is lost has a row of nothing, and is told of above. */
+/* "NVIDIA H100 80GB HBM3, 79.65 GiB, at 0000:18:00.0". A lost GPU has an empty row and is reported above. */
 static void add_gpu(struct infp_findings *findings, const struct infp_table *table, const struct infp_batch *gpus,
                     uint32_t row)
 {
@@ -163,7 +163,7 @@ static void find_gpus(struct infp_findings *findings, const struct infp_one_shot
                                 add_gpu(findings, tables[i], &batch, row);
 }
 
-/* Another group can be made beside our processes only below a directory that we may write. */
+/* A group for the command can be made only in a directory that we may write. */
 static void add_delegation(struct infp_findings *findings, const struct infp_env *env,
                            const struct infp_cgroup_place *place)
 {
@@ -177,7 +177,7 @@ static void add_delegation(struct infp_findings *findings, const struct infp_env
                           can ? NULL : "systemd-run --user --scope -p Delegate=yes infprof record --own-cgroup ...");
 }
 
-/* The container as the collector has found it, when we are in one. */
+/* Our container, if the collector found one. */
 static void put_container(struct infp_str *out, const struct infp_last *last)
 {
         struct infp_batch batch, who;
@@ -202,7 +202,7 @@ static void find_cgroups(struct infp_findings *findings, const struct infp_one_s
                 findings->failed = true;
                 return;
         }
-        /* A tree of files has none of our own. */
+        /* --root has no group of ours. */
         if (!shot->env.is_live || infp_cgroup_paths_read(&shot->env, 0, paths) < 0)
                 return;
         mode = infp_cgroup_mode(paths);
@@ -219,7 +219,7 @@ static void find_cgroups(struct infp_findings *findings, const struct infp_one_s
         add_delegation(findings, &shot->env, &place);
 }
 
-/* A word of a row of `sources`; free it. */
+/* A text of a row of `sources`, to free. */
 static char *word(const struct infp_batch *batch, unsigned cell, uint32_t row)
 {
         size_t size;
@@ -257,7 +257,7 @@ static bool is_whole(const char *name)
         return !*name || !strcmp(name, "*");
 }
 
-/* The row number `row` of those that belong to the collector; 0 after the last. */
+/* Row number `row` of the collector's; 0 after the last. */
 static bool read_row(const struct infp_batch *batch, uint32_t row, struct source_row *ret)
 {
         *ret = (struct source_row){
@@ -289,7 +289,7 @@ static void add_part(struct infp_findings *findings, const char *collector, cons
         infp_findings_add(findings, collector, name.data, state_of(s->state), false, s->reason, s->fix);
 }
 
-/* First the collector as a whole, then what it lacks: the view puts those with the same reason together. */
+/* First the collector as a whole, then what it lacks: the view merges equal reasons. */
 static void add_collector(struct infp_findings *findings, const struct infp_one_shot *shot,
                           const struct infp_collector *collector, bool whole)
 {
@@ -379,7 +379,7 @@ static void check_perf(struct infp_findings *findings, int root_fd)
         infp_findings_add(findings, "kernel", "perf events", "info", false, say.data, NULL);
 }
 
-/* hpet and acpi_pm take a microsecond a reading, and every row is stamped. */
+/* hpet and acpi_pm take a microsecond per reading, and every row is stamped. */
 static void check_clock(struct infp_findings *findings, int root_fd)
 {
         char text[64];
@@ -441,7 +441,7 @@ static void check_live(struct infp_findings *findings)
                 infp_findings_add(findings, "program", "live runs", "ok", false, path, NULL);
 }
 
-/* Where the library was loaded from: the loader shows only the kernel. */
+/* The path of the loaded library, from the kernel's map of this process. */
 static void find_library(const char *name, char *ret, size_t cap)
 {
         infp_autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -461,7 +461,7 @@ static void find_library(const char *name, char *ret, size_t cap)
         }
 }
 
-/* A library that infprof loads when a verb needs it, and now has loaded if it is there. */
+/* A library that infprof loads on demand, and has now tried to load. */
 static void add_library(struct infp_findings *findings, const char *name, const char *file, bool is_there,
                         const char *why, const char *fix)
 {
@@ -529,7 +529,7 @@ void infp_doctor_debug(struct infp_findings *findings)
                 infp_findings_add(findings, "debug", "before", "info", false, "older lines were overwritten", NULL);
 }
 
-/* What infprof may do here to sample stacks: asked of the kernel itself, by the events that `record --cpu` would open. */
+/* Which stacks may be sampled, by opening the events of `record --cpu`. */
 static void add_right(struct infp_findings *findings, const char *name, bool is_allowed, const char *text,
                       const char *fix)
 {

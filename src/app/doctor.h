@@ -1,4 +1,4 @@
-/* What infprof finds on a machine: one line a thing that works or does not, with the fix. */
+/* What works on a machine and what does not: one line each, with the fix. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,8 +10,8 @@
 struct infp_finding {
         char *group, *name; /* "sources", "cpu" */
         const char *state;  /* ok, absent, denied, broken, late, off, info */
-        char *text, *fix;   /* NULL: nothing to say */
-        bool essential;     /* without it infprof is of no use */
+        char *text, *fix;   /* NULL: none */
+        bool essential;     /* infprof is useless without it */
 };
 
 struct infp_findings {
@@ -30,11 +30,11 @@ void infp_findings_add(struct infp_findings *findings, const char *group, const 
 struct infp_setting;
 int infp_doctor_sources(struct infp_findings *findings, const char *root, const struct infp_setting *settings,
                         struct infp_err *err);
-/* Settings of the kernel that decide what can be seen; read below root. */
+/* Kernel settings that restrict measurements; read below root. */
 void infp_doctor_kernel(struct infp_findings *findings, const char *root);
 /* Which stacks may be sampled, of this machine. */
 void infp_doctor_sampler(struct infp_findings *findings);
 /* What infprof itself needs here: places to write, DuckDB, descriptors. */
 void infp_doctor_program(struct infp_findings *findings);
-/* The lines of base/debug.h, if they are kept: last, as it shows what the others did. */
+/* The lines of base/debug.h, if kept: last, so that they include the other checks. */
 void infp_doctor_debug(struct infp_findings *findings);

@@ -8,7 +8,7 @@
 #include "record/tail.h"
 #include "view/prom.h"
 
-/* The tail keeps the last rows, as it does for a live page; it refers to the tables until the page is written. */
+/* The tail keeps the last rows, as for a live page; it refers to the tables until the page is written. */
 struct page {
         struct infp_catalog catalog;
         struct infp_sink *tail;
@@ -63,7 +63,7 @@ int infp_export_page(struct infp_run *run, uint64_t t0, uint64_t t1, struct infp
         if (!page.scans)
                 return infp_fail(err, -ENOMEM, "out of memory");
         for (unsigned i = 0; i < page.catalog.n_tables; i++)
-                /* Things are named whenever they were first seen. */
+                /* Entities are written when first seen, perhaps before the range. */
                 INFP_TRY(add_table(&page, run, &page.catalog.tables[i], page.catalog.tables[i].entity ? 0 : t0, t1,
                                    err));
         INFP_TRY(page.tail->tick_end(page.tail, page.newest_ns, infp_unix_ms(page.newest_unix_ns), err));

@@ -24,7 +24,7 @@ static int spawn_finish(const char *path, const struct infp_signals *signals, pi
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDERR_FILENO); /* even where it is closed at exec */
         posix_spawnattr_setsigmask(&attributes, &signals->old_mask);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-        /* Inherited by the child; from here on we only wait ourselves. */
+        /* Inherited by the child; we only wait from here on. */
         setpriority(PRIO_PROCESS, 0, 19);
         r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
         posix_spawnattr_destroy(&attributes);

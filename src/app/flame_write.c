@@ -57,7 +57,7 @@ struct writing {
         struct infp_sampling sampling;
         int64_t begin_unix_ns;
         struct infp_str words, older_words; /* of the runs: one line */
-        bool is_explained;                  /* err has the reason already */
+        bool is_explained;                  /* err already has the reason */
 };
 
 /* "python serve.py, 58.3 s"; of a difference "run 0198f3a2-77c1: python serve.py, 58.3 s". */
@@ -72,7 +72,7 @@ static void describe(struct infp_str *out, const struct infp_run *run, uint64_t 
         }
 }
 
-/* What `sources` says of the sampler; NULL: nothing. */
+/* The row of `sources` about the sampler; NULL: none. */
 static const struct infp_absence *sampler_absence(const struct infp_absences *absences)
 {
         for (unsigned i = 0; i < absences->n; i++) {
@@ -85,7 +85,7 @@ static const struct infp_absence *sampler_absence(const struct infp_absences *ab
         return NULL;
 }
 
-/* Why there are none: by table `sampler` where it sampled, and by what it was refused (kernel frames alone, perhaps). */
+/* Why there are no samples: by table `sampler` if it sampled, and by what the kernel refused (perhaps kernel frames only). */
 static int explain(struct infp_run *run, const struct infp_sampling *sampling, int r, struct infp_err *err)
 {
         infp_cleanup(infp_absences_done) struct infp_absences absences = { 0 };
@@ -107,7 +107,7 @@ static int explain(struct infp_run *run, const struct infp_sampling *sampling, i
         return infp_fail(err, r, "the run has %s", why.data ? why.data : "");
 }
 
-/* It can lack samples for other reasons than the newer run. */
+/* The older run may lack samples for another reason than the newer one. */
 static int fail_older(struct writing *w, struct infp_run *older, int r, struct infp_err *why, struct infp_err *err)
 {
         struct infp_sampling sampling;
@@ -126,7 +126,7 @@ static int read_older(struct writing *w, struct infp_flame *ret, struct infp_err
         infp_autoclose int lock = -1;
         int r = infp_reader_open(w->request->older, &older, &lock, err);
 
-        options.t0 = options.t1 = 0; /* the range is one of the newer run */
+        options.t0 = options.t1 = 0; /* the range applies to the newer run */
         options.n_buckets = 0;
         if (r >= 0)
                 r = infp_flame_read(older, &options, ret, &why);
@@ -181,7 +181,7 @@ static int write_picture(struct writing *w, struct infp_out *out, const struct i
                                                      : infp_flame_svg(&out->text, flame, &look, err);
 }
 
-/* Code is named at the end of a recording. */
+/* Code gets names when the recording ends. */
 static void say_unnamed(const struct writing *w, const struct infp_flame *flame)
 {
         if (w->run->state == INFP_RUN_RECORDING && 2 * flame->unnamed_samples > flame->samples)

@@ -1,4 +1,4 @@
-/* What `flamegraph` was asked for, and its writing. */
+/* A request of `flamegraph`, and its output. */
 #pragma once
 
 #include "analyze/profile/flame.h"
@@ -7,7 +7,7 @@
 #include "view/flame/look.h"
 #include "view/format.h"
 
-/* Formats of flame graphs and profiles: what each is called, which files it has, what it wants. */
+/* Formats of flame graphs and profiles: option, file names, and what they are made from. */
 enum infp_flame_format {
         INFP_FLAME_HTML,
         INFP_FLAME_SVG,
@@ -22,14 +22,14 @@ enum infp_flame_format {
 
 struct infp_flame_format_is {
         const char *option;     /* of the verb */
-        const char *extensions; /* of files, blanks between them; the first is the one that we give */
+        const char *extensions; /* of files, separated by blanks; the first is the default */
         bool is_tree;           /* made from the merged tree; else from the stacks as they were taken */
         bool is_picture;
-        bool is_for_reading; /* on a terminal; what is not goes into a file there */
+        bool is_for_reading; /* readable on a terminal; others go into a file there */
 };
 extern const struct infp_flame_format_is infp_flame_formats[INFP_FLAME_FORMATS];
 
-/* By the end of the file's name; -1: it says nothing. */
+/* By the end of the file's name; -1: unknown. */
 int infp_flame_format_of(const char *path);
 
 struct infp_flame_request {

@@ -103,7 +103,7 @@ void infp_import_json(struct infp_json *json, const struct infp_import_wishes *w
         put_skips(json, found);
 }
 
-/* The static record: what the file was. Of the machine that it comes from nothing is known. */
+/* The static record describes the file; the machine is unknown. */
 static int save_static(const struct infp_run *run, const struct infp_import_wishes *wishes,
                        const struct infp_imported *found, struct infp_err *err)
 {
@@ -166,7 +166,7 @@ static int make(int fd, const struct infp_import_wishes *wishes, struct infp_sig
         int r;
 
         INFP_TRY(infp_record_info_alone("import", wishes->name, &info, err));
-        info.hostname[0] = 0; /* of the machine that it comes from nothing is known */
+        info.hostname[0] = 0; /* the machine is unknown */
         INFP_TRY(infp_run_create(wishes->output, &info, &run, err));
         r = fill(run, fd, wishes, signals, &ret->found, err);
         if (r < 0)

@@ -8,7 +8,7 @@
 struct infp_import_wishes {
         const char *path;   /* the file; "-" or NULL: standard input */
         const char *output; /* directory of runs */
-        const char *format; /* NULL: told by the content */
+        const char *format; /* NULL: by the content */
         const char *name;   /* what the run is called; NULL: its command line */
         const struct infp_notices *notices;
 };
@@ -20,7 +20,7 @@ struct infp_import_made {
         bool is_finished;
 };
 
-/* The members that say what was read, of an object. */
+/* Members about what was read, for a JSON object. */
 struct infp_json;
 void infp_import_json(struct infp_json *json, const struct infp_import_wishes *wishes,
                       const struct infp_imported *found);

@@ -89,7 +89,7 @@ static int load_run_open(const char *output, struct load_run **ret, struct infp_
         return r;
 }
 
-/* Also without rows, now and then: it looks at its clocks. 0, or why they are not on disk. */
+/* Call it without rows now and then, to record the clock. 0, or why the rows are not on disk. */
 static int load_run_put(struct load_run *run, struct infp_row *const *rows, size_t n, struct infp_err *err)
 {
         for (size_t i = 0; i < n; i++)
@@ -101,7 +101,7 @@ static int load_run_put(struct load_run *run, struct infp_row *const *rows, size
 }
 
 enum { MAX_WAITING = 1 << 16, MESSAGE_FULL = 150 << 10, ANSWER_MS = 15000 };
-/* Rows go in batches, since each one is brought to the disk before it is answered. */
+/* Rows go in batches, since the recorder answers each message when it is on disk. */
 static const uint64_t batch_ns = INFP_NS_PER_S / 2;
 
 struct infp_load_record {
@@ -116,7 +116,7 @@ struct infp_load_record {
         struct infp_row **rows; /* that wait for the thread */
         size_t n, cap;
         bool is_over;
-        bool is_given_up; /* the recorder is gone, or hangs: nobody waits for it again */
+        bool is_given_up; /* the recorder is gone or hangs: not waited for again */
         uint64_t n_lost;
         struct infp_err err; /* the first */
         int r;
@@ -241,7 +241,7 @@ static void store_rows(struct infp_load_record *record, struct infp_row *const *
                 lose(record, n, r, &err);
 }
 
-/* Waits for rows, and a little longer for more; *ret_n may be 0. False: there will be no more. */
+/* Waits for rows, and a little longer for more; *ret_n may be 0. False: the end. */
 static bool take_rows(struct infp_load_record *record, struct infp_row ***ret, size_t *ret_n)
 {
         struct timespec until = infp_timespec(infp_clock_ns(CLOCK_MONOTONIC) + batch_ns);
@@ -269,7 +269,7 @@ static void *work(void *context)
                 size_t n;
 
                 goes_on = take_rows(record, &rows, &n);
-                if (n || record->own) /* a recorder of our own also looks at its clocks */
+                if (n || record->own) /* our own recorder also records the clock */
                         store_rows(record, rows, n);
                 for (size_t i = 0; i < n; i++)
                         free(rows[i]);
@@ -278,7 +278,7 @@ static void *work(void *context)
         return NULL;
 }
 
-/* A directory whose newest run lives, or the beginning of a live run's uuid. */
+/* A directory whose newest run is live, or the beginning of a live run's uuid. */
 static int find_named(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
 {
         struct infp_run *run;
@@ -305,7 +305,7 @@ static int choose(struct infp_load_record *record, const struct infp_load_record
 
         if (options->run)
                 return find_named(options->run, &record->live, err);
-        /* A directory that was named is meant, even while a run of another one lives. */
+        /* A named directory has priority over a live run in another one. */
         if (!options->output && own && *own && infp_live_find(NULL, &record->live, NULL) == 0)
                 return 0;
         if (infp_live_find_server(options->server, options->output, &record->live, &n_others, other, NULL) == 0)
@@ -408,7 +408,7 @@ void infp_load_record_put(struct infp_load_record *record, const struct infp_row
         pthread_mutex_unlock(&record->lock);
         if (is_taken)
                 return;
-        /* Rare: the recorder has not answered for tens of thousands of requests. */
+        /* Rare: the recorder did not answer during tens of thousands of requests. */
         free(own);
         infp_fail(&err, -ENOBUFS, "the recorder did not take the rows in time");
         lose(record, 1, -ENOBUFS, &err);

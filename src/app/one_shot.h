@@ -13,11 +13,11 @@ struct infp_one_shot {
         struct infp_sink *tail;
         struct infp_last last;
         int64_t unix_ms;
-        bool is_hung; /* a source has not returned: its thread may still look at env */
+        bool is_hung; /* a source has not returned: its thread may still use env */
 };
 
-/* root: "/" for this machine, else a tree that stands for one. settings: ended by a NULL name, borrowed. all: every process.
- * What a source cannot give is in the table `sources`; only a root that is no directory fails. */
+/* root: "/" for this machine, else a copy of one. settings: ended by a NULL name, borrowed. all: every process. What a source
+ * lacks is in table `sources`; only a root that is not a directory fails. */
 int infp_one_shot_take(const char *root, const struct infp_setting *settings, bool all, struct infp_one_shot *ret,
                        struct infp_err *err);
 void infp_one_shot_done(struct infp_one_shot *shot);

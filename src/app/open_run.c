@@ -18,8 +18,8 @@ int infp_reader_open(const char *spec, struct infp_run **ret, int *ret_lock, str
         if ((*ret)->state != INFP_RUN_RECORDING)
                 return 0;
         *ret_lock = infp_live_read_lock((*ret)->info.uuid, NULL);
-        /* A message without rows is answered when all before it are on disk. A recorder that cannot answer (another user's, or
-         * stopped) flushes on its own. */
+        /* A message without rows is answered when all rows before it are on disk. A recorder that cannot answer (another
+         * user's, or stopped) flushes on its own. */
         if (infp_live_send((*ret)->info.uuid, flush, sizeof(flush) - 1, WAIT_MS, NULL) < 0 && *ret_lock >= 0)
                 nanosleep(&pause, NULL);
         return 0;

@@ -39,7 +39,7 @@ static char *command_text(const struct infp_record_options *options)
 
 static char *hostname(const struct infp_env *env)
 {
-        char text[256], escaped[4 * sizeof(text)] = ""; /* as table host and the rest have it */
+        char text[256], escaped[4 * sizeof(text)] = ""; /* as in table host */
         ssize_t n = infp_read_at(env->root_fd, "proc/sys/kernel/hostname", text, sizeof(text));
 
         n = n > 0 ? (ssize_t) strcspn(text, "\n") : 0;
@@ -83,7 +83,7 @@ static bool add_collectors(const struct infp_env *env, struct infp_run_info *ret
 
 static char *shown_name(const char *name, bool keep_secrets)
 {
-        const size_t size = strlen(name), cap = 4 * size + 1; /* *** is no longer than 4 times what it stands for */
+        const size_t size = strlen(name), cap = 4 * size + 1; /* a mask is at most 4 times as long as the secret */
         char *ret = keep_secrets ? strdup(name) : malloc(cap);
 
         if (ret && !keep_secrets)
@@ -91,7 +91,7 @@ static char *shown_name(const char *name, bool keep_secrets)
         return ret;
 }
 
-/* Whom the user means. */
+/* The target that the user named. */
 static bool add_target(const struct infp_record_options *options, struct infp_run_info *ret)
 {
         const struct infp_follow_options *follow = &options->follow;
@@ -116,7 +116,7 @@ char *infp_record_command_of(const struct infp_env *env, pid_t pid, bool keep_se
 
         snprintf(path, sizeof(path), "proc/%d/cmdline", (int) pid);
         n = infp_read_at(env->root_fd, path, text, sizeof(text));
-        while (n > 1 && !text[n - 1] && !text[n - 2]) /* a title that was written over the arguments */
+        while (n > 1 && !text[n - 1] && !text[n - 2]) /* a title written over the arguments */
                 n--;
         if (n <= 0 && infp_process_look(env->root_fd, pid, &process)) { /* a thread of the kernel */
                 n = process.comm_size;

@@ -1,4 +1,4 @@
-/* What a recording is asked for, checked: by options of `record` today, by requests over HTTP later. */
+/* The checked options of a recording: from `record` today, over HTTP later. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,13 +21,13 @@ struct infp_record_options {
         struct infp_follow_options follow;
         pid_t pids[INFP_FOLLOW_PIDS];
         struct infp_setting settings[INFP_SOURCE_SETTINGS + 1]; /* for collectors, ended by a NULL name */
-        char port[12];                                          /* text of --port: one of them */
+        char port[12];                                          /* text of --port, which settings refer to */
         bool capture;                                           /* the child's output goes to <uuid>_output.txt */
         uint64_t capture_limit;                                 /* bytes kept of it; 0: all */
-        bool own_cgroup;                                        /* the child runs in a cgroup that we make */
+        bool own_cgroup;                                        /* the child runs in its own cgroup */
         bool jit_names;                                         /* it has the variables of infp_jit_names_variables */
-        struct infp_sampler_options sampler;                    /* stacks; asked for or not: infp_sampler_is_asked */
-        uint64_t baseline_ns; /* quiet time before the child starts, for the idle power; 0: none */
+        struct infp_sampler_options sampler; /* stacks; infp_sampler_is_asked: whether any are wanted */
+        uint64_t baseline_ns;                /* time to measure idle power before the child starts; 0: none */
 };
 
 static inline bool infp_record_attaches(const struct infp_record_options *options)

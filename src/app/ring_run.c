@@ -44,7 +44,7 @@ static int put(void *context, const struct infp_row *row)
         return 0;
 }
 
-/* What the program could not write, or wrote over: the answer lacks it. */
+/* Records that the program could not write, or overwrote, are missing from the answer. */
 static void say_losses(const struct reading *reading, const struct infp_ring_counts *c)
 {
         if (c->dropped_full)
@@ -152,7 +152,7 @@ static int record(struct reading *reading, const char *directory, struct infp_er
         return r;
 }
 
-/* In memory where that is a file system: it is read once and thrown away. */
+/* In a memory file system if there is one: the run is read once. */
 static char *make_directory(struct infp_err *err)
 {
         const char *const places[] = { getenv("TMPDIR"), "/dev/shm", "/tmp" };

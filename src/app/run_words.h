@@ -1,4 +1,4 @@
-/* A run in a few words: what `runs` lists and `mark` says. */
+/* A run in a few words, for `runs` and `mark`. */
 #pragma once
 
 #include "base/str.h"
@@ -6,7 +6,7 @@
 
 /* "recording", "interrupted", "ended", "finished". */
 const char *infp_run_state_name(enum infp_run_state state);
-/* Its command, or the command line of the process that it was attached to; "" when there is none. */
+/* Its command, or that of the attached process; "" without one. */
 const char *infp_run_command(const struct infp_run *run);
-/* The same, cut to `width` columns (0: whole) and fit for a terminal; without one what was recorded. */
+/* The same, escaped for a terminal and cut to `width` columns (0: whole); without a command what was recorded. */
 void infp_run_words(struct infp_str *out, const struct infp_run *run, unsigned width);

@@ -37,8 +37,8 @@ static int batch(struct infp_sink *sink, const struct infp_batch *batch, struct 
         return s->record.failed ? infp_fail(err, -ENOMEM, "no memory for the static record") : 0;
 }
 
-/* What cannot be written now (a full disk, no descriptor) is tried again at the next tick. Drivers of GPUs take their time: then
- * the record is written a second time. */
+/* A failed write (full disk, no descriptor) is tried again at the next tick. GPU drivers start slowly: then the record is
+ * written a second time. */
 static int tick_end(struct infp_sink *sink, uint64_t t_ns, int64_t unix_ms, struct infp_err *err)
 {
         struct static_sink *s = (struct static_sink *) sink;

@@ -63,7 +63,7 @@ static bool same(const char *a, const char *b)
         return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Groups with a title of their own, in the order of the findings; other groups are what a source lacks. */
+/* Groups with a title, in the order of the findings; other groups are what a source lacks. */
 static const char *title_of(const char *group)
 {
         static const char *const titles[][2] = {
@@ -113,7 +113,7 @@ static void put_main(struct infp_out *out, const struct infp_finding *f)
         put_fix(out, f->fix, indent);
 }
 
-/* Columns that lack for the same reason share a line. */
+/* Columns that are absent for the same reason share a line. */
 static void put_missing(struct infp_out *out, const struct infp_findings *findings, const char *collector)
 {
         infp_autostr struct infp_str names = { 0 };
@@ -186,7 +186,7 @@ static int run(const struct infp_arguments *arguments)
         r = infp_doctor_sources(&findings, root ? root : "/", settings, &err);
         if (r >= 0) {
                 infp_doctor_kernel(&findings, root ? root : "/");
-                /* A tree of files says nothing about the machine that infprof runs on. */
+                /* --root says nothing about the machine that infprof runs on. */
                 if (!root || !strcmp(root, "/")) {
                         infp_doctor_sampler(&findings);
                         infp_doctor_program(&findings);

@@ -1,4 +1,4 @@
-/* infprof flamegraph: where the time went, as a picture, as a table, as other programs want it. */
+/* infprof flamegraph: where the time went, as a picture, a table, or in formats of other programs. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static int usage(const char *format, const char *value)
         return INFP_EXIT_USAGE;
 }
 
-/* Nobody who asks for these wants a page. */
+/* Extensions of other formats, whose user does not want a page. */
 static bool is_other_picture(const char *path)
 {
         static const char *const endings[] = { ".png", ".pdf", ".jpg", ".jpeg", ".json", ".txt", ".csv", ".gz" };
@@ -75,7 +75,7 @@ static bool is_other_picture(const char *path)
         return false;
 }
 
-/* What it is: as said, else by the file's extension, else a page. */
+/* The format: as given, else by the file's extension, else a page. */
 static int take_format(const struct infp_arguments *arguments, struct infp_flame_request *ret)
 {
         const bool is_json = infp_argument_given(arguments, "json");
@@ -145,7 +145,7 @@ static int take_look(const struct infp_arguments *arguments, struct infp_flame_r
         return INFP_EXIT_OK;
 }
 
-/* Options that this format has no place for are said, not ignored. */
+/* Refuses options that the format cannot use. */
 static int refuse(const struct infp_arguments *arguments, const struct infp_flame_request *request)
 {
         static const char *const of_pictures[] = { "min-width-percent", "colors", "title" };

@@ -1,4 +1,4 @@
-/* infprof load: sends requests to an inference server and says what they met. */
+/* infprof load: sends requests to an inference server and measures them. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct load {
         double cpu_s;
 };
 
-/* A terminal's Ctrl-C, or somebody's kill. Other signals mean nothing to us. */
+/* Ctrl-C or kill. Other signals are ignored. */
 static bool is_stop(void *context)
 {
         struct load *l = context;
@@ -78,7 +78,7 @@ static double own_cpu_s(void)
                (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* A connection each. */
+/* A connection per request in flight. */
 static unsigned raise_descriptor_limit(void)
 {
         struct rlimit limit;
@@ -95,7 +95,7 @@ static unsigned raise_descriptor_limit(void)
         return (unsigned) (limit.rlim_cur < MANY_DESCRIPTORS ? limit.rlim_cur : MANY_DESCRIPTORS) - SPARE_DESCRIPTORS;
 }
 
-/* Prompts, lengths and arrivals of their own: the server's cache is to learn nothing of what follows. */
+/* Different prompts, lengths and arrivals, so that the warm-up does not fill the server's cache for the load. */
 static void forget_row(void *context, const struct infp_row *row)
 {
         infp_requests_add_row(((struct load *) context)->warming, row);
@@ -174,7 +174,7 @@ static int measure(struct load *l, struct infp_err *err)
         return r;
 }
 
-/* Milliseconds of our own CPU time for a thousand tokens; NAN: the server reports no tokens. */
+/* Our own CPU time per 1,000 tokens, in ms; NAN: the server reports no tokens. */
 static double cpu_ms(const struct load *l)
 {
         return l->requests->output_tokens ? l->cpu_s * 1e6 / (double) l->requests->output_tokens : NAN;
@@ -249,7 +249,7 @@ static int print(const struct load *l, const char *uuid, const char *output, str
         return r;
 }
 
-/* One line each: where the rows are, what is missing of them. */
+/* One line each: where the rows are, and what is missing. */
 static void say_where(const struct load *l, bool is_live, const char *uuid, const char *output)
 {
         if (!uuid)
@@ -262,7 +262,7 @@ static void say_where(const struct load *l, bool is_live, const char *uuid, cons
                          infp_count(l->requests->n).text, output, uuid);
 }
 
-/* Rows that nobody asked for by name may be lost without a failure; the summary is whole. What failed has been said. */
+/* Lost rows are a failure only if recording was asked for; the summary is complete. The failure was already printed. */
 static bool close_record(struct load *l)
 {
         const char *given = infp_load_record_uuid(l->record);

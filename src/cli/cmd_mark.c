@@ -48,7 +48,7 @@ static void put_message(struct infp_str *out, const char *tag, size_t size, uint
         infp_json_object_end(&json);
 }
 
-/* -ESRCH: there is such a run. */
+/* -ESRCH: such a run exists, but is not live. */
 static int fail_over(const struct infp_run *run, struct infp_err *err)
 {
         infp_autostr struct infp_str words = { 0 };
@@ -63,7 +63,7 @@ static int fail_over(const struct infp_run *run, struct infp_err *err)
                          words.data ? words.data : "", infp_run_state_name(run->state));
 }
 
-/* A run on disk: it is to be one that lives. */
+/* A run on disk, which must be live. */
 static int take_run(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
 {
         struct infp_run *run;
@@ -75,7 +75,7 @@ static int take_run(const char *spec, struct infp_live_entry *ret, struct infp_e
         return r;
 }
 
-/* A uuid is looked for among the live runs first: those of ./profiler-output that are over do not make it ambiguous. */
+/* Searches the live runs first, so that ended runs in ./profiler-output do not make a uuid ambiguous. */
 static int find(const char *spec, struct infp_live_entry *ret, struct infp_err *err)
 {
         struct infp_err other = { "" };
@@ -123,7 +123,7 @@ static void put_json(struct infp_json *json, const void *what)
 
 static int run(const struct infp_arguments *arguments)
 {
-        /* First of all: the moment is the caller's, not the one when the recorder has been found. */
+        /* First of all, so that the mark has the caller's time, not the time when the recorder was found. */
         uint64_t t_ns = infp_clock_ns(CLOCK_MONOTONIC);
         infp_autostr struct infp_str message = { 0 };
         struct infp_live_entry entry = { 0 };

@@ -30,7 +30,7 @@ static const struct infp_column columns[] = {
         [PROM] = INFP_COLUMN(prometheus, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Name in Prometheus text."),
         [HELP] = INFP_COLUMN(help, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What it is."),
 };
-/* For people the first few say enough. */
+/* The first few are enough for people. */
 static const struct infp_column short_columns[] = {
         INFP_COLUMN(name, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Column."),
         INFP_COLUMN(table, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Table."),
@@ -97,7 +97,7 @@ static void fill_short(struct infp_builder *b, const struct infp_table *table, u
 
 typedef void fill_fn(struct infp_builder *b, const struct infp_table *table, unsigned index);
 
-/* One row at a time: the texts of any row fit a builder that has grown once. */
+/* One row at a time: a builder that has grown once fits any row. */
 static int put_row(struct infp_output *output, struct infp_builder *b, fill_fn *fill, const struct infp_table *table,
                    unsigned index, struct infp_err *err)
 {
@@ -150,7 +150,7 @@ static void put_lock(struct infp_out *out, const char *only)
                 }
 }
 
-/* A vertical bar would end the cell. */
+/* A bare | would end the cell. */
 static void put_cell(struct infp_str *out, const char *text)
 {
         infp_str_puts(out, " ");

@@ -50,7 +50,7 @@ static void try_name(void *context, const char *table, const char *name)
 
         (void) table;
         infp_nearest_try(&n->nearest, name);
-        if (n->nearest.best != before) { /* the name lives for the call alone */
+        if (n->nearest.best != before) { /* the name is valid only during the call */
                 snprintf(n->best, sizeof(n->best), "%s", name);
                 n->nearest.best = n->best;
         }
@@ -68,7 +68,7 @@ static int fail_unknown(struct infp_run *run, const struct infp_catalog *catalog
                          nearest.nearest.best ? "?" : "");
 }
 
-/* Why it has no value, in the words of `sources`. */
+/* Why it has no value, as `sources` has it. */
 static int fail_absent(const struct infp_absences *absences, const char *name, struct infp_err *err)
 {
         for (unsigned i = 0; i < absences->n; i++) {
@@ -99,7 +99,7 @@ static int read_figure(struct infp_run *run, const struct request *request, stru
         marked.t1 = range.t1;
         INFP_TRY(infp_absences_read(run, range.t1, &absences, err));
         INFP_TRY(infp_labels_read(run, &marked, &figure->marks, err));
-        /* What is sampled at least each second, though the run's period is shorter, has gaps of that. */
+        /* Some sources are read once a second even if the run's period is shorter. */
         wanted.gap_ns =
                 2 * UINT64_C(1000000) * (run->info.period_ms > 1000 ? run->info.period_ms : 1000) + UINT64_C(500000000);
         for (char *const *name = request->names; *name; name++) {

@@ -1,4 +1,4 @@
-/* infprof query: SQL over a run. It is a process of its own, so a heavy query harms nobody's recording. */
+/* infprof query: SQL over a run, in a process of its own, so that a heavy query cannot harm a recording. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static const struct infp_option options[] = {
 static struct infp_duck *volatile running;
 static volatile sig_atomic_t is_interrupted;
 
-/* Between two statements there is nothing to interrupt, and the next one would not know: so it comes again and again. */
+/* An interrupt between two statements is lost, so it is repeated. */
 static void on_interrupt(int signal)
 {
         static const struct itimerval again = { { 0, 50000 }, { 0, 50000 } };
@@ -56,14 +56,14 @@ static void on_interrupt(int signal)
 static void catch_interrupts(void)
 {
         struct sigaction first = { .sa_handler = on_interrupt,
-                                   .sa_flags = SA_RESETHAND }, /* a second one ends us at once */
+                                   .sa_flags = SA_RESETHAND }, /* a second signal ends at once */
                 repeated = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART };
 
         sigaction(SIGINT, &first, NULL);
         sigaction(SIGALRM, &repeated, NULL);
 }
 
-/* DuckDB's threads inherit that they take no signal: the handler runs in this thread alone, which knows what is open. */
+/* Started with signals blocked, so that DuckDB's threads take none: the handler runs in this thread, which knows what is open. */
 static int open_duck(struct infp_duck **ret, struct infp_err *err)
 {
         sigset_t ours, before;
@@ -136,7 +136,7 @@ static int query(const char *spec, const struct request *request, struct infp_er
         return r;
 }
 
-/* DuckDB does not know what a recording would have. */
+/* DuckDB cannot know the tables of a recording. */
 static int explain_missing(int r, pid_t pid, struct infp_err *err)
 {
         static const char before[] = "Table with name ", behind[] = " does not exist";
@@ -157,7 +157,7 @@ static int explain_missing(int r, pid_t pid, struct infp_err *err)
                          name, (int) pid);
 }
 
-/* Without samples it would be a table of nothing. */
+/* It would be empty without samples. */
 static int drop_timeseries(struct infp_duck *duck, struct infp_err *err)
 {
         struct infp_duck_result *nothing = NULL;

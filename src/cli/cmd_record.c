@@ -82,13 +82,13 @@ static void say_output(struct infp_capture *capture, bool child_left)
                          infp_capture_path(capture));
 }
 
-/* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. What is not used costs nothing. */
+/* A tree may start hundreds of processes between two ticks, each with 4 KiB of arguments. Unused memory costs nothing. */
 enum { RING_BYTES = 4 << 20, MAX_SINKS = 4, SAY_PATIENCE_MS = 100 };
 enum { SHOW_PATIENCE_MS = 2000, LAST_PATIENCE_MS = 10000 };
-/* Perf events of a running target take one a thread and CPU. */
+/* A running target needs a perf event per thread and CPU. */
 enum { ENOUGH_DESCRIPTORS = 4096, MANY_DESCRIPTORS = 1 << 17, FEW_DESCRIPTORS = 24 };
 
-/* Static storage: a thread that hangs in a collector may look at env and stats until the program has ended. */
+/* Static storage: a thread that hangs in a collector may use env and stats until the program ends. */
 static struct record {
         struct infp_record_options options;
         struct infp_env env;
@@ -110,7 +110,7 @@ static struct record {
         char path[PATH_MAX]; /* of <uuid>.infprof */
 } record = { .env = { .root_fd = -1 } };
 
-/* From any thread, while it records: a pipe that is full and that nobody reads must hold nobody up. */
+/* From any thread while recording: a full pipe without a reader must not block. */
 static void say(void *context, const char *text)
 {
         static unsigned n_unsaid;
@@ -135,7 +135,7 @@ static int fail_ours(const struct infp_err *err)
         return INFP_EXIT_OURS;
 }
 
-/* The world to record, and what in it is meant. */
+/* The environment, and the target in it. */
 static int open_target(struct record *r, struct infp_err *err)
 {
         const struct infp_record_options *o = &r->options;
@@ -150,7 +150,7 @@ static int open_target(struct record *r, struct infp_err *err)
         return infp_target_new(mode, o->all_processes, &r->env.target, err);
 }
 
-/* Sources keep files open. Only ours: the command has its own limit by now. How many there may be. */
+/* Sources keep files open: raises our limit, not that of the command, which has already started. Returns the limit. */
 static rlim_t raise_descriptor_limit(rlim_t wanted)
 {
         struct rlimit limit;
@@ -178,7 +178,7 @@ static int open_capture(struct record *r, struct infp_err *err)
         return infp_capture_open(&options, &r->capture, err);
 }
 
-/* The command is forked before anything of this process is changed, see child.h. */
+/* Forks the command before this process changes, see child.h. */
 static int open_child(struct record *r, struct infp_err *err)
 {
         char variable[64];
@@ -265,7 +265,7 @@ static uint64_t bytes_written(void *context)
         return infp_store_bytes(context);
 }
 
-/* An attached target is there: run.json says who it is. Should that fail the end is saved all the same, and it is told then. */
+/* Writes the attached target to run.json. A failure is reported when the end is saved. */
 static void note_target(void *context, pid_t pid)
 {
         struct record *r = context;
@@ -307,8 +307,7 @@ static int run_session(struct record *r, struct infp_err *err)
         return infp_session_run(&options, &r->result, err);
 }
 
-/* run.json gets its end. A failure is told; what was recorded stays as it is, but without an end nobody can finish it as long
- * as we live. */
+/* Writes the end to run.json. On failure the recorded data stays, but the run cannot be finished while this process lives. */
 static void save_run(struct record *r)
 {
         struct infp_run_info *info = &r->run->info;
@@ -359,7 +358,7 @@ static void say_unsaved(const struct record *r, const char *seconds)
                          is_full ? "when there is room for run.json, " : "", r->path);
 }
 
-/* What the files lack. The report says it as well, but a script may look at the exit code alone. */
+/* Prints what the files lack. The report has it too, but scripts may look only at the exit code. */
 static bool say_lost(const struct record *r)
 {
         const uint64_t n = __atomic_load_n(&r->stats.rows_lost, __ATOMIC_RELAXED);
@@ -392,7 +391,7 @@ static void finish(struct record *r)
                 infp_say("%s s recorded; read it with `infprof report -r %s`", lasted.text, r->path);
 }
 
-/* The reader of our standard output may be slow; infprof does not wait for ever. */
+/* A slow reader of our standard output is not waited for indefinitely. */
 static void end_output(struct record *r, bool shown)
 {
         if (!shown)
@@ -401,8 +400,8 @@ static void end_output(struct record *r, bool shown)
         r->capture = infp_capture_free(r->capture);
 }
 
-/* The recording is over and the command goes on, but we are process 1 of a container, which would end with us: waits for the
- * command, passing signals on. Its exit code. */
+/* The recording is over but the command runs on, and as process 1 of a container we would end it: waits for it, passes
+ * signals on, and returns its exit code. */
 static int stay(struct infp_child *child, struct infp_signals *signals)
 {
         struct pollfd fd = { .fd = signals->fd, .events = POLLIN };
@@ -431,7 +430,7 @@ static int record_it(struct record *r)
                 infp_child_abandon(&r->child);
         if (error >= 0 && infp_record_attaches(&r->options) && !r->follow.was_found) {
                 error = infp_fail(&err, -ESRCH, "nothing was recorded: %s", r->follow.reason);
-                infp_discard_run(r->run); /* of the machine alone nobody had asked for it */
+                infp_discard_run(r->run); /* the machine alone was not asked for */
         } else if (r->run) {
                 save_run(r);
         }
@@ -450,14 +449,14 @@ static int record_it(struct record *r)
         finish(r);
         if (r->capture)
                 end_output(r, shown);
-        /* Process 1 of a container: with us the whole container would end, and the command with it. */
+        /* As process 1 of a container we would end it, and the command with it. */
         if (r->result.is_child_left && getpid() == 1)
                 code = stay(&r->child, &r->signals);
         return code;
 }
 
-/* Where we were started without standard descriptors, our own files would get their numbers, and what we say would be written
- * into one of them. Closed at exec: the command has them as we had. */
+/* If we start without standard descriptors, our own files would get their numbers, and messages would go into one of them.
+ * Closed at exec, so that the command has none either. */
 static void hold_standard_descriptors(void)
 {
         int fd;

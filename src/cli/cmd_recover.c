@@ -1,4 +1,4 @@
-/* infprof recover: makes whole what a killed recorder or a power cut left. */
+/* infprof recover: repairs runs after a killed recorder or a power cut. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,8 @@ struct recovery {
         bool is_json;
 };
 
-/* A recorder that was killed, or that had no room at its end, leaves its segments without their end mark; only where it was killed within a write is something torn. */
+/* A recorder that was killed or had a full disk leaves segments without their end mark; a segment is torn only if it was
+ * killed within a write. */
 static void put_segments(struct infp_str *out, const struct infp_mend *mend)
 {
         unsigned n_whole = mend->n_segments - mend->n_empty - mend->n_broken;
@@ -103,7 +104,7 @@ static void recover(struct recovery *recovery, struct infp_run *run)
         } else {
                 put_text(&recovery->output.out, run, was_interrupted, &mend, &finished);
                 infp_report_end(&recovery->output.out);
-                infp_out_flush(&recovery->output.out, NULL); /* others take their time; an error is said at the end */
+                infp_out_flush(&recovery->output.out, NULL); /* other runs take long; an error is reported at the end */
         }
         recovery->n_recovered++;
 }

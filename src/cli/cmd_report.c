@@ -33,7 +33,7 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-/* The lines of a table have no place for it. */
+/* A table has no column for it. */
 static void say_broken(const struct infp_report *report)
 {
         for (unsigned i = 0; i < report->n_broken; i++)
@@ -75,7 +75,7 @@ static int print_to(const char *path, const struct infp_report *report, const st
         return r;
 }
 
-/* The page is large and for a browser: without -o it goes into a file, whose name is said. */
+/* The page is large and for a browser: without -o it goes into a file, whose name is printed. */
 static int write_page(struct infp_run *recording, const struct infp_report *report, const char *path,
                       struct infp_err *err)
 {
@@ -103,7 +103,7 @@ static bool section_at(size_t i, struct infp_operand *ret)
         return ret->name;
 }
 
-/* Says so where it is not one. */
+/* Prints why it is not one. */
 static bool is_section(const char *word)
 {
         infp_autostr struct infp_str names = { 0 };

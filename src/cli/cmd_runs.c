@@ -1,4 +1,4 @@
-/* infprof runs: the runs of a directory, the newest last, so that it stands above the prompt. */
+/* infprof runs: the runs of a directory, the newest last, next to the prompt. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { UUID, STARTED, DURATION, STATE, MODE, COMMAND, N };
 
 enum {
         WORDS = 60,           /* columns of a command in a table */
-        ROOM_FOR_UUIDS = 110, /* on a narrower terminal a uuid is shown by its beginning, its millisecond */
+        ROOM_FOR_UUIDS = 110, /* a narrower terminal shows the beginning of a uuid, which is its time in ms */
         SHORT_UUID = 13,
 };
 
@@ -73,7 +73,7 @@ static void set_started(struct listing *l, const struct infp_run *run)
                 set(l, STARTED, text);
 }
 
-/* Of an interrupted run nobody knows without reading all its tables. To the millisecond: it is for people. */
+/* For an interrupted run it is unknown without reading all tables. In milliseconds, for people. */
 static void set_duration(struct listing *l, const struct infp_run *run)
 {
         const uint64_t end = run->state == INFP_RUN_RECORDING ? infp_clock_ns(CLOCK_MONOTONIC) : run->info.ended_t_ns;
@@ -123,7 +123,7 @@ static int put(struct listing *l, const struct infp_run *run)
         return infp_output_batch(&l->output, &batch, l->err);
 }
 
-/* A run that cannot be opened is said; the others are worth listing. */
+/* Reports a run that cannot be opened and lists the others. */
 static int each(void *context, const char *uuid)
 {
         struct listing *l = context;

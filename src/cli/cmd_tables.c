@@ -48,7 +48,7 @@ static const struct infp_option options[] = {
         { 0 },
 };
 
-/* Rows go out one by one: the texts of any one fit a builder that has grown. */
+/* Rows go out one by one: a builder that has grown once fits any row. */
 struct listing {
         struct infp_output output;
         struct infp_builder *builder;
@@ -122,7 +122,7 @@ static int64_t count_rows(struct infp_run *run, const struct infp_catalog *catal
         return r < 0 ? r : n;
 }
 
-/* A broken table is said and listed without a number; the others are worth listing. 0, or what no other table would survive. */
+/* Reports a broken table, and lists it without a number. 0, or an error that would break every table. */
 static int note_broken(struct listing *l, int64_t r, const struct infp_err *why, struct infp_err *err)
 {
         if (r >= 0)
@@ -159,7 +159,7 @@ static int put_series_line(struct listing *l, struct infp_run *run, int64_t rows
         if (r == 0) {
                 line.width = infp_table_width(infp_series_table(series));
                 infp_series_close(series);
-        } else if (l->has_broken) { /* it was said of the table that the series would read */
+        } else if (l->has_broken) { /* already reported for the table that the series reads */
                 line.rows = -1;
         } else {
                 INFP_TRY(note_broken(l, r, &why, err));
@@ -167,7 +167,7 @@ static int put_series_line(struct listing *l, struct infp_run *run, int64_t rows
         return put_row(l, fill_table, &line, err);
 }
 
-/* How many rows a view has shows only when it is read. */
+/* A view must be read to count its rows. */
 static int put_views(struct listing *l, const struct infp_catalog *catalog, struct infp_err *err)
 {
         for (unsigned i = 0; i < INFP_SQL_VIEWS; i++) {

@@ -21,7 +21,7 @@ struct infp_option {
         char letter;          /* 0: long only */
         const char *name;     /* without -- */
         const char *argument; /* NULL: a flag; "MS"; "[HZ]": optional, only by --name=HZ */
-        const char *help;     /* one line; the default in it */
+        const char *help;     /* one line, with the default */
         bool many;            /* may be given again and again */
         const char *same_as;  /* NULL, or the option of which this is another name */
 };
@@ -49,7 +49,7 @@ struct infp_command {
         const char *name;
         const char *summary;  /* one line, as in `infprof help` */
         const char *operands; /* "[-- CMD...]", "SQL" */
-        /* The words that it may be, in order, for -h, manual and completion; false: no more. NULL: anything. */
+        /* The words it may be, in order, for -h, manual and completion; false: no more. NULL: anything. */
         bool (*operand_at)(size_t i, struct infp_operand *ret);
         const char *operands_title;        /* above them: "sections" */
         const struct infp_option *options; /* ended by name NULL; -h, --help is everybody's */
@@ -72,13 +72,13 @@ extern const struct infp_command *const infp_commands[]; /* ended by NULL */
 /* On stderr: "infprof: text". */
 void infp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern const struct infp_notices infp_said; /* notices by infp_say, progress by infp_say_progress */
-/* Where stderr is a terminal, in place of the one before, 10 times a second at most; every other line removes it. */
+/* On a terminal, in place of the previous progress line, at most 10 times a second; any other line removes it. */
 void infp_say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void infp_end_progress(void); /* before something else writes to the terminal */
 /* On stdout: what a verb answers in one line. */
 void infp_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int infp_print_error(void); /* why a line was not written; 0: all were */
+int infp_print_error(void); /* why a line was not written; 0: none failed */
 /* infp_say, and INFP_EXIT_FAILURE to return. */
 int infp_say_failure(const struct infp_err *err);
-/* The same of DuckDB's errors, whose lines stay: the last points into the query. */
+/* The same for DuckDB's errors, which keep their lines: the last one points into the query. */
 int infp_say_sql_failure(const struct infp_err *err);

@@ -14,7 +14,7 @@ enum { NARROWEST = 40, WIDEST = 120, OPTION_COLUMN = 29, VERB_COLUMN = 13 };
 
 const struct infp_option infp_help_option = { 'h', "help", NULL, "print this help", false };
 
-/* Lines longer than 120 columns are hard to read, whatever the terminal has. */
+/* Lines longer than 120 columns are hard to read, however wide the terminal is. */
 static unsigned help_width(void)
 {
         const unsigned width = infp_terminal_width(STDOUT_FILENO);
@@ -90,7 +90,7 @@ static unsigned hanging(const char *line, size_t size)
         return (unsigned) first + 4;
 }
 
-/* Lines that begin with a blank are examples and stay lines; the others run on to the end of the paragraph. */
+/* Lines that begin with a blank are examples and stay as they are; others are joined to a paragraph. */
 static void put_more(const char *text)
 {
         infp_autostr struct infp_str paragraph = { 0 };

@@ -52,7 +52,7 @@ const struct infp_option infp_load_option_table[] = {
 };
 // clang-format on
 
-/* An option that is not given leaves *ret as it is. */
+/* Leaves *ret unchanged if the option is not given. */
 static int take_u64(const struct infp_arguments *arguments, const char *name, uint64_t low, uint64_t high,
                     uint64_t *ret, struct infp_err *err)
 {
@@ -133,7 +133,7 @@ static int take_goal(const char *text, struct infp_requests_goals *goals, struct
         return infp_fail(err, -EINVAL, "--goodput %s: it must be ttft:MS, tpot:MS or e2el:MS", text);
 }
 
-/* Repeated options, and the operands: one URL; after --goodput more goals, as other benchmarks write them. */
+/* Repeated options and operands: one URL; after --goodput further goals, as in other benchmarks. */
 static int take_lists(const struct infp_arguments *arguments, struct infp_load_wishes *ret, struct infp_err *err)
 {
         unsigned n = 0;

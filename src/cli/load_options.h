@@ -1,4 +1,4 @@
-/* What the user asked `load` for, checked. */
+/* The checked options of `load`. */
 #pragma once
 
 #include "analyze/requests.h"
@@ -9,7 +9,7 @@
 enum { INFP_LOAD_HEADERS = 32 };
 
 struct infp_load_wishes {
-        struct infp_load_options load; /* url and model are not in it yet; its texts and lists are borrowed from here */
+        struct infp_load_options load; /* without url and model yet; borrows texts and lists from here */
         struct infp_load_record_options record;
         struct infp_requests_goals goals;
         const char *url, *endpoint, *model; /* as given; NULL: not */
@@ -24,6 +24,6 @@ struct infp_load_wishes {
 
 extern const struct infp_option infp_load_option_table[];
 
-/* 0 or -EINVAL (-EBADMSG, -ENOENT: the prompts) with the sentence. */
+/* 0 or -EINVAL (-EBADMSG, -ENOENT for prompts) with a sentence. */
 int infp_load_wishes_read(const struct infp_arguments *arguments, struct infp_load_wishes *ret, struct infp_err *err);
 void infp_load_wishes_done(struct infp_load_wishes *wishes);

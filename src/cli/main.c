@@ -26,13 +26,13 @@ static void say_line(void *context, const char *line)
         infp_say("debug: %s", line);
 }
 
-/* What was printed has arrived, or it is said that it has not. `verb`: NULL, or of what ends. */
+/* Checks that the output was written, and reports it if not. `verb` may be NULL. */
 static int end(const char *verb, int code)
 {
         const int r = fflush(stdout) != 0 ? -errno : infp_print_error();
 
         infp_end_progress();
-        if (!verb || strcmp(verb, "doctor") != 0) /* which shows them among its findings */
+        if (!verb || strcmp(verb, "doctor") != 0) /* doctor shows them among its findings */
                 infp_debug_each(say_line, NULL);
         if (r < 0 && code == INFP_EXIT_OK) {
                 infp_say("cannot write to standard output: %s", strerror(-r));
@@ -77,8 +77,8 @@ static int explain(const char *verb)
         return fail_unknown(verb, "");
 }
 
-/* A standard descriptor that is closed would be given to the next file that we open, and our words would go into that file.
- * O_PATH: it can be read and written as little as a closed one. Closed on exec: a command finds it closed, as we did. */
+/* A closed standard descriptor would be reused by the next file that we open, and our messages would go into that file.
+ * O_PATH can be read and written no more than a closed one. Closed on exec: a command finds it closed as we did. */
 static void fill_standard_descriptors(void)
 {
         int fd;

@@ -32,7 +32,7 @@ unsigned infp_edit_distance(const char *a, const char *b)
         return rows[n % 3][m];
 }
 
-/* Two slips, but not so many that nothing of the word is left: `ls` does not mean `mark`. */
+/* At most two typos, and fewer in short words: `ls` is not `mark`. */
 void infp_nearest_try(struct infp_nearest *nearest, const char *candidate)
 {
         const unsigned distance = infp_edit_distance(nearest->word, candidate);

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* Letters left out, put in, exchanged, or swapped with their neighbour. */
+/* Counts letters left out, inserted, replaced, or swapped with their neighbour. */
 unsigned infp_edit_distance(const char *a, const char *b);
 
 struct infp_nearest {
         const char *word; /* what was typed */
-        const char *best; /* NULL: nothing is near */
+        const char *best; /* NULL: none is near */
         unsigned distance;
 };
 void infp_nearest_try(struct infp_nearest *nearest, const char *candidate);

@@ -58,7 +58,7 @@ static void make_tables(const struct infp_command *command, struct getopt_tables
         size_t n = count_options(command);
 
         memset(ret, 0, sizeof(*ret));
-        /* ':' tells a missing argument from an unknown option. */
+        /* ':' distinguishes a missing argument from an unknown option. */
         strcpy(ret->shorts, command->stop_at_operand ? "+:" : ":");
         for (size_t i = 0; i <= n; i++)
                 add_option(ret, i, option_at(command, i));
@@ -81,7 +81,7 @@ static const struct infp_option *by_letter(const struct infp_command *command, i
         return NULL;
 }
 
-/* The beginning of several, or a slip. */
+/* An ambiguous prefix, or a typo. */
 static int unknown_option(const struct infp_command *command, const char *given)
 {
         const char *word = given + strspn(given, "-");
@@ -134,7 +134,8 @@ static const struct infp_option *by_name(const struct infp_command *command, con
         return option;
 }
 
-/* `--cpu 99` would run a command 99, and `--cpu=$HZ` without an HZ sample at a rate that nobody asked for. True: it is said. */
+/* `--cpu 99` would run a command 99, and `--cpu=$HZ` with HZ unset would sample at the default rate. True: refused, with a
+ * message. */
 static bool is_value_odd(const struct infp_command *command, const struct infp_option *option, char **argv, int argc)
 {
         const char *next = optind < argc ? argv[optind] : "";
@@ -157,8 +158,8 @@ static bool is_given(const struct infp_arguments *arguments, const struct infp_o
         return false;
 }
 
-/* SQL that begins with a comment ("-- what it asks\nSELECT ...") is no option. Such words go after all others; returns how many
- * are left for getopt. */
+/* SQL that begins with a comment ("-- what it asks\nSELECT ...") is not an option. Moves such words after all others; returns
+ * how many are left for getopt. */
 static int move_texts(const struct infp_command *command, int argc, char **argv)
 {
         int n = argc;

@@ -23,7 +23,7 @@ bool infp_output_knows(const char *format)
         return infp_format_find(format) || strcmp(format, "arrow") == 0 || strcmp(format, "parquet") == 0;
 }
 
-/* What follows the last dot of the file's name, as far as there is one. */
+/* The part after the last dot of the file's name. */
 static const char *extension_of(const char *path)
 {
         const char *slash = infp_output_is_stdout(path) ? NULL : strrchr(path, '/');
@@ -73,7 +73,7 @@ static int open_as(struct infp_output *output, const char *path, mode_t mode, co
 
                 if (r < 0)
                         return infp_fail_errno(err, r, "cannot write %s", path);
-                signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` the write says so */
+                signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` the write fails instead */
                 output->path = path;
         }
         infp_out_init(&output->out, output->file.fd < 0 ? STDOUT_FILENO : output->file.fd, output->path);

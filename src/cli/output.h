@@ -1,5 +1,5 @@
-/* Where a verb's rows go: standard output or a file, in any format. A file is there when it is whole
- * (base/new_file.h); a device or a pipe is written directly. */
+/* Where a verb's rows go: standard output or a file, in any format. A file appears when it is complete (base/new_file.h); a
+ * device or a pipe is written directly. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,8 +20,8 @@ struct infp_output {
 };
 #define INFP_OUTPUT_INIT ((struct infp_output){ .file = INFP_NEW_FILE_INIT })
 
-/* Every verb has --json and -o FILE (of record, load and import -o is the run's directory); tests/e2e/test_cli.py. These are
- * their options where a verb needs no words of its own. */
+/* Every verb has --json and -o FILE (record, load and import: -o is the run's directory); tests/e2e/test_cli.py checks it.
+ * The shared options: */
 #define INFP_OUTPUT_OPTION                                                                 \
         {                                                                                  \
                 'o', "output", "FILE", "write there instead of standard output (-)", false \
@@ -60,28 +60,29 @@ struct infp_output {
 /* The format to use: as given, else by the file's extension, else (no file, no extension) the other. NULL: the extension is no
  * format's. */
 const char *infp_output_format(const char *format, const char *path, const char *otherwise);
-/* Says so. Exit code. */
+/* Prints the message. Exit code. */
 int infp_output_fail_extension(const char *verb, const char *path);
 bool infp_output_knows(const char *format); /* parquet too, which is DuckDB's to write */
 bool infp_output_is_stdout(const char *path);
-/* For what writes files itself (Parquet): the path, or that of standard output. */
+/* For writers of files (Parquet): the path, or that of standard output. */
 const char *infp_output_path(const char *path);
 
 /* format: not parquet. path NULL or "-": standard output. */
 int infp_output_open(struct infp_output *output, const char *path, const char *format, struct infp_err *err);
-/* Without -o, for what a terminal cannot show: the file <uuid>SUFFIX beside the run, as private as the run. *ret_path: its name, freed by
- * the caller. */
+/* Without -o, for output that a terminal cannot show: the file <uuid>SUFFIX beside the run, with the run's permissions.
+ * *ret_path: its name, freed by the caller. */
 int infp_output_open_beside(struct infp_output *output, const struct infp_run *run, const char *suffix, char **ret_path,
                             struct infp_err *err);
 /* Of verbs that write CSV and TSV; sets out.is_csv_safe. */
 #define INFP_CSV_SAFE_HELP "csv, tsv: quote texts that a spreadsheet would read as a formula (= + - @, tab, line end)"
 int infp_output_begin(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
-/* 1: the reader went away, more is of no use. */
+/* 1: the reader went away; stop. */
 int infp_output_batch(struct infp_output *output, const struct infp_batch *batch, struct infp_err *err);
 int infp_output_end(struct infp_output *output, const struct infp_table *table, struct infp_err *err);
-/* For what wrote into out by itself: writes the rest out, renames the file. */
+/* For verbs that write into `out` themselves: writes the rest and renames the file. */
 int infp_output_finish(struct infp_output *output, struct infp_err *err);
-/* Opens by INFP_LISTING_OPTIONS; otherwise: the format without any, NULL: a table on a terminal, else tsv. An exit code, not 0 after it has said why. */
+/* Opens by INFP_LISTING_OPTIONS; otherwise: the default format, NULL: a table on a terminal, else tsv. An exit code; not 0
+ * after printing why. */
 int infp_output_open_listing(struct infp_output *output, const struct infp_arguments *arguments, const char *verb,
                              const char *otherwise);
 /* --json, or a file .json of -o. */
@@ -89,5 +90,5 @@ bool infp_output_is_json(const struct infp_arguments *arguments);
 /* One object, whole: put writes its members. */
 int infp_output_object(const char *path, void (*put)(struct infp_json *json, const void *what), const void *what,
                        struct infp_err *err);
-/* After end or after a failure: then nothing of a file stays. */
+/* After end, or after a failure, which leaves no file. */
 void infp_output_done(struct infp_output *output);

@@ -28,7 +28,7 @@ int infp_header_check(const char *line, struct infp_err *err)
         return 0;
 }
 
-/* A recording of hours without what was asked for, because of a slip in its address, is worse than none. */
+/* Checked early: hours of recording without the engine, because of a typo in its address, are worse than none. */
 static int check(const struct infp_given *given, struct infp_err *err)
 {
         struct infp_err why = { "" };
@@ -93,7 +93,7 @@ static int read_sizes(const struct infp_arguments *arguments, struct infp_sample
                 if (infp_parse_size(size, &v) < 0 || v < MIN_STACK_BYTES || v > INFP_SAMPLER_MAX_STACK_BYTES + 8)
                         return infp_fail(err, -EINVAL, "--stack-size %s: must be from %d to %d bytes", size,
                                          MIN_STACK_BYTES, INFP_SAMPLER_MAX_STACK_BYTES);
-                v = v > INFP_SAMPLER_MAX_STACK_BYTES ? INFP_SAMPLER_MAX_STACK_BYTES : v; /* 64K is what people write */
+                v = v > INFP_SAMPLER_MAX_STACK_BYTES ? INFP_SAMPLER_MAX_STACK_BYTES : v; /* people write 64K */
                 ret->stack_bytes = (uint32_t) (v & ~UINT64_C(7));
         }
         if (depth) {
@@ -154,7 +154,7 @@ const struct infp_option infp_record_option_table[] = {
 };
 // clang-format on
 
-/* A bare number is milliseconds here, but seconds for infp_parse_duration. What is finer than a millisecond is refused, never
+/* A bare number is milliseconds here, but seconds for infp_parse_duration. Fractions of a millisecond are refused, not
  * rounded. */
 static int read_ms(const char *text, uint64_t *ret)
 {
@@ -231,7 +231,7 @@ static int read_pids(const struct infp_arguments *arguments, struct infp_record_
         return 0;
 }
 
-/* The page of the server whose port is named is tried, whatever its command line says. */
+/* Tries the page of the server on the named port, whatever its command line says. */
 static void add_port(struct infp_record_options *ret)
 {
         unsigned n = 0;
@@ -287,7 +287,7 @@ static int read_command(const struct infp_arguments *arguments, struct infp_reco
                 return infp_fail(err, -EINVAL, "--capture-limit %s: write it as 64M or 1G", limit);
         if (baseline && (infp_parse_duration(baseline, &ret->baseline_ns) < 0 || ret->baseline_ns == 0))
                 return infp_fail(err, -EINVAL, "--energy-baseline %s: write it as 10s or 1m", baseline);
-        /* Of a command the duration begins after the baseline. */
+        /* For a command, the duration begins after the baseline. */
         if (baseline && !ret->command && ret->duration_ns && ret->baseline_ns >= ret->duration_ns)
                 return infp_fail(err, -EINVAL, "--energy-baseline %s takes the whole of --duration %s", baseline,
                                  infp_argument(arguments, "duration"));

@@ -8,11 +8,11 @@
 
 extern const struct infp_option infp_record_option_table[];
 
-/* 0 or -EINVAL with the sentence. */
+/* 0, or -EINVAL with a sentence. */
 int infp_record_options_read(const struct infp_arguments *arguments, struct infp_record_options *ret,
                              struct infp_err *err);
 
-/* Options of sources that several verbs take (record, snapshot, doctor): they become settings of the environment. */
+/* Options of sources, shared by record, snapshot and doctor: they become settings of the environment. */
 // clang-format off
 #define INFP_SOURCE_OPTIONS                                                                                                          \
         { 0, "pss", NULL, "also record the proportional set size (PSS), which walks each process's memory map", false },                              \
@@ -25,9 +25,9 @@ int infp_record_options_read(const struct infp_arguments *arguments, struct infp
         { 0, "gpu-pcie", NULL, "record PCIe traffic of NVIDIA GPUs; each sample then waits 40 ms per GPU", false }
 // clang-format on
 
-/* Is it one line "Name: value"? 0, or -EINVAL with the sentence. */
+/* Checks for one line "Name: value". 0, or -EINVAL with a sentence. */
 int infp_header_check(const char *line, struct infp_err *err);
 
-/* Fills settings (ended by a NULL name; values borrowed from the arguments). 0, or -EINVAL with the sentence. */
+/* Fills settings (ended by a NULL name; values borrowed from the arguments). 0, or -EINVAL with a sentence. */
 int infp_source_settings(const struct infp_arguments *arguments, struct infp_setting settings[INFP_SOURCE_SETTINGS],
                          struct infp_err *err);

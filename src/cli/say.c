@@ -1,5 +1,5 @@
-/* All that cli prints besides tables, reports and help: one line a call. Names, paths and answers of servers stand in it, so it
- * is escaped here, and no caller can forget that. */
+/* What cli prints besides tables, reports and help: one line per call. It contains names, paths and answers of servers, so it
+ * is escaped here. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 static int print_error;
 
-/* One write for the whole line: two processes that share stderr do not mix their words. */
+/* One write per line, so that two processes that share stderr do not mix their messages. */
 static void put(int fd, const char *before, const char *format, va_list ap, const char *after, unsigned columns)
 {
         infp_autostr struct infp_str text = { 0 }, tame = { 0 }, line = { 0 };
@@ -82,7 +82,7 @@ void infp_say_progress(const char *format, ...)
         shown_ns = now;
         is_progress_shown = true;
         va_start(ap, format);
-        /* A line that wraps could not be removed. */
+        /* A line that wraps cannot be removed. */
         put(STDERR_FILENO, "\r", format, ap, "\033[K", infp_terminal_width(STDERR_FILENO) - 1);
         va_end(ap);
 }
