@@ -11,7 +11,7 @@ const darkRule = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules
 const systemsChoice = darkRule?.media.mediaText;
 const isDark = () => matchMedia(darkRule?.media.mediaText ?? 'not all').matches;
 
-/* 'light', 'dark', 'paper'; anything else: as the system has it. */
+/* 'light', 'dark' or 'paper'; anything else: the system's choice. */
 function setScheme(name) {
   if (darkRule) darkRule.media.mediaText = name === 'dark' ? 'screen' : name === 'light' || name === 'paper' ? 'not all' : systemsChoice;
   readPalette();
@@ -25,7 +25,7 @@ function readPalette() {
   palette.frames = isDark() ? facts.dark : facts.light;
 }
 
-/* Of a difference: a step from less to more, 0 where chance alone may have made it; as src/view/flame/palette.c has it. */
+/* A step of change from less to more, 0 if not significant; the same as infp_flame_change_step of src/view/flame/palette.c. */
 function changeStep(k, n, before, beforeN, isNormalised) {
   const scale = isNormalised && beforeN ? n / beforeN : 1;
   const then = before * scale, larger = Math.max(k, then);
@@ -42,7 +42,7 @@ function colorOf(tree, i) {
   if (view.theme === 'heat') return heatOf(fn);
   return (view.theme === 'kind' ? model.functions.kind[fn] * SHADES : 0) + model.functions.shade[fn];
 }
-/* By the self time of the function in what is looked at, in whichever frame. */
+/* By the self time of the function in the shown tree, over all its frames. */
 function heatOf(fn) {
   const sums = functionSums();
   const share = (100 * measureOf(sums, 'self')[fn]) / measureOf(sourceTree(), 'total')[0];
@@ -52,7 +52,7 @@ function heatOf(fn) {
 
 const colorList = () => (facts.has_base ? palette.frames.change : palette.frames[view.theme]);
 
-/* What the colours mean: [text, colour, title]. Shares are of what widths are, by the kind of the frame where it was taken. */
+/* The legend: [text, colour, title]. Shares are self shares by kind, in the measure of the widths. */
 function legendOf(tree) {
   if (facts.has_base) {
     const text = (step) => (step === 0 ? 'no significant change' : step === STEPS ? `more: ${changeText(step)} or new` : step === -STEPS ? `less: ${changeText(step)} or gone` : changeText(step));
@@ -68,7 +68,7 @@ function legendOf(tree) {
     .filter(([, , , , kind]) => seen.has(kind)).map(([name, color, title, own_]) => [own_ ? `${name} ${percent(own_, all)}` : name, color, title]);
 }
 
-/* The relative change from which on a step is used: (step - 1)² / 25. */
+/* The least relative change of a step: (step - 1)² / 25. */
 const changeText = (step) => `${step > 0 ? '+' : '−'}${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} %`;
 const stepTitle = (step) => (step ? `${step > 0 ? 'More' : 'Fewer'} samples than before, by at least ${Math.round((((Math.abs(step) - 1) / STEPS) ** 2) * 100)} % of the larger number, and too many for chance (95 %)`
   : 'The number of samples is about the same, or the difference may be chance (95 %)');

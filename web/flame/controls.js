@@ -1,4 +1,4 @@
-/* What stands above and below the graph: the bar of tools, the legend, options, keys, what is in focus. */
+/* Around the graph: the bar of tools, the legend, options, keys, details of the focus. */
 
 const parts = {};
 
@@ -83,14 +83,14 @@ function makeKeys() {
   return parts.keys;
 }
 
-/* The way in for those who look for the first suspects. */
+/* Shortcuts to the functions with the highest self time. */
 function mostSelf() {
   const self = measureOf(functionSums(), 'self'), all = measureOf(sourceTree(), 'total')[0];
   const top = Array.from(self.keys()).sort((a, b) => self[b] - self[a]).slice(0, 8).filter((fn) => self[fn] > 0 && !model.functions.isGroup[fn]).slice(0, 6);
   return h('p', { class: 'detail-acts most' }, h('span', {}, 'Highest self time:'), top.map((fn) => button(`${shortName(model.functions.name[fn]).slice(0, 60)} ${percent(self[fn], all)}`, { title: 'Callers and callees' }, () => openSandwich(fn))));
 }
 
-/* The frame in focus, in a line below the graph: where there is no pointer it stands in for the tooltip. */
+/* The frame in focus, in a line below the graph: a tooltip for devices without a pointer. */
 function renderDetails(pane, i) {
   const { tree } = pane, fn = tree.fn[i], name = nameOf(tree, i);
   const act = (text, title, f) => button(text, { title }, f);

@@ -1,4 +1,5 @@
-/* Text that fits into frames. Widths of ASCII are measured once; measuring each name would be the slowest part of drawing. */
+/* Text that fits into frames. Widths of ASCII characters are measured once: measuring each name would be the slowest part of
+ * drawing. */
 
 const widths = { font: '', of: new Float32Array(128) };
 const wide = new Map(); /* names that are not ASCII */
@@ -39,7 +40,7 @@ function fittingWide(context, text, room) {
   return low && short.charCodeAt(low - 1) >= 0xd800 && short.charCodeAt(low - 1) < 0xdc00 ? low - 1 : low;
 }
 
-/* What a frame says in so much room; '' for too little. */
+/* The text of a frame of this width; '' if it is too narrow. */
 function fitText(context, name, room) {
   let n = fitting(context, name, room);
   if (n === name.length) return name;

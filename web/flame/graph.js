@@ -21,7 +21,7 @@ class Graph {
     this.stage.addEventListener('focus', () => { if (!this.focus) this.setFocus(this.panes.length - 1, view.zoom); });
   }
 
-  /* The state has changed. */
+  /* Call after the state changed. */
   update() {
     const panes = shownPanes();
     if (panes !== this.panes) {
@@ -43,7 +43,7 @@ class Graph {
     if (view.pane >= panes.length) view.pane = 0;
     if (!(view.zoom < panes[view.pane].tree.n)) Object.assign(view, { zoom: 0, from: 0, to: 1 });
     const layout = [made.tree, view.isBelow].join();
-    /* Asking for sizes makes the browser lay the page out: only when they may have changed. */
+    /* Reading sizes forces a layout: only when they may have changed. */
     if (this.layout !== layout || this.isResized) this.spare = this.fit();
     this.isResized = false;
     if (this.layout !== layout) {
@@ -54,7 +54,7 @@ class Graph {
     this.moveTo();
   }
 
-  /* As tall as its rows, which are taller where there is room, within what the window leaves. Returns what stays free. */
+  /* As tall as its rows, which grow if there is room, within the window. Returns the free height. */
   fit() {
     const page = document.getElementById('page'), box = parts.graphBox;
     const room = Math.max(160, page.clientHeight - (box.offsetTop - page.offsetTop) - parts.details.offsetHeight - 2);
@@ -67,7 +67,7 @@ class Graph {
 
   rangesWanted() { return this.panes.map((_, p) => (p === view.pane || this.panes.length === 1 ? [view.from, view.to] : [0, 1])); }
 
-  /* Goes to the range of the state, gently unless the reader has asked for stillness. */
+  /* Moves to the range of the state; animated unless the reader prefers reduced motion. */
   moveTo() {
     const wanted = this.rangesWanted(), begin = this.shown.map((range) => [...range]), begun = performance.now();
     cancelAnimationFrame(this.motion);
@@ -146,7 +146,7 @@ class Graph {
   setRange(from, width) {
     const begin = Math.min(1 - width, Math.max(0, from));
     const { tree } = this.panes[view.pane], whole = tree.value[0] || 1;
-    /* What is zoomed to is the innermost frame that still fills the width. */
+    /* The zoom is the innermost frame that still fills the width. */
     let zoom = 0;
     for (let child = 1; child < tree.end[zoom];) {
       if (tree.x[child] <= begin * whole * (1 + 1e-12) && tree.x[child] + tree.value[child] >= (begin + width) * whole * (1 - 1e-12) && width < 1) { zoom = child; child = zoom + 1; } else child = tree.end[child];
@@ -202,7 +202,7 @@ class Graph {
     style.setProperty('top', `${y + 18 + box.height > innerHeight - 4 ? Math.max(4, y - box.height - 12) : y + 18}px`);
   }
 
-  /* Around the frame under the pointer; no drawing anew. */
+  /* Marks the frame under the pointer, without redrawing. */
   showMark({ pane: p, node }) {
     const { tree, rowOf } = this.panes[p], [from, to] = this.shown[p], { width } = this.size();
     const whole = tree.value[0] || 1, scale = width / ((to - from) * whole);

@@ -1,4 +1,4 @@
-/* Hands on the graph: mouse, touch, wheel, keys. */
+/* Input on the graph: mouse, touch, wheel, keys. */
 
 function addPointers(graph) {
   const { stage } = graph;
@@ -85,7 +85,7 @@ function neighbour(pane, node, key) {
 function moveFocus(graph, key) {
   const focus = graph.focus ?? { pane: graph.panes.length - 1, node: view.zoom };
   let { pane } = focus, node = neighbour(graph.panes[pane], focus.node, key);
-  /* From the function of a sandwich to the other side. */
+  /* Moves from the function of a sandwich to the other side. */
   if (node < 0 && focus.node === 0 && graph.panes.length === 2 && (key === 'ArrowUp' || key === 'ArrowDown')) {
     pane = key === 'ArrowUp' ? 0 : 1;
     node = neighbour(graph.panes[pane], 0, key);
@@ -96,7 +96,7 @@ function moveFocus(graph, key) {
   if (pane === view.pane && !isWithin) graph.seek(pane, node); else graph.setFocus(pane, node);
 }
 
-/* true: the key was one of the graph's. */
+/* true: the graph used the key. */
 function graphKey(graph, event) {
   const { key } = event;
   if (event.altKey || ((event.ctrlKey || event.metaKey) && key !== '+' && key !== '-' && key !== '=')) return false;

@@ -19,7 +19,7 @@ function render() {
   graph.stage.setAttribute('aria-label', `Flame graph of ${about}: ${samplesText(sourceTree().total[0])}, ${number(model.tree.n - 1)} frames. The table has the same numbers.`);
 }
 
-/* Keys that work wherever the focus is, but not while something is typed. */
+/* Keys that work wherever the focus is, except while typing. */
 function pageKeys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, select, textarea, dialog')) return;
   if (event.key === '/') { parts.input.focus(); parts.input.select(); }
@@ -43,7 +43,7 @@ function makePage() {
 
 async function main() {
   const page = document.getElementById('page');
-  if (facts.nodes < 2 || !(facts.samples || facts.base_samples)) return; /* the sentence of the frame stands */
+  if (facts.nodes < 2 || !(facts.samples || facts.base_samples)) return; /* the sentence of the page's frame stays */
   if (typeof DecompressionStream === 'undefined') {
     page.prepend(h('p', { class: 'sentence' }, 'This browser cannot unpack the picture: it needs DecompressionStream (Chrome 103, Safari 16.4, Firefox 113). The functions with the most samples are below.'));
     return;
@@ -66,7 +66,7 @@ async function main() {
   addEventListener('popstate', back);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readPalette(); render(); });
   beginPrint();
-  /* To a finer screen, or the browser's own zoom: no box changes its size. */
+  /* Another screen or the browser's zoom: no box changes its size. */
   const watch = () => matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener('change', () => { watch(); graph.draw(); strip?.draw(); }, { once: true });
   watch();
   render();

@@ -3,7 +3,7 @@
 let ROW = 18; /* the height of a row: more where there is room */
 const painted = { frames: 0, texts: 0, slivers: 0, ms: 0 };
 
-/* A run of slivers in a row grows until there is a gap. */
+/* Adjacent slivers of a row are joined up to a gap. */
 class Slivers {
   constructor(rows) {
     this.from = new Int32Array(rows).fill(-1);
@@ -75,7 +75,7 @@ function fillFrames(context, pane, found, yOf, colors) {
   context.globalAlpha = 1;
 }
 
-/* What is above the frame that is zoomed to fills the width: paler, since it is only the way here. */
+/* Frames above the zoomed one fill the width; paler, since they are only context. */
 function veil(context, pane, found, yOf, zoom) {
   if (!zoom) return;
   context.fillStyle = palette.veil;

@@ -32,7 +32,7 @@ function applyQuery() {
   }
 }
 
-/* How much matches within the frame that is zoomed to: a frame within a frame that matches is not counted again. */
+/* The share that matches within the zoomed frame: a match within a match is not counted again. */
 function countMatches(pane) {
   const { tree } = pane, values = measureOf(tree, 'total');
   const zoom = graph.panes.indexOf(pane) === view.pane ? view.zoom : 0;

@@ -64,7 +64,7 @@ class Strip {
   select(times) {
     const wanted = times && (times[0] > 0 || times[1] < facts.buckets) ? times : null;
     if (String(wanted) === String(view.times)) { this.draw(); return; }
-    /* Nodes are the same at all times: a zoom stays where it was, unless nothing is left of it. */
+    /* Nodes are the same for all times: the zoom stays, unless the node is empty. */
     change({ times: wanted, ...(view.zoom ? keptZoom(wanted) : {}) }, true);
   }
 

@@ -1,4 +1,4 @@
-/* Functions as a table: for those who look for numbers, and for screen readers; its rows lead to callers and callees. */
+/* Functions as a table, for numbers and for screen readers; rows lead to callers and callees. */
 
 const PAGE = 200;
 const COLUMNS = [

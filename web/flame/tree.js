@@ -19,7 +19,7 @@ function sumUp(tree, self) {
   return total;
 }
 
-/* Depths, ends and totals out of parents and what nodes have of themselves. */
+/* Computes depths, ends and totals from parents and self values. */
 function finishTree(tree) {
   const { n, parent, depth, end } = tree;
   tree.height = 0;
@@ -38,7 +38,7 @@ function finishTree(tree) {
   return tree;
 }
 
-/* Where nodes begin, children side by side, what their parent has of itself after them. */
+/* The left edges of nodes: children side by side, then the parent's self part. */
 function layOut(tree, value) {
   const { n, parent } = tree;
   const x = new Float64Array(n), next = new Float64Array(n);
@@ -118,14 +118,14 @@ function nameRanks() {
   return model.ranks;
 }
 
-/* The same tree with what was seen in the buckets [from, to) alone. */
+/* The same tree with only the samples of buckets [from, to). */
 function treeOfTime(tree, moments, from, to) {
   const some = { ...newTree(tree.n, Boolean(tree.before), Boolean(tree.selfWeight)), fn: tree.fn, parent: tree.parent };
   for (let i = moments.start[from]; i < moments.start[to]; i++) {
     some.self[moments.node[i]] += moments.samples[i];
     if (some.selfWeight) some.selfWeight[moments.node[i]] += moments.weight[i];
   }
-  /* The older run has no such times: it stays whole, and its share is compared. */
+  /* The older run has no time buckets: it stays whole, and shares are compared. */
   if (some.before) some.before.set(tree.before);
   if (some.beforeWeight) some.beforeWeight.set(tree.beforeWeight);
   return finishTree(some);
@@ -146,7 +146,7 @@ function mergeRecursion(tree, how) {
   return builder.finish();
 }
 
-/* Leaf first: each stack with what its leaf has of itself. */
+/* Leaf first: each stack with its leaf's self values. */
 function reversed(tree) {
   const builder = new Builder(tree);
   builder.add(0, 0, true);
@@ -159,7 +159,7 @@ function reversed(tree) {
   return builder.finish();
 }
 
-/* Calls f with each node of a function that no caller of its own is above: no sample counts twice. */
+/* Calls f with each outermost node of a function, so that no sample counts twice. */
 function eachOutermost(tree, fn, f) {
   for (let i = 1; i < tree.n;)
     if (tree.fn[i] === fn) { f(i); i = tree.end[i]; } else i++;
@@ -189,12 +189,12 @@ function callersOf(tree, fn) {
   return builder.finish();
 }
 
-/* Of each function what it has of itself and in all, each sample once however often it recurs. */
+/* Self and total of each function; recursion does not count a sample twice. */
 function sumFunctions(tree) {
   const n = model.functions.n;
   const sums = { self: new Float64Array(n), total: new Float64Array(n), before: tree.before ? new Float64Array(n) : null, beforeTotal: tree.before ? new Float64Array(n) : null,
     selfWeight: tree.selfWeight ? new Float64Array(n) : null, totalWeight: tree.selfWeight ? new Float64Array(n) : null };
-  const leave = new Int32Array(n); /* the end of the outermost call that we are in */
+  const leave = new Int32Array(n); /* the end of the current outermost call */
   for (let i = 1; i < tree.n; i++) {
     const fn = tree.fn[i];
     sums.self[fn] += tree.self[i];

@@ -69,7 +69,7 @@ function readFunctions(reader, facts) {
   return functions;
 }
 
-/* With lines, a function at a line is a function of its own. */
+/* With lines, each line of a function is its own function. */
 function splitByLine(functions, fn, lines) {
   const known = new Map();
   for (let i = 1; i < fn.length; i++) {

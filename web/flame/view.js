@@ -1,4 +1,4 @@
-/* What is shown: the one state of the page. All of it stands in the hash of the address, so that a view can be sent to others. */
+/* The state of the page. All of it is in the hash of the address, so that a link shows the same view. */
 
 const view = {
   page: 'graph', /* graph, table, sandwich */
@@ -13,7 +13,7 @@ const view = {
 };
 const defaults = {};
 
-/* key in the hash: [member, to text, from text]; what is as it was at first is left out. */
+/* key in the hash: [member, to text, from text]; defaults are left out. */
 const number36 = [(v) => v.toString(36), (t) => (/^[0-9a-z]{1,8}$/.test(t) ? parseInt(t, 36) : 0)];
 const flag = [(v) => (v ? '1' : '0'), (t) => t === '1'];
 const oneOf = (...names) => [(v) => v, (t) => (names.includes(t) ? t : names[0])];
@@ -40,7 +40,7 @@ function readHash() {
 }
 
 let written = '', writeTimer = 0;
-/* isStep: the way back leads here. */
+/* isStep: the Back button returns here. */
 function writeHash(isStep) {
   clearTimeout(writeTimer);
   const text = hashText();
@@ -55,7 +55,7 @@ function writeHash(isStep) {
   if (isStep) write(); else writeTimer = setTimeout(write, 120);
 }
 
-/* Changes members and shows the outcome. `isStep`: with a step in the history. */
+/* Changes members and redraws. `isStep`: with an entry in the history. */
 function change(members, isStep = false) {
   clearTimeout(writeTimer);
   Object.assign(view, members);
@@ -66,7 +66,7 @@ function change(members, isStep = false) {
 const isNormalised = () => view.normalised || Boolean(view.times);
 const measureOf = (tree, what) => (view.measure === 'weight' && tree.totalWeight ? tree[`${what}Weight`] : tree[what]);
 
-/* The tree that is to be drawn, made anew only when what it depends on has changed. */
+/* The tree to draw, made again only when its inputs changed. */
 const made = { source: '', tree: '', sandwich: '' };
 function sourceTree() {
   const key = String(view.times);

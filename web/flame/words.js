@@ -13,7 +13,7 @@ const weightText = (weight) => show(weight, unitOf());
 const samplesText = (n) => `${number(Math.round(n * 1000) / 1000)} ${n === 1 ? 'sample' : 'samples'}`;
 const weightOf = (samples, weight) => (weight === null || weight === undefined ? (facts.samples ? (samples * facts.weight) / facts.samples : 0) : weight);
 
-/* Of a share of a tree's whole. Where samples weigh differently, as many are counted as say as much (Kish). */
+/* The interval of a share of the tree. If weights differ, by the effective number of samples (Kish). */
 function intervalOf(tree, samples, weight) {
   if (view.measure !== 'weight' || !tree.totalWeight) return interval(samples, tree.total[0]);
   const n = (facts.effective_samples * tree.total[0]) / (facts.samples || 1);

@@ -1,4 +1,4 @@
-/* Zooms and searches when the picture is opened by itself. It knows only its own picture: several may stand in one page. */
+/* Zooms and searches when the picture is opened by itself. It touches only its own picture, as a page may hold several. */
 
 const root = document.currentScript.closest('svg');
 const SVG = 'http://www.w3.org/2000/svg', LETTER = 6.65;
@@ -43,7 +43,7 @@ function zoom(to) {
   reset.setAttribute('visibility', to === frames[0] ? 'hidden' : 'visible');
 }
 
-/* A frame over a frame that matches is not counted again. */
+/* A match above a match is not counted again. */
 function search(text) {
   let matches = null;
   if (text) {

@@ -74,7 +74,7 @@ function engineFact(key, value) {
   return [];
 }
 
-/* A bar with what was used of what was allowed. */
+/* A bar of use against the limit. */
 function useBar(name, used, allowed, unit, words) {
   const share = used !== null && allowed ? used / allowed : null;
   const state = share >= 0.9 ? 'bad' : share >= 0.7 ? 'near' : 'fine';

@@ -39,7 +39,7 @@ class Plot {
     plotSizes.observe(this.stage);
   }
 
-  /* The card is taken from the page. */
+  /* Call when the card leaves the page. */
   end() {
     view.plots.splice(view.plots.indexOf(this), 1);
     plotsInSight.unobserve(this.stage);
@@ -224,7 +224,7 @@ class Plot {
     if (this.doKey(event.key, event.shiftKey)) event.preventDefault();
   }
 
-  /* true: the key was meant for the chart */
+  /* true: the chart used the key */
   doKey(key, is_fast) {
     const move = Math.max(view.step, (view.to - view.from) / this.boxWidth()) * (is_fast ? 10 : 1);
     const at = view.cursor ?? (view.from + view.to) / 2;
@@ -237,7 +237,7 @@ class Plot {
     return true;
   }
 
-  /* Takes away one thing: what is being dragged, the shade, the zoom. */
+  /* Cancels one thing: the drag, the band, the zoom. */
   escape() {
     if (this.drag) this.dropped();
     else if (view.band) setBand(null);

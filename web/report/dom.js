@@ -26,7 +26,7 @@ function button(text, attributes, onclick) {
   return h('button', { type: 'button', onclick, ...attributes }, text);
 }
 
-/* A line of small print: what there is of its parts. */
+/* A line of small print from the parts that exist. */
 function smallPrint(...parts) {
   const found = parts.flat().filter(Boolean);
   return found.length ? h('p', { class: 'note' }, found.join(' · ')) : null;
@@ -44,7 +44,7 @@ function toggle(text, isOn, onchange, attributes) {
   return node;
 }
 
-/* What is said to screen readers; the last word within a moment wins, so that a held key does not flood them. */
+/* Announcements for screen readers; only the last within a moment, so that a held key does not flood them. */
 const live = h('div', { class: 'hidden', role: 'status', 'aria-live': 'polite' });
 let liveTimer = 0;
 function say(text) {

@@ -45,7 +45,7 @@ function line(c, x0, y0, x1, y1) {
   c.stroke();
 }
 
-/* { low, high, ticks, texts } for values up to `high`; the unit is said by the card, the texts are numbers alone. */
+/* { low, high, ticks, texts } for values up to `high`; the card has the unit, the texts are plain numbers. */
 function valueAxis(low, high, unit, lines, top) {
   if (!(high > low)) [low, high] = low === 0 || !Number.isFinite(low) ? [0, 1] : low > 0 ? [0, low] : [low, 0];
   const scale = scaleOf(unit, Math.max(Math.abs(low), Math.abs(high)));
@@ -154,7 +154,7 @@ function strokeRun(c, run, yOfPoint, color, is_dashed) {
   c.setLineDash([]);
 }
 
-/* Series on top of each other, by their means. Where one has no value it adds nothing; where none has one there is a hole. */
+/* Series stacked by their means. A series without a value adds nothing; a hole where none has a value. */
 function drawStack(c, box, range, all) {
   const { step } = view;
   const end = Math.min(Math.max(...all.map((s) => s.middle.length)), Math.ceil(view.to / step) + 1);
@@ -194,7 +194,7 @@ function fillRun(c, box, range, run, series) {
 
 const limitText = (limit, unit) => `${limit.name} ${show(limit.value, unit)}`;
 
-/* Dashed lines with names; one that lies title above the picture is named at its upper edge. */
+/* Dashed lines with names; a limit above the chart is named at its upper edge. */
 function drawLimits(c, box, range, limits, unit, has_names) {
   c.font = palette.font;
   c.textAlign = 'right';
@@ -269,7 +269,7 @@ function drawBand(c, box) {
   c.fillRect(x0, box.top, Math.max(1, x1 - x0), box.height);
 }
 
-/* Marks as lines, or as ticks where there are many; a tag where it does not run into the one before. */
+/* Marks as lines, or as ticks if there are many; tags where they do not overlap. */
 function drawMarks(c, box, all, has_tags) {
   const marks = all.filter((mark) => mark.t >= view.from && mark.t <= view.to);
   const height = marks.length * 10 > box.width ? 5 : box.height;

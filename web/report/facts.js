@@ -1,6 +1,6 @@
-/* What is told in words: what was absent and why, what the recording cost, machine and command. */
+/* Facts in words: what was absent and why, the cost of recording, machine and command. */
 
-/* A list of names without end is folded. */
+/* Folds a long list of names. */
 function reasonText(text) {
   const end = text.length > 320 ? text.lastIndexOf(' ', 240) : -1;
   return end < 0 ? text : h('div', {}, text.slice(0, end), h('details', {}, h('summary', {}, 'more'), text.slice(end + 1)));
@@ -56,7 +56,7 @@ function machineText(path, value) {
   return /BootTime$/.test(path) ? `${day(value * 1000)} ${clock(value * 1000, 1000)}` : String(value);
 }
 
-/* The static record of the machine, whatever it holds: groups of names and values. */
+/* The static record of the machine: groups of names and values. */
 function machineCard(machine) {
   const rows = [];
   const walk = (value, path) => {

@@ -43,7 +43,7 @@ function panelCards(data, panel) {
     h('div', { class: 'small-charts' }, charts));
 }
 
-/* Nothing but zeros, or no value at all: a sentence has it, not a chart. */
+/* All zeros, or no values: a sentence instead of a chart. */
 const isEmpty = (panel) => panel.series.every((series) => series.low.every((v) => !v) && series.high.every((v) => !v));
 
 function emptyNote(panels) {
@@ -64,7 +64,7 @@ function makeSection(data, section) {
   return h('section', { id: section.id, 'aria-labelledby': `${section.id}-title` }, h('h2', { id: `${section.id}-title`, tabindex: -1 }, section.title), h('div', { class: 'grid' }, cards));
 }
 
-/* Two cards a row: one that would stand alone takes it all. */
+/* Two cards per row: a single one takes the whole row. */
 function fillRows(cards) {
   let alone = null;
   for (const card of [...cards, null]) {

@@ -10,7 +10,7 @@ function moreSection(data) {
 
 const matches = (name, words) => words.every((word) => name.toLowerCase().includes(word));
 
-/* A part that is shut at first, with a field that chooses by name. */
+/* A part that is closed at first, with a field to filter by name. */
 function folded(title, make) {
   const body = h('div', {});
   const fill = () => {

@@ -1,4 +1,4 @@
-/* The strip that stays in sight: the whole recording with the shown range in it, its marks and gaps, and the buttons for all charts. */
+/* The strip that stays visible: the whole recording with the shown range, marks and gaps, and buttons for all charts. */
 
 class Overview {
   constructor(data) {

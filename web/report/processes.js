@@ -1,4 +1,4 @@
-/* The process tree: who began whom, with CPU and memory of each over the whole recording. */
+/* The process tree, with CPU and memory of each process over the whole recording. */
 
 const CHILDREN_AT_ONCE = 30;
 const sparksInSight = new IntersectionObserver((entries) => {
@@ -43,7 +43,7 @@ function rowsOf(tree, nodes, depth, limit = CHILDREN_AT_ONCE, parent = {}) {
 
 const isOpen = (node) => !node.is_closed;
 
-/* Shows what lies below a node, but for what is below a closed one. */
+/* Shows the children of a node, except below closed ones. */
 function refresh(node) {
   const is_hidden = node.row.hidden || !isOpen(node);
   if (node.more) node.more.hidden = is_hidden;
