@@ -21,7 +21,7 @@ static const struct infp_option options[] = {
         { 0, "skip", "TIME", "skip the beginning, such as 60s of warm-up", false },
         { 0, "labels", NULL,
           "report between each two neighbouring labels (marks, and measure_label lines of a captured output)", false },
-        { 0, "full", NULL, "every section, not only what is asked first", false },
+        { 0, "full", NULL, "every section, not only the main points", false },
         { 'a', "all", NULL, "every section, with every metric: details of the machine, what did not change", false },
         { 0, "json", NULL, "one JSON object", false },
         { 0, "csv-safe", NULL, INFP_CSV_SAFE_HELP, false },
@@ -142,7 +142,7 @@ static int check(const struct infp_arguments *arguments, struct infp_report_opti
         if (infp_argument_given(arguments, "json") + infp_argument_given(arguments, "csv") +
                     infp_argument_given(arguments, "html") >
             1) {
-                infp_say("report: one of --json, --csv and --html, not two");
+                infp_say("report: give only one of --json, --csv and --html");
                 return INFP_EXIT_USAGE;
         }
         if (arguments->n_rest && (infp_output_is_json(arguments) || infp_argument_given(arguments, "csv") ||
@@ -194,8 +194,8 @@ const struct infp_command infp_command_report = {
                 "Times without a zone are local (TZ). Rates come from the samples inside the range.\n"
                 "\n"
                 "examples:\n"
-                "  infprof report                              what is asked first, of the newest run\n"
-                "  infprof report functions absent             two sections in whole\n"
+                "  infprof report                              the main points of the newest run\n"
+                "  infprof report functions absent             two sections in full\n"
                 "  infprof report --full                       all sections\n"
                 "  infprof report -r 0198f3 --skip 60s         without its first minute\n"
                 "  infprof report --from warm --to done        between two marks (infprof mark warm)\n"

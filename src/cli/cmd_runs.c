@@ -24,7 +24,7 @@ enum {
 static const struct infp_column columns[] = {
         [UUID] = INFP_COLUMN(uuid, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Its uuid."),
         [STARTED] = INFP_COLUMN(started, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "Local time."),
-        [DURATION] = INFP_COLUMN(duration_s, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Until now for one that records."),
+        [DURATION] = INFP_COLUMN(duration_s, F64, GAUGE, s, MEASURED, NO, NULL, 0, NULL, "Until now for a run that is being recorded."),
         [STATE] = INFP_COLUMN(state, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "recording, interrupted, ended, finished."),
         [MODE] = INFP_COLUMN(mode, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "run, pid, host."),
         [COMMAND] = INFP_COLUMN(command, STR, LABEL, none, MEASURED, NO, NULL, 0, NULL, "What was recorded."),
