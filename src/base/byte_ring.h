@@ -1,4 +1,4 @@
-/* A ring of records of any size, each in one piece: one writer, one reader, neither waits. Without a second thread it is a queue, whose
+/* A ring of records of any size, each in one piece: one writer, one reader, neither waits. Within one thread it is a queue, whose
  * records may also be walked through. */
 #pragma once
 
@@ -18,21 +18,21 @@ struct infp_byte_ring {
         void *held;            /* reader: the record that `next` gave */
 };
 
-/* bytes: a power of two, at least 4 KiB; memory is touched only as far as records wait in it. 0 or -ENOMEM. */
+/* bytes: a power of two, at least 4 KiB; a page takes memory once a record has reached it. 0 or -ENOMEM. */
 int infp_byte_ring_init(struct infp_byte_ring *ring, size_t bytes);
 void infp_byte_ring_done(struct infp_byte_ring *ring); /* all zeros is fine */
 
-/* Writer. Room for a record of up to `size` bytes, aligned to 8, that leaves `spare` bytes free; NULL: there is none now (never, for
- * more than half of the ring, may be). The reader sees nothing before commit, whose size may be less. */
+/* Writer. Room for a record of up to `size` bytes, aligned to 8, that leaves `spare` bytes free; NULL: there is none now, and for
+ * a record larger than half of the ring there may never be any. The reader sees nothing before commit, whose size may be less. */
 void *infp_byte_ring_begin(struct infp_byte_ring *ring, size_t size, size_t spare);
 void infp_byte_ring_commit(struct infp_byte_ring *ring, size_t size);
 
 /* Reader. The next record, which stays until the next call; NULL: none. */
 void *infp_byte_ring_next(struct infp_byte_ring *ring);
-/* Or by hand: the record after that one, the first for NULL; NULL: no more. And the end of all up to this one. */
+/* By hand, instead: the record after this one, for NULL the first; NULL: no more. Then the room of this one and of all before it. */
 void *infp_byte_ring_after(const struct infp_byte_ring *ring, const void *record);
 void infp_byte_ring_give_back(struct infp_byte_ring *ring, const void *record);
-/* Without a second thread, when it is empty: what comes next lies at the start of the memory. */
+/* Within one thread, when the ring is empty: what comes next lies at the start of the memory. */
 static inline void infp_byte_ring_restart(struct infp_byte_ring *ring)
 {
         ring->head = ring->tail = 0;

@@ -21,18 +21,19 @@ static inline void infp_free_ptr_(void *p)
         })
 
 /* Room for one more item after the n that an array of `cap` holds: where there is none it is doubled, from `first` items on. True, or
- * false: no memory, and all is as it was. The first three are variables; new memory is not cleared. */
-#define INFP_MAKE_ROOM(array, n, cap, first)                                                    \
-        __extension__({                                                                         \
-                if ((n) >= (cap)) {                                                             \
-                        const size_t cap_ = (cap) ? 2 * (size_t) (cap) : (first);               \
-                        __typeof__(array) grown_ = reallocarray(array, cap_, sizeof(*(array))); \
-                        if (grown_) {                                                           \
-                                (array) = grown_;                                               \
-                                (cap) = (__typeof__(cap)) cap_;                                 \
-                        }                                                                       \
-                }                                                                               \
-                (n) < (cap);                                                                    \
+ * false: no memory, and all is as it was. array and cap are variables, n has no side effects; new memory is not cleared. */
+#define INFP_MAKE_ROOM(array, n, cap, first)                                                                   \
+        __extension__({                                                                                        \
+                if ((n) >= (cap)) {                                                                            \
+                        const size_t cap_ = (cap) ? 2 * (size_t) (cap) : (first);                              \
+                        const bool fits_ = (__typeof__(cap)) cap_ > (cap);                                     \
+                        __typeof__(array) grown_ = fits_ ? reallocarray(array, cap_, sizeof(*(array))) : NULL; \
+                        if (grown_) {                                                                          \
+                                (array) = grown_;                                                              \
+                                (cap) = (__typeof__(cap)) cap_;                                                \
+                        }                                                                                      \
+                }                                                                                              \
+                (n) < (cap);                                                                                   \
         })
 
 /* The same of an array without a capacity, all of whose items came this way: it holds the next power of two of n. */

@@ -67,11 +67,28 @@ static void without_memory_all_stays(void **state)
         assert_true(cap == SIZE_MAX / 4);
 }
 
+/* As without memory: neither the count nor the bytes wrap around. */
+static void a_count_that_cannot_be_doubled(void **state)
+{
+        uint64_t *list = NULL;
+        uint8_t cap = 0, n = 0;
+
+        (void) state;
+        for (; INFP_MAKE_ROOM(list, n, cap, 4); n++)
+                list[n] = n;
+        assert_int_equal(n, 128);
+        assert_int_equal(cap, 128);
+        for (unsigned i = 0; i < n; i++)
+                assert_int_equal(list[i], i);
+        free(list);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = { cmocka_unit_test(room_is_doubled),
                                             cmocka_unit_test(one_more_by_powers_of_two),
-                                            cmocka_unit_test(without_memory_all_stays) };
+                                            cmocka_unit_test(without_memory_all_stays),
+                                            cmocka_unit_test(a_count_that_cannot_be_doubled) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
