@@ -129,8 +129,9 @@ static pid_t fork_writer(int *ret_go, int *ret_io)
 /* What is done after the last sample, and by what came and went between two, is in the rows and in the totals. */
 static void what_ended_has_its_last_values(void **state)
 {
-        static const char cmdline[] = "came\0and went";
+        static const char cmdline[] = "came\0and went", of_the_first_exec[] = "env\0serve";
         struct machine *m = live_machine();
+        char text[INFP_ROW_TEXT];
         int go, io;
         struct watch w;
         pid_t seen = fork_writer(&go, &io), unseen;
@@ -140,7 +141,7 @@ static void what_ended_has_its_last_values(void **state)
         watch_sample(&w);
         assert_int_equal(value(facts_of(m, seen), "pWriteCharsBytes"), 0);
         close(go);
-        bury(&w, seen, io, NULL, 0);
+        bury(&w, seen, io, of_the_first_exec, sizeof(of_the_first_exec));
         unseen = fork_writer(&go, &io);
         close(go);
         bury(&w, unseen, io, cmdline, sizeof(cmdline));
@@ -153,6 +154,9 @@ static void what_ended_has_its_last_values(void **state)
                 assert_true(value(facts_of(m, pid), "pCpuTimeNs") >= 50000000);
                 assert_true(value(facts_of(m, pid), "pRssPeakBytes") >= 777 * 1024);
         }
+        assert_non_null(
+                strstr(kept_text(entity_of(m, seen), kept_cell(entity_of(m, seen), "pCmdline"), text, sizeof(text)),
+                       "test_processes_live"));
         assert_text(entity_of(m, unseen), "pName", "test_processes_");
         assert_text(entity_of(m, unseen), "pCmdline", "came 'and went'");
         for (int i = 0; i < 3; i++, watch_tick(&w)) {

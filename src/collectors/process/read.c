@@ -374,11 +374,12 @@ static void compare_name(const struct infp_process *p, struct process_user *u)
         u->has_changed = true;
 }
 
-/* An empty one is no change: an ending process has none any more. */
+/* An empty one is no change: an ending process has none any more. The last look's is that of the first exec: for what came and
+ * went between two samples. */
 static int compare_cmdline(struct processes *s, const struct infp_env *env, struct infp_process *p)
 {
         struct process_user *u = p->user;
-        size_t size = read_cmdline(s, env, p);
+        size_t size = p->last && u->cmdline_size ? 0 : read_cmdline(s, env, p);
 
         if (!size || (size == u->cmdline_size && !memcmp(s->masked, u->cmdline, size)))
                 return 0;
