@@ -15,6 +15,8 @@ int64_t infp_unwind_table_row(const struct infp_unwind_table *table, uint64_t va
                 return (int64_t) table->n_rows - 1;
         low = buckets[bucket];
         high = buckets[bucket + 1];
+        if (low > table->n_rows || high > table->n_rows) /* damaged since it was checked */
+                return -1;
         while (low < high) {
                 const uint32_t middle = low + (high - low) / 2;
 

@@ -7,6 +7,11 @@ static const uint32_t kept_by_calls = 1 << INFP_RBX | 1 << INFP_RBP | 1 << INFP_
                                       1 << INFP_R14 | 1 << INFP_R15 | 1 << INFP_RIP;
 #define ALL_REGISTERS ((UINT32_C(1) << INFP_N_REGISTERS) - 1)
 
+/* Tables may lie in a file that was damaged since it was checked: registers that there are not must not lead elsewhere. */
+enum { ROOM = 32 };
+#define REGISTER(number) ((number) & (ROOM - 1))
+#define N_SAVES(rule) ((rule)->n_saves < INFP_N_REGISTERS ? (rule)->n_saves : INFP_N_REGISTERS)
+
 enum {
         ENTRY_BYTES = 64, /* _start ends a few instructions after its call */
         /* What guesses may look at and follow: in a walk, for a frame, one above the other, by frame pointers. */
@@ -33,7 +38,7 @@ struct walk {
         uint32_t words_left;  /* that guesses may still look at */
         uint32_t trials_left; /* that guesses may still follow */
         uint64_t address;
-        uint64_t values[INFP_N_REGISTERS];
+        uint64_t values[ROOM];
 };
 
 const char *infp_unwind_end_name(enum infp_unwind_end end)
@@ -77,6 +82,18 @@ uint32_t infp_unwind_find_mapping(const struct infp_unwind_space *space, uint64_
         return low > 0 && address < space->mappings[low - 1].end ? low - 1 : INFP_NO_MAPPING;
 }
 
+/* The number of the rule at vaddr. The table was checked; what is damaged since is as good as not there. */
+static unsigned number_at(const struct infp_unwind_table *table, uint64_t vaddr)
+{
+        const unsigned number = infp_unwind_table_find(table, vaddr);
+        const struct infp_unwind_rule *rule = &infp_unwind_table_rules(table)[number];
+
+        return number < table->n_rules && rule->first_save <= table->n_saves &&
+                               rule->n_saves <= table->n_saves - rule->first_save
+                       ? number
+                       : INFP_RULE_NONE;
+}
+
 static const struct infp_unwind_rule *look_up(const struct infp_unwind_space *space, uint64_t pc,
                                               const struct infp_unwind_save **ret_saves, uint32_t *ret_mapping,
                                               enum infp_unwind_end *ret_end)
@@ -91,7 +108,7 @@ static const struct infp_unwind_rule *look_up(const struct infp_unwind_space *sp
                 return NULL;
         mapping = &space->mappings[*ret_mapping];
         if (mapping->table)
-                number = infp_unwind_table_find(mapping->table, pc - mapping->bias);
+                number = number_at(mapping->table, pc - mapping->bias);
         if (number == INFP_RULE_NONE) {
                 *ret_end = INFP_UNWIND_NO_TABLE;
                 *ret_saves = by_frame_pointer_saves;
@@ -164,10 +181,10 @@ static enum infp_unwind_end read_word(const struct walk *walk, uint64_t address,
 
 static enum infp_unwind_end find_cfa(struct walk *walk, const struct infp_unwind_rule *rule, uint64_t *ret)
 {
-        const uint64_t base = walk->values[rule->cfa_register] + (uint64_t) (int64_t) rule->cfa_offset;
+        const uint64_t base = walk->values[REGISTER(rule->cfa_register)] + (uint64_t) (int64_t) rule->cfa_offset;
         enum infp_unwind_end end;
 
-        if (!(walk->valid >> rule->cfa_register & 1)) {
+        if (!(walk->valid >> REGISTER(rule->cfa_register) & 1)) {
                 walk->address = walk->values[INFP_RIP];
                 return INFP_UNWIND_BROKEN;
         }
@@ -193,24 +210,24 @@ static enum infp_unwind_end restore(struct walk *walk, const struct infp_unwind_
 {
         const bool is_from_cfa = save->kind <= INFP_SAVE_CFA_VALUE;
         const bool is_vital = save->reg == INFP_RIP || save->reg == INFP_RSP;
-        const uint64_t place = (is_from_cfa ? cfa : old[save->from]) + (uint64_t) (int64_t) save->offset;
+        const uint64_t place = (is_from_cfa ? cfa : old[REGISTER(save->from)]) + (uint64_t) (int64_t) save->offset;
         enum infp_unwind_end end;
 
-        if (!is_from_cfa && !(walk->valid >> save->from & 1)) {
+        if (!is_from_cfa && !(walk->valid >> REGISTER(save->from) & 1)) {
                 walk->address = old[INFP_RIP];
                 return INFP_UNWIND_BROKEN;
         }
         if (save->kind == INFP_SAVE_CFA_VALUE || save->kind == INFP_SAVE_REG_VALUE) {
-                walk->values[save->reg] = place;
-                walk->valid |= UINT32_C(1) << save->reg;
+                walk->values[REGISTER(save->reg)] = place;
+                walk->valid |= UINT32_C(1) << REGISTER(save->reg);
                 return INFP_UNWIND_COMPLETE;
         }
         /* In the epilogue of a realigned frame GCC still says "at rbp" when rbp is the caller's again; so is the rest. */
         if (save->kind == INFP_SAVE_AT_REG && save->from == INFP_RBP && (place >= cfa || place < sp) && !is_vital)
                 return INFP_UNWIND_COMPLETE;
-        end = read_word(walk, place, &walk->values[save->reg]);
+        end = read_word(walk, place, &walk->values[REGISTER(save->reg)]);
         if (__builtin_expect(end == INFP_UNWIND_COMPLETE, 1)) {
-                walk->valid |= UINT32_C(1) << save->reg;
+                walk->valid |= UINT32_C(1) << REGISTER(save->reg);
                 return end;
         }
         /* After the pops of an epilogue GCC still says where the registers were: they have their values again. */
@@ -226,17 +243,18 @@ static enum infp_unwind_end restore_plain(struct walk *walk, const struct infp_u
 {
         const struct infp_unwind_dump *dump = walk->start->dumps;
         const uint64_t from = cfa - dump->begin, limit = dump->size - 8;
+        const unsigned n = N_SAVES(rule);
         unsigned i;
 
-        for (i = 0; i < rule->n_saves && dump->size >= 8; i++) {
+        for (i = 0; i < n && dump->size >= 8; i++) {
                 const uint64_t at = from + (uint64_t) (int64_t) saves[i].offset;
 
                 if (__builtin_expect(at > limit, 0))
                         break;
-                memcpy(&walk->values[saves[i].reg], dump->bytes + at, 8);
-                walk->valid |= UINT32_C(1) << saves[i].reg;
+                memcpy(&walk->values[REGISTER(saves[i].reg)], dump->bytes + at, 8);
+                walk->valid |= UINT32_C(1) << REGISTER(saves[i].reg);
         }
-        for (; i < rule->n_saves; i++) {
+        for (; i < n; i++) {
                 const enum infp_unwind_end end = restore(walk, &saves[i], cfa, sp, walk->values);
 
                 if (end != INFP_UNWIND_COMPLETE)
@@ -251,7 +269,7 @@ static enum infp_unwind_end step(struct walk *walk, const struct infp_unwind_rul
 {
         const uint64_t sp = walk->values[INFP_RSP];
         const bool is_signal = rule->flags & INFP_RULE_SIGNAL;
-        uint64_t copy[INFP_N_REGISTERS], cfa;
+        uint64_t copy[ROOM], cfa;
         const uint64_t *old = walk->values;
         enum infp_unwind_end end = find_cfa(walk, rule, &cfa);
 
@@ -272,7 +290,7 @@ static enum infp_unwind_end step(struct walk *walk, const struct infp_unwind_rul
                 old = copy;
         }
         walk->values[INFP_RSP] = cfa;
-        for (unsigned i = 0; i < rule->n_saves; i++) {
+        for (unsigned i = 0; i < N_SAVES(rule); i++) {
                 end = restore(walk, &saves[i], cfa, sp, old);
                 if (__builtin_expect(end != INFP_UNWIND_COMPLETE, 0))
                         return end;
@@ -527,7 +545,8 @@ void infp_unwind(const struct infp_unwind_start *start, struct infp_unwind_cache
         walk.words_left = GUESS_WORDS;
         walk.trials_left = GUESS_TRIALS;
         walk.address = 0;
-        memcpy(walk.values, start->values, sizeof(walk.values));
+        memcpy(walk.values, start->values, INFP_N_REGISTERS * sizeof(walk.values[0]));
+        memset(walk.values + INFP_N_REGISTERS, 0, (ROOM - INFP_N_REGISTERS) * sizeof(walk.values[0]));
         ret->end = start->n_dumps ? walk_on(&walk) : INFP_UNWIND_TRUNCATED;
         ret->n_frames = walk.n_frames;
         ret->address = walk.address;

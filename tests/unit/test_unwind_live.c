@@ -144,6 +144,43 @@ static void test_known_depth(void **state)
         assert_memory_equal(&other.frames, &now.frames, now.result.n_frames * sizeof(now.frames[0]));
 }
 
+/* A table in a file that is damaged after it was checked: stacks are wrong then, and nothing outside of the table is read or written. */
+static void test_damaged_tables(void **state)
+{
+        const uint32_t at = infp_unwind_find_mapping(&self.space, (uint64_t) test_damaged_tables);
+        struct infp_unwind_mapping *mapping = &self.mappings[at];
+        const struct infp_unwind_table *whole = mapping->table;
+        uint64_t random = 88172645463325252;
+        unsigned n_wrong = 0;
+
+        (void) state;
+        at_the_bottom = look;
+        recurse(DEPTH - 1);
+        unwind(&now, false, MAX_FRAMES);
+        for (unsigned round = 0; round < 400; round++) {
+                /* Of the exact size, for the address sanitizer. */
+                struct infp_unwind_table *table = malloc(whole->size);
+
+                memcpy(table, whole, whole->size);
+                for (uint64_t i = 0; i < whole->size / (round % 20 + 1); i++) {
+                        random ^= random << 13;
+                        random ^= random >> 7;
+                        random ^= random << 17;
+                        ((uint8_t *) table)[sizeof(*table) + random % (whole->size - sizeof(*table))] =
+                                (uint8_t) (random >> 32);
+                }
+                mapping->table = table;
+                other = now;
+                infp_unwind_cache_init(&cache, cached, sizeof(cached) / sizeof(cached[0]));
+                unwind(&other, round % 2, MAX_FRAMES);
+                n_wrong += other.result.n_frames != now.result.n_frames;
+                free(table);
+        }
+        assert_in_range(n_wrong, 200, 400);
+        mapping->table = whole;
+        infp_unwind_cache_init(&cache, cached, sizeof(cached) / sizeof(cached[0]));
+}
+
 static void test_too_deep(void **state)
 {
         (void) state;
@@ -467,6 +504,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_known_depth),
+                cmocka_unit_test(test_damaged_tables),
                 cmocka_unit_test(test_too_deep),
                 cmocka_unit_test(test_truncated),
                 cmocka_unit_test(test_signal),
