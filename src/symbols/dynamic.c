@@ -69,12 +69,16 @@ static const Elf64_Phdr *find_part(const struct infp_image *image, uint64_t vadd
         return NULL;
 }
 
-/* All words from an address to the end of its part: looked for once, since a file may claim millions of words and of parts. */
+/* All words from an address to the end of its part, or of a file that was cut short: looked for once, since a file may claim millions of
+ * words and of parts. */
 static const uint8_t *find_words(struct infp_image *image, uint64_t vaddr, uint64_t *ret_n)
 {
         const Elf64_Phdr *part = find_part(image, vaddr);
-        const uint64_t size = part ? part->p_filesz - (vaddr - part->p_vaddr) : 0;
+        const uint64_t at = part ? part->p_offset + (vaddr - part->p_vaddr) : 0;
+        uint64_t size = part ? part->p_filesz - (vaddr - part->p_vaddr) : 0;
 
+        if (at < image->size && size > image->size - at)
+                size = image->size - at;
         *ret_n = size / 4;
         return part ? infp_image_at(image, vaddr, size) : NULL;
 }

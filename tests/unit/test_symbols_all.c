@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "symbols/dynamic.h"
 #include "symbols/image.h"
 #include "symbols/symbols.h"
 
@@ -137,11 +138,64 @@ static void parts_that_overlap_are_read_once(void **state)
         infp_image_close(&image);
 }
 
+/* Neither section headers, nor all of the segment that has the tables of the loader: what is there says how many symbols there are. */
+static void symbols_of_a_cut_file_are_counted(void **state)
+{
+        struct {
+                Elf64_Ehdr head;
+                Elf64_Phdr parts[2];
+                Elf64_Dyn dynamic[5];
+                uint32_t hash[4]; /* buckets, first symbol, words of the filter, shift */
+                uint64_t filter;
+                uint32_t bucket, chain[3];
+                Elf64_Sym symbols[4];
+                char names[8];
+        } file = {
+                .head = { .e_ident = ELFMAG,
+                          .e_type = ET_DYN,
+                          .e_machine = EM_X86_64,
+                          .e_phoff = sizeof(Elf64_Ehdr),
+                          .e_phentsize = sizeof(Elf64_Phdr),
+                          .e_phnum = 2 },
+                .dynamic = { { .d_tag = DT_GNU_HASH },
+                             { .d_tag = DT_SYMTAB },
+                             { .d_tag = DT_STRTAB },
+                             { .d_tag = DT_STRSZ } },
+                .hash = { 1, 1, 1, 0 },
+                .bucket = 1,
+                .chain = { 2, 4, 5 }, /* the last of a chain is odd */
+        };
+        const uint64_t begin = (uint64_t) &file;
+        struct infp_symbol_sections found;
+        struct infp_image image;
+        struct infp_err err = { "" };
+
+        (void) state;
+        file.head.e_ident[EI_CLASS] = ELFCLASS64;
+        file.head.e_ident[EI_DATA] = ELFDATA2LSB;
+        file.parts[0] =
+                (Elf64_Phdr){ .p_type = PT_LOAD, .p_filesz = sizeof(file) + 65536, .p_memsz = sizeof(file) + 65536 };
+        file.parts[1] = (Elf64_Phdr){ .p_type = PT_DYNAMIC,
+                                      .p_offset = (uint64_t) file.dynamic - begin,
+                                      .p_filesz = sizeof(file.dynamic) };
+        file.dynamic[0].d_un.d_ptr = (uint64_t) file.hash - begin;
+        file.dynamic[1].d_un.d_ptr = (uint64_t) file.symbols - begin;
+        file.dynamic[2].d_un.d_ptr = (uint64_t) file.names - begin;
+        file.dynamic[3].d_un.d_val = sizeof(file.names);
+        if (infp_image_open_bytes(&image, &file, sizeof(file), false, "cut", &err) < 0)
+                fail_msg("%s", err.text);
+        assert_true(infp_symbol_sections_by_loader(&image, &found));
+        assert_int_equal(found.symbols.sh_size, sizeof(file.symbols));
+        assert_int_equal(found.symbols.sh_offset, (uint64_t) file.symbols - begin);
+        infp_image_close(&image);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_few_names_are_those_of_all),
                 cmocka_unit_test(parts_that_overlap_are_read_once),
+                cmocka_unit_test(symbols_of_a_cut_file_are_counted),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
