@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/time.h"
 #include "sampler/perf/inner.h"
 #include "skip_because.h"
 
@@ -67,15 +68,15 @@ static void test_nobody_is_sampled_twice(void **state)
 
         (void) state;
         open_world(&world, INFP_PERF_THREADS);
-        infp_perf_note_task(&world.perf, true, 101, 102, 101);
+        infp_perf_note_task(&world.perf, 1, true, 101, 102, 101);
         assert_true(is_open(&world, 0) && is_open(&world, 2));
         assert_false(is_open(&world, 1));
         assert_int_equal(world.perf.n_events, 2 * CPUS);
         assert_int_equal(*known(&world, 102), PERF_INHERITED);
         /* Its place is the next one's. */
-        infp_perf_note_task(&world.perf, true, 101, 110, 101);
+        infp_perf_note_task(&world.perf, 1, true, 101, 110, 101);
         assert_int_equal(*known(&world, 110), PERF_INHERITED);
-        infp_perf_note_task(&world.perf, false, 101, 110, 101);
+        infp_perf_note_task(&world.perf, 1, false, 101, 110, 101);
         assert_null(known(&world, 110));
         close_world(&world);
 }
@@ -87,7 +88,7 @@ static void test_heirs_keep_their_events(void **state)
 
         (void) state;
         open_world(&world, INFP_PERF_THREADS);
-        infp_perf_note_task(&world.perf, false, 101, 103, 101);
+        infp_perf_note_task(&world.perf, 1, false, 101, 103, 101);
         assert_true(is_open(&world, 2));
         assert_true(world.groups[2].is_ended);
         assert_null(known(&world, 103));    /* the number may be given out again */
@@ -113,7 +114,7 @@ static void test_events_of_the_gone_are_closed(void **state)
         }
         infp_perf_groups_reap(&world.perf);
         assert_true(is_open(&world, 2)); /* nobody has said that it ended */
-        infp_perf_note_task(&world.perf, false, 101, 103, 101);
+        infp_perf_note_task(&world.perf, 1, false, 101, 103, 101);
         infp_perf_groups_reap(&world.perf);
         assert_false(is_open(&world, 2));
         assert_true(is_open(&world, 0) && is_open(&world, 1));
@@ -129,16 +130,34 @@ static void test_processes_of_the_target(void **state)
         open_world(&world, INFP_PERF_CPUS);
         assert_true(infp_perf_is_of_target(perf, 101, 500));
         assert_false(infp_perf_is_of_target(perf, 200, 200));
-        infp_perf_note_task(perf, true, 200, 200, 101); /* a child */
-        infp_perf_note_task(perf, true, 201, 201, 200); /* its child */
-        infp_perf_note_task(perf, true, 300, 300, 299); /* somebody else's */
+        infp_perf_note_task(perf, 1, true, 200, 200, 101); /* a child */
+        infp_perf_note_task(perf, 1, true, 201, 201, 200); /* its child */
+        infp_perf_note_task(perf, 1, true, 300, 300, 299); /* somebody else's */
         assert_true(infp_perf_is_of_target(perf, 200, 200) && infp_perf_is_of_target(perf, 201, 201));
         assert_false(infp_perf_is_of_target(perf, 300, 300));
-        infp_perf_note_task(perf, true, 101, 202, 101); /* a thread: its number is no process */
+        infp_perf_note_task(perf, 1, true, 101, 202, 101); /* a thread: its number is no process */
         assert_false(infp_perf_is_of_target(perf, 202, 202));
-        infp_perf_note_task(perf, true, 200, 200, 299); /* the number was given out again */
+        infp_perf_note_task(perf, 1, true, 200, 200, 299); /* the number was given out again */
         assert_false(infp_perf_is_of_target(perf, 200, 200));
         close_world(&world);
+}
+
+/* After an end of which the kernel told late: the number may be somebody else's by then. */
+static void test_who_has_the_number_now(void **state)
+{
+        const uint64_t now = infp_clock_ns(CLOCK_MONOTONIC);
+        const pid_t child = fork();
+
+        (void) state;
+        if (!child)
+                for (;;)
+                        pause();
+        assert_true(infp_perf_was_there(getpid(), now));
+        assert_true(infp_perf_was_there(child, now + INFP_NS_PER_S));
+        assert_false(infp_perf_was_there(child, now - INFP_NS_PER_S));
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        assert_false(infp_perf_was_there(child, now + INFP_NS_PER_S));
 }
 
 static void ignore_sample(void *context, const struct infp_perf_sample *sample)
@@ -195,11 +214,9 @@ static void test_live(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_nobody_is_sampled_twice),
-                cmocka_unit_test(test_heirs_keep_their_events),
-                cmocka_unit_test(test_events_of_the_gone_are_closed),
-                cmocka_unit_test(test_processes_of_the_target),
-                cmocka_unit_test(test_live),
+                cmocka_unit_test(test_nobody_is_sampled_twice),       cmocka_unit_test(test_heirs_keep_their_events),
+                cmocka_unit_test(test_events_of_the_gone_are_closed), cmocka_unit_test(test_processes_of_the_target),
+                cmocka_unit_test(test_who_has_the_number_now),        cmocka_unit_test(test_live),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,5 +70,7 @@ static inline uint64_t perf_key(int32_t number)
 {
         return (uint64_t) (uint32_t) number * UINT64_C(0x9e3779b97f4a7c15); /* the map wants mixed keys */
 }
-void infp_perf_note_task(void *perf, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
+void infp_perf_note_task(void *perf, uint64_t t_ns, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
+/* Whether the process that has the number now was there at that time (CLOCK_MONOTONIC), within 10 ms. */
+bool infp_perf_was_there(int32_t pid, uint64_t t_ns);
 bool infp_perf_is_of_target(void *perf, int32_t pid, int32_t tid);

@@ -209,14 +209,14 @@ static bool give_task(struct infp_perf_reader *reader, struct part part, bool is
             !take_i32(&part, &parent_tid))
                 return false;
         if (is_fork && reader->task)
-                reader->task(reader->context, true, pid, tid, parent_pid);
+                reader->task(reader->context, t_ns, true, pid, tid, parent_pid);
         is_wanted = !reader->is_wanted || reader->is_wanted(reader->context, pid, tid);
         if (is_wanted && is_fork && handler->fork)
                 handler->fork(handler->context, t_ns, pid, tid, parent_pid, parent_tid);
         if (is_wanted && !is_fork && handler->exit)
                 handler->exit(handler->context, t_ns, pid, tid);
         if (!is_fork && reader->task)
-                reader->task(reader->context, false, pid, tid, parent_pid);
+                reader->task(reader->context, t_ns, false, pid, tid, parent_pid);
         return true;
 }
 

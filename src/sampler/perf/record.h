@@ -28,7 +28,7 @@ struct infp_perf_reader {
         /* False: not given on. NULL: everything is. */
         bool (*is_wanted)(void *context, int32_t pid, int32_t tid);
         /* Sees every fork and exit before is_wanted is asked. May be NULL. */
-        void (*task)(void *context, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
+        void (*task)(void *context, uint64_t t_ns, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid);
         void *context;
         bool is_of_switches; /* the record lies in a ring of samples of switches: what is lost there is counted apart */
         uint64_t n_samples, n_lost, n_lost_switches, n_throttled, n_broken, n_foreign;

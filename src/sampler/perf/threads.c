@@ -14,6 +14,7 @@
 #include "base/number.h"
 #include "base/sort.h"
 #include "base/time.h"
+#include "collect/process_stat.h"
 #include "sampler/perf/inner.h"
 
 enum {
@@ -250,6 +251,20 @@ static void note_process(struct infp_perf *perf, bool is_fork, int32_t pid, int3
                 infp_map_delete(&perf->known, perf_key(pid));
 }
 
+bool infp_perf_was_there(int32_t pid, uint64_t t_ns)
+{
+        infp_autoclose int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        const uint64_t boottime_ns = t_ns + infp_clock_ns(CLOCK_BOOTTIME) - infp_clock_ns(CLOCK_MONOTONIC);
+        struct infp_process process = { 0 };
+        char path[64], text[2048];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "proc/%d/stat", pid);
+        n = infp_read_at(root_fd, path, text, sizeof(text));
+        return n > 0 && infp_process_stat_parse(text, (size_t) n, &process) == 0 &&
+               process.start_ticks <= boottime_ns / (INFP_NS_PER_S / (uint64_t) sysconf(_SC_CLK_TCK));
+}
+
 /* It is there, and has other rights than the one who started it: so much the kernel shows of every process. */
 static bool has_own_rights(int32_t pid)
 {
@@ -290,11 +305,11 @@ static void resume_thread(struct infp_perf *perf, const struct thread *thread)
                 perf->groups[group].is_ended = true; /* closed when the kernel hangs up */
 }
 
-static void resume(struct infp_perf *perf, int32_t pid)
+static void resume(struct infp_perf *perf, int32_t pid, uint64_t t_ns)
 {
         struct threads threads = { 0 };
 
-        if (perf->is_stopped || !has_own_rights(pid))
+        if (perf->is_stopped || !has_own_rights(pid) || !infp_perf_was_there(pid, t_ns))
                 return;
         list_new(perf, pid, &threads); /* it may have started some since */
         for (size_t i = 0; i < threads.n; i++)
@@ -302,7 +317,7 @@ static void resume(struct infp_perf *perf, int32_t pid)
         free(threads.list);
 }
 
-void infp_perf_note_task(void *context, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid)
+void infp_perf_note_task(void *context, uint64_t t_ns, bool is_fork, int32_t pid, int32_t tid, int32_t parent_pid)
 {
         struct infp_perf *perf = context;
 
@@ -311,7 +326,7 @@ void infp_perf_note_task(void *context, bool is_fork, int32_t pid, int32_t tid, 
         else if (perf->method == INFP_PERF_CPUS && pid != parent_pid)
                 note_process(perf, is_fork, pid, parent_pid);
         if (!is_fork && pid == tid && (perf->method == INFP_PERF_TREE || perf->method == INFP_PERF_THREADS))
-                resume(perf, pid);
+                resume(perf, pid, t_ns);
 }
 
 bool infp_perf_is_of_target(void *context, int32_t pid, int32_t tid)
