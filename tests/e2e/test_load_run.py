@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from conftest import TOP
+from namespaces import unshare
 from test_load import load_json, run_load, truth, truth_program  # noqa: F401  (fixtures)
 from waiting import wait_for
 
@@ -50,6 +53,25 @@ def test_a_run_takes_the_requests_of_its_own_server_alone(infprof, truth, tmp_pa
     finally:
         end(launched)
         end(named)
+
+
+def test_a_server_in_a_network_of_its_own(infprof, tmp_path):
+    """As a container has: the port is known by the target's own network, and not ours."""
+    if subprocess.run([*unshare("--net"), "ip", "link", "set", "lo", "up"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("the loopback of another network cannot be switched on")
+    server = subprocess.Popen([*unshare("--net"), "sh", "-ec", 'ip link set lo up; exec "$@"', "-", sys.executable, "-u",
+                               str(TOP / "tests" / "fakes" / "engines.py"), "vllm"], stdout=subprocess.PIPE, text=True)
+    url = server.stdout.readline().strip()
+    process, uuid = record_beside(infprof, tmp_path / "attached", "--pid", server.pid)
+    try:
+        inside = ["nsenter", "-t", server.pid, "-n", infprof]
+        words = [*inside, "load", url, "-n", 1, "--output-tokens", 2, "--json"]
+        done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, check=True, timeout=120, cwd=tmp_path)
+        assert json.loads(done.stdout)["run"] == uuid
+    finally:
+        end(process)
+        server.kill()
+        server.wait()
 
 
 def test_a_run_of_the_machine_takes_its_servers(infprof, truth, tmp_path):
