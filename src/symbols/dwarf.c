@@ -1,7 +1,13 @@
 #include "symbols/dwarf.h"
 
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <errno.h>
+#include <libelf.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +15,78 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/sort.h"
-#include "symbols/libdw.h"
 #include "symbols/symbols.h"
+
+/* ---- elfutils' libdw and libelf ----
+ * Loaded when lines are wanted: recording needs neither, and a machine without them has names all the same. Their declarations are
+ * those of their own headers. */
+
+#define LIBDW(F)                \
+        F(dwarf_attr)           \
+        F(dwarf_attr_integrate) \
+        F(dwarf_begin_elf)      \
+        F(dwarf_child)          \
+        F(dwarf_dieoffset)      \
+        F(dwarf_end)            \
+        F(dwarf_filesrc)        \
+        F(dwarf_formref_die)    \
+        F(dwarf_formstring)     \
+        F(dwarf_formudata)      \
+        F(dwarf_get_units)      \
+        F(dwarf_getsrc_die)     \
+        F(dwarf_getsrcfiles)    \
+        F(dwarf_haspc)          \
+        F(dwarf_lineno)         \
+        F(dwarf_linesrc)        \
+        F(dwarf_offdie)         \
+        F(dwarf_ranges)         \
+        F(dwarf_setalt)         \
+        F(dwarf_siblingof)      \
+        F(dwarf_tag)            \
+        F(dwelf_dwarf_gnu_debugaltlink)
+
+#define LIBELF(F)    \
+        F(elf_begin) \
+        F(elf_end)   \
+        F(elf_version)
+
+struct libdw {
+#define FIELD(name) __typeof__(name) *name;
+        LIBDW(FIELD)
+        LIBELF(FIELD)
+#undef FIELD
+};
+
+static struct libdw functions;
+
+static bool load(void)
+{
+        void *dw = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL), *elf = dlopen("libelf.so.1", RTLD_NOW | RTLD_LOCAL);
+        bool has_all = dw && elf;
+
+#define LOAD_DW(name) has_all = has_all && (*(void **) &functions.name = dlsym(dw, #name)) != NULL;
+        LIBDW(LOAD_DW)
+#undef LOAD_DW
+#define LOAD_ELF(name) has_all = has_all && (*(void **) &functions.name = dlsym(elf, #name)) != NULL;
+        LIBELF(LOAD_ELF)
+#undef LOAD_ELF
+        return has_all && functions.elf_version(EV_CURRENT) != EV_NONE;
+}
+
+/* NULL: not on this machine. Loaded once, and kept. */
+static const struct libdw *load_libdw(void)
+{
+        static enum { NEW, THERE, MISSING } state;
+
+        if (state == NEW)
+                state = load() ? THERE : MISSING;
+        return state == THERE ? &functions : NULL;
+}
+
+bool infp_symbols_have_lines(void)
+{
+        return load_libdw() != NULL;
+}
 
 enum { MAX_ENTRIES = 16 << 20, MAX_DEPTH = 128 };
 
@@ -47,7 +123,7 @@ struct unit {
 };
 
 struct infp_dwarf {
-        const struct infp_libdw *lib;
+        const struct libdw *lib;
         Elf *elf, *alt_elf;
         Dwarf *dwarf, *alt;
         int alt_fd;
@@ -73,7 +149,7 @@ static int add(struct extents *list, uint64_t begin, uint64_t end, uint32_t inde
         return 0;
 }
 
-static int add_ranges(const struct infp_libdw *lib, struct extents *list, Dwarf_Die *die, uint32_t index)
+static int add_ranges(const struct libdw *lib, struct extents *list, Dwarf_Die *die, uint32_t index)
 {
         Dwarf_Addr base, begin, end;
         ptrdiff_t at = 0;
@@ -121,7 +197,7 @@ static const struct extent *find(const struct extents *list, uint64_t address)
 
 static int read_units(struct infp_dwarf *dwarf)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         Dwarf_CU *cu = NULL;
         Dwarf_Half version;
         uint8_t type;
@@ -209,7 +285,7 @@ static uint32_t scope_of(const struct unit *unit, uint64_t offset)
  * follow it for ever. */
 static int walk(struct infp_dwarf *dwarf, struct unit *unit, Dwarf_Die *parent, uint32_t scope, unsigned depth)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         Dwarf_Off last = lib->dwarf_dieoffset(parent);
         Dwarf_Die die;
         int r = lib->dwarf_child(parent, &die) == 0 ? 0 : 1;
@@ -247,7 +323,7 @@ static int walk(struct infp_dwarf *dwarf, struct unit *unit, Dwarf_Die *parent, 
 static uint32_t find_scope(struct infp_dwarf *dwarf, const struct unit *unit, Dwarf_Die *die)
 {
         static const unsigned ways[] = { DW_AT_abstract_origin, DW_AT_specification };
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         uint32_t scope = scope_of(unit, lib->dwarf_dieoffset(die));
         Dwarf_Attribute attribute;
         Dwarf_Die at = *die;
@@ -301,7 +377,7 @@ static bool function_at(struct infp_dwarf *dwarf, struct unit *unit, uint64_t ad
 /* What `dwz` moved into a file that several debug files share. */
 static void open_alt(struct infp_dwarf *dwarf, const struct infp_debug_places *places)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         const char *name;
         const void *build_id;
         const ssize_t size = lib->dwelf_dwarf_gnu_debugaltlink(dwarf->dwarf, &name, &build_id);
@@ -320,7 +396,7 @@ static void open_alt(struct infp_dwarf *dwarf, const struct infp_debug_places *p
 int infp_dwarf_open(int fd, const char *path, const struct infp_debug_places *places, struct infp_dwarf **ret,
                     struct infp_err *err)
 {
-        const struct infp_libdw *lib = infp_libdw();
+        const struct libdw *lib = load_libdw();
         struct infp_dwarf *dwarf;
         int r = -EBADMSG;
 
@@ -381,14 +457,14 @@ struct infp_dwarf *infp_dwarf_close(struct infp_dwarf *dwarf)
         return NULL;
 }
 
-static const char *text_of(const struct infp_libdw *lib, Dwarf_Die *die, unsigned name)
+static const char *text_of(const struct libdw *lib, Dwarf_Die *die, unsigned name)
 {
         Dwarf_Attribute attribute;
 
         return lib->dwarf_attr_integrate(die, name, &attribute) ? lib->dwarf_formstring(&attribute) : NULL;
 }
 
-static int64_t number_of(const struct infp_libdw *lib, Dwarf_Die *die, unsigned name)
+static int64_t number_of(const struct libdw *lib, Dwarf_Die *die, unsigned name)
 {
         Dwarf_Attribute attribute;
         Dwarf_Word number;
@@ -417,7 +493,7 @@ static const char *whole_path(struct infp_dwarf *dwarf, struct unit *unit, unsig
 static void name_level(struct infp_dwarf *dwarf, struct unit *unit, unsigned level, Dwarf_Die *die,
                        struct infp_dwarf_level *ret)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         char *whole = dwarf->name + (size_t) level * NAME;
 
         *ret = (struct infp_dwarf_level){ .name = text_of(lib, die, DW_AT_name),
@@ -431,8 +507,7 @@ static void name_level(struct infp_dwarf *dwarf, struct unit *unit, unsigned lev
 }
 
 /* The inlined call below `parent` that has the address. Blocks are looked through. */
-static bool find_inlined(const struct infp_libdw *lib, Dwarf_Die *parent, uint64_t address, unsigned depth,
-                         Dwarf_Die *ret)
+static bool find_inlined(const struct libdw *lib, Dwarf_Die *parent, uint64_t address, unsigned depth, Dwarf_Die *ret)
 {
         Dwarf_Off last = lib->dwarf_dieoffset(parent);
         Dwarf_Die die;
@@ -461,7 +536,7 @@ static bool find_inlined(const struct infp_libdw *lib, Dwarf_Die *parent, uint64
 static void take_call(struct infp_dwarf *dwarf, struct unit *unit, Dwarf_Die *call, unsigned level,
                       struct infp_dwarf_level *caller)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         Dwarf_Attribute attribute;
         Dwarf_Word file;
         Dwarf_Files *files;
@@ -477,7 +552,7 @@ static void take_call(struct infp_dwarf *dwarf, struct unit *unit, Dwarf_Die *ca
 
 unsigned infp_dwarf_at(struct infp_dwarf *dwarf, uint64_t address, struct infp_dwarf_level *ret, unsigned max)
 {
-        const struct infp_libdw *lib = dwarf->lib;
+        const struct libdw *lib = dwarf->lib;
         struct unit *unit = unit_at(dwarf, address);
         Dwarf_Line *line;
         Dwarf_Die die;

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 
 #include "sampler/objects/image.h"
-#include "sampler/objects/memory.h"
 #include "sampler/objects/open.h"
 #include "sampler/objects/tables_cache.h"
 #include "sampler/spaces/space.h"

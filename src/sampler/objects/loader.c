@@ -12,7 +12,6 @@
 #include "base/procfile.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "sampler/objects/memory.h"
 #include "sampler/objects/tables_cache.h"
 
 /* Two, so that a large table does not keep the small ones waiting. */

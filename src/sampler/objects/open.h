@@ -26,10 +26,13 @@ enum infp_object_way {
         INFP_BY_MAP_FILES, /* deleted files too; root alone may */
         INFP_BY_EXE,       /* a deleted program */
         INFP_BY_FD,        /* memory files that it holds open */
-        INFP_BY_MEMORY,    /* what of it is mapped (memory.h) */
+        INFP_BY_MEMORY,    /* what of it is mapped */
         INFP_OBJECT_WAYS,
 };
 
 /* One way: a descriptor, or a negative errno (-ESTALE: another file is there now). ret: who the file is. */
 int infp_object_open(int root_fd, const struct infp_object_place *place, enum infp_object_way way,
                      struct infp_file_identity *ret);
+
+/* Looks again where the process has the mapping, and of which inode it is. False: there is nothing executable now. */
+bool infp_object_find(int root_fd, struct infp_object_place *place);

@@ -1,9 +1,9 @@
 /* Shared by the files that make stacks of samples. */
 #pragma once
 
+#include "base/ids.h"
 #include "base/map.h"
 #include "sampler/spaces/process.h"
-#include "sampler/stacks/seen.h"
 #include "sampler/stacks/stack.h"
 #include "sampler/stacks/wait.h"
 #include "unwind/walk.h"
@@ -41,7 +41,10 @@ struct infp_stacks {
         struct infp_objects *objects;
         struct infp_processes processes;
         struct infp_wait wait;
-        struct infp_seen seen;
+        /* Ids whose entities were written. All of them are forgotten when they are many, and every few minutes, since the recorder forgets
+         * entities that it was not told of for long: what is in use is then told again. */
+        struct infp_ids seen;
+        uint64_t forgot_ns;
         uint32_t max_depth, last_space_id;
         uint64_t frames_cleared_ns, n_guesses;
         struct infp_unwind_cache cache;

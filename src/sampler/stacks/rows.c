@@ -15,6 +15,14 @@ int infp_stack_put_row(struct infp_stacks *stacks)
         return stacks->options.put(stacks->options.put_context, &stacks->row);
 }
 
+static void add_seen(struct infp_stacks *stacks, uint64_t id)
+{
+        if (!id || infp_ids_add(&stacks->seen, id) >= 0)
+                return;
+        infp_ids_clear(&stacks->seen);
+        infp_ids_add(&stacks->seen, id);
+}
+
 /* ---- frames that have to be named while the recording lasts, or from descriptors that are kept for it ---- */
 
 struct infp_nameless {
@@ -205,7 +213,7 @@ static void put_frame(struct infp_stacks *stacks, const struct infp_stack_found 
         const struct infp_object *object = place->object;
         const char *name = object ? object->name : place->kind == INFP_FRAME_KERNEL ? kernel_name : unknown_name;
 
-        if (infp_seen_has(&stacks->seen, place->id))
+        if (infp_ids_has(&stacks->seen, place->id))
                 return;
         infp_row_begin(&stacks->row, &infp_table_frames, moment->t_ns);
         infp_row_id(&stacks->row, INFP_FRAMES_ID, place->id);
@@ -216,7 +224,7 @@ static void put_frame(struct infp_stacks *stacks, const struct infp_stack_found 
         infp_row_u64(&stacks->row, INFP_FRAMES_ADDRESS, place->address);
         infp_row_bool(&stacks->row, INFP_FRAMES_IS_GUESSED, place->is_guessed);
         if (infp_stack_put_row(stacks) == 0) {
-                infp_seen_add(&stacks->seen, place->id);
+                add_seen(stacks, place->id);
                 stacks->counts.n_frame_rows++;
         }
         note_nameless(stacks, moment, place);
@@ -242,7 +250,7 @@ static void put_mapping(struct infp_stacks *stacks, const struct infp_stack_foun
         const struct infp_object *object = mapping->object;
         const uint64_t id = mapping_id(moment->process, mapping);
 
-        if (infp_seen_has(&stacks->seen, id))
+        if (infp_ids_has(&stacks->seen, id))
                 return;
         infp_row_begin(&stacks->row, &infp_table_mappings, moment->t_ns);
         infp_row_id(&stacks->row, INFP_MAPPINGS_ID, id);
@@ -256,7 +264,7 @@ static void put_mapping(struct infp_stacks *stacks, const struct infp_stack_foun
         if (object->is_file)
                 infp_row_bool(&stacks->row, INFP_MAPPINGS_IS_DELETED, object->is_deleted);
         if (infp_stack_put_row(stacks) == 0)
-                infp_seen_add(&stacks->seen, id);
+                add_seen(stacks, id);
 }
 
 /* ---- nodes ---- */
@@ -274,8 +282,8 @@ static void put_node(struct infp_stacks *stacks, const struct infp_stack_found *
         if (infp_stack_put_row(stacks) < 0)
                 return;
         stacks->counts.n_stack_rows++;
-        if (infp_seen_has(&stacks->seen, frame))
-                infp_seen_add(&stacks->seen, id);
+        if (infp_ids_has(&stacks->seen, frame))
+                add_seen(stacks, id);
 }
 
 static struct infp_frame_place place_of(const struct infp_stacks *stacks, const struct infp_stack_found *moment,
@@ -314,13 +322,13 @@ static bool make_node(struct infp_stacks *stacks, const struct infp_stack_found 
         const uint64_t parent = *node, id = infp_stack_id(parent, frame_id(stacks, moment, unwound, frame, where));
 
         *node = id;
-        if (!infp_seen_has(&stacks->seen, id)) {
+        if (!infp_ids_has(&stacks->seen, id)) {
                 const struct infp_frame_place place = place_of(stacks, moment, unwound, frame);
 
                 put_frame(stacks, moment, &place);
                 put_node(stacks, moment, id, parent, place.id, depth);
         }
-        return infp_seen_has(&stacks->seen, id);
+        return infp_ids_has(&stacks->seen, id);
 }
 
 /* How many outer frames of the stack are those of the path. */
@@ -358,7 +366,7 @@ uint64_t infp_stack_nodes(struct infp_stacks *stacks, const struct infp_stack_fo
 
 void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_thread *thread)
 {
-        if (!thread->id || infp_seen_has(&stacks->seen, thread->id))
+        if (!thread->id || infp_ids_has(&stacks->seen, thread->id))
                 return;
         infp_row_begin(&stacks->row, &infp_table_threads, thread->t_ns);
         infp_row_id(&stacks->row, INFP_THREADS_ID, thread->id);
@@ -366,7 +374,7 @@ void infp_stack_thread_row(struct infp_stacks *stacks, const struct infp_space_t
         infp_row_i64(&stacks->row, INFP_THREADS_TID, thread->tid);
         infp_row_bytes(&stacks->row, INFP_THREADS_NAME, thread->name, strlen(thread->name));
         if (infp_stack_put_row(stacks) == 0)
-                infp_seen_add(&stacks->seen, thread->id);
+                add_seen(stacks, thread->id);
 }
 
 /* ---- frames that have a name alone ---- */
@@ -389,7 +397,7 @@ static bool put_symbol(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame
 static void put_named_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t frame, enum infp_frame_kind kind,
                             const char *name)
 {
-        if (infp_seen_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, name))
+        if (infp_ids_has(&stacks->seen, frame) || !put_symbol(stacks, t_ns, frame, name))
                 return;
         infp_row_begin(&stacks->row, &infp_table_frames, t_ns);
         infp_row_id(&stacks->row, INFP_FRAMES_ID, frame);
@@ -399,7 +407,7 @@ static void put_named_frame(struct infp_stacks *stacks, uint64_t t_ns, uint64_t 
         infp_row_bool(&stacks->row, INFP_FRAMES_IS_GUESSED, false);
         if (infp_stack_put_row(stacks) < 0)
                 return;
-        infp_seen_add(&stacks->seen, frame);
+        add_seen(stacks, frame);
         stacks->counts.n_frame_rows++;
 }
 
@@ -410,7 +418,7 @@ void infp_stacks_extend(struct infp_stacks *stacks, struct infp_stack_found *fou
         const uint64_t node = infp_stack_id(found->stack, frame);
         const uint32_t depth = found->stack ? found->depth + 1 : 0;
 
-        if (!infp_seen_has(&stacks->seen, node)) {
+        if (!infp_ids_has(&stacks->seen, node)) {
                 put_named_frame(stacks, found->t_ns, frame, kind, name);
                 put_node(stacks, found, node, found->stack, frame, depth);
         }

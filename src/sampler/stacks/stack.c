@@ -14,7 +14,9 @@
 
 enum {
         WAITING_BYTES = 8 << 20,
-        WAIT_S = 3,         /* a table that takes longer than this is not waited for */
+        WAIT_S = 3,     /* a table that takes longer than this is not waited for */
+        FORGET_S = 300, /* before the recorder does */
+        MOST_SEEN = 3 << 17,
         CLEAR_FRAMES_S = 5, /* so that objects in use are known to be */
         AHEAD_WORDS = 4096, /* of a stack that are looked at for objects that will be needed */
         GUESS_WORDS = 512,  /* where a guess may find its caller */
@@ -41,7 +43,7 @@ int infp_stacks_new(const struct infp_stacks_options *options, struct infp_stack
                 stacks->max_depth = INFP_STACK_DEPTH;
         stacks->row.text = stacks->text;
         stacks->row.text_cap = sizeof(stacks->text);
-        infp_seen_init(&stacks->seen);
+        infp_ids_init(&stacks->seen, MOST_SEEN);
         infp_unwind_cache_init(&stacks->cache, stacks->rules, INFP_STACK_RULES);
         r = infp_objects_new(stacks->env.root_fd, options->cache_directory, &stacks->objects, err);
         if (r == 0)
@@ -70,7 +72,7 @@ struct infp_stacks *infp_stacks_free(struct infp_stacks *stacks)
                         infp_stack_nameless_done(stacks);
                 infp_processes_done(&stacks->processes);
                 infp_objects_free(stacks->objects);
-                infp_seen_done(&stacks->seen);
+                infp_ids_done(&stacks->seen);
                 infp_map_done(&stacks->named);
                 free(stacks);
         }
@@ -444,7 +446,12 @@ void infp_stacks_turn(struct infp_stacks *stacks, uint64_t now_ns)
 
         if (is_news || (first && now_ns >= first->deadline_ns))
                 go_through(stacks, now_ns, false);
-        infp_seen_turn(&stacks->seen, now_ns);
+        if (!stacks->forgot_ns)
+                stacks->forgot_ns = now_ns;
+        if (now_ns >= stacks->forgot_ns + FORGET_S * INFP_NS_PER_S) {
+                infp_ids_clear(&stacks->seen);
+                stacks->forgot_ns = now_ns;
+        }
         if (now_ns >= stacks->frames_cleared_ns + CLEAR_FRAMES_S * INFP_NS_PER_S) {
                 memset(stacks->ids, 0, sizeof(stacks->ids));
                 for (unsigned i = 0; i < INFP_STACK_PATHS; i++)
