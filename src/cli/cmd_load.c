@@ -18,7 +18,6 @@
 #include "load/target.h"
 #include "model/mask.h"
 #include "view/report/parts.h"
-#include "view/requests.h"
 
 enum { SPARE_DESCRIPTORS = 64, MANY_DESCRIPTORS = 1 << 16, URL_MAX = 4096 };
 

@@ -1,7 +1,7 @@
 /* Requests summed up: from rows and from a run on disk, with answers computed by hand. */
 #include "report_sample.h"
 
-#include "view/requests.h"
+#include "view/report/report.h"
 
 enum { MS = 1000000 };
 

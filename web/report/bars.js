@@ -118,9 +118,9 @@ function gpuCards(gpus) {
   const pair = (a, b, unit, word) => (gpu) => `${of(a, unit)(gpu)}${typeof gpu[b] === 'number' ? `${word} ${of(b, unit)(gpu)}` : ''}`;
   const held = (gpu) => Object.entries(gpu.held_back_ratio || {}).filter(([, v]) => v > 0).map(([key, v]) => `${key.replaceAll('_', ' ')} ${show(v, 'ratio')}`).join(', ');
   const column = (name, f) => ({ name, is_text: true, of: f });
-  const table = tableOf('GPUs', [column('GPU', (gpu) => [gpu.gpu, gpu.name].filter(Boolean).join(' ')), column('in use', pair('utilization_percent', 'utilization_max_percent', '%', ', most')),
+  const table = tableOf('GPUs', [column('GPU', (gpu) => [gpu.gpu, gpu.name].filter(Boolean).join(' ')), column('in use', pair('utilization_percent', 'utilization_max_percent', '%', ', peak')),
     column('memory, peak', pair('memory_peak_bytes', 'memory_total_bytes', 'bytes', ' of')), column('power', pair('power_watts', 'power_limit_watts', 'W', ', limit')),
-    column('hottest', of('temperature_max_celsius', '°C')), column('energy', (gpu) => `${of('energy_joules', 'J')(gpu)}${gpu.energy_quality === 'estimated' ? ' (estimated)' : ''}`),
+    column('peak temperature', of('temperature_max_celsius', '°C')), column('energy', (gpu) => `${of('energy_joules', 'J')(gpu)}${gpu.energy_quality === 'estimated' ? ' (estimated)' : ''}`),
     column('held back by', (gpu) => held(gpu) || '–')], gpus);
   const processes = gpus.flatMap((gpu) => (gpu.processes || []).map((process) => ({ gpu, ...process })));
   return [wideCard('GPUs in the run', table), processes.length ? wideCard('Processes on GPUs',

@@ -34,10 +34,10 @@ function costCard(data) {
   const self = data.report.self || {};
   const lost = self.rows_dropped > 0 ? `${number(self.rows_dropped)} rows were lost` : null;
   return h('div', { class: 'card' }, h('h3', {}, 'The recorder'), lost ? h('p', { class: 'notice' }, lost) : null, factsList([
-    ['CPU time', `${show(self.cpu_s, 's')} (${show(self.cpu_percent_of_a_core, '%')} of a core)`], ['Most memory', show(self.rss_max_bytes, 'bytes')],
+    ['CPU time', `${show(self.cpu_s, 's')} (${show(self.cpu_percent_of_a_core, '%')} of a core)`], ['Peak memory', show(self.rss_max_bytes, 'bytes')],
     ['Rows', number(self.rows)], ['Rows lost', number(self.rows_dropped)], ['Written', show(self.bytes_written, 'bytes')], ['Errors', number(self.errors)],
     ['Samples', `${number(self.ticks)}, ${number(self.ticks_missed)} missed`],
-    ['Late by', `${show(self.tick_late_mean_ms, 'ms')} on average, ${show(self.tick_late_max_ms, 'ms')} at most`]]));
+    ['Late by', `${show(self.tick_late_mean_ms, 'ms')} on average, peak ${show(self.tick_late_max_ms, 'ms')}`]]));
 }
 
 function runCard(data) {

@@ -98,6 +98,6 @@ class HeatMap extends Plot {
   columns() {
     const of = (key) => (row) => summary({ middle: this.data.cores.v[row], low: this.data.cores.v[row], high: this.data.cores.v[row] }, view.from, view.to, this.step)?.[key] ?? null;
     return [textColumn('core', (row) => this.data.cores.names[row]), { name: 'mean', unit: '%', of: of('mean') },
-      { name: 'least', unit: '%', of: of('low') }, { name: 'most', unit: '%', of: of('high') }];
+      { name: 'min', unit: '%', of: of('low') }, { name: 'max', unit: '%', of: of('high') }];
   }
 }

@@ -24,7 +24,7 @@ function folded(title, make) {
 
 function metricsTable(metrics) {
   const value = (name, key) => ({ name, unit: '', of: (metric) => metric[key] ?? null, show: (v, metric) => show(v, metric.unit === 'ratio' && !metric.is_share ? '' : metric.unit) });
-  return tableOf('All metrics', [textColumn('metric', (metric) => metric.name), value('mean', 'mean'), value('deviation', 'std'), value('least', 'min'), value('most', 'max'),
+  return tableOf('All metrics', [textColumn('metric', (metric) => metric.name), value('mean', 'mean'), value('std', 'std'), value('min', 'min'), value('max', 'max'),
     { name: 'total', unit: '', of: (metric) => metric.total ?? null, show: (v, metric) => (v === null ? '–' : show(v, metric.unit.replace(/\/s$/, ''))) },
     { name: 'samples', of: (metric) => metric.n, show: (v) => number(v) }, textColumn('quality', (metric) => metric.quality)], metrics);
 }

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "view/report/parts.h"
 #include "view/report/report.h"
-#include "view/requests.h"
 
 static const char *const states[] = {
         [INFP_RUN_RECORDING] = "recording",

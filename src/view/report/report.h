@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analyze/report.h"
+#include "base/json.h"
 #include "view/format.h"
 
 /* What was recorded where there is no command: "the machine", "processes named llama.*". */
@@ -32,3 +33,8 @@ void infp_report_json(struct infp_out *out, const struct infp_report *report);
 int infp_report_table(struct infp_out *out, const struct infp_report *report, const struct infp_format *format);
 /* A row for each pair of neighbouring labels. */
 int infp_report_labels_table(struct infp_out *out, const struct infp_report *report, const struct infp_format *format);
+
+/* Requests, the same in `load` and in the report: as a section of the text with its title; nothing without requests. */
+void infp_requests_text(struct infp_out *out, struct infp_requests *requests, const char *title);
+/* Members of an object that is open, under the names that people know from `vllm bench serve`; absent is null. Times in ms. */
+void infp_requests_json(struct infp_json *json, struct infp_requests *requests);

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "model/quantile.h"
 #include "view/report/parts.h"
-#include "view/requests.h"
 
 enum { CELL = 11, NARROW = 10, LOAD_WIDTH = 18 };
 
