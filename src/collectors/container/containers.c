@@ -71,17 +71,10 @@ static struct container *add(struct containers *s, struct container *c)
                         container_free(c);
                         return s->list[i];
                 }
-        if (s->n == s->cap) {
-                size_t cap = s->cap ? 2 * s->cap : 16;
-                struct container **more =
-                        cap <= CONTAINER_MOST ? reallocarray(s->list, cap, sizeof(struct container *)) : NULL;
-
-                if (!more) {
-                        container_free(c);
-                        return NULL;
-                }
-                s->list = more;
-                s->cap = cap;
+        /* bound: container_explain reports it */
+        if (s->n == CONTAINER_MOST || !INFP_MAKE_ROOM(s->list, s->n, s->cap, 16)) {
+                container_free(c);
+                return NULL;
         }
         s->list[s->n++] = c;
         return c;

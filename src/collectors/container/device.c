@@ -241,15 +241,8 @@ static const struct block_device *device_of(struct containers *s, const struct i
         for (unsigned i = 0; i < devices->n; i++)
                 if (devices->list[i].major == major && devices->list[i].minor == minor)
                         return &devices->list[i];
-        if (devices->n == devices->cap) {
-                unsigned cap = devices->cap ? 2 * devices->cap : 16;
-                struct block_device *more = reallocarray(devices->list, cap, sizeof(*more));
-
-                if (!more)
-                        return NULL;
-                devices->list = more;
-                devices->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(devices->list, devices->n, devices->cap, 16))
+                return NULL;
         devices->list[devices->n] = (struct block_device){ .major = major, .minor = minor };
         look_up(env, &devices->list[devices->n]);
         return &devices->list[devices->n++];

@@ -45,15 +45,8 @@ static int add_dir(struct container_finder *f, const char *path)
                 f->is_full = true;
                 return 0;
         }
-        if (f->n == f->cap) {
-                size_t cap = f->cap ? 2 * f->cap : 64;
-                struct found_dir *more = reallocarray(f->dirs, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                f->dirs = more;
-                f->cap = cap;
-        }
+        if (!INFP_MAKE_ROOM(f->dirs, f->n, f->cap, 64))
+                return -ENOMEM;
         dir = &f->dirs[f->n];
         *dir = (struct found_dir){ .path = strdup(path), .hash = infp_hash64(path, strlen(path), 0), .is_new = true };
         if (!dir->path)

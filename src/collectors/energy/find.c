@@ -2,7 +2,6 @@
 #include "collectors/energy/energy.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,34 +38,27 @@ static void names_free(char **names, size_t n)
  * no such directory; an error only when that is not known. */
 static int list(int root_fd, const char *path, char ***ret, size_t *ret_n)
 {
-        int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = errno;
-        DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-        struct dirent *entry;
+        infp_autoclose int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct infp_names entries;
+        const char *name;
         char **names = NULL;
         size_t n = 0;
         int r = 0;
 
         *ret = NULL;
         *ret_n = 0;
-        if (!directory) {
-                infp_close(fd);
-                return fd < 0 && (why == EMFILE || why == ENFILE) ? -why : 0;
-        }
+        if (fd < 0)
+                return errno == EMFILE || errno == ENFILE ? -errno : 0;
+        infp_names_begin(&entries, fd);
         /* bound: no machine has more devices in a directory of /sys */
-        while (r == 0 && n < MAX_ENTRIES && (entry = readdir(directory))) {
-                char **more;
-
-                if (entry->d_name[0] == '.')
+        while (r == 0 && n < MAX_ENTRIES && (name = infp_names_next(&entries))) {
+                if (name[0] == '.')
                         continue;
-                more = reallocarray(names, n + 1, sizeof(*names));
-                if (more)
-                        names = more;
-                if (!more || !(names[n] = strdup(entry->d_name)))
+                if (!INFP_ONE_MORE(names, n) || !(names[n] = strdup(name)))
                         r = -ENOMEM;
                 else
                         n++;
         }
-        closedir(directory);
         if (r < 0) {
                 names_free(names, n);
                 return r;
@@ -118,14 +110,12 @@ static bool revive(struct energy *e, const char *path)
 /* Takes over a filled domain. A name that is taken gets the place appended. */
 static int add(struct energy *e, const struct energy_domain *filled, const char *place)
 {
-        struct energy_domain **more, *d;
+        struct energy_domain *d;
 
         if (e->n == ENERGY_DOMAINS) /* bound: some sixteen a socket; no machine has more */
                 return 0;
-        more = reallocarray(e->domains, (size_t) e->n + 1, sizeof(*more));
-        if (!more)
+        if (!INFP_ONE_MORE(e->domains, e->n))
                 return -ENOMEM;
-        e->domains = more;
         d = malloc(sizeof(*d));
         if (!d)
                 return -ENOMEM;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/time.h"
 
@@ -37,19 +38,6 @@ static void add(struct process_share *to, const struct process_share *share, uns
                 to->v[i] = plus(to->v[i], minus(share->v[i], share->base[i]));
 }
 
-static void *grow(void *memory, size_t n, size_t *cap, size_t size)
-{
-        size_t more = *cap ? *cap * 2 : 64;
-        void *grown;
-
-        if (n < *cap)
-                return memory;
-        grown = realloc(memory, more * size);
-        if (grown)
-                *cap = more;
-        return grown;
-}
-
 static void gain_update(struct process_gain *gain, int64_t faults, int64_t ticks)
 {
         gain->old_faults = gain->new_faults;
@@ -75,11 +63,8 @@ void process_total_begin(struct process_total *total, const struct infp_reaped *
 int process_total_live(struct process_total *total, const struct infp_process *p, struct process_gain *gain,
                        const struct process_share *share)
 {
-        struct live_process *grown = grow(total->live, total->n_live, &total->cap_live, sizeof(*grown));
-
-        if (!grown)
+        if (!INFP_MAKE_ROOM(total->live, total->n_live, total->cap_live, 64))
                 return -ENOMEM;
-        total->live = grown;
         total->live[total->n_live++] = (struct live_process){ p->pid, p->ppid, gain };
         gain_update(gain, (int64_t) p->child_minor_faults, plus(p->cutime, p->cstime));
         add(&total->sum, share, 0);
@@ -89,11 +74,10 @@ int process_total_live(struct process_total *total, const struct infp_process *p
 int process_total_ended(struct process_total *total, const struct infp_process *p, const struct process_gain *gain,
                         const struct process_share *share)
 {
-        struct ended_process *grown = grow(total->ended, total->n_ended, &total->cap_ended, sizeof(*grown)), *e;
+        struct ended_process *e;
 
-        if (!grown)
+        if (!INFP_MAKE_ROOM(total->ended, total->n_ended, total->cap_ended, 64))
                 return -ENOMEM;
-        total->ended = grown;
         e = &total->ended[total->n_ended++];
         *e = (struct ended_process){
                 .pid = p->pid,

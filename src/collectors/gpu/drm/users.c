@@ -1,6 +1,5 @@
 #include "collectors/gpu/drm/users.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/number.h"
 #include "base/procfile.h"
 #include "base/rights.h"
 #include "base/sort.h"
@@ -35,29 +35,12 @@ static const double slack = 1.05;
 
 #define DRI "/dev/dri/"
 
-static bool grow(void **list, size_t *cap, size_t need, size_t size)
-{
-        size_t more = *cap ? *cap : 16;
-        void *grown;
-
-        if (need <= *cap)
-                return true;
-        while (more < need)
-                more *= 2;
-        grown = reallocarray(*list, more, size);
-        if (!grown)
-                return false;
-        *list = grown;
-        *cap = more;
-        return true;
-}
-
 /* Appends to the new list, with what is known of the pid. */
 static bool take_pid(struct gpu_users *users, size_t *n, int32_t pid)
 {
         const struct gpu_looked *known = infp_find_i32(users->looked, users->n_looked, sizeof(*users->looked), pid);
 
-        if (*n == LOOKED_MAX || !grow((void **) &users->merged, &users->cap_merged, *n + 1, sizeof(*users->merged)))
+        if (*n == LOOKED_MAX || !INFP_MAKE_ROOM(users->merged, *n, users->cap_merged, 16))
                 return false;
         users->merged[(*n)++] = known ? *known : (struct gpu_looked){ .pid = pid, .step_ns = first_step_ns };
         return true;
@@ -77,14 +60,12 @@ static void swap_lists(struct gpu_users *users, size_t n)
 
 static bool to_number(const char *name, int32_t *ret)
 {
-        int64_t n = 0;
+        uint64_t n;
 
-        if (!isdigit((unsigned char) *name))
+        if (infp_parse_u64(name, strlen(name), &n) || n > INT32_MAX)
                 return false;
-        for (; isdigit((unsigned char) *name) && n <= INT32_MAX; name++)
-                n = n * 10 + (*name - '0');
         *ret = (int32_t) n;
-        return !*name && n <= INT32_MAX;
+        return true;
 }
 
 /* procfs lists pids in order; a directory of files need not. */
@@ -160,8 +141,7 @@ static void take_descriptor(struct gpu_users *users, const struct infp_env *env,
         if (is_known(users, pid, fd) || users->n_clients == CLIENTS_MAX)
                 return;
         card = card_of_node(cards, env->root_fd, link + strlen(DRI));
-        if (!card ||
-            !grow((void **) &users->clients, &users->cap_clients, users->n_clients + 1, sizeof(*users->clients)))
+        if (!card || !INFP_MAKE_ROOM(users->clients, users->n_clients, users->cap_clients, 16))
                 return;
         users->clients[users->n_clients++] = (struct gpu_client){ .card = card, .pid = pid, .fd = fd };
 }
@@ -416,16 +396,9 @@ struct gpu_user *infp_gpu_user(struct gpu_users *users, struct gpu_card *card, i
                         return user;
                 }
         }
-        if (users->n_users == users->cap_users) {
-                size_t cap = users->cap_users ? 2 * users->cap_users : 16;
-                struct gpu_user *grown =
-                        cap <= USERS_MAX ? reallocarray(users->users, cap, sizeof(*users->users)) : NULL;
-
-                if (!grown)
-                        return NULL;
-                users->users = grown;
-                users->cap_users = cap;
-        }
+        /* bound: no machine has so many processes on its GPUs */
+        if (users->n_users == USERS_MAX || !INFP_MAKE_ROOM(users->users, users->n_users, users->cap_users, 16))
+                return NULL;
         user = &users->users[users->n_users++];
         *user = (struct gpu_user){ .card = card, .pid = pid, .is_live = true };
         return user;
