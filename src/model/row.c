@@ -103,6 +103,12 @@ void infp_row_bytes(struct infp_row *row, unsigned column, const char *s, size_t
         set_text(row, column, infp_text_escape(s, size, row->text + row->text_size, row->text_cap - row->text_size));
 }
 
+void infp_row_foreign(struct infp_row *row, unsigned column, const char *s)
+{
+        if (*s)
+                infp_row_bytes(row, column, s, strlen(s));
+}
+
 void infp_row_raw(struct infp_row *row, unsigned column, uint64_t raw)
 {
         const struct infp_column *c = column_of(row, column);

@@ -41,6 +41,8 @@ void infp_row_ts(struct infp_row *row, unsigned column, int64_t unix_ns);
 void infp_row_str(struct infp_row *row, unsigned column, const char *utf8); /* text of ours */
 void infp_row_bytes(struct infp_row *row, unsigned column, const char *s,
                     size_t size); /* from outside: text.h's escapes */
+void infp_row_foreign(struct infp_row *row, unsigned column,
+                      const char *s); /* the same up to its 0; absent where it is "" */
 
 /* An unsigned raw value of the source: times the column's scale, into I64, U64 or F64, whichever the column is. A product
  * that does not fit stays absent. */

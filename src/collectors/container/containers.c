@@ -243,12 +243,6 @@ static void refresh(struct containers *s, const struct infp_env *env)
         }
 }
 
-static void text(struct infp_row *row, unsigned cell, const char *value)
-{
-        if (value && *value)
-                infp_row_bytes(row, cell, value, strlen(value));
-}
-
 static void emit_entity(const struct containers *s, struct infp_emit *emit, struct container *c)
 {
         struct infp_row *row;
@@ -257,13 +251,13 @@ static void emit_entity(const struct containers *s, struct infp_emit *emit, stru
                 return;
         row = infp_emit_begin(emit, &infp_table_container, s->now_ns);
         infp_row_id(row, WHO_ID, c->id);
-        text(row, WHO_CID, c->cid);
+        infp_row_foreign(row, WHO_CID, c->cid);
         infp_row_i64(row, WHO_VERSION, c->version);
-        text(row, WHO_NAME, c->name);
-        text(row, WHO_PATH, c->path);
-        text(row, WHO_RUNTIME, c->runtime);
-        text(row, WHO_POD, c->pod);
-        text(row, WHO_QOS, c->qos);
+        infp_row_foreign(row, WHO_NAME, c->name);
+        infp_row_foreign(row, WHO_PATH, c->path);
+        infp_row_foreign(row, WHO_RUNTIME, c->runtime ? c->runtime : "");
+        infp_row_foreign(row, WHO_POD, c->pod);
+        infp_row_foreign(row, WHO_QOS, c->qos);
         if (c->pid)
                 infp_row_i64(row, WHO_PID, c->pid);
         if (c->inode)

@@ -282,8 +282,7 @@ static void put_lower(struct containers *s, const struct infp_env *env, const st
                         break;
         }
         (void) s;
-        if (text[0])
-                infp_row_bytes(row, DEVICE_LOWER, text, strlen(text));
+        infp_row_foreign(row, DEVICE_LOWER, text);
 }
 
 static void emit_device(struct containers *s, const struct infp_env *env, struct infp_emit *emit,

@@ -224,7 +224,7 @@ static void look_for_sleep(struct energy *e)
 static void put_name(struct infp_row *row, unsigned cell, const struct energy *e, int index)
 {
         if (index != ENERGY_NONE)
-                infp_row_bytes(row, cell, e->domains[index]->name, strlen(e->domains[index]->name));
+                infp_row_foreign(row, cell, e->domains[index]->name);
 }
 
 static void emit_domain(const struct energy *e, struct infp_emit *emit, const struct energy_domain *d)
@@ -232,10 +232,10 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
         struct infp_row *row = infp_emit_begin(emit, &infp_table_energy, d->t_ns);
         char path[ENERGY_PATH + 1] = "/";
 
-        infp_row_bytes(row, ENERGY_DOMAIN, d->name, strlen(d->name));
+        infp_row_foreign(row, ENERGY_DOMAIN, d->name);
         infp_row_str(row, ENERGY_SOURCE, infp_energy_sources[d->source]);
         memcpy(path + 1, d->path, strlen(d->path));
-        infp_row_bytes(row, ENERGY_PATH_CELL, path, strlen(path));
+        infp_row_foreign(row, ENERGY_PATH_CELL, path);
         infp_row_bytes(row, ENERGY_LABEL, d->label, strlen(d->label));
         if (d->is_power) {
                 infp_row_f64(row, ENERGY_POWER, d->power_w);
@@ -250,8 +250,7 @@ static void emit_domain(const struct energy *e, struct infp_emit *emit, const st
                 infp_row_f64(row, ENERGY_JOULES, infp_meter_joules(d));
         put_name(row, ENERGY_PART_OF, e, d->parent);
         put_name(row, ENERGY_SAME_AS, e, d->twin);
-        if (*d->gpu)
-                infp_row_bytes(row, ENERGY_SAME_AS, d->gpu, strlen(d->gpu));
+        infp_row_foreign(row, ENERGY_SAME_AS, d->gpu);
         infp_row_bool(row, ENERGY_IS_COUNTED, d->is_counted);
         infp_row_str(row, ENERGY_QUALITY, infp_quality_name(d->is_power ? INFP_ESTIMATED : INFP_MEASURED));
         infp_emit_commit(emit);

@@ -201,12 +201,6 @@ static void row_number(struct infp_row *row, unsigned cell, const struct infp_ab
                 infp_row_i64(row, cell, number->value);
 }
 
-static void row_text(struct infp_row *row, unsigned cell, const char *s)
-{
-        if (*s)
-                infp_row_bytes(row, cell, s, strlen(s));
-}
-
 static void row_models(const struct infp_engine_about *about, struct infp_row *row)
 {
         char text[INFP_ABOUT_MODELS * (INFP_ABOUT_TEXT + 1) + sizeof("...")];
@@ -240,10 +234,12 @@ static void row_config(const struct infp_engine_about *about, struct infp_row *r
 
 void infp_engine_about_row(struct infp_engine_about *about, struct infp_row *row)
 {
-        row_text(row, INFP_ENGINES_MAKE, infp_engine_makes[about->make ? about->make : about->commanded_make].name);
-        row_text(row, INFP_ENGINES_VERSION, about->version.at);
+        infp_row_foreign(row, INFP_ENGINES_MAKE,
+                         infp_engine_makes[about->make ? about->make : about->commanded_make].name);
+        infp_row_foreign(row, INFP_ENGINES_VERSION, about->version.at);
         row_models(about, row);
-        row_text(row, INFP_ENGINES_QUANTISATION, about->quantisation.rank ? about->quantisation.at : about->dtype.at);
+        infp_row_foreign(row, INFP_ENGINES_QUANTISATION,
+                         about->quantisation.rank ? about->quantisation.at : about->dtype.at);
         if (about->command_size)
                 infp_row_bytes(row, INFP_ENGINES_COMMAND, about->command, about->command_size);
         row_number(row, INFP_ENGINES_MAX_SEQS, &about->max_seqs);

@@ -120,7 +120,7 @@ static void write_engine(struct engine *engine)
         row = infp_emit_begin(emit, &infp_table_engines, engine->t_ns);
         infp_row_id(row, INFP_ENGINES_ID, engine->id);
         infp_row_i64(row, INFP_ENGINES_NUMBER, engine->number);
-        infp_row_bytes(row, INFP_ENGINES_URL, engine->shown, strlen(engine->shown));
+        infp_row_foreign(row, INFP_ENGINES_URL, engine->shown);
         if (engine->process_id)
                 infp_row_id(row, INFP_ENGINES_PROCESS, engine->process_id);
         infp_engine_about_row(&engine->about, row);
@@ -140,7 +140,7 @@ static void write_scrape(struct engine *engine, const struct infp_http_result *r
         infp_row_bool(row, INFP_SCRAPES_OK, is_ok);
         engine->has_answered |= is_ok;
         if (reason)
-                infp_row_bytes(row, INFP_SCRAPES_REASON, reason, strlen(reason));
+                infp_row_foreign(row, INFP_SCRAPES_REASON, reason);
         infp_row_i64(row, INFP_SCRAPES_RESTARTS, (int64_t) engine->n_restarts);
         if (result && result->status)
                 infp_row_i64(row, INFP_SCRAPES_STATUS, result->status);

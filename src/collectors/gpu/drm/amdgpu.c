@@ -288,10 +288,8 @@ static void put_slow(const struct amdgpu_card *card, struct infp_row *row)
         put_count(row, GPU_CLOCK_GRAPHICS_MAX, slow->sclk_max > 0, (uint64_t) slow->sclk_max);
         put_count(row, GPU_CLOCK_MEM_MAX, slow->mclk_max > 0, (uint64_t) slow->mclk_max);
         put_count(row, GPU_CLOCK_VIDEO_MAX, slow->vclk_max > 0, (uint64_t) slow->vclk_max);
-        if (*slow->vbios)
-                infp_row_bytes(row, GPU_VBIOS, slow->vbios, strlen(slow->vbios));
-        if (*slow->level)
-                infp_row_bytes(row, GPU_PERF_STATE, slow->level, strlen(slow->level));
+        infp_row_foreign(row, GPU_VBIOS, slow->vbios);
+        infp_row_foreign(row, GPU_PERF_STATE, slow->level);
 }
 
 /* One card at one time. hwmon and sysfs come first, since their units are the same for all chips; gpu_metrics fills the gaps.

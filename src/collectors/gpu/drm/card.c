@@ -412,22 +412,16 @@ void infp_gpu_put_memory(struct infp_row *row, uint64_t total, uint64_t used)
         infp_row_i64(row, GPU_MEMORY_FREE_MB, (int64_t) (free_bytes >> 20));
 }
 
-static void put_card_text(struct infp_row *row, unsigned cell, const char *text)
-{
-        if (*text)
-                infp_row_bytes(row, cell, text, strlen(text));
-}
-
 void infp_gpu_card_put(const struct gpu_card *card, struct infp_row *row, const char *vendor)
 {
         infp_row_i64(row, GPU_INDEX, card->index);
-        put_card_text(row, GPU_UUID, card->uuid);
+        infp_row_foreign(row, GPU_UUID, card->uuid);
         infp_row_str(row, GPU_VENDOR, vendor);
-        put_card_text(row, GPU_NAME, card->name);
+        infp_row_foreign(row, GPU_NAME, card->name);
         if (strchr(card->pci, ':'))
-                put_card_text(row, GPU_PCI_BUS_ID, card->pci);
-        put_card_text(row, GPU_DRIVER, card->driver);
-        put_card_text(row, GPU_ARCHITECTURE, card->architecture);
+                infp_row_foreign(row, GPU_PCI_BUS_ID, card->pci);
+        infp_row_foreign(row, GPU_DRIVER, card->driver);
+        infp_row_foreign(row, GPU_ARCHITECTURE, card->architecture);
         if (card->numa_node >= 0)
                 infp_row_i64(row, GPU_NUMA_NODE, card->numa_node);
 }

@@ -557,17 +557,15 @@ void infp_gpu_users_emit(const struct gpu_users *users, const struct gpu_card *c
                         continue;
                 row = infp_emit_begin(emit, table, t_ns);
                 infp_row_i64(row, GPU_PROCESS_INDEX, card->index);
-                infp_row_bytes(row, GPU_PROCESS_UUID, card->uuid, strlen(card->uuid));
+                infp_row_foreign(row, GPU_PROCESS_UUID, card->uuid);
                 infp_row_i64(row, GPU_PROCESS_PID, user->pid);
                 infp_row_str(row, GPU_PROCESS_VENDOR, vendor);
-                if (*user->name)
-                        infp_row_bytes(row, GPU_PROCESS_NAME, user->name, strlen(user->name));
+                infp_row_foreign(row, GPU_PROCESS_NAME, user->name);
                 put_type(user, row);
                 infp_row_bool(row, GPU_PROCESS_IS_HOST_PID, user->is_kfd && !users->pids_are_ours);
                 if (users->has_target)
                         infp_row_bool(row, GPU_PROCESS_IN_TREE, user->in_tree);
-                if (*user->container)
-                        infp_row_bytes(row, GPU_PROCESS_CONTAINER, user->container, strlen(user->container));
+                infp_row_foreign(row, GPU_PROCESS_CONTAINER, user->container);
                 if (user->has_vram && user->vram_bytes <= INT64_MAX)
                         infp_row_i64(row, GPU_PROCESS_MEMORY_BYTES, (int64_t) user->vram_bytes);
                 if (user->has_system && user->system_bytes <= INT64_MAX)

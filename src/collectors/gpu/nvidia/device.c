@@ -165,12 +165,6 @@ void infp_nvidia_mig_find(const struct nvidia_reading *reading)
                 mig_done(reading->nvidia, device);
 }
 
-static void put_mig_text(struct infp_row *row, unsigned cell, const char *text)
-{
-        if (*text)
-                infp_row_bytes(row, cell, text, strlen(text));
-}
-
 static void put_memory(const struct nvidia_reading *reading, const struct nvidia_mig *mig, struct infp_row *row)
 {
         struct nvml_memory_v2 memory;
@@ -196,13 +190,13 @@ void infp_nvidia_mig_emit(const struct nvidia_reading *reading, struct infp_emit
                         infp_emit_begin(emit, &infp_table_nvidia_mig, reading->env->now_ns(reading->env));
 
                 infp_row_i64(row, GPU_MIG_INDEX, device->index);
-                put_mig_text(row, GPU_MIG_UUID, device->uuid);
+                infp_row_foreign(row, GPU_MIG_UUID, device->uuid);
                 infp_row_i64(row, GPU_MIG_GPU_INSTANCE, mig->gpu_instance);
                 infp_row_i64(row, GPU_MIG_COMPUTE_INSTANCE, mig->compute_instance);
                 infp_row_str(row, GPU_MIG_VENDOR, "nvidia");
                 infp_row_i64(row, GPU_MIG_NUMBER, mig->number);
-                put_mig_text(row, GPU_MIG_OWN_UUID, mig->uuid);
-                put_mig_text(row, GPU_MIG_NAME, mig->name);
+                infp_row_foreign(row, GPU_MIG_OWN_UUID, mig->uuid);
+                infp_row_foreign(row, GPU_MIG_NAME, mig->name);
                 if (mig->has_attributes) {
                         infp_row_i64(row, GPU_MIG_SM_COUNT, mig->attributes.n_sm);
                         infp_row_i64(row, GPU_MIG_SLICES, mig->attributes.gpu_slices);
@@ -347,22 +341,16 @@ void infp_nvidia_device_done(struct nvidia *nvidia, struct nvidia_device *device
         device->processes = (struct nvidia_list){ 0 };
 }
 
-static void put_text(struct infp_row *row, unsigned cell, const char *text)
-{
-        if (*text)
-                infp_row_bytes(row, cell, text, strlen(text));
-}
-
 void infp_nvidia_put_identity(const struct nvidia_reading *reading)
 {
         const struct nvidia_device *device = reading->device;
 
         infp_row_i64(reading->row, GPU_INDEX, device->index);
-        put_text(reading->row, GPU_UUID, device->uuid);
+        infp_row_foreign(reading->row, GPU_UUID, device->uuid);
         infp_row_str(reading->row, GPU_VENDOR, "nvidia");
-        put_text(reading->row, GPU_NAME, device->name);
-        put_text(reading->row, GPU_PCI_BUS_ID, device->bus_id);
+        infp_row_foreign(reading->row, GPU_NAME, device->name);
+        infp_row_foreign(reading->row, GPU_PCI_BUS_ID, device->bus_id);
         infp_row_str(reading->row, GPU_DRIVER, "nvidia");
-        put_text(reading->row, GPU_ARCHITECTURE, device->architecture);
-        put_text(reading->row, GPU_VBIOS, device->vbios);
+        infp_row_foreign(reading->row, GPU_ARCHITECTURE, device->architecture);
+        infp_row_foreign(reading->row, GPU_VBIOS, device->vbios);
 }

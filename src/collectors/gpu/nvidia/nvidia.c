@@ -109,12 +109,10 @@ static void emit_driver(struct nvidia *n, struct infp_emit *emit, uint64_t t_ns)
 {
         struct infp_row *row = infp_emit_begin(emit, &infp_table_nvidia_driver, t_ns);
 
-        if (n->driver[0])
-                infp_row_bytes(row, GPU_DRIVER_VERSION, n->driver, strlen(n->driver));
+        infp_row_foreign(row, GPU_DRIVER_VERSION, n->driver);
         if (n->cuda[0])
                 infp_row_str(row, GPU_DRIVER_CUDA, n->cuda);
-        if (n->library[0])
-                infp_row_bytes(row, GPU_DRIVER_LIBRARY, n->library, strlen(n->library));
+        infp_row_foreign(row, GPU_DRIVER_LIBRARY, n->library);
         infp_row_i64(row, GPU_DRIVER_DEVICES, n->n_devices);
         infp_emit_commit(emit);
         n->was_said = true;

@@ -442,8 +442,7 @@ static void put_who(struct nvidia *nvidia, const struct infp_env *env, uint32_t 
                 return;
         infp_row_bytes(row, GPU_PROCESS_NAME, who->name, who->name_size);
         infp_row_id(row, GPU_PROCESS_ID, who->id);
-        if (*who->container)
-                infp_row_bytes(row, GPU_PROCESS_CONTAINER, who->container, strlen(who->container));
+        infp_row_foreign(row, GPU_PROCESS_CONTAINER, who->container);
 }
 
 void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct infp_emit *emit)
@@ -458,7 +457,7 @@ void infp_nvidia_processes_emit(const struct nvidia_reading *reading, struct inf
                 char type[4];
 
                 infp_row_i64(row, GPU_PROCESS_INDEX, device->index);
-                infp_row_bytes(row, GPU_PROCESS_UUID, device->uuid, strlen(device->uuid));
+                infp_row_foreign(row, GPU_PROCESS_UUID, device->uuid);
                 infp_row_i64(row, GPU_PROCESS_PID, process->pid);
                 infp_row_str(row, GPU_PROCESS_VENDOR, "nvidia");
                 infp_nvidia_type_word(process->types, type);
