@@ -137,9 +137,9 @@ void infp_help_command(const struct infp_command *command)
 }
 
 static const char about[] = "where an inference server's time, memory and joules go";
-static const char usage[] = "infprof record [options] -- CMD...  record a program (record is optional)\n"
-                            "       infprof [options]                  record this machine until Ctrl-C\n"
-                            "       infprof VERB [options]             -h shows the options of a verb\n";
+static const char usage[] = "infprof [record] [options] -- CMD...  record a program and its children\n"
+                            "       infprof record [options]              record this machine until Ctrl-C\n"
+                            "       infprof VERB [options]                -h shows the options of a verb\n";
 
 void infp_help_overview(void)
 {

@@ -81,7 +81,7 @@ def test_engine_with_a_prefix_before_its_paths(record, tmp_path):
     engines = Engines(done.run)
     assert engines.vllm(f"http://127.0.0.1:{port}/llm/metrics")[-1]["system_requests_running"] == 3
     asked = {line.split()[1] for line in log.read_text().splitlines()}
-    assert not any("is of no inference server" in (row["reason"] or "") for row in engines.sources)
+    assert not any("is not that of a known inference server" in (row["reason"] or "") for row in engines.sources)
     assert {"/llm/metrics", "/llm/slots", "/llm/props", "/llm/v1/models"} <= asked
     assert all(path.startswith("/llm/") for path in asked), asked
 

@@ -231,11 +231,44 @@ static void test_folded(void **state)
         assert_int_equal(text.size, 0);
 }
 
+/* Two of one template are not shown by one name; one without a line for its file keeps its object. */
+static void a_short_table_keeps_names_apart(void **state)
+{
+        struct infp_flame_function functions[] = {
+                { .name = "(anonymous namespace)::tiny<block_q8_0, float>::gemm<4>(long, long)",
+                  .object = "libggml.so" },
+                { .name = "(anonymous namespace)::tiny<block_q5_0, float>::gemm<4>(long, long)",
+                  .object = "libggml.so" },
+                { .name = "dot<block_q8_0, block_q8_0, float, long>(long, long)",
+                  .object = "libggml.so",
+                  .file = "a_long_name.cpp" },
+        };
+        struct infp_flame flame = { .samples = 6, .weight = 6, .n_functions = 3, .functions = functions };
+        struct infp_out out = { .width = 70 };
+
+        (void) state;
+        for (unsigned i = 0; i < 3; i++)
+                functions[i].self_samples = functions[i].total_samples = 3 - i;
+        for (unsigned i = 0; i < 3; i++)
+                functions[i].self_weight = functions[i].total_weight = 3 - i;
+        assert_int_equal(infp_flame_top_short(&out, &flame, 5, 70), 0);
+        assert_non_null(strstr(out.text.data, "%  tiny<block_q8_0, float>::gemm<4>(long, long)\n"));
+        assert_non_null(strstr(out.text.data, "%  tiny<block_q5_0, float>::gemm<4>(long, long)\n"));
+        assert_non_null(strstr(out.text.data, "%  dot  libggml.so  a_long_name.cpp\n"));
+        infp_str_clear(&out.text);
+        assert_int_equal(infp_flame_top_short(&out, &flame, 5, 50), 0);
+        assert_non_null(strstr(out.text.data, "%  tiny<block_q8_0, float>:...\n"));
+        assert_non_null(strstr(out.text.data, "%  tiny<block_q5_0, float>:...\n"));
+        assert_non_null(strstr(out.text.data, "%  dot  libggml.so\n"));
+        infp_str_done(&out.text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_short_names),
                 cmocka_unit_test(test_folded),
+                cmocka_unit_test(a_short_table_keeps_names_apart),
                 cmocka_unit_test(themes_have_names),
                 cmocka_unit_test(heat_by_self_time),
                 cmocka_unit_test(letters_can_be_read),

@@ -17,7 +17,7 @@ static const char *why_of_errno(const struct container *c, enum container_file f
         const char *name = container_file_name(c, file);
 
         if (r == WHY_MACHINE)
-                snprintf(reason, cap, "it is in the root cgroup, whose counters are machine-wide");
+                snprintf(reason, cap, "the counters of the root cgroup, which it is in, are machine-wide");
         else if (r == WHY_NO_CONTROLLER)
                 snprintf(reason, cap, "no hierarchy with its controller is visible");
         else if (r == WHY_OTHER_CGROUP)
@@ -103,7 +103,7 @@ static const char *words_of(int r, const struct container *c, char *text, size_t
 {
         switch (r) {
         case WHY_MACHINE:
-                return "it is in the root cgroup, which is the whole machine";
+                return "it is in the root cgroup, whose limits are those of the machine";
         case WHY_NO_CONTROLLER:
                 return "no hierarchy with its controller is visible";
         case WHY_OTHER_CGROUP:

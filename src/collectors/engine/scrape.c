@@ -230,7 +230,7 @@ static void say_refused(const struct engine *engine, int r)
         }
         snprintf(reason, sizeof(reason),
                  "process %" PRId32
-                 " of the target listens on port %u, but its command line is of no inference server that is known",
+                 " of the target listens on port %u, but its command line is not that of a known inference server",
                  listener.pid, port);
         snprintf(fix, sizeof(fix), "if it is one: --engine http://%s:%u/metrics", listener.host, port);
         infp_emit_source(all->emit, NULL, -1, engine->shown, INFP_ABSENT, reason, fix);

@@ -160,10 +160,11 @@ void infp_flame_trust(struct infp_str *out, const struct infp_flame *flame)
                 return;
         }
         for (unsigned i = 0; i < INFP_COUNT(parts); i++) {
+                const double share = 100.0 * (double) parts[i].samples / (double) flame->samples;
+
                 if (!parts[i].samples || !flame->samples)
                         continue;
-                infp_str_printf(out, "%s%s %%%s %s", is_first ? "" : ", ",
-                                infp_fixed(100.0 * (double) parts[i].samples / (double) flame->samples, 1).text,
+                infp_str_printf(out, "%s%s %%%s %s", is_first ? "" : ", ", infp_fixed(share, share < 0.1 ? 3 : 1).text,
                                 is_first ? " of stacks" : "", parts[i].what);
                 is_first = false;
         }

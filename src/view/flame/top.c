@@ -14,7 +14,7 @@
 #include "view/flame/words.h"
 #include "view/report/parts.h"
 
-enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64 };
+enum { FIGURES_WIDTH = 47, SHORT_WIDTH = 23, NARROWEST = 24, MOST_PASSAGES = 64, MOST_ALIKE = 64 };
 
 /* The share that is guessed, unless all is. */
 static void put_name(struct infp_str *out, const struct infp_flame_function *f, bool is_short)
@@ -48,22 +48,41 @@ static unsigned room_of(unsigned width)
         return width > FIGURES_WIDTH + NARROWEST ? width - FIGURES_WIDTH : UINT_MAX;
 }
 
-/* Falls back to the short name, then to that without its file: a whole name is worth more than half a path. */
-static void put_fitting(struct infp_str *out, const struct infp_flame_function *f, unsigned room)
+/* Another one of the list has the same short name: it is of the same template, with other arguments. */
+static bool is_like_another(const struct infp_flame *flame, const uint32_t *top, uint32_t n, const char *name)
 {
-        for (unsigned i = 0; i < 3; i++) {
+        infp_autostr struct infp_str mine = { 0 }, other = { 0 };
+
+        infp_flame_short_name(&mine, name);
+        /* bound: a list of all functions is not compared name by name; what is alike further down keeps its short name */
+        for (uint32_t i = 0; i < n && i < MOST_ALIKE; i++) {
+                infp_str_clear(&other);
+                infp_flame_short_name(&other, flame->functions[top[i]].name);
+                if (strcmp(flame->functions[top[i]].name, name) && mine.data && other.data &&
+                    !strcmp(mine.data, other.data))
+                        return true;
+        }
+        return false;
+}
+
+/* Falls back to the short name, then to that without its file, then without its object: a whole name is worth more than half a path.
+ * Of those that are alike the full name stays; the caller cuts it. */
+static void put_fitting(struct infp_str *out, struct infp_flame_function f, bool is_alike, unsigned room)
+{
+        static const char anonymous[] = "(anonymous namespace)::";
+
+        infp_flame_top_words(out, &f, false);
+        for (unsigned i = 0; i < 3 && infp_text_width(out->data ? out->data : "", out->size) > room; i++) {
                 infp_str_clear(out);
-                if (i < 2)
-                        infp_flame_top_words(out, f, i);
-                else
-                        put_name(out, f, true);
-                if (infp_text_width(out->data ? out->data : "", out->size) <= room)
-                        return;
+                if (is_alike && !strncmp(f.name, anonymous, strlen(anonymous)))
+                        f.name += strlen(anonymous);
+                infp_flame_top_words(out, &f, !is_alike);
+                *(i ? &f.object : &f.file) = NULL;
         }
 }
 
 static void put_row(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
-                    bool by_total, unsigned width)
+                    bool by_total, bool is_alike, unsigned width)
 {
         const struct infp_flame_share self = infp_flame_share(flame, f->self_weight);
         const struct infp_flame_share total = infp_flame_share(flame, f->total_weight);
@@ -72,7 +91,7 @@ static void put_row(struct infp_out *out, const struct infp_flame *flame, const 
         infp_autostr struct infp_str words = { 0 }, weight = { 0 };
 
         infp_flame_figure(&weight, by_total ? f->total_weight : f->self_weight, flame->unit);
-        put_fitting(&words, f, room);
+        put_fitting(&words, *f, is_alike, room);
         infp_report_put(out, "  %6s %%  %6s %%  %6s to %6s  %9s  ", infp_fixed(self.percent, 2).text,
                         infp_fixed(total.percent, 2).text, infp_fixed(by->low, 2).text, infp_fixed(by->high, 2).text,
                         weight.data ? weight.data : "");
@@ -90,13 +109,13 @@ static void put_points(struct infp_str *out, double points)
 
 /* A difference's function: its share before and after, and by how many points it changed. */
 static void put_change(struct infp_out *out, const struct infp_flame *flame, const struct infp_flame_function *f,
-                       bool by_total, unsigned width)
+                       bool by_total, bool is_alike, unsigned width)
 {
         const struct infp_flame_change change = infp_flame_change(flame, f, by_total);
         const unsigned room = room_of(width);
         infp_autostr struct infp_str words = { 0 }, points = { 0 }, interval = { 0 };
 
-        put_fitting(&words, f, room);
+        put_fitting(&words, *f, is_alike, room);
         put_points(&points, change.points.percent);
         put_points(&interval, change.points.low);
         infp_str_puts(&interval, " to ");
@@ -208,7 +227,9 @@ int infp_flame_top_table(struct infp_out *out, const struct infp_flame *flame, b
                                 by_total ? "function and what it calls" : "function");
         infp_report_end(out);
         for (uint32_t i = 0; i < n; i++)
-                (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total, width);
+                (flame->base ? put_change : put_row)(out, flame, &flame->functions[top[i]], by_total,
+                                                     is_like_another(flame, top, n, flame->functions[top[i]].name),
+                                                     width);
         put_rest(out, flame, all - n, top + n, n_passages);
         return 0;
 }
@@ -227,7 +248,7 @@ int infp_flame_top_short(struct infp_out *out, const struct infp_flame *flame, u
                 const struct infp_flame_function *f = &flame->functions[top[i]];
                 infp_autostr struct infp_str words = { 0 };
 
-                put_fitting(&words, f, width - SHORT_WIDTH);
+                put_fitting(&words, *f, is_like_another(flame, top, n, f->name), width - SHORT_WIDTH);
                 infp_report_put(out, "  %6s %%  %6s %%  ",
                                 infp_fixed(infp_flame_share(flame, f->self_weight).percent, 2).text,
                                 infp_fixed(infp_flame_share(flame, f->total_weight).percent, 2).text);

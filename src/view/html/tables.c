@@ -12,7 +12,7 @@
 #include "view/html/parts.h"
 #include "view/report/parts.h"
 
-enum { FUNCTIONS = 10, SPANS = 50, LABELS = 200 };
+enum { FUNCTIONS = 10, LONG_NAME = 100, SPANS = 50, LABELS = 200 };
 
 /* first, second: heads of columns of text; second may be NULL. */
 static void begin_table(struct infp_str *out, const char *label, const char *first, const char *second,
@@ -50,7 +50,7 @@ static void put_function(struct infp_str *out, const struct infp_flame *flame, c
         infp_autostr struct infp_str name = { 0 };
         char cell[80];
 
-        infp_flame_top_words(&name, f, true);
+        infp_flame_top_words(&name, f, strlen(f->name) > LONG_NAME);
         begin_row(out, name.data ? name.data : "");
         snprintf(cell, sizeof(cell), "%s %%", infp_fixed(self.percent, 2).text);
         put_cell(out, cell);

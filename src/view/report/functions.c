@@ -19,13 +19,13 @@ const char *infp_report_mode_title(const char *mode)
 }
 
 /* Samples were wanted but none was taken; no line for a target that did not run. */
-static void put_none(struct infp_out *out, const struct infp_report *report)
+static void put_none(struct infp_out *out, const struct infp_report *report, bool is_short)
 {
         const struct infp_sampling_mode *cpu = infp_sampling_find(&report->functions.sampling, "cpu");
         const struct infp_absence *refused = infp_absences_find(&report->absences, "sampler", "perf");
         infp_autostr struct infp_str words = { 0 };
 
-        if (!cpu || (!(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
+        if (!cpu || (is_short && !(cpu->wanted >= 1) && !refused) || cpu->taken > 0)
                 return;
         infp_report_title(out, infp_report_mode_title("cpu"));
         infp_sampling_none(&words, cpu, refused);
@@ -34,7 +34,7 @@ static void put_none(struct infp_out *out, const struct infp_report *report)
 
 void infp_report_functions(struct infp_out *out, const struct infp_report *report)
 {
-        put_none(out, report);
+        put_none(out, report, false);
         for (unsigned i = 0; i < report->functions.n; i++) {
                 const struct infp_flame *flame = &report->functions.flames[i];
                 infp_autostr struct infp_str words = { 0 }, folded = { 0 };
@@ -58,7 +58,7 @@ void infp_report_functions_short(struct infp_out *out, const struct infp_report 
         const struct infp_report_functions *functions = &report->functions;
         infp_autostr struct infp_str others = { 0 };
 
-        put_none(out, report);
+        put_none(out, report, true);
         if (!functions->n)
                 return;
         infp_report_title(out, infp_report_mode_title(functions->flames[0].mode));

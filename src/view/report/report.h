@@ -16,6 +16,7 @@ struct infp_report_section {
         void (*put_short)(struct infp_out *out, const struct infp_report *report); /* NULL: not in the short report */
         bool is_line;    /* its short form is one line of "What it used" */
         bool of_machine; /* not of runs that recorded no machine: loads, imports */
+        const char *fix; /* what would help, where it was asked for by name and has no data; NULL: nothing known */
 };
 extern const struct infp_report_section infp_report_sections[]; /* ended by name NULL */
 

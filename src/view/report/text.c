@@ -401,16 +401,16 @@ static void put_labels(struct infp_out *out, const struct infp_report *report)
 const struct infp_report_section infp_report_sections[] = {
         { "labels", "averages between two labels (--from TAG --to TAG), else between all of them", put_labels, NULL, put_labels, false, false },
         { "limits", "what limited the run", infp_report_limits, NULL, infp_report_limits_short, false, false },
-        { "requests", "requests, measured at the client", infp_report_requests, NULL, infp_report_requests_short, false, false },
-        { "engine", "each server, by its own metrics", infp_report_engines, NULL, infp_report_engines_short, false, false },
-        { "spans", "spans that programs recorded, by name", infp_report_program_spans, NULL, NULL, false, false },
+        { "requests", "requests, measured at the client", infp_report_requests, NULL, infp_report_requests_short, false, false, "; `infprof load` sends requests and measures them" },
+        { "engine", "each server, by its own metrics", infp_report_engines, NULL, infp_report_engines_short, false, false, "; `infprof report absent` says why" },
+        { "spans", "spans that programs recorded, by name", infp_report_program_spans, NULL, NULL, false, false, "; programs record spans with libinfprof (docs/api.md)" },
         { "cpu", "CPU time of the process tree", put_cpu, NULL, put_cpu_short, true, true },
         { "memory", "memory in use, and its limit", infp_report_memory, NULL, infp_report_memory_short, true, true },
-        { "gpus", "each GPU: use, memory, power, throttling", infp_report_gpus, NULL, infp_report_gpus_short, true, false },
+        { "gpus", "each GPU: use, memory, power, throttling", infp_report_gpus, NULL, infp_report_gpus_short, true, false, "; `infprof report absent --all` says why" },
         { "energy", "energy, in all and per token", infp_report_energy, NULL, infp_report_energy_short, true, false },
         { "cost", "CPU time and memory that infprof itself used", put_cost, NULL, put_cost_short, true, true },
         { "notes", "what else is worth knowing: swap, page faults, dropped rows", infp_report_facts, NULL, infp_report_facts_short, true, false },
-        { "functions", "functions by self and total time, with confidence intervals", infp_report_functions, NULL, infp_report_functions_short, false, false },
+        { "functions", "functions by self and total time, with confidence intervals", infp_report_functions, NULL, infp_report_functions_short, false, false, "; `infprof record --cpu` samples stacks" },
         { "cores", "load of each CPU core of the machine", put_cores, NULL, NULL, false, true },
         { "processes", "the busiest processes", infp_report_processes, NULL, NULL, false, true },
         { "containers", "containers, their limits, and pressure", infp_report_containers, NULL, NULL, false, true },
@@ -450,7 +450,7 @@ static void put_chosen(struct infp_out *out, const struct infp_report *report, e
                 if (out->text.size > before)
                         continue;
                 infp_report_end(out);
-                infp_report_line(out, name, "this run has no such data");
+                infp_report_line(out, name, "this run has no such data%s", section->fix ? section->fix : "");
         }
 }
 

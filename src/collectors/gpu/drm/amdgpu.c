@@ -585,7 +585,7 @@ static void forget(struct gpu_card *card)
 
 static const struct gpu_vendor amd = {
         .name = "amd",
-        .none = "no GPU of AMD: the driver amdgpu has no card in /sys/class/drm",
+        .none = "no AMD GPU: the driver amdgpu has no card in /sys/class/drm",
         .drivers = drivers,
         .pci_id = PCI_AMD,
         .table = &infp_table_amdgpu,

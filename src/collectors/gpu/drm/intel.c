@@ -286,7 +286,7 @@ static void forget(struct gpu_card *card)
 
 static const struct gpu_vendor intel = {
         .name = "intel",
-        .none = "no GPU of Intel: i915 and xe have no card in /sys/class/drm",
+        .none = "no Intel GPU: i915 and xe have no card in /sys/class/drm",
         .drivers = drivers,
         .pci_id = PCI_INTEL,
         .table = &infp_table_intel,

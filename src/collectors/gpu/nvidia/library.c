@@ -32,7 +32,7 @@ static int no_library(const char *path, const char *why, struct infp_err *err)
         if (!strstr(why, "No such file"))
                 return infp_fail(err, -ENODEV, "NVIDIA's library cannot be loaded: %s", why);
         return infp_fail(err, -ENODEV,
-                         "no GPU of NVIDIA: %s is not here; it comes with the driver, and into a container with "
+                         "no NVIDIA GPU: %s is not here; it comes with the driver, and into a container with "
                          "docker run --gpus all (NVIDIA_DRIVER_CAPABILITIES must have utility)",
                          names[0]);
 }
