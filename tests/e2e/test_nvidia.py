@@ -204,16 +204,21 @@ def test_report_11_one_gpu_lost_and_back(infprof, run_dir, reported, tmp_path):
     def last_of_1():
         return [row["gUtilizationGpu"] for row in run_dir.run().table("nvidia") if row["gGpuIndex"] == 1][-1:]
 
-    wait_for(lambda: last_of_1() == [66], "a row of GPU 1")
-    lost.touch()
-    at_lost = time.time()
-    wait_for(lambda: last_of_1() == [None], "a row of GPU 1 without values")
-    lost.unlink()
-    at_back = time.time()
-    wait_for(lambda: last_of_1() == [66], "GPU 1 to be back")
-    process.terminate()
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
+    try:
+        # The file is made before its schema is in it.
+        wait_for(lambda: any(path.stat().st_size for path in run_dir.run().segments("nvidia")), "the table's schema")
+        wait_for(lambda: last_of_1() == [66], "a row of GPU 1")
+        lost.touch()
+        at_lost = time.time()
+        wait_for(lambda: last_of_1() == [None], "a row of GPU 1 without values")
+        lost.unlink()
+        at_back = time.time()
+        wait_for(lambda: last_of_1() == [66], "GPU 1 to be back")
+        process.terminate()
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 0, stderr
+    finally:
+        process.kill()
     run = run_dir.run()
     right = {0: ("GPU-22aa", 55, 40.5, 9000), 1: ("GPU-22bb", 66, 50.5, 10000), 2: ("GPU-22cc", 77, 60.5, 11000)}
     times = {0: [], 1: [], 2: []}
