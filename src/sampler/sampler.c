@@ -87,7 +87,7 @@ static void wake_for_burst(struct infp_sampler *sampler)
 }
 
 /* Waiting is better than losing as long as the kernel has room for what comes meanwhile. */
-static int put(void *context, const struct infp_row *row)
+static int put_row(void *context, const struct infp_row *row)
 {
         struct infp_sampler *sampler = context;
 
@@ -609,12 +609,12 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
                 .env = sampler->options.env,
                 .max_depth = sampler->options.max_depth,
                 .cache_directory = sampler->options.cache_directory,
-                .put = put,
+                .put = put_row,
                 .put_context = sampler,
         };
         const struct infp_symbols_live_options live = {
                 .root_fd = sampler->options.env->root_fd,
-                .put = put,
+                .put = put_row,
                 .put_context = sampler,
         };
         unsigned n_rings;
@@ -625,7 +625,7 @@ static int make_parts(struct infp_sampler *sampler, struct infp_err *err)
         sampler->emit = malloc(sizeof(*sampler->emit));
         if (!sampler->emit || infp_rowring_new(RING_BYTES, &sampler->ring) < 0)
                 return infp_fail(err, -ENOMEM, "no memory for the sampler");
-        infp_emit_init(sampler->emit, put, sampler);
+        infp_emit_init(sampler->emit, put_row, sampler);
         sampler->emit->collector = "sampler";
         INFP_TRY(open_perf(sampler, err));
         n_rings = sampler->perf ? infp_perf_rings(sampler->perf) : 0;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/guarded_map.h"
-#include "base/mem.h"
 #include "base/time.h"
 #include "sampler/sampler.h"
 #include "sampler/stacks/parts.h"
@@ -144,7 +143,7 @@ static bool ask(struct infp_stacks *stacks, struct infp_unwound *unwound, const 
         return *ret_object != NULL;
 }
 
-static void run(struct infp_stacks *stacks, struct infp_unwound *unwound, struct infp_guarded_map *maps)
+static void walk(struct infp_stacks *stacks, struct infp_unwound *unwound, struct infp_guarded_map *maps)
 {
         infp_guarded_map_begin(maps);
         infp_unwind(&unwound->start, &stacks->cache, stacks->frames + unwound->n_kernel, stacks->max_depth,
@@ -173,7 +172,7 @@ static bool unwind(struct infp_stacks *stacks, struct infp_space *space, const s
                                                  .n_dumps = 1,
                                                  .values = sample->registers,
                                                  .unknown = sample->unknown };
-        run(stacks, ret, infp_objects_table_maps(stacks->objects));
+        walk(stacks, ret, infp_objects_table_maps(stacks->objects));
         return (ret->result.end != INFP_UNWIND_NO_TABLE && ret->result.end != INFP_UNWIND_UNSUPPORTED) ||
                !ret->result.n_frames || !ask(stacks, ret, sample, ret_object);
 }
@@ -195,7 +194,7 @@ static void guess(struct infp_stacks *stacks, struct infp_unwound *unwound)
                 first = &image->file_map;
         }
         unwound->start.may_guess = true;
-        run(stacks, unwound, first);
+        walk(stacks, unwound, first);
 }
 
 /* ---- from a sample to its stack, now or later ---- */
