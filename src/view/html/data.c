@@ -1,4 +1,4 @@
-/* The data of the page: one JSON object, as html.h says. */
+/* The data of the page: one JSON object, as web/report/README.md describes it. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
