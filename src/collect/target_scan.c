@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fd.h"
 #include "base/sort.h"
 #include "base/time.h"
 #include "collect/process_stat.h"

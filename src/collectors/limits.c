@@ -3,7 +3,6 @@
  * which a parent's group was throttled (a pod's, for a container without a quota of its own). `host` has the same for
  * infprof. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"

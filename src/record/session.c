@@ -11,7 +11,6 @@
 
 #include "base/fd.h"
 #include "base/human.h"
-#include "base/mem.h"
 #include "base/time.h"
 #include "model/baseline.h"
 #include "model/mask.h"

@@ -1,6 +1,5 @@
 /* Does a server belong to the run? A load client asks before it sends its rows. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

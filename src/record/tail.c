@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/mem.h"
 #include "base/time.h"
 #include "collect/collector.h"
 #include "record/shelf.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/rights.h"
 #include "collect/target.h"
 #include "collectors/container/state.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/str.h"
 #include "base/time.h"
 
 /* The machine's total counts each joule once. Cores and uncore are parts of a package, psys contains packages, the MMIO view

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "base/number.h"
 #include "base/time.h"
 #include "model/rate.h"
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
 #include "base/time.h"
 #include "collectors/engine/parts.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "collectors/engine/about.h"
 #include "collectors/engine/engine.h"
 #include "collectors/engine/vllm.h"

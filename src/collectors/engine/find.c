@@ -6,7 +6,6 @@
 
 #include "base/debug.h"
 #include "base/fd.h"
-#include "base/mem.h"
 #include "base/number.h"
 #include "base/rights.h"
 #include "base/sort.h"

@@ -9,7 +9,6 @@
 #include "base/human.h"
 #include "base/time.h"
 #include "collectors/engine/parts.h"
-#include "collectors/engine/tables.h"
 #include "collectors/engine/vllm.h"
 
 /* Models of one Triton that contain one another. A request to an ensemble counts in it and again in each of its steps, so

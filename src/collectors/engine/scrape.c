@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/mem.h"
 #include "base/time.h"
 #include "collect/target.h"
 #include "collectors/engine/parts.h"

@@ -11,7 +11,6 @@
 #include "base/time.h"
 #include "collectors/engine/parts.h"
 #include "collectors/engine/tables.h"
-#include "collectors/engine/vllm.h"
 
 enum {
         MIN_SLOTS = 256,

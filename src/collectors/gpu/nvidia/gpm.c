@@ -2,7 +2,6 @@
  * Unlike those of older GPUs they need no lock that profilers want. */
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/time.h"
 #include "collectors/gpu/nvidia/nvidia.h"
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/time.h"
 #include "collectors/gpu/bounds.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
