@@ -254,11 +254,15 @@ static int read_metrics(struct infp_report *report, struct infp_run *run, const 
 static int read_spans(struct infp_report *report, struct infp_run *run, const struct infp_scan_options *options,
                       struct infp_err *err)
 {
+        struct infp_scan_options marks = *options;
         const char *table = "marks";
         int r = 0;
 
+        /* A mark may come before the first row: a run takes marks as soon as it can be found. */
+        if (report->range.t0 == report->range.start && !report->energy.baseline.t1)
+                marks.t0 = 0;
         if (report->lists_labels) {
-                INFP_TRY(pass(report, table, infp_labels_read(run, options, &report->labels, err), err));
+                INFP_TRY(pass(report, table, infp_labels_read(run, &marks, &report->labels, err), err));
                 r = infp_spans_between(&report->labels, &report->spans, err);
         } else if (report->from_label || report->to_label) {
                 r = infp_spans_of_range(&report->range, &report->spans, err);

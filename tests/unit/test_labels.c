@@ -300,11 +300,38 @@ static void test_few(void **state)
         }
 }
 
+/* A mark before the first row begins the first interval; a range that begins later has none of it. */
+static void test_a_mark_before_the_first_row(void **state)
+{
+        static const struct infp_table *const tables[] = { &full_table, &infp_table_marks, NULL };
+        struct sample_run *s = sample_new("csv");
+        struct infp_report report;
+
+        (void) state;
+        sample_describe(s, tables);
+        put_label(s, 9 * S, "mark", "early", NULL);
+        for (unsigned i = 0; i < 4; i++)
+                put_full(s, (10 + i) * S, 1, i * 500000000, 5);
+        put_label(s, 12 * S, "mark", "later", NULL);
+        finish(s, "run", 14 * S);
+        make_labels(s, true, NULL, NULL, &report);
+        assert_int_equal(report.spans.n, 1);
+        assert_near(report.spans.list[0].seconds, 3);
+        assert_int_equal(report.spans.list[0].n, 2);
+        expect_stat(&report.spans.list[0].rss_bytes, 2, 5, 0, 5, 5);
+        infp_report_done(&report);
+        make_labels(s, true, "+1s", NULL, &report);
+        assert_int_equal(report.labels.n, 1);
+        infp_report_done(&report);
+        sample_free(s);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_neighbours), cmocka_unit_test(test_from_to), cmocka_unit_test(test_text),
-                cmocka_unit_test(test_table),      cmocka_unit_test(test_few),
+                cmocka_unit_test(test_neighbours), cmocka_unit_test(test_from_to),
+                cmocka_unit_test(test_text),       cmocka_unit_test(test_table),
+                cmocka_unit_test(test_few),        cmocka_unit_test(test_a_mark_before_the_first_row),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
