@@ -79,7 +79,7 @@ struct infp_ring_stack {
                 bool is_entry;       /* C called the interpreter for it */
         } * python;
         bool is_truncated;         /* outer frames are missing: too many, or beyond the copied stack */
-        bool is_incomplete;        /* as are those after the last that could be unwound */
+        bool is_incomplete;        /* outer frames are missing: the walk could not go on */
         bool is_python_incomplete; /* outer frames of Python are missing */
 };
 struct infp_ring_code {

@@ -97,8 +97,7 @@ struct infp_ring {
         struct ring_thread *names;
         uint32_t n_names, cap_names;
         struct ring_metric *metrics;
-        struct ring_stacks
-                *stacks; /* what the callers of infp_ring_stack and infp_ring_code hold; NULL: nobody has called */
+        struct ring_stacks *stacks; /* what infp_ring_stack and infp_ring_code gave; NULL before the first call */
         bool is_in_read;
 
         int (*put)(void *context, const struct infp_row *row);

@@ -10,7 +10,7 @@
  * Shared memory comes first: pages of a file on a disk would be written back to it for ever. */
 int infp_ring_directory(unsigned index, uint32_t uid, const char *runtime_dir, char *ret, size_t cap);
 
-/* Appends at `at`; returns the new end, which is not below cap where the text did not fit, then or before. */
+/* Appends at `at`; returns the new end, or at least cap when this or an earlier text did not fit. */
 size_t infp_ring_append(char *ret, size_t cap, size_t at, const char *text);
 size_t infp_ring_append_number(char *ret, size_t cap, size_t at, uint64_t number);
 

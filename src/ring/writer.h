@@ -111,7 +111,8 @@ struct infp_writer_text {
         uint32_t size;
 };
 /* record: starts with struct infp_wire_record whose kind, flags and t_ns are set. size: of its fixed part, a multiple of 8. With
- * its texts (each rounded up to 8) at most INFP_WIRE_MAX_RECORD. Returns where it lies; NULL: dropped and counted, there is no room. */
+ * its texts (each rounded up to 8) at most INFP_WIRE_MAX_RECORD; a stack may fill a chunk. Returns where it lies; NULL: there is no
+ * room, it is dropped and counted. */
 uint64_t *infp_writer_put(struct infp_writer_thread *thread, enum infp_wire_class class, void *record, uint32_t size,
                           const struct infp_writer_text *texts, unsigned n_texts);
 
@@ -130,8 +131,8 @@ static inline uint64_t infp_writer_new_id(struct infp_writer_thread *thread)
         return id ? id : thread->next_id++;
 }
 
-/* Stacks (writer_stack.c: of agents alone). Ids are of this file: a child of fork has others. 0: there is no room (counted), or no
- * frame. What was sent before costs a look-up; in a signal handler as everywhere. */
+/* Stacks (writer_stack.c, for agents alone). Ids belong to this file: a child of fork gets others. 0: no room (counted), or no frame.
+ * One that was sent before costs only a look-up. Safe in signal handlers, as all else here. */
 struct infp_writer_stack {
         const uint64_t *native; /* innermost first; beyond INFP_WIRE_FRAMES they are cut, and flagged */
         const struct infp_wire_python *python;

@@ -14,8 +14,8 @@
 /* Which chunk a thread gets next. Chunks are claimed by one compare-and-swap of their stamp; what else is here are hints that are
  * looked at before the chunk itself, since a look at each of 4,000 heads in as many pages would take longer than writing. */
 
-/* A note for each chunk: 0, that it is parked (2 + class), or sealed (time of its first record * 2 | class). Those that stay have none
- * when they are sealed: nobody is to look at them. */
+/* A note for each chunk: 0, that it is parked (2 + class), or sealed (time of its first record * 2 | class). Of class
+ * stay, sealed chunks have none: nobody needs to look at them. */
 enum { NOTE_PARKED = 2, NOTE_PARKED_END = NOTE_PARKED + INFP_WIRE_CLASSES, NOTE_MIN_TIME = 4 };
 enum {
         FEW_LOOKS = 4,

@@ -1,5 +1,5 @@
 /* Stacks of agents, and the code of Python that they name: each is written once, as a record that stays, and known by its place from
- * then on. Finding one takes no lock; of two threads that write the same at once the later one's copy is in vain. */
+ * then on. Finding one takes no lock; when two threads write the same at once, one copy is wasted. */
 #include "ring/writer_parts.h"
 
 #include <string.h>

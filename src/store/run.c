@@ -58,7 +58,7 @@ void infp_run_note(struct infp_run *run, const char *format, ...)
         pthread_mutex_unlock(&lock);
 }
 
-void infp_run_notes_done(struct infp_run_notes *notes)
+static void notes_done(struct infp_run_notes *notes)
 {
         for (unsigned i = 0; i < notes->n; i++)
                 free(notes->list[i]);
@@ -78,7 +78,7 @@ struct infp_run *infp_run_close(struct infp_run *run)
         infp_run_info_done(&run->info);
         free(run->output);
         free(run->problem);
-        infp_run_notes_done(&run->notes);
+        notes_done(&run->notes);
         free(run);
         return NULL;
 }

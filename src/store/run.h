@@ -114,7 +114,6 @@ int infp_run_each(const char *output, int (*each)(void *context, const char *uui
 
 /* Readers call it, from any thread, whenever they return less than there is: nothing is left out silently. */
 void infp_run_note(struct infp_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void infp_run_notes_done(struct infp_run_notes *notes);
 
 /* The tables that have at least one segment, sorted; free each and the array. Returns their number. */
 int infp_run_tables(const struct infp_run *run, char ***ret, struct infp_err *err);
