@@ -350,14 +350,8 @@ static int page_of(struct window *w, uint64_t engine, uint32_t *ret)
         for (*ret = 0; *ret < w->n_engines; ++*ret)
                 if (w->engines[*ret].id == engine)
                         return 0;
-        if ((w->n_engines & (w->n_engines - 1)) == 0) {
-                struct window_engine *more =
-                        reallocarray(w->engines, w->n_engines ? 2 * (size_t) w->n_engines : 1, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                w->engines = more;
-        }
+        if (!INFP_ONE_MORE(w->engines, w->n_engines))
+                return -ENOMEM;
         w->engines[w->n_engines++] = (struct window_engine){ .id = engine };
         return 0;
 }
@@ -372,18 +366,13 @@ static int group_of(struct window *w, const struct infp_batch *batch, const int 
         uint64_t key = infp_hash64(metric, n_metric,
                                    infp_hash64(labels, n_labels, infp_hash64(family, n_family, w->engines[engine].id)));
         const uint64_t *known = infp_map_get(&w->group_of, key);
-        struct window_group *more;
 
         if (known) {
                 *ret = (uint32_t) *known;
                 return 0;
         }
-        if ((w->n_groups & (w->n_groups - 1)) == 0) {
-                more = reallocarray(w->groups, w->n_groups ? 2 * (size_t) w->n_groups : 1, sizeof(*more));
-                if (!more)
-                        return -ENOMEM;
-                w->groups = more;
-        }
+        if (!INFP_ONE_MORE(w->groups, w->n_groups))
+                return -ENOMEM;
         *ret = w->n_groups;
         w->groups[w->n_groups++] = (struct window_group){
                 .engine = engine,
@@ -410,13 +399,8 @@ static int add_edge(struct window_group *g, double le)
                 at--;
         if (at < g->n_edges && g->edges[at].le == le)
                 return 0;
-        if ((g->n_edges & (g->n_edges - 1)) == 0) {
-                struct window_edge *more = reallocarray(g->edges, g->n_edges ? 2 * g->n_edges : 1, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                g->edges = more;
-        }
+        if (!INFP_ONE_MORE(g->edges, g->n_edges))
+                return -ENOMEM;
         memmove(g->edges + at + 1, g->edges + at, (g->n_edges - at) * sizeof(*g->edges));
         g->edges[at] = (struct window_edge){ .le = le, .now = NAN };
         g->n_edges++;
@@ -427,7 +411,6 @@ static int add_series(struct window *w, const struct infp_batch *batch, const in
 {
         uint64_t id = infp_batch_u64(batch, (unsigned) c[SERIES_ID], row);
         struct window_series series = { .part = part_of(batch, c, row), .le = INFINITY };
-        struct window_series *more;
 
         if (!id || infp_map_get(&w->series_of, id))
                 return 0;
@@ -438,12 +421,8 @@ static int add_series(struct window *w, const struct infp_batch *batch, const in
                 series.le = infp_batch_f64(batch, (unsigned) c[SERIES_LE], row);
         if (series.part == WINDOW_BUCKET)
                 INFP_TRY(add_edge(&w->groups[series.group], series.le));
-        if ((w->n_series & (w->n_series - 1)) == 0) {
-                more = reallocarray(w->series, w->n_series ? 2 * (size_t) w->n_series : 1, sizeof(*more));
-                if (!more)
-                        return -ENOMEM;
-                w->series = more;
-        }
+        if (!INFP_ONE_MORE(w->series, w->n_series))
+                return -ENOMEM;
         w->series[w->n_series] = series;
         return infp_map_put(&w->series_of, id, w->n_series++);
 }

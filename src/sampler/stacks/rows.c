@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/mem.h"
 #include "sampler/stacks/parts.h"
 
 enum { MAX_NAMED = 65536 };
@@ -55,21 +56,9 @@ static bool is_named_later(const struct infp_frame_place *place)
 /* The rest of the list is for those that nothing else can name. */
 static bool reserve_nameless(struct infp_stacks *stacks, bool has_path)
 {
-        const size_t cap = stacks->cap_nameless ? stacks->cap_nameless * 2 : 64;
-        struct infp_nameless *more;
-
-        if (has_path && stacks->n_nameless >= INFP_MAX_NAMELESS / 2)
+        if (stacks->n_nameless >= (has_path ? INFP_MAX_NAMELESS / 2 : INFP_MAX_NAMELESS))
                 return false;
-        if (stacks->n_nameless < stacks->cap_nameless)
-                return true;
-        if (cap > INFP_MAX_NAMELESS)
-                return false;
-        more = realloc(stacks->nameless, cap * sizeof(*more));
-        if (!more)
-                return false;
-        stacks->nameless = more;
-        stacks->cap_nameless = cap;
-        return true;
+        return INFP_MAKE_ROOM(stacks->nameless, stacks->n_nameless, stacks->cap_nameless, 64);
 }
 
 /* The process's jitdump, kept once: its place in the list. */
