@@ -38,23 +38,6 @@ const char *infp_name_from(enum infp_name_rank rank)
         return rank < INFP_COUNT(names_from) ? names_from[rank] : "";
 }
 
-/* Makes room for one more of an array. */
-static int room(void *array, uint32_t *cap, uint32_t n, size_t size)
-{
-        void **memory = array, *grown;
-
-        if (n < *cap)
-                return 0;
-        if (n >= MOST_FRAMES)
-                return -ENOMEM;
-        grown = realloc(*memory, (*cap ? 2 * (size_t) *cap : 256) * size);
-        if (!grown)
-                return -ENOMEM;
-        *memory = grown;
-        *cap = *cap ? 2 * *cap : 256;
-        return 0;
-}
-
 struct columns {
         struct infp_scan *scan;
         struct infp_batch batch;
@@ -96,7 +79,8 @@ static int64_t find_object(struct infp_naming *naming, const char *path, size_t 
 
         if (found)
                 return (int64_t) *found;
-        if (room(&naming->objects, &naming->cap_objects, naming->n_objects, sizeof(*naming->objects)) < 0)
+        if (naming->n_objects >= MOST_FRAMES ||
+            !INFP_MAKE_ROOM(naming->objects, naming->n_objects, naming->cap_objects, 256))
                 return -ENOMEM;
         object = &naming->objects[naming->n_objects];
         *object = (struct infp_asked_object){ .path = is_kernel ? strdup("[kernel]") : strndup(path, size),
@@ -142,7 +126,8 @@ static int take_frame(struct infp_naming *naming, const struct columns *c, uint3
                         return -ENOMEM;
                 frame.object = (uint32_t) object;
         }
-        if (room(&naming->frames, &naming->cap_frames, naming->n_frames, sizeof(frame)) < 0)
+        if (naming->n_frames >= MOST_FRAMES ||
+            !INFP_MAKE_ROOM(naming->frames, naming->n_frames, naming->cap_frames, 256))
                 return -ENOMEM;
         naming->frames[naming->n_frames] = frame;
         return infp_map_put(&naming->by_id, id, naming->n_frames++);
