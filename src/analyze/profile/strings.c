@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 enum { CHUNK = 64 * 1024 };
@@ -50,16 +51,9 @@ static int put(struct infp_strings *strings, const char *text, size_t size, uint
         const size_t kept = size > INFP_STRING_MOST ? cut(text, size) : size;
         char *copy;
 
-        if (strings->n + 1 >= strings->cap) {
-                const uint32_t cap = strings->cap ? 2 * strings->cap : 256;
-                const char **more = reallocarray(strings->texts, cap, sizeof(*more));
-
-                if (!more)
-                        return -ENOMEM;
-                strings->texts = more;
-                strings->cap = cap;
-                strings->texts[0] = NULL;
-        }
+        if (!INFP_MAKE_ROOM(strings->texts, strings->n + 1, strings->cap, 256))
+                return -ENOMEM;
+        strings->texts[0] = NULL;
         copy = room(strings, kept + (kept < size ? 3 : 0) + 1);
         if (!copy || infp_map_put(&strings->by_hash, hash, strings->n + 1) < 0)
                 return -ENOMEM;

@@ -160,27 +160,12 @@ static void close_to(struct writer *w, uint32_t track, uint32_t n)
         w->n_slices = 0;
 }
 
-/* Room for one more after n. */
-static bool make_room(struct writer *w, void *array, uint32_t *cap, uint32_t n, size_t size)
-{
-        void *old, *more;
-
-        if (n < *cap)
-                return true;
-        memcpy(&old, array, sizeof(old));
-        more = reallocarray(old, *cap ? 2 * (size_t) *cap : 256, size);
-        w->failed |= !more;
-        if (!more)
-                return false;
-        memcpy(array, &more, sizeof(more));
-        *cap = *cap ? 2 * *cap : 256;
-        return true;
-}
-
 static void push_name(struct writer *w, uint32_t name)
 {
-        if (make_room(w, &w->names, &w->cap_names, w->n_names, sizeof(*w->names)))
+        if (INFP_MAKE_ROOM(w->names, w->n_names, w->cap_names, 256))
                 w->names[w->n_names++] = name;
+        else
+                w->failed = true;
 }
 
 static void find_names(struct writer *w, const struct infp_profile_sum *sum)
@@ -203,9 +188,13 @@ static void find_names(struct writer *w, const struct infp_profile_sum *sum)
 
 static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
 {
-        if (++w->n_all > MOST_SLICES || !make_room(w, &w->slices, &w->cap_slices, w->n_slices, sizeof(*w->slices)) ||
-            !make_room(w, &w->open, &w->cap_open, w->n_open, sizeof(*w->open)))
+        if (++w->n_all > MOST_SLICES)
                 return;
+        if (!INFP_MAKE_ROOM(w->slices, w->n_slices, w->cap_slices, 256) ||
+            !INFP_MAKE_ROOM(w->open, w->n_open, w->cap_open, 256)) {
+                w->failed = true;
+                return;
+        }
         w->open[w->n_open++] = w->n_slices;
         w->slices[w->n_slices++] = (struct slice){ name, begin, begin };
 }
