@@ -188,13 +188,12 @@ static void find_names(struct writer *w, const struct infp_profile_sum *sum)
 
 static void open_slice(struct writer *w, uint32_t name, uint64_t begin)
 {
-        if (++w->n_all > MOST_SLICES)
+        const bool has_room = INFP_MAKE_ROOM(w->slices, w->n_slices, w->cap_slices, 256) &&
+                              INFP_MAKE_ROOM(w->open, w->n_open, w->cap_open, 256);
+
+        w->failed |= !has_room;
+        if (++w->n_all > MOST_SLICES || !has_room) /* bound: the writing ends with an error that says so */
                 return;
-        if (!INFP_MAKE_ROOM(w->slices, w->n_slices, w->cap_slices, 256) ||
-            !INFP_MAKE_ROOM(w->open, w->n_open, w->cap_open, 256)) {
-                w->failed = true;
-                return;
-        }
         w->open[w->n_open++] = w->n_slices;
         w->slices[w->n_slices++] = (struct slice){ name, begin, begin };
 }
