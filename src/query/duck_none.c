@@ -95,6 +95,6 @@ int infp_duck_to_parquet(struct infp_duck *duck, const char *sql, const char *pa
 int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name,
                               mode_t mode, uint64_t *ret_rows, struct infp_err *err)
 {
-        (void) duck, (void) rows, (void) dir_fd, (void) name, (void) ret_rows;
+        (void) duck, (void) rows, (void) dir_fd, (void) name, (void) mode, (void) ret_rows;
         return fail(err);
 }

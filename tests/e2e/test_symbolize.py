@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from test_symbols import GET, LINES, SOURCE, symbol
 
-LIBDW = pathlib.Path(__file__).resolve().parents[2] / "src" / "symbols" / "libdw.h"
+LIBDW = pathlib.Path(__file__).resolve().parents[2] / "src" / "symbols" / "dwarf.c"
 
 
 @pytest.fixture(scope="module")
