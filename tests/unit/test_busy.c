@@ -56,9 +56,37 @@ static void test_busy(void **state)
         sample_free(s);
 }
 
+/* Each mode has its own samples and functions, though all are read at once; waits for a CPU are counted without mode cpu, too. */
+static void test_modes_without_cpu(void **state)
+{
+        struct sample_run *s = stack_begin();
+        const uint64_t process = put_process(s, 4711, "server");
+        const uint64_t work = place(s, INFP_FRAME_NATIVE, "server", 0x100, "work", 0);
+        const uint64_t wait = place(s, INFP_FRAME_KERNEL, "[kernel]", 0x200, "schedule", 0);
+        struct stack_sample is = { .t_ns = 2 * S, .process = process, .tid = 4711, .mode = "wall", .weight = 0.5 };
+        struct infp_report_functions functions;
+
+        (void) state;
+        is.stack = work, put_samples(s, &is, 3);
+        is.mode = "off-cpu", is.state = "runnable", is.stack = wait, put_samples(s, &is, 2);
+        is.state = "sleeping", put_samples(s, &is, 5);
+        sample_end(s);
+        sample_check(s, infp_report_functions_read(s->run, 0, 0, &functions, &s->err));
+        assert_int_equal(functions.n, 2);
+        assert_string_equal(functions.flames[0].mode, "wall");
+        assert_int_equal(functions.flames[0].samples, 3);
+        assert_int_equal(functions.flames[0].all_samples, 3);
+        assert_string_equal(functions.flames[1].mode, "off-cpu");
+        assert_int_equal(functions.flames[1].samples, 7);
+        assert_true(functions.busy.has_waits && functions.busy.seconds == 0 && functions.busy.thread_s == 0);
+        assert_true(fabs(functions.busy.runnable_s - 1) < 1e-9);
+        infp_report_functions_done(&functions);
+        sample_free(s);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(test_busy) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(test_busy), cmocka_unit_test(test_modes_without_cpu) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,10 +263,26 @@ static void a_short_table_keeps_names_apart(void **state)
         infp_str_done(&out.text);
 }
 
+static void test_passages_of_one_name(void **state)
+{
+        struct infp_flame_function functions[] = { { .name = "_start", .object = "bash" },
+                                                   { .name = "main", .object = "python3.11" },
+                                                   { .name = "_start", .object = "python3.11" } };
+        const struct infp_flame flame = { .functions = functions, .n_functions = 3 };
+        const uint32_t passages[] = { 0, 1, 2 };
+        infp_autostr struct infp_str text = { 0 };
+
+        (void) state;
+        infp_flame_top_rest(&text, &flame, 5, passages, 3);
+        assert_string_equal(text.data, "and 5 more; 3 that nearly every stack passes through are left out: "
+                                       "_start (bash), main, _start (python3.11)");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_short_names),
+                cmocka_unit_test(test_passages_of_one_name),
                 cmocka_unit_test(test_folded),
                 cmocka_unit_test(a_short_table_keeps_names_apart),
                 cmocka_unit_test(themes_have_names),

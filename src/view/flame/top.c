@@ -182,6 +182,20 @@ uint32_t infp_flame_top_list(const struct infp_flame *flame, bool by_total, uint
         return n;
 }
 
+/* Of equal names ("_start" of each program) the object says which. */
+static void put_passage(struct infp_str *out, const struct infp_flame *flame, const uint32_t *passages, uint32_t n,
+                        uint32_t i)
+{
+        const struct infp_flame_function *f = &flame->functions[passages[i]];
+        bool is_alone = true;
+
+        for (uint32_t k = 0; k < n; k++)
+                is_alone &= k == i || strcmp(flame->functions[passages[k]].name, f->name) != 0;
+        infp_flame_short_name(out, f->name);
+        if (!is_alone && f->object)
+                infp_str_printf(out, " (%s)", f->object);
+}
+
 void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, uint32_t n, const uint32_t *passages,
                          uint32_t n_passages)
 {
@@ -193,7 +207,7 @@ void infp_flame_top_rest(struct infp_str *out, const struct infp_flame *flame, u
                                 n_passages == 1 ? "is" : "are");
         for (uint32_t i = 0; i < n_passages; i++) {
                 infp_str_puts(out, i ? ", " : "");
-                infp_flame_short_name(out, flame->functions[passages[i]].name);
+                put_passage(out, flame, passages, n_passages, i);
         }
 }
 
