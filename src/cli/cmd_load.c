@@ -295,7 +295,7 @@ static int verdict(const struct load *l)
         if (requests->n_failed) {
                 const char *example = requests->n_failures ? requests->failures[0].example : "";
 
-                infp_say("load: %s of %s requests failed%s%s", infp_count(requests->n_failed).text,
+                infp_say("load: %s: %s of %s requests failed%s%s", l->shown_url, infp_count(requests->n_failed).text,
                          infp_count(requests->n).text, *example ? ", such as: " : "", example);
                 return INFP_EXIT_FAILURE;
         }

@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -326,7 +327,7 @@ def hostile():
 def test_failures_are_named(infprof, hostile, run_dir, model, failure, status, words, pieces):
     timeout = "1500ms" if failure == "timeout" else "30s"
     done = run_load(infprof, hostile.url, "-m", model, "-n", 2, "-c", 2, "--timeout", timeout, "-o", run_dir, "--json")
-    assert done.returncode == 1 and "2 of 2 requests failed" in done.stderr
+    assert done.returncode == 1 and re.search(r"load: http://\S+/v1/completions: 2 of 2 requests failed", done.stderr)
     summary = json.loads(done.stdout)
     assert summary["failures"] == {failure: 2} and summary["failed"] == 2 and summary["completed"] == 0
     assert summary["median_ttft_ms"] is None and summary["total_output_tokens"] is None

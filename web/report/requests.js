@@ -12,7 +12,7 @@ class RequestScatter extends Plot {
     this.load_of = new Map(this.loads.map((load) => [load.name, load]));
     this.chosen = null;
     this.legend.append(...this.loads.map((load) => this.keyOf(load, loadName(load.name))));
-    if (this.requests.some((request) => !request.ok)) this.legend.append(h('span', { class: 'failed-key' }, '✕ failed'));
+    if (this.requests.some((request) => !request.ok)) this.legend.append(h('span', { class: 'failed-key' }, '✕ failed or cut off'));
   }
 
   keyOf(load, name) {
@@ -87,7 +87,7 @@ class RequestScatter extends Plot {
   }
 
   facts(request) {
-    return [momentText(request.t), request.load && loadName(request.load), request.ok ? null : `failed: ${request.failure || 'unknown'}`,
+    return [momentText(request.t), request.load && loadName(request.load), request.ok ? null : `not completed: ${request.failure || 'unknown'}`,
       `first token ${show(request.ttft, 's')}`, `end to end ${show(request.e2e, 's')}`, `${number(request.tokens)} tokens`].filter(Boolean);
   }
 
@@ -135,7 +135,7 @@ function requestsCard(requests) {
   const column = (name, what) => ({ name, unit: 'ms', of: (row) => row.of(what) });
   const failures = Object.entries(requests.failures || {}).map(([kind, n]) => `${n} ${kind}`).join(', ');
   return wideCard('Client-side',
-    smallPrint([`${number(requests.requests)} requests, ${number(requests.completed)} completed`, requests.failed ? `${number(requests.failed)} failed (${failures})` : null,
+    smallPrint([`${number(requests.requests)} requests, ${number(requests.completed)} completed`, failures ? `not completed: ${failures}` : null,
       requests.output_throughput ? show(requests.output_throughput, 'tokens/s') : null, requests.percentiles ? `percentiles ${requests.percentiles}` : null]),
     tableOf('Latencies of requests', [textColumn('time', (row) => row.name), column('mean', 'mean'), column('p50', 'p50'), column('p90', 'p90'),
       column('p95', 'p95'), column('p99', 'p99'), column('max', 'max')], rows));
