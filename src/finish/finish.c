@@ -65,13 +65,11 @@ static int do_all(struct infp_run *run, const struct infp_notices *notices, stru
         infp_cleanup(free_duck) struct infp_duck *duck = NULL;
         const char *format = run->info.format && *run->info.format ? run->info.format : "parquet";
         struct infp_err why = { "" };
-        bool is_small;
         int r = name_code(run, notices, err);
 
         if (r < 0)
                 return r;
-        is_small = infp_duck_is_installed() && infp_finish_is_small(run);
-        r = is_small ? 0 : infp_duck_open_writer(&duck, &why);
+        r = infp_duck_open_writer(&duck, &why);
         if (r < 0 && r != -ENOPKG)
                 return infp_fail(err, r, "%s", why.text);
         if (r < 0 && strcmp(format, "parquet") == 0)
@@ -82,7 +80,7 @@ static int do_all(struct infp_run *run, const struct infp_notices *notices, stru
         /* First, while the tables are Arrow: reading each as Parquet needs a connection and its buffers. */
         INFP_TRY(infp_finish_timeseries(run, duck, format, ret, err));
         malloc_trim(0); /* no other table is as wide */
-        if (duck || is_small)
+        if (duck)
                 INFP_TRY(infp_finish_tables(run, duck, notices, ret, err));
         run->state = INFP_RUN_FINISHED;
         return infp_run_save(run, err);

@@ -10,10 +10,9 @@
 #include "base/mem.h"
 #include "base/notice.h"
 #include "base/str.h"
-#include "query/parquet.h"
 #include "query/parts.h"
 
-enum { SMALL_BYTES = 64 * 1024, SMALL_RUN_BYTES = 1 << 20 };
+enum { SMALL_BYTES = 64 * 1024 };
 
 struct copy {
         struct infp_segment *segment;
@@ -56,45 +55,19 @@ static int set_aside(struct infp_run *run, const char *path, struct infp_err *er
         return 0;
 }
 
-int infp_finish_parquet(struct infp_duck *duck, const struct infp_rows *rows, int dir_fd, const char *name, mode_t mode,
-                        uint64_t *ret_rows, struct infp_err *err)
-{
-        return duck ? infp_duck_rows_to_parquet(duck, rows, dir_fd, name, mode, ret_rows, err)
-                    : infp_small_parquet(rows, dir_fd, name, mode, ret_rows, err);
-}
-
-static int64_t size_of(const struct infp_run *run, const char *path)
+static bool is_small(const struct infp_run *run, const char *path)
 {
         struct stat status;
 
-        return fstatat(run->fd, path, &status, 0) == 0 ? status.st_size : SMALL_RUN_BYTES;
-}
-
-bool infp_finish_is_small(const struct infp_run *run)
-{
-        char **names;
-        const int n = infp_run_tables(run, &names, NULL);
-        int64_t size = n < 0 ? SMALL_RUN_BYTES : 0;
-
-        for (int i = 0; i < n; i++) {
-                infp_cleanup(infp_parts_done) struct infp_parts parts = { 0 };
-
-                infp_parts_list(run, names[i], &parts, NULL);
-                for (unsigned k = 0; k < parts.n; k++)
-                        size += size_of(run, parts.parts[k].path);
-                free(names[i]);
-        }
-        if (n >= 0)
-                free(names);
-        return size < SMALL_RUN_BYTES;
+        return fstatat(run->fd, path, &status, 0) == 0 && status.st_size < SMALL_BYTES;
 }
 
 static int copy_segment(struct infp_run *run, struct infp_duck *duck, struct copy *copy, const char *from,
                         const char *to, struct infp_err *err)
 {
-        struct infp_rows rows = { infp_segment_table(copy->segment), copy, next, size_of(run, from) < SMALL_BYTES };
+        struct infp_rows rows = { infp_segment_table(copy->segment), copy, next, is_small(run, from) };
         uint64_t n_written = 0;
-        int r = infp_finish_parquet(duck, &rows, run->fd, to, 0666, &n_written, err);
+        int r = infp_duck_rows_to_parquet(duck, &rows, run->fd, to, 0666, &n_written, err);
 
         if (r < 0)
                 return copy->r < 0 ? infp_fail(err, copy->r, "%s", copy->err.text) : r;

@@ -6,9 +6,10 @@
 
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "finish/tables.h"
 #include "query/series.h"
 #include "view/format.h"
+
+enum { FEW_SAMPLES = 64 };
 
 static int next(void *context, struct infp_batch *ret, struct infp_err *err)
 {
@@ -58,6 +59,11 @@ static int write_text_file(struct infp_run *run, struct infp_series *series, con
         return r < 0 ? infp_fail_errno(err, r, "cannot write %s", path) : 0;
 }
 
+static bool is_small(const struct infp_run_info *info)
+{
+        return (info->ended_t_ns - info->started_t_ns) / infp_run_period_ns(info, "ticks") < FEW_SAMPLES;
+}
+
 /* The format of a file that ends in .<format>: one sample per line, in JSON as well. */
 static const struct infp_format *text_format(const char *format)
 {
@@ -78,10 +84,10 @@ int infp_finish_timeseries(struct infp_run *run, struct infp_duck *duck, const c
         snprintf(ret->series, sizeof(ret->series), "%s.%.16s", run->info.uuid, format);
         INFP_TRY(infp_series_open(run, 0, 0, &series, err));
         if (is_parquet) {
-                struct infp_rows rows = { infp_series_table(series), series, next };
+                struct infp_rows rows = { infp_series_table(series), series, next, is_small(&run->info) };
 
-                r = infp_finish_parquet(duck, &rows, run->output_fd, ret->series, infp_run_file_mode(run),
-                                        &ret->n_samples, err);
+                r = infp_duck_rows_to_parquet(duck, &rows, run->output_fd, ret->series, infp_run_file_mode(run),
+                                              &ret->n_samples, err);
         } else {
                 r = write_text_file(run, series, text, ret->series, &ret->n_samples, err);
         }

@@ -25,6 +25,7 @@
 static const char library[] = "libduckdb.so";
 
 struct infp_duck_api infp_duck_api;
+static ElfW(Addr) base; /* where the library lies */
 static bool is_loaded;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,24 +51,6 @@ enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL };
 enum { LOAD_FLAGS = RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND };
 #endif
 
-static void find_places(char own[PATH_MAX], char ret_beside[PATH_MAX + 32], char ret_below[PATH_MAX + 32])
-{
-        own_directory(own, PATH_MAX);
-        snprintf(ret_beside, PATH_MAX + 32, "%s/%s", own, library);
-        snprintf(ret_below, PATH_MAX + 32, "%s/../lib/infprof/%s", own, library);
-}
-
-bool infp_duck_is_installed(void)
-{
-        const char *wanted = getenv("INFPROF_LIBDUCKDB");
-        char own[PATH_MAX], beside[PATH_MAX + 32], below[PATH_MAX + 32];
-
-        if (wanted && *wanted)
-                return access(wanted, R_OK) == 0;
-        find_places(own, beside, below);
-        return access(beside, R_OK) == 0 || access(below, R_OK) == 0;
-}
-
 static void *open_library(struct infp_err *err)
 {
         const char *wanted = getenv("INFPROF_LIBDUCKDB");
@@ -81,7 +64,9 @@ static void *open_library(struct infp_err *err)
                                   dlerror());
                 return handle;
         }
-        find_places(own, beside, below);
+        own_directory(own, sizeof(own));
+        snprintf(beside, sizeof(beside), "%s/%s", own, library);
+        snprintf(below, sizeof(below), "%s/../lib/infprof/%s", own, library);
         if (!(handle = dlopen(beside, LOAD_FLAGS)) && !(handle = dlopen(below, LOAD_FLAGS)) &&
             !(handle = dlopen(library, LOAD_FLAGS)))
                 infp_fail(err, -ENOPKG,
@@ -106,22 +91,28 @@ static int resolve(void *handle, struct infp_err *err)
         return 0;
 }
 
-/* Drops the pages of the library that its start has read, some 25 MiB: those that are needed again come from the page cache. */
 static int trim(struct dl_phdr_info *info, size_t size, void *context)
 {
         const uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE);
 
-        (void) size, (void) context;
-        if (!strstr(info->dlpi_name, library))
+        (void) size;
+        if (info->dlpi_addr != *(const ElfW(Addr) *) context)
                 return 0;
         for (unsigned i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
                 const uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(page - 1);
 
-                if (p->p_type == PT_LOAD && !(p->p_flags & PF_W)) /* never written */
+                /* Never written: pages that are needed again come from the page cache. */
+                if (p->p_type == PT_LOAD && !(p->p_flags & PF_W))
                         madvise((void *) begin, info->dlpi_addr + p->p_vaddr + p->p_memsz - begin, MADV_DONTNEED);
         }
         return 1;
+}
+
+void infp_duck_api_trim(void)
+{
+        if (is_loaded && base)
+                dl_iterate_phdr(trim, &base);
 }
 
 /* Loads the library at the first call. 0, or -ENOPKG with the places that were looked at. */
@@ -132,9 +123,12 @@ static int load_api(struct infp_err *err)
         pthread_mutex_lock(&lock);
         if (!is_loaded) {
                 void *handle = open_library(err);
+                struct link_map *map;
 
                 r = handle ? resolve(handle, err) : -ENOPKG;
                 is_loaded = r == 0;
+                if (r == 0 && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+                        base = map->l_addr;
                 if (handle && r < 0)
                         dlclose(handle);
         }
@@ -380,6 +374,12 @@ static void free_duck(struct infp_duck **duck)
                 close_duck(*duck);
 }
 
+/* Memory is bounded by the size of a row group, and there is nothing to optimize in SELECT * of rows. */
+static int prepare_for_rows(struct infp_duck *duck, struct infp_err *err)
+{
+        return infp_duck_do(duck, "PRAGMA disable_optimizer", NULL, err);
+}
+
 static int prepare_for_sql(struct infp_duck *duck, struct infp_err *err)
 {
         INFP_TRY(limit_memory(duck, err));
@@ -402,9 +402,8 @@ static int open_own(bool is_writer, struct infp_duck **ret, struct infp_err *err
         INFP_TRY(open_database(duck, is_writer ? "1" : NULL, err));
         INFP_TRY(connect_to(duck, err));
         INFP_TRY(infp_duck_register_feeds(duck, err));
-        if (!is_writer) /* whose memory is bounded by the size of a row group */
-                INFP_TRY(prepare_for_sql(duck, err));
-        dl_iterate_phdr(trim, NULL);
+        INFP_TRY(is_writer ? prepare_for_rows(duck, err) : prepare_for_sql(duck, err));
+        infp_duck_api_trim();
         *ret = INFP_TAKE(duck);
         return 0;
 }
@@ -414,9 +413,16 @@ int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
         return open_own(false, ret, err);
 }
 
+/* Kept open for the next run and never closed at exit: closing it takes 3 ms of CPU. */
+static struct infp_duck *writer;
+
 int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err)
 {
-        return open_own(true, ret, err);
+        *ret = NULL;
+        if (!writer)
+                INFP_TRY(open_own(true, &writer, err));
+        *ret = writer;
+        return 0;
 }
 
 /* The readers' database, with one more user; NULL: not open yet. */
@@ -462,7 +468,10 @@ int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err)
 
 struct infp_duck *infp_duck_close(struct infp_duck *duck)
 {
-        if (duck)
-                close_duck(duck);
+        if (!duck || (duck == writer && !duck->has_failed))
+                return NULL;
+        if (duck == writer)
+                writer = NULL;
+        close_duck(duck);
         return NULL;
 }

@@ -13,14 +13,12 @@
  * is available, and as many threads as there are CPUs for it, or INFPROF_SQL_THREADS. One caller at a time. */
 struct infp_duck;
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err);
-/* For infp_duck_rows_to_parquet, whose rows one thread gives: it has no other threads, which would only wait for it. */
+/* The process's own for infp_duck_rows_to_parquet, without further threads. */
 int infp_duck_open_writer(struct infp_duck **ret, struct infp_err *err);
 /* A connection to one database that all of these share: for reading files only, each by its own caller. */
 int infp_duck_open_shared(struct infp_duck **ret, struct infp_err *err);
 struct infp_duck *infp_duck_close(struct infp_duck *duck); /* NULL is fine; returns NULL */
 bool infp_duck_available(struct infp_err *err);
-/* Whether the library lies where infprof brings it: known without loading it. */
-bool infp_duck_is_installed(void);
 /* Stops the running query with -EINTR; may be called from a signal handler and from any thread. */
 void infp_duck_interrupt(struct infp_duck *duck);
 

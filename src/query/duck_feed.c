@@ -239,6 +239,20 @@ static int open_quantiles_by(const struct binding *binding, const char *const *c
         return 0;
 }
 
+/* A row group is encoded when all its rows are there: by then the planner's pages of the library are not needed. Once is enough:
+ * each time costs hundreds of page faults, and later statements touch few pages. */
+static int rows_next(void *context, struct infp_batch *ret, struct infp_err *err)
+{
+        struct infp_duck *duck = context;
+        const int r = duck->rows->next(duck->rows->context, ret, err);
+
+        if (r == 0 && !duck->is_trimmed) {
+                infp_duck_api_trim();
+                duck->is_trimmed = true;
+        }
+        return r;
+}
+
 static void rows_close(void *context)
 {
         (void) context;
@@ -252,7 +266,7 @@ static int open_rows(const struct binding *binding, const char *const *columns, 
         (void) columns;
         if (!duck->rows)
                 return infp_fail(err, -EINVAL, "infp_rows is for infprof's own use");
-        *ret = (struct source){ duck->rows->table, duck->rows->context, duck->rows->next, rows_close };
+        *ret = (struct source){ duck->rows->table, duck, rows_next, rows_close };
         return 0;
 }
 

@@ -16,11 +16,6 @@ bool infp_duck_available(struct infp_err *err)
         return false;
 }
 
-bool infp_duck_is_installed(void)
-{
-        return false;
-}
-
 int infp_duck_open(struct infp_duck **ret, struct infp_err *err)
 {
         *ret = NULL;

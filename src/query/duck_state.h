@@ -41,6 +41,8 @@ struct infp_duck_api {
 #undef X
 };
 
+/* Drops the library's pages from memory: the loader and DuckDB's start read some 25 MiB that are not needed again. */
+void infp_duck_api_trim(void);
 /* Valid once a database was opened. */
 extern struct infp_duck_api infp_duck_api;
 static const struct infp_duck_api *const api = &infp_duck_api;
@@ -73,6 +75,8 @@ struct infp_duck {
         bool is_restricted;
         unsigned n_attached;          /* how often: tells what was made for an earlier attach */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
+        bool is_trimmed;              /* after its first write */
+        bool has_failed;              /* a write failed: after some errors a database refuses all further work */
         /* The chunk whose cells are turned into texts (duck_result.c). */
         struct {
                 duckdb_data_chunk chunk;

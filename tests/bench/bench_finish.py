@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-BUDGET_S, BUDGET_MB = 0.05, 25
+BUDGET_S, BUDGET_MB = 0.12, 45
 
 
 def finish(infprof, run):

@@ -300,24 +300,6 @@ def test_small_files_take_snappy(output):
         assert pyarrow.parquet.read_metadata(file).row_group(0).column(0).compression == "SNAPPY", file
 
 
-def test_both_writers_of_parquet_agree(infprof, output, tmp_path):
-    """A run above a MiB is written by DuckDB, one below it without; the tables are the same."""
-    raw, finished = output
-    large = tmp_path / "large"
-    shutil.copytree(raw, large)
-    columns = only(large, "*.infprof/columns/000001.arrows")
-    for number in range(2, 6):
-        shutil.copy(columns, columns.with_name(f"00000{number}.arrows"))
-    run([infprof, "finish", "-r", large])
-    for directory, writer in ((large, "DuckDB"), (finished, "infprof")):
-        files = list(directory.rglob("*.parquet"))
-        assert len(files) > 12 and {pyarrow.parquet.read_metadata(file).created_by.split()[0] for file in files} == {writer}
-    for line in tables(infprof, finished):
-        if line["table_name"] != "columns":
-            assert by_pyarrow(large, line["table_name"]) == by_pyarrow(finished, line["table_name"]), line["table_name"]
-    assert pyarrow.parquet.read_table(only(large, "*.parquet")).equals(pyarrow.parquet.read_table(only(finished, "*.parquet")))
-
-
 def test_time_series_rows(infprof, output):
     """A row a tick, each cell with the time of its own reading, which a table's row has as well."""
     _, finished = output

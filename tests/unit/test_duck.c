@@ -10,7 +10,6 @@
 
 #include "base/str.h"
 #include "query/duck.h"
-#include "query/parquet.h"
 #include "query_sample.h"
 
 static struct infp_duck *duck;
@@ -441,67 +440,6 @@ static int fail_at_once(void *context, struct infp_batch *ret, struct infp_err *
         return infp_fail(e, -EBADMSG, "the source is broken");
 }
 
-static int next_of_result(void *context, struct infp_batch *ret, struct infp_err *e)
-{
-        return infp_duck_result_next(context, ret, e);
-}
-
-/* Writes what a statement gives without DuckDB, which then reads it back: rows, types, and nulls. */
-static void check_small_parquet(int dir_fd, const char *select, unsigned n_expected)
-{
-        infp_autostr struct infp_str sql = { 0 };
-        struct infp_duck_result *result;
-        struct infp_rows rows;
-        char expected[64];
-        uint64_t n;
-
-        must(infp_duck_query(duck, select, &result, &err));
-        rows = (struct infp_rows){ infp_duck_result_table(result), result, next_of_result };
-        must(infp_small_parquet(&rows, dir_fd, "small.parquet", 0666, &n, &err));
-        infp_duck_result_free(result);
-        assert_int_equal(n, n_expected);
-        infp_str_printf(&sql,
-                        "WITH a AS (%s), b AS (FROM read_parquet('/proc/self/fd/%d/small.parquet')) "
-                        "SELECT (SELECT count(*) FROM (FROM a EXCEPT ALL FROM b)), (SELECT count(*) FROM b), "
-                        "(SELECT count(*) FROM (SELECT DISTINCT typeof(COLUMNS(*)) FROM (FROM a UNION ALL FROM b)))",
-                        select, dir_fd);
-        snprintf(expected, sizeof(expected), "i64 i64 i64 | 0 %u %u;", n_expected, n_expected > 0);
-        assert_string_equal(answer(sql.data), expected);
-        infp_str_clear(&sql);
-        infp_str_printf(
-                &sql, "SELECT DISTINCT compression, num_values FROM parquet_metadata('/proc/self/fd/%d/small.parquet')",
-                dir_fd);
-        snprintf(expected, sizeof(expected), n_expected ? "str i64 | 'SNAPPY' %u;" : "str i64 |", n_expected);
-        assert_string_equal(answer(sql.data), expected);
-}
-
-static void test_small_parquet(void **state)
-{
-        static const char many[] =
-                "SELECT i AS a, CASE WHEN i % 3 THEN (i * 1000003)::UBIGINT END AS b, i / 7.0::DOUBLE AS c, "
-                "CASE WHEN i % 5 THEN i % 2 = 0 END AS d, repeat('xy', (i % 200)::INTEGER) AS e, md5(i::VARCHAR) AS f, "
-                "NULL::DOUBLE AS g, '2026-01-02 03:04:05.678901+00'::TIMESTAMPTZ + to_seconds(i) AS h, "
-                "-i AS \"ä\" FROM range(20000) t(i)",
-                          long_text[] = "SELECT string_agg(md5(i::VARCHAR), '') AS x FROM range(9000) t(i) UNION ALL "
-                                        "SELECT '' UNION ALL SELECT NULL UNION ALL SELECT repeat('0', 100000)";
-        char directory[] = "/tmp/infp-small-XXXXXX";
-        int fd;
-
-        (void) state;
-        assert_non_null(mkdtemp(directory));
-        fd = open(directory, O_RDONLY | O_DIRECTORY);
-        check_small_parquet(fd, many, 20000);
-        check_small_parquet(fd, long_text, 4);
-        check_small_parquet(fd, "SELECT 1 AS x", 1);
-        check_small_parquet(fd, "SELECT 1 AS x, '' AS y WHERE false", 0);
-        assert_int_equal(infp_small_parquet(&(struct infp_rows){ &load_table, NULL, fail_at_once }, fd, "small.parquet",
-                                            0666, &(uint64_t){ 0 }, &err),
-                         -EBADMSG);
-        assert_int_equal(unlinkat(fd, "small.parquet", 0), 0);
-        close(fd);
-        assert_int_equal(rmdir(directory), 0);
-}
-
 static void test_parquet_files(void **state)
 {
         static const char *const no_selects[][2] = {
@@ -592,7 +530,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_views, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_views_of_parquet, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_parquet_files, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_small_parquet, set_up, tear_down),
         };
         const struct CMUnitTest without[] = { cmocka_unit_test(test_missing_library) };
         int failed = cmocka_run_group_tests(without, NULL, NULL);
