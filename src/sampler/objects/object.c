@@ -26,8 +26,9 @@ enum {
 /* Tables beyond this are given back when they were not used lately; beyond the second none is made. */
 static const uint64_t many_table_bytes = UINT64_C(64) << 20, max_table_bytes = UINT64_C(512) << 20;
 /* Pages of files that we have in memory, programs and libraries included: beyond this those of tables are given back. A program
- * that starts makes us touch 40 MiB of tables in 10 s. */
-static const uint64_t many_file_bytes = UINT64_C(16) << 20;
+ * that starts makes us touch 40 MiB of tables in 10 s. Where the rest alone has so much (older kernels count the rings of perf events
+ * among it, 4 MiB a CPU), tables may have the second. */
+static const uint64_t many_file_bytes = UINT64_C(16) << 20, least_table_bytes = UINT64_C(4) << 20;
 /* A file that was mapped again after this is looked at again: it may have been replaced by one with its inode. */
 static const uint64_t look_again_ns = 2 * INFP_NS_PER_S;
 
@@ -38,6 +39,7 @@ struct infp_objects {
         uint64_t n, n_unread, generation, turns;
         uint64_t idle_since_turn; /* what was not used since this turn was idle for IDLE_S */
         uint64_t next_turn, next_ns, next_pages_ns, next_lost_ns;
+        uint64_t rest_bytes; /* of files in memory, without tables: as when they were given back last, or less */
         struct infp_guarded_map *table_maps; /* of all images, each once; listed anew when it is asked for */
         uint64_t n_listings;
         bool are_maps_listed;
@@ -345,10 +347,14 @@ static uint64_t file_bytes(void)
 /* What was looked at counts as ours as long as it is mapped; what is needed again comes from the page cache. */
 static void forget_pages(struct infp_objects *objects)
 {
-        if (file_bytes() < many_file_bytes)
+        const uint64_t bytes = file_bytes();
+
+        objects->rest_bytes = bytes < objects->rest_bytes ? bytes : objects->rest_bytes;
+        if (bytes < many_file_bytes || bytes < objects->rest_bytes + least_table_bytes)
                 return;
         for (const struct infp_guarded_map *map = infp_objects_table_maps(objects); map; map = map->next)
                 madvise(map->at, map->size, MADV_DONTNEED);
+        objects->rest_bytes = file_bytes();
 }
 
 static void forget_idle(struct infp_objects *objects)
