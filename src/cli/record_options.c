@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/human.h"
 #include "base/mem.h"
@@ -28,13 +29,17 @@ int infp_header_check(const char *line, struct infp_err *err)
         return 0;
 }
 
-/* Checked early: hours of recording without the engine, because of a typo in its address, are worse than none. */
+/* Checked early: hours of recording without the engine, because of a typo in its address, are worse than none. A token file may
+ * come later. */
 static int check(const struct infp_given *given, struct infp_err *err)
 {
         struct infp_err why = { "" };
 
         if (!strcmp(given->option->name, "header"))
                 return infp_header_check(given->value, err);
+        if (!strcmp(given->option->name, "engine-token") && access(given->value, R_OK))
+                infp_say("--engine-token: %s cannot be read: %s; no engine is read before it can be", given->value,
+                         strerror(errno));
         if (strcmp(given->option->name, "engine") || !given->value || infp_engine_check(given->value, &why) >= 0)
                 return 0;
         return infp_fail(err, -EINVAL, "--engine: %s", why.text);

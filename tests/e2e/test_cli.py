@@ -337,6 +337,13 @@ def test_what_was_meant(infprof, tmp_path, words, expected):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("option", ["--token-file", "--engine-token"])
+def test_a_token_file_that_is_not_there(infprof, tmp_path, option):
+    """Named at the start, not after hours of recording without the engine; it may come later."""
+    done = call(infprof, "record", "--no-finish", option, tmp_path / "none", "--", "true", cwd=tmp_path)
+    assert done.returncode == 0 and f"--engine-token: {tmp_path}/none cannot be read: No such file or directory; " in done.stderr
+
+
 @pytest.mark.parametrize("verb, option", [("record", "--token-file"), ("record", "--engine-token"), ("load", "--token-file"), ("load", "--engine-token")])
 def test_an_option_has_one_name_everywhere(infprof, tmp_path, verb, option):
     """Each verb takes the other's name, and refuses both at once."""
