@@ -388,6 +388,8 @@ static void answer(struct client *client, int r, const char *error)
         if (r < 0) {
                 infp_json_key(&json, "error");
                 infp_json_str(&json, error && *error ? error : strerror(-r));
+                infp_json_key(&json, "again");
+                infp_json_bool(&json, r == -EAGAIN);
         }
         infp_json_object_end(&json);
         client->is_waiting = false;

@@ -5,7 +5,8 @@
  * Values: numbers, texts and bools as the column's type; 64-bit integers and ids also as decimal texts; times as Unix ms (with
  * a fraction) or as a text of Unix ns; null or left out = absent. Texts are kept as they are (the sender has escaped them,
  * base/text.h). A message is taken whole or not at all. No rows: answered when all rows before it are on disk.
- * {"serves":"URL"} asks whether the server is of the run: the answer is ok, or an error with the reason. */
+ * {"serves":"URL"} asks whether the server is of the run: the answer is ok, or an error with the reason; "again":true where it may be
+ * known a second later. */
 #pragma once
 
 #include <poll.h>

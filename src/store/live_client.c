@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -22,7 +23,7 @@
 #include "store/live_registry.h"
 #include "store/run.h"
 
-enum { READ_LOCK_MS = 5000, ASK_MS = 3000 };
+enum { READ_LOCK_MS = 5000, ASK_MS = 3000, ASKS = 3 };
 
 struct search {
         const char *prefix, *here; /* here: the directory whose runs are preferred; NULL: none */
@@ -148,8 +149,8 @@ static int read_answer(const char *text, size_t size, struct infp_err *err)
         if (json_is_true(json_object_get(root, "ok")) && rows >= 0 && rows <= INT_MAX)
                 r = (int) rows;
         else
-                r = infp_fail(err, -EPROTO, "the recorder refused the message: %.400s",
-                              error ? error : "its answer cannot be read");
+                r = infp_fail(err, json_is_true(json_object_get(root, "again")) ? -EAGAIN : -EPROTO,
+                              "the recorder refused the message: %.400s", error ? error : "its answer cannot be read");
         json_decref(root);
         return r;
 }
@@ -252,6 +253,7 @@ static bool serves(int dir_fd, const char *path, const struct infp_live_entry *e
 {
         infp_autostr struct infp_str message = { 0 };
         struct infp_err err = { "" };
+        const struct timespec pause = { .tv_sec = 1 };
         struct infp_json json;
 
         infp_json_begin(&json, &message, 0);
@@ -259,7 +261,16 @@ static bool serves(int dir_fd, const char *path, const struct infp_live_entry *e
         infp_json_key(&json, "serves");
         infp_json_str(&json, url);
         infp_json_object_end(&json);
-        return !message.failed && send_to(dir_fd, path, entry, message.data, message.size, ASK_MS, &err) >= 0;
+        if (message.failed)
+                return false;
+        /* A recorder on a busy machine may not have found out within the time that it gives to such questions each second. */
+        for (unsigned i = 0;; i++) {
+                const int r = send_to(dir_fd, path, entry, message.data, message.size, ASK_MS, &err);
+
+                if (r != -EAGAIN || i + 1 == ASKS)
+                        return r >= 0;
+                nanosleep(&pause, NULL);
+        }
 }
 
 int infp_live_find_server(const char *url, const char *output, struct infp_live_entry *ret, unsigned *ret_others,

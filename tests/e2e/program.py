@@ -1,6 +1,7 @@
 """Running programs to their end, and asking a run by SQL."""
 import json
 import os
+import pathlib
 import subprocess
 
 
@@ -9,6 +10,11 @@ def run(words, **options):
     options.setdefault("timeout", 120)
     options["env"] = {**os.environ, **options.get("env", {})}
     return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def cpu_seconds(process):
+    """What its first thread has used since it began."""
+    return int(pathlib.Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def query(infprof, output, sql):

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from program import cpu_seconds
 from waiting import wait_for, wait_for_rows
 
 BUSY = "import time\nend = time.process_time() + 30\nprint('up', flush=True)\nwhile time.process_time() < end: sum(range(1000))"
@@ -38,10 +39,6 @@ def busy():
         wait_for(lambda: cpu_seconds(process) > 0.3, "its work")
         yield process
         process.kill()
-
-
-def cpu_seconds(process):
-    return int(pathlib.Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 @pytest.mark.san

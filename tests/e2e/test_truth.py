@@ -3,11 +3,11 @@ import json
 import os
 import pathlib
 import subprocess
-import time
 
 import pytest
 
-from program import query
+from program import cpu_seconds, query
+from waiting import wait_for
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TRUTH = TOP.parent / "shared" / "truth"
@@ -114,7 +114,7 @@ def test_io_of_a_process_and_of_lo(infprof, truth, tmp_path):
 
 def test_attached_to_a_running_program(infprof, truth, tmp_path):
     program = subprocess.Popen([str(truth / "busy_split"), "-s", "4"], stdout=subprocess.PIPE)
-    time.sleep(0.3)  # sleep: it has worked before it is looked at
+    wait_for(lambda: cpu_seconds(program) > 0.2, "work before it is looked at")
     done = subprocess.run([infprof, "record", "-o", str(tmp_path), "-t", "100", "--pid", str(program.pid)],
                           stderr=subprocess.PIPE, timeout=60)
     right = json.loads(program.communicate()[0])

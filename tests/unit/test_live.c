@@ -208,6 +208,45 @@ static void answers_when_it_is_stored(void **state)
         infp_live_withdraw(live);
 }
 
+static int serves_at_the_second(void *context, const char *url, struct infp_err *err)
+{
+        unsigned *n = context;
+
+        assert_string_equal(url, "localhost:8000");
+        return (*n)++ ? 0 : infp_fail(err, -EAGAIN, "100 ms were not enough");
+}
+
+static void *find_it(void *argument)
+{
+        struct sending *s = argument;
+        struct infp_live_entry entry;
+        unsigned others;
+        char newest[37];
+
+        s->r = infp_live_find_server(s->message, NULL, &entry, &others, newest, &s->err);
+        if (s->r == 0)
+                free(entry.output);
+        return NULL;
+}
+
+/* A recorder that could not find out in time is asked again. */
+static void asks_again_who_serves(void **state)
+{
+        struct infp_live *live = publish(uuid);
+        unsigned n = 0;
+        struct infp_live_taker taker = { .tables = tables, .serves = serves_at_the_second, .serves_context = &n };
+        struct sending one = { .message = "localhost:8000" };
+
+        (void) state;
+        pthread_create(&one.thread, NULL, find_it, &one);
+        serve(live, &taker, 1);
+        infp_live_answer(live, 0, NULL);
+        pthread_join(one.thread, NULL);
+        assert_int_equal(one.r, 0);
+        assert_int_equal(n, 2);
+        infp_live_withdraw(live);
+}
+
 static void says_when_nobody_answers(void **state)
 {
         static const char message[] = "{\"table\":\"marks\",\"rows\":[]}";
@@ -473,12 +512,19 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, live_set_up, live_tear_down)
         const struct CMUnitTest tests[] = {
-                TEST(finds_who_lives),           TEST(prefers_who_lives_here),
-                TEST(forgets_the_dead),          TEST(knows_its_readers),
-                TEST(answers_when_it_is_stored), TEST(says_when_nobody_answers),
-                TEST(survives_hostile_clients),  TEST(asks_who_it_is),
-                TEST(takes_a_long_path),         TEST(checks_each_cell),
-                TEST(keeps_values_exactly),      TEST(opens_a_live_run_by_its_uuid),
+                TEST(finds_who_lives),
+                TEST(prefers_who_lives_here),
+                TEST(forgets_the_dead),
+                TEST(knows_its_readers),
+                TEST(answers_when_it_is_stored),
+                TEST(asks_again_who_serves),
+                TEST(says_when_nobody_answers),
+                TEST(survives_hostile_clients),
+                TEST(asks_who_it_is),
+                TEST(takes_a_long_path),
+                TEST(checks_each_cell),
+                TEST(keeps_values_exactly),
+                TEST(opens_a_live_run_by_its_uuid),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
