@@ -185,7 +185,6 @@ int infp_duck_rows_to_parquet(struct infp_duck *duck, const struct infp_rows *ro
         r = copy(duck, "SELECT * FROM infp_rows()", infp_table_width(rows->table), rows->is_small ? "snappy" : "zstd",
                  file.fd < 0 || file.is_direct ? name : path_of(&file, own), ret_rows, err);
         duck->rows = NULL;
-        duck->has_failed |= r < 0;
         r = name_file(r, &file, name, true, err);
         return file.fd < 0 ? r : commit(r, &file, name, err);
 }

@@ -76,7 +76,6 @@ struct infp_duck {
         unsigned n_attached;          /* how often: tells what was made for an earlier attach */
         const struct infp_rows *rows; /* of a running infp_duck_rows_to_parquet */
         bool is_trimmed;              /* after its first write */
-        bool has_failed;              /* a write failed: after some errors a database refuses all further work */
         /* The chunk whose cells are turned into texts (duck_result.c). */
         struct {
                 duckdb_data_chunk chunk;
