@@ -244,6 +244,41 @@ static void test_stacks(void **state)
         close_world(&w);
 }
 
+/* A stack that is read again while the first reading waits for its tables: the first is found last of all, and freed with it. */
+static void test_read_again(void **state)
+{
+        const uint64_t sp = (uint64_t) (uintptr_t) __builtin_frame_address(0);
+        union {
+                struct infp_wall_message is;
+                char bytes[sizeof(struct infp_wall_message) + 8];
+        } message = { .is = { .kind = INFP_WALL_MESSAGE_MOMENT, .tid = TID, .is_whole = true, .stack_size = 8 } };
+        struct infp_stacks_counts counts;
+        struct world w;
+
+        (void) state;
+        open_world(&w);
+        in(&w, 0, TID);
+        message.is.pid = w.pid;
+        message.is.moment.letter = 'S';
+        message.is.moment.has_registers = true;
+        message.is.moment.registers[INFP_RIP] = (uint64_t) (uintptr_t) test_read_again + 1;
+        message.is.moment.registers[INFP_RSP] = message.is.moment.registers[INFP_RBP] = sp;
+        for (unsigned i = 1; i <= 2; i++) {
+                message.is.moment.t_ns = BEGIN + i * MS;
+                infp_off_cpu_take(&w.waits, &message.is);
+        }
+        infp_stacks_counts(w.sampled.stacks, &counts);
+        assert_int_equal(counts.n_waiting, 2);
+        assert_int_equal(w.waits.n_places, 2);
+        infp_stacks_end(w.sampled.stacks, infp_clock_ns(CLOCK_MONOTONIC) + 10 * INFP_NS_PER_S);
+        infp_stacks_counts(w.sampled.stacks, &counts);
+        assert_int_equal(counts.n_waiting, 0);
+        assert_int_equal(counts.modes[INFP_STACK_OFF_CPU].truncated, 2);
+        assert_int_equal(w.waits.n_places, 1);
+        infp_off_cpu_end(&w.waits, BEGIN + 5 * MS);
+        close_world(&w);
+}
+
 /* Threads without end are bounded, and what they hold is given back. */
 static void test_many(void **state)
 {
@@ -383,6 +418,7 @@ int main(void)
                 cmocka_unit_test(test_without_records),
                 cmocka_unit_test(test_lost),
                 cmocka_unit_test(test_stacks),
+                cmocka_unit_test(test_read_again),
                 cmocka_unit_test(test_many),
                 cmocka_unit_test(test_many_closed),
                 cmocka_unit_test(test_cost),

@@ -466,9 +466,9 @@ static void on_read(void *context, uint64_t cookie, const struct infp_stack_foun
         struct infp_off_cpu_place *place = (struct infp_off_cpu_place *) (uintptr_t) cookie;
         struct infp_off_cpu_waits *waits = context;
 
-        found_place(waits, place, found);
         if (found->is_truncated && place->is_whole)
                 infp_wall_reader_enlarge(waits->reader, place->tid);
+        found_place(waits, place, found); /* may free it */
 }
 
 static struct infp_off_cpu_place *read_place(struct infp_off_cpu_waits *waits, const struct infp_wall_message *message)
