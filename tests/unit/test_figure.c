@@ -146,7 +146,8 @@ static void test_share_with_marks(void **state)
         struct infp_label_mark marks[] = { { .tag = (char *) "warm", .t_ns = 1 * S },
                                            { .tag = (char *) "hidden: no room", .t_ns = 1100000000 },
                                            { .tag = (char *) "same pixel", .t_ns = 1101000000 },
-                                           { .tag = (char *) "done <&>", .t_ns = 5 * S } };
+                                           { .tag = (char *) "done <&>", .t_ns = 5 * S },
+                                           { .tag = (char *) "end of load", .t_ns = 9950000000 } };
         struct infp_figure drawn = { .t1 = 10 * S, .n = 1, .marks = { .list = marks, .n = INFP_COUNT(marks) } };
         struct infp_out out = { .fd = -1 };
 
@@ -161,9 +162,10 @@ static void test_share_with_marks(void **state)
         draw(&drawn, &out);
         assert_non_null(strstr(out.text.data, ">kv: min 85.0 %, mean 92.5 %, max 95.0 %<"));
         assert_int_equal(count_in(out.text.data, ">0.0 %<"), 1);
-        assert_int_equal(count_in(out.text.data, "stroke-dasharray"), 3);
+        assert_int_equal(count_in(out.text.data, "stroke-dasharray"), 4);
         assert_non_null(strstr(out.text.data, ">warm<"));
         assert_non_null(strstr(out.text.data, ">done &lt;&amp;&gt;<"));
+        assert_non_null(strstr(out.text.data, ">end of load<"));
         assert_null(strstr(out.text.data, "hidden"));
         assert_non_null(strstr(out.text.data, "style=\"max-width:100%;height:auto\""));
         infp_str_clear(&out.text);

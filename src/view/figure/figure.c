@@ -32,11 +32,12 @@ unsigned infp_figure_parts(double pixels, double least, unsigned most)
         return (unsigned) fmax(1, fmin(most, pixels / least));
 }
 
+static const double em_share = 0.58; /* of a letter, on average */
+
 static double put_text_to(struct infp_canvas *canvas, double x, double right, double y, double size, unsigned ink,
                           const char *text)
 {
         infp_autostr struct infp_str tame = { 0 }, cut = { 0 };
-        const double em_share = 0.58; /* of a letter, on average */
         const unsigned columns = (unsigned) fmax(1, (right - x) / (size * em_share));
 
         infp_text_tame(&tame, text, strlen(text));
@@ -283,7 +284,7 @@ static void draw_legend(struct infp_canvas *canvas, const struct infp_figure *fi
         put_line_of_text(canvas, LEFT + 26, y, 12, INFP_INK_TEXT, text);
 }
 
-/* A line per mark where they do not overlap, with its tag where there is room. */
+/* A line per mark where they do not overlap, with its tag where there is room: after it, at the right edge before it. */
 static void draw_marks(struct infp_canvas *canvas, const struct infp_figure *figure, const struct frame *f)
 {
         double last = -INFINITY, free_from = -INFINITY;
@@ -291,6 +292,8 @@ static void draw_marks(struct infp_canvas *canvas, const struct infp_figure *fig
         for (unsigned i = 0; i < figure->marks.n; i++) {
                 const struct infp_label_mark *mark = &figure->marks.list[i];
                 const double x = frame_x(f, seconds_of(figure, mark->t_ns)), end = f->left + f->width;
+                const double before =
+                        x - 4 - fmin(MARK_MOST, infp_text_width(mark->tag, strlen(mark->tag)) * 10 * em_share);
 
                 if (x - last < MARK_APART)
                         continue;
@@ -300,6 +303,8 @@ static void draw_marks(struct infp_canvas *canvas, const struct infp_figure *fig
                         free_from = put_text_to(canvas, x + 3, fmin(end, x + MARK_MOST), f->top + 10, 10, INFP_INK_SOFT,
                                                 mark->tag) +
                                     6;
+                else if (x + MARK_LEAST > end && before >= fmax(free_from, f->left))
+                        put_text_to(canvas, before, x - 3, f->top + 10, 10, INFP_INK_SOFT, mark->tag);
         }
 }
 
