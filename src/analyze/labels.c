@@ -75,7 +75,7 @@ static int take_mark(void *context, const struct infp_batch *batch, const int *a
                 free(labels->filename);
                 labels->filename = strdup(mark.tag + FILENAME_SIZE);
                 r = labels->filename ? 0 : -ENOMEM;
-        } else if (r == 0) {
+        } else if (r == 0 && at[TAG] >= 0) {
                 r = add(labels, &mark);
         }
         free(mark.tag);

@@ -419,7 +419,7 @@ static void sweep_processes(struct infp_processes *all, uint64_t now_ns)
 /* All of a process that was forgotten, too: they point to it. */
 static void sweep_threads(struct infp_processes *all)
 {
-        const bool is_many = all->by_tid.n > MAX_PROCESSES / 4 * 3;
+        const bool is_many = all->by_tid.n > MAX_THREADS / 4 * 3;
 
         for (size_t i = 0; i < all->by_tid.cap; i++) {
                 const struct infp_map_slot slot = all->by_tid.slots[i];

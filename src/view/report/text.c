@@ -87,8 +87,10 @@ void infp_run_target_words(struct infp_str *out, const struct infp_run *run)
 {
         const struct infp_run_info *info = &run->info;
 
-        if (run->problem || !*info->mode)
+        if (run->problem)
                 infp_str_puts(out, "unknown: its run.json cannot be read");
+        else if (!*info->mode)
+                infp_str_puts(out, "unknown");
         else if (strcmp(info->mode, "host") == 0)
                 infp_str_puts(out, "the machine");
         else if (*info->target_name)
