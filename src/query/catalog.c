@@ -186,8 +186,12 @@ static int read_columns(struct infp_run *run, struct infp_catalog_memory *memory
         int r = infp_scan_open(run, infp_table_columns.name, &(struct infp_scan_options){ .catalog = &nothing }, &scan,
                                err);
 
-        if (r == -ENOENT)
+        if (r == -ENOENT) {
+                infp_run_note(run,
+                              "table columns is missing: the units of all tables are not known, and their values are "
+                              "shown as the sources gave them");
                 return 0;
+        }
         if (r < 0)
                 return r;
         places = find_places(infp_scan_table(scan));

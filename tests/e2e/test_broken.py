@@ -75,6 +75,14 @@ def test_a_foreign_file(infprof, output, name):
 
 
 @pytest.mark.san
+def test_no_units(infprof, output):
+    """What they are stands in table columns alone; a program that wrote a run without it may know none."""
+    shutil.rmtree(next(output.glob("*.infprof")) / "columns")
+    for verb in ("report", "tables"):
+        done = run([infprof, verb, "-r", output])
+        assert done.returncode == 0 and done.stderr.count("table columns is missing: the units of all tables are not known") == 1, done.stderr
+
+
 def test_links_are_not_followed(infprof, recorded, tmp_path):
     """A run that somebody sent may point anywhere."""
     output = tmp_path / "out"
