@@ -27,7 +27,7 @@ enum {
 static const uint64_t many_table_bytes = UINT64_C(64) << 20, max_table_bytes = UINT64_C(512) << 20;
 /* Pages of files that we have in memory, programs and libraries included: beyond this those of tables are given back. A program
  * that starts makes us touch 40 MiB of tables in 10 s. Where the rest alone has so much (older kernels count the rings of perf events
- * among it, 4 MiB a CPU), tables may have the second. */
+ * among it, up to 4 MiB a CPU), tables may have the second. */
 static const uint64_t many_file_bytes = UINT64_C(16) << 20, least_table_bytes = UINT64_C(4) << 20;
 /* A file that was mapped again after this is looked at again: it may have been replaced by one with its inode. */
 static const uint64_t look_again_ns = 2 * INFP_NS_PER_S;
