@@ -147,7 +147,7 @@ def make(n=240, step_ms=1000, seed=1, downsampled=False, gpus=2, cores=8, n_span
         "energy": {"joules": 15000.0, "seconds": 240, "mean_watts": 62.5, "quality": "measured", "tokens": {"joules_per_generated_token": 0.9, "joules_per_request": 61.0}, "split": None, "domains": [
             {"domain": "package-0", "source": "rapl", "joules": 13000.0, "mean_watts": 54.2, "in_total": True, "part_of": None, "same_as": None, "quality": "measured"},
             {"domain": "dram", "source": "rapl", "joules": 2000.0, "mean_watts": 8.3, "in_total": True, "part_of": None, "same_as": None, "quality": "estimated"}]},
-        "engines": [{"url": "http://127.0.0.1:8000", "make": "vllm", "version": "0.11.0", "model": HOSTILE, "scrapes_ok": 240, "scrapes_failed": 1, "last_failure": "timed out",
+        "engines": [{"url": "http://127.0.0.1:8000", "make": "vllm", "version": "0.11.0", "model": HOSTILE, "scrapes_ok": 240, "scrapes_failed": 1, "scrapes_failed_between": 1, "last_failure": "timed out", "last_failure_between": "timed out",
                      "tokens_generation_total": {"total": 14432, "per_s": 60.1}, "system_requests_running": {"mean": 3.4, "max": 8},
                      "distributions": {"latency_ttft_s": {"series": "vllm:time_to_first_token_seconds", "side": "server", "n": 200, "sum": 20.0, "mean": 0.1, "quantiles": quantiles},
                                        "latency_e2e_s": {"series": "vllm:e2e_request_latency_seconds", "side": "server", "n": 200, "sum": 300.0, "mean": 1.5,

@@ -208,7 +208,8 @@ def test_words_for_names_and_for_what_is_empty(browser, tmp_path):
         panel_of(data, id)["series"] = [page_data.series("one", values), page_data.series("two", values)]
     names = [f"latency_inter_token_of_a_long_name_{i}_s" for i in range(3)]
     data["panels"] += [page_data.panel(name, "all", name, "s", [page_data.series(name, [1, 2, 3, 4])]) for name in names]
-    data["report"]["engines"][0].update(tokens_generation_live_total={"total": 12, "per_s": 3}, scrapes_failed=2, scrapes_failed_before_first=2)
+    data["report"]["engines"][0].update(tokens_generation_live_total={"total": 12, "per_s": 3}, make="llamacpp", make_name="llama.cpp",
+                                       scrapes_failed=3, scrapes_failed_before_first=2, scrapes_failed_after_last=1)
     data["report"]["containers"][0].update(cpus=None, cpus_allowed=None)
     data["report"]["absent"][0]["reason"] = "this make never gives " + ", ".join(f"column_{i}" for i in range(60))
     for i, request in enumerate(data["requests"]):
@@ -220,7 +221,12 @@ def test_words_for_names_and_for_what_is_empty(browser, tmp_path):
     assert "Zero throughout: Network" in text(browser, "#io") and "Without a value: Power" in text(browser, "#energy")
     engine = text(browser, "#engine")
     assert "Tokens generated, step by step12 (3/s)" in engine and "tokens generation" not in engine
-    assert "2 scrapes failed before the first success" in engine and "scrapes failed:" not in engine
+    assert "2 scrapes failed before the first success" in engine and "1 scrape failed after the last success" in engine
+    assert "llama.cpp" in engine and "llamacpp" not in engine and not browser.evaluate("document.querySelector('#engine .notice')")
+    data["report"]["engines"][0].update(scrapes_failed=5, scrapes_failed_between=2, last_failure_between="timed out")
+    path.write_text(page_data.page(data), encoding="utf-8")
+    browser.open(path)
+    assert "2 scrapes failed between others that succeeded: timed out" in text(browser, "#engine .notice")
     [cpu] = browser.evaluate("[...document.querySelectorAll('#containers .use')].filter(use => use.textContent.startsWith('CPUs, mean')).map(use => [use.textContent, use.querySelectorAll('.use-track').length])")
     assert cpu == ["CPUs, meannot measured", 0]
     machine = texts(browser, "#run .facts dt")

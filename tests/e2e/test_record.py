@@ -149,7 +149,7 @@ def test_first_sample_comes_before_the_command(record):
 
 
 # Wakes at even distances as a recorder does, and says how late it usually was. Then for how many ns the recorder's threads had
-# worked, or waited for a CPU, since they began.
+# waited for a CPU since they began.
 EVEN = """
 import glob, os, sys, time
 period, begin, late = int(sys.argv[1]), time.monotonic_ns(), []
@@ -159,7 +159,7 @@ while deadline < begin + float(sys.argv[2]) * 1e9:
     late.append(time.monotonic_ns() - deadline)
     deadline += (1 + late[-1] // period) * period
 threads = [open(path).read().split() for path in glob.glob(f"/proc/{os.getppid()}/task/*/schedstat")]
-print(sorted(late)[len(late) // 2], sum(int(work) + int(wait) for work, wait, _ in threads))
+print(sorted(late)[len(late) // 2], sum(int(wait) for _, wait, _ in threads))
 """
 
 
@@ -179,7 +179,7 @@ def test_no_drift(record, period_ms, seconds):
     usual, held_up = map(int, done.stdout.split())
     late = statistics.median(row["late_ns"] for row in ticks[:-1])
     assert late < period / 2 + 2 * usual, (late, usual)
-    # None is missed but for what kept the recorder from it.
+    # None is missed while the recorder has its CPU.
     assert ticks[-1]["missed"] <= 0.05 * len(ticks) + held_up / period + 2, (ticks[-1]["missed"], held_up, len(ticks))
     assert len(ticks) + ticks[-1]["missed"] >= seconds * 1000 / period_ms
     assert len(done.run.table("cpu")) >= len(ticks) - 1

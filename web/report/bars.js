@@ -36,10 +36,13 @@ function percentileRow(row, axis, unit) {
 
 function engineCards(engine) {
   const words = [engine.version, engine.model, engine.url].filter(Boolean).join(' · ');
-  const early = engine.scrapes_failed_before_first || 0, failed = engine.scrapes_failed - early;
-  const misses = failed > 0 ? `${number(failed)} of ${number(engine.scrapes_ok + engine.scrapes_failed)} scrapes failed${engine.last_failure ? `: ${engine.last_failure}` : ''}` : null;
+  const scrapes = (n) => `${number(n)} ${n === 1 ? 'scrape' : 'scrapes'} failed`;
+  // Before the first success the server starts, after the last one it ends.
+  const early = engine.scrapes_failed_before_first || 0, late = engine.scrapes_failed_after_last || 0, failed = engine.scrapes_failed - early - late;
+  const misses = failed > 0 ? `${scrapes(failed)} between others that succeeded${engine.last_failure_between ? `: ${engine.last_failure_between}` : ''}` : null;
   const distributions = Object.entries(engine.distributions || {}).filter(([, found]) => found.n > 0);
-  return [wideCard(engine.make || 'Engine', smallPrint(words, early ? `${number(early)} ${early === 1 ? 'scrape' : 'scrapes'} failed before the first success (server still starting)` : null), misses ? h('p', { class: 'notice' }, misses) : null,
+  return [wideCard(engine.make_name || engine.make || 'Engine',
+    smallPrint(words, early ? `${scrapes(early)} before the first success (server still starting)` : null, late ? `${scrapes(late)} after the last success (server ended)` : null), misses ? h('p', { class: 'notice' }, misses) : null,
     h('dl', { class: 'facts' }, Object.entries(engine).flatMap(([key, value]) => engineFact(key, value)))),
   distributions.length ? h('div', { class: 'wide' }, h('h3', {}, 'Latencies, server-side'),
     smallPrint('The percentile lies within the bar (a bucket of the engine’s histogram); the dot is the estimate.')) : null,

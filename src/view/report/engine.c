@@ -482,6 +482,7 @@ static void json_engine(struct infp_json *json, const struct infp_report_engine 
         infp_json_object(json);
         infp_json_member_str(json, "url", e->url);
         infp_json_member_str(json, "make", e->make);
+        infp_json_member_str(json, "make_name", e->make ? infp_report_make_name(e->make) : NULL);
         infp_json_member_str(json, "version", e->version);
         infp_json_member_str(json, "model", e->model);
         infp_json_member_u64(json, "scrapes_ok", e->n_ok);
