@@ -454,7 +454,7 @@ static double tree_seconds(const struct infp_report *report, const char *name)
 struct infp_report_self infp_report_self(const struct infp_report *report)
 {
         const char *const names[] = { "self_cpu_ns", "self_rows",      "self_rows_dropped", "self_bytes_written",
-                                      "self_errors", "self_ring_rows", "self_ring_dropped" };
+                                      "self_errors", "self_ring_rows", "self_ring_dropped", "self_rows_lost" };
         double values[INFP_COUNT(names)];
         const struct infp_report_metric *rss = find(report->self, report->n_self, "self_rss_bytes");
 
@@ -470,6 +470,7 @@ struct infp_report_self infp_report_self(const struct infp_report *report)
                 .errors = values[4],
                 .ring_rows = values[5],
                 .ring_dropped = values[6],
+                .rows_lost = values[7],
         };
 }
 

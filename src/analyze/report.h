@@ -110,6 +110,7 @@ bool infp_report_tree_unseen(const struct infp_report *report);
 struct infp_report_self {
         double cpu_s, cpu_percent; /* of one core */
         double rss_max_bytes, rows, rows_dropped, bytes_written, errors;
+        double rows_lost;               /* taken, and not written: the disk was full, say */
         double ring_rows, ring_dropped; /* marks, spans and values of programs */
 };
 struct infp_report_self infp_report_self(const struct infp_report *report);

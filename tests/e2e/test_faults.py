@@ -1,4 +1,5 @@
 """What goes wrong outside: full and read-only disks, lost directories, few descriptors, kill -9, a stopped recorder, bad input."""
+import json
 import os
 import pathlib
 import random
@@ -31,6 +32,7 @@ def test_live_full_disk(infprof, tmp_path):
         {infprof} record -o {tmp_path}/out -t 10 --no-finish -- sh -c 'sleep 4; exit 7' 2> /tmp/err.$$
         echo "code=$?"
         {infprof} query -r {tmp_path}/out 'SELECT count(*) FROM cpu'
+        {infprof} report -r {tmp_path}/out
         {infprof} recover {tmp_path}/out 2>&1 | tail -3
         {infprof} query -r {tmp_path}/out -o {tmp_path}/x.parquet 'SELECT random() FROM range(1000000)' 2>&1
         cat /tmp/err.$$; rm /tmp/err.$$
@@ -38,6 +40,7 @@ def test_live_full_disk(infprof, tmp_path):
     assert "code=7" in done.stdout, done.stdout + done.stderr
     assert f"cannot write {tmp_path}/x.parquet: no space left on the disk" in done.stdout, done.stdout
     assert "No space left on device" in done.stdout
+    assert "rows dropped before it was interrupted" in " ".join(done.stdout.split())
     assert str(tmp_path) in done.stdout
     count = int(done.stdout.split("code=7")[1].split()[1])
     assert count >= 20
@@ -70,6 +73,21 @@ def test_live_full_disk_at_the_end(infprof, tmp_path):
     assert "still being recorded" not in done.stdout
     assert "`infprof finish " in done.stdout and "run.json" in done.stdout
     assert int(done.stdout.split("recovered=0")[1].split()[1]) > 100
+
+
+@needs_root
+def test_live_full_disk_for_a_while(infprof, tmp_path):
+    """What could not be written meanwhile is told by the report."""
+    done = in_namespace(f"""
+        mount -t tmpfs -o size=4M tmpfs {tmp_path}
+        '{infprof}' record -o {tmp_path} -t 20 --no-snapshots -- sh -c 'cat /dev/zero > {tmp_path}/fill 2> /dev/null; sleep 6; rm {tmp_path}/fill; sleep 0.5' 2> /dev/null
+        '{infprof}' report --json -r {tmp_path}
+        '{infprof}' report -r {tmp_path}
+    """)
+    report, text = done.stdout.split("\n}\n", 1)
+    lost = json.loads(report + "}")["self"]["rows_lost"]
+    text = " ".join(text.split())
+    assert lost > 0 and f"{lost:,} rows dropped" in text and "could not be written" in text, text
 
 
 def test_nobody_reads_what_it_says(infprof, tmp_path):

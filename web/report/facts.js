@@ -32,10 +32,10 @@ function factsList(rows) {
 
 function costCard(data) {
   const self = data.report.self || {};
-  const lost = self.rows_dropped > 0 ? `${number(self.rows_dropped)} rows were lost` : null;
+  const n_lost = (self.rows_dropped || 0) + (self.rows_lost || 0), lost = n_lost > 0 ? `${number(n_lost)} rows were lost` : null;
   return h('div', { class: 'card' }, h('h3', {}, 'The recorder'), lost ? h('p', { class: 'notice' }, lost) : null, factsList([
     ['CPU time', `${show(self.cpu_s, 's')} (${show(self.cpu_percent_of_a_core, '%')} of a core)`], ['Peak memory', show(self.rss_max_bytes, 'bytes')],
-    ['Rows', number(self.rows)], ['Rows lost', number(self.rows_dropped)], ['Written', show(self.bytes_written, 'bytes')], ['Errors', number(self.errors)],
+    ['Rows', number(self.rows)], ['Rows lost', number(n_lost)], ['Written', show(self.bytes_written, 'bytes')], ['Errors', number(self.errors)],
     ['Samples', `${number(self.ticks)}, ${number(self.ticks_missed)} missed`],
     ['Late by', `${show(self.tick_late_mean_ms, 'ms')} on average, peak ${show(self.tick_late_max_ms, 'ms')}`]]));
 }

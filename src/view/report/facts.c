@@ -121,8 +121,11 @@ static void say_own(struct facts *facts, const struct infp_report *report)
         infp_autostr struct infp_str text = { 0 };
 
         if (self.rows_dropped > 0)
-                infp_str_printf(&text, "infprof dropped %s rows: figures may lack some samples.",
+                infp_str_printf(&text, "infprof dropped %s rows: figures may lack some samples. ",
                                 infp_fixed(self.rows_dropped, 0).text);
+        if (self.rows_lost > 0)
+                infp_str_printf(&text, "%s rows could not be written: figures lack them.",
+                                infp_fixed(self.rows_lost, 0).text);
         if (text.size)
                 say(facts, text.data);
         infp_str_clear(&text);

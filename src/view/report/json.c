@@ -198,6 +198,7 @@ static void put_self(struct infp_json *json, const struct infp_report *report)
         put_count(json, "rss_max_bytes", self.rss_max_bytes);
         put_count(json, "rows", self.rows);
         put_count(json, "rows_dropped", self.rows_dropped);
+        put_count(json, "rows_lost", self.rows_lost);
         put_count(json, "ring_rows", self.ring_rows);
         put_count(json, "ring_dropped", self.ring_dropped);
         put_count(json, "bytes_written", self.bytes_written);

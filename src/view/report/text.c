@@ -357,6 +357,18 @@ static void put_cores(struct infp_out *out, const struct infp_report *report)
                         infp_count(cores->n_dominant_changes).text);
 }
 
+/* Dropped as they came, or lost on the way to the disk. */
+static struct human not_kept(const struct infp_report_self *self)
+{
+        return infp_fixed(self->rows_dropped + (self->rows_lost > 0 ? self->rows_lost : 0), 0);
+}
+
+/* What was lost at the end is in no row. */
+static const char *until(const struct infp_report *report)
+{
+        return report->run->state == INFP_RUN_INTERRUPTED ? " before it was interrupted" : "";
+}
+
 static void put_cost(struct infp_out *out, const struct infp_report *report)
 {
         const struct infp_report_self self = infp_report_self(report);
@@ -370,8 +382,8 @@ static void put_cost(struct infp_out *out, const struct infp_report *report)
         if (!isnan(self.rss_max_bytes))
                 infp_report_line(out, "memory", "%s at most", infp_report_bytes(self.rss_max_bytes).text);
         if (!isnan(self.rows))
-                infp_report_line(out, "rows", "%s taken, %s dropped, %s written", infp_fixed(self.rows, 0).text,
-                                 infp_fixed(self.rows_dropped, 0).text, infp_report_bytes(self.bytes_written).text);
+                infp_report_line(out, "rows", "%s taken, %s dropped%s, %s written", infp_fixed(self.rows, 0).text,
+                                 not_kept(&self).text, until(report), infp_report_bytes(self.bytes_written).text);
         if (self.ring_rows > 0 || self.ring_dropped > 0)
                 infp_report_line(out, "programs", "%s spans, marks and values taken, %s dropped",
                                  infp_fixed(self.ring_rows, 0).text, infp_fixed(self.ring_dropped, 0).text);
@@ -389,9 +401,9 @@ static void put_cost_short(struct infp_out *out, const struct infp_report *repor
         if (isnan(self.cpu_s))
                 infp_report_line(out, "infprof", "its own cost was not measured");
         else
-                infp_report_line(out, "infprof", "%s CPU, %s %% of one core; %s at most; %s rows dropped",
+                infp_report_line(out, "infprof", "%s CPU, %s %% of one core; %s at most; %s rows dropped%s",
                                  infp_report_seconds(self.cpu_s).text, infp_number(self.cpu_percent).text,
-                                 infp_report_bytes(self.rss_max_bytes).text, infp_fixed(self.rows_dropped, 0).text);
+                                 infp_report_bytes(self.rss_max_bytes).text, not_kept(&self).text, until(report));
 }
 
 static void put_labels(struct infp_out *out, const struct infp_report *report)
