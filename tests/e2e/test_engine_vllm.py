@@ -188,7 +188,8 @@ def test_vllm_in_the_time_series(vllm_run):
     assert set(wanted) <= set(rows[0])
     last = [row for row in rows if row["tokens_generation_total"]][-1]
     near({name: float(last[name]) for name in wanted}, wanted)
-    assert int(last["tokens_generation_total_time"]) <= int(last["timestamp"])
+    # Of a tick are the rows that were stamped before the next one.
+    assert int(last["tokens_generation_total_time"]) < int(last["timestamp"]) + 1000
     # Absent is not zero.
     assert all(not row["requests_aborted_total"] for row in rows)
 

@@ -89,7 +89,7 @@ def test_io_of_a_process_and_of_lo(infprof, truth, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     done = subprocess.run([infprof, "record", "-o", str(tmp_path / "out"), "-t", "50", "--", "sh", "-c",
-                           f"'{truth}/io_truth' -o '{work}' -w 64 -r 32 -n 64; sleep 0.3"],
+                           f"'{truth}/io_truth' -o '{work}' -w 64 -r 32 -n 512; sleep 0.3"],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
     right = json.loads(done.stdout)
